@@ -1,0 +1,58 @@
+# `make demo` and `make test` need Python >= 3.11 and make; everything else goes into .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test test-compiled test-interpreted lint format bench fuzz long clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo   replay a day of a small fleet through the exact HPA rules"
+	@echo "make test   all tests, compiled and interpreted"
+	@echo "make lint   ruff, mypy --strict, import layers"
+	@echo "make bench  benchmarks (writes build/bench.json and the README's table)"
+	@echo "make fuzz   the long comparison with the naive reference"
+	@echo "make long   every golden row instead of the committed part (needs HPABATCH_GOLDEN)"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "hpabatch needs Python >= 3.11; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "no virtual environment could be made (on Debian: apt-get install python3-venv)"; exit 1; }
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing hpabatch into $(VENV) ..."
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "installing the development tools into $(VENV) ..."
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.core
+	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 10
+
+test: test-compiled test-interpreted
+
+test-compiled: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+# Rules and kernels again as plain Python: the same results, and branch coverage, which cannot see
+# inside compiled code.
+test-interpreted: $(VENV)/.dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report=term-missing
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

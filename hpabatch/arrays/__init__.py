@@ -1,0 +1,1 @@
+"""Struct-of-arrays layouts and the one place where objects become columns."""

@@ -1,0 +1,252 @@
+"""Columnar layouts of what kernels read, keep and write.
+
+A *lane* is one HPA over its ticks; index `h`. Everything ragged is numbered through over all lanes
+and found by first/last positions: ticks `t`, pods' rows, pod states, samples, answers. Tables that
+are read by the row are record arrays (one array each: a kernel that passes dozens of arrays around
+spends its time on that; measured 4 µs a tick against 0.05), the per-sample columns of the hot loop
+are plain arrays. Integers are int64 and codes int64 or int8, floats float64, C order; a null is a
+0/1 field or a bit, never a magic value. `arrays.pack` builds these from objects, `engine.align`
+from frames; nothing else knows their form.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64: TypeAlias = NDArray[np.int64]
+I8: TypeAlias = NDArray[np.int8]
+Records: TypeAlias = Any  # np.recarray; numpy's type for it says nothing about the fields
+
+
+def _dtype(*fields: str) -> np.dtype[Any]:
+    """Return a record type of int64 fields; `name:f8` and `name:i1` name other types."""
+    pairs = [f.split(":") if ":" in f else [f, "i8"] for f in fields]
+    return np.dtype([(name, kind) for name, kind in pairs], align=True)
+
+
+# One HPA. Its ticks are first_tick:last_tick, its recorded size changes first_change:last_change.
+# Then the flags (times in ms) and version switches (0/1) of its controller.
+LANE = _dtype(
+    "first_tick",
+    "last_tick",
+    "first_change",
+    "last_change",
+    "cpu_initialization_ms",
+    "readiness_delay_ms",
+    "downscale_stabilization_ms",
+    "succeeded_pods_ignored",
+    "per_pod_average_guarded",
+    "gate_scale_to_zero",
+)
+
+# One validity of an HPA's spec. Windows in ms and tolerances as ratios are resolved (flag or
+# behavior); selects are SELECT_*; policies up are rows first_up:first_down, down the next ones to
+# last_down; metrics first_metric:last_metric.
+SPEC = _dtype(
+    "min_replicas",
+    "max_replicas",
+    "has_behavior",
+    "up_window_ms",
+    "down_window_ms",
+    "up_select",
+    "down_select",
+    "has_object_or_external",
+    "first_up",
+    "first_down",
+    "last_down",
+    "first_metric",
+    "last_metric",
+    "up_tolerance:f8",
+    "down_tolerance:f8",
+)
+
+# One scaling policy: kind POLICY_*, value in pods or percent.
+POLICY = _dtype("kind", "value", "period_ms")
+
+# One metric of a spec: kind RESOURCE_UTILIZATION..METRIC_UNUSABLE, source SOURCE_*, error METRIC_*
+# (refused before it is fetched), the target by kind, and the stream where its observations lie.
+METRIC = _dtype("kind", "source", "error", "is_cpu", "target_milli", "target_pct", "stream")
+
+# Where a metric's observations lie: sample of pod row r at r + sample_offset, request of pod state
+# s at s + request_offset, answer of tick t at t + answer_offset.
+STREAM = _dtype("sample_offset", "request_offset", "answer_offset")
+
+# One sync: the controller's clock, the spec in force, the scale as read, SCALE_* and SELECTOR_*
+# codes, whether a fresh controller starts before it, and the pods' rows first_row:last_row.
+TICK = _dtype(
+    "now_ms",
+    "spec",
+    "replicas",
+    "status_replicas",
+    "scale",
+    "selector",
+    "restart",
+    "first_row",
+    "last_row",
+)
+
+# A pod as the controller's cache shows it, between two changes: flags (phase, deleting, readiness,
+# started), start time and last readiness transition.
+POD_STATE = _dtype("flags", "start_ms", "transition_ms")
+
+# When a sample was taken and over which window; read for cpu of pods that initialise only.
+TIMING = _dtype("ts_ms", "window_ms")
+
+# A pod's request per stream and pod state; known 0 where a container lacks one.
+REQUEST = _dtype("known", "milli")
+
+# What a metrics API answered, per stream and tick: METRIC_OK, METRIC_FETCH_FAILED or
+# METRIC_ANSWER_EMPTY; an Object or External metric's values are first_value:last_value.
+ANSWER = _dtype("code", "first_value", "last_value")
+
+# A recorded size change that spends policy budgets.
+CHANGE = _dtype("ts_ms", "before", "after")
+
+
+class Fleet(NamedTuple):
+    """Everything that a replay reads; row types as above.
+
+    Shapes: lanes (H,), specs (S,), policies (J,), metrics (M,), streams (G,), ticks (T,);
+    row_state (R,) the pod state of each (tick, pod) row, or -1 for a sample whose pod is not in the
+    controller's cache; states (Q,); present (0/1), value_milli and timing (N,) per sample;
+    requests (W,), answers (A,), values_milli (V,), changes (C,).
+    """
+
+    lanes: Records
+    specs: Records
+    policies: Records
+    metrics: Records
+    streams: Records
+    ticks: Records
+    row_state: I64
+    states: Records
+    present: I8
+    value_milli: I64
+    timing: Records
+    requests: Records
+    answers: Records
+    values_milli: I64
+    changes: Records
+
+
+# One entry of upstream's recommendation list, and at the same index one entry of each of three
+# rings of slot numbers: slots not yet replaceable by age, a minimum queue, a maximum queue.
+REC_SLOT = _dtype("value", "ms", "ring_age", "ring_min", "ring_max")
+
+# One entry of a scale event list.
+EVENT_SLOT = _dtype("change", "ms", "outdated")
+
+
+class Memory(NamedTuple):
+    """What controllers remember between ticks; kernels never allocate.
+
+    `head` (H, HEAD_LENGTH) scalars per lane at the HEAD_* positions: counts, queue ends, the last
+    status and its conditions (codes in the status' order, 0 = free), and where the lane's parts of
+    the other arrays begin. `recs` upstream's slot list, `old_bits` a bit set of its replaceable
+    slots, `events` the scale events, up and down.
+    """
+
+    head: I64
+    recs: Records
+    old_bits: I64
+    events: Records
+
+
+HEAD_REC_COUNT = 0
+HEAD_AGE_FIRST = 1
+HEAD_AGE_COUNT = 2
+HEAD_MIN_FIRST = 3
+HEAD_MIN_COUNT = 4
+HEAD_MAX_FIRST = 5
+HEAD_MAX_COUNT = 6
+HEAD_MIN_FROM = 7
+HEAD_MAX_FROM = 8
+HEAD_OLD_BEFORE = 9
+HEAD_UNSORTED = 10
+HEAD_UP_COUNT = 11
+HEAD_DOWN_COUNT = 12
+HEAD_STATUS_CURRENT = 13
+HEAD_STATUS_DESIRED = 14
+HEAD_NEXT_CHANGE = 15
+HEAD_CONDITIONS = 16  # four of them
+HEAD_REC_START = 20
+HEAD_REC_SIZE = 21
+HEAD_OLD_START = 22
+HEAD_OLD_SIZE = 23
+HEAD_UP_START = 24
+HEAD_DOWN_START = 25
+HEAD_LENGTH = 26
+
+# What was decided in a tick; codes as in `model.codes`. `desired` and `current` are the HPA status
+# after it; `proposal` the metrics' answer, `stabilized` after the windows, `limited` after policies
+# and bounds (where the metrics path was not taken these repeat the current replicas); `metric` the
+# position of the driving metric or -1.
+DECISION = _dtype(
+    "desired",
+    "current",
+    "proposal",
+    "stabilized",
+    "limited",
+    "rescaled:i1",
+    "metric:i1",
+    "invalid_metrics:i1",
+    "binding:i1",
+    "reason:i1",
+    "condition_0:i1",
+    "condition_1:i1",
+    "condition_2:i1",
+    "condition_3:i1",
+)
+
+# What one metric said in a tick, at its answer's index: code METRIC_*, step STEP_*, the last ratio
+# formed (usage to target, after substitutions) and the status values of that kind of metric.
+METRIC_DECISION = _dtype(
+    "proposal",
+    "utilization_pct",
+    "average_milli",
+    "value_milli",
+    "ratio:f8",
+    "code:i1",
+    "step:i1",
+)
+
+
+class Results(NamedTuple):
+    """Everything that a replay writes: DECISION (T,) and METRIC_DECISION (A,) records."""
+
+    decisions: Records
+    metrics: Records
+
+
+def records(dtype: np.dtype[Any], rows: Any) -> Records:
+    """Return a record array of the given rows (tuples, or an (n, fields) table of numbers)."""
+    array = np.array([tuple(row) for row in rows], dtype)
+    return array.view(np.recarray)
+
+
+def records_from(dtype: np.dtype[Any], length: int, **columns: Any) -> Records:
+    """Return a record array of `length` rows; fields without a column (or scalar) are 0."""
+    array = np.zeros(length, dtype)
+    for name, column in columns.items():
+        array[name] = column
+    return array.view(np.recarray)
+
+
+def canonical(array: Any, dtype: Any = np.int64) -> NDArray[Any]:
+    """Return a writable C-ordered array of `dtype`, so that every kernel has one signature.
+
+    Numba compiles a further specialisation for read-only, Fortran-ordered and other-width arrays.
+    """
+    return np.require(array, dtype=dtype, requirements=["C", "W"])
+
+
+def empty_results(ticks: int, answers: int) -> Results:
+    """Return results of the given sizes, filled with values that no decision has (poison)."""
+    decisions = np.full(ticks, 0, DECISION)
+    metrics = np.full(answers, 0, METRIC_DECISION)
+    for array in (decisions, metrics):
+        array.view(np.uint8).fill(0xA5)
+    return Results(decisions.view(np.recarray), metrics.view(np.recarray))

@@ -1,0 +1,136 @@
+"""A controller's memory as arrays, with capacities that no run of its ticks can exceed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hpabatch.arrays.layout import (
+    EVENT_SLOT,
+    HEAD_CONDITIONS,
+    HEAD_DOWN_START,
+    HEAD_LENGTH,
+    HEAD_MAX_FROM,
+    HEAD_MIN_FROM,
+    HEAD_OLD_BEFORE,
+    HEAD_OLD_SIZE,
+    HEAD_OLD_START,
+    HEAD_REC_COUNT,
+    HEAD_REC_SIZE,
+    HEAD_REC_START,
+    HEAD_STATUS_CURRENT,
+    HEAD_STATUS_DESIRED,
+    HEAD_UNSORTED,
+    HEAD_UP_START,
+    I64,
+    REC_SLOT,
+    Fleet,
+    Memory,
+    records_from,
+)
+from hpabatch.model.codes import (
+    CONDITION_CODES,
+    IS_SCALED_TO_ZERO,
+    NOT_SCALED_TO_ZERO,
+    ConditionWords,
+)
+from hpabatch.model.hpa import HPAStatus
+
+_BITS = 62  # as rules.stabilize.BITS
+_FAR_PAST = -(2**63 - 1)
+
+
+def slots_needed(now_ms: I64, window_ms: int) -> int:
+    """Return how many entries a slot list can come to hold over these ticks.
+
+    One entry is added per tick and only when no older one may be overwritten, so all entries but
+    the first lie within the window (ends included): shapes (T,) and a scalar, both ms.
+    """
+    if now_ms.size == 0:
+        return 2
+    steps = np.diff(now_ms)
+    if steps.size and steps.min() < 0:
+        return int(now_ms.size) + 2  # the clock goes back: no window bounds the list
+    first = np.searchsorted(now_ms, now_ms - window_ms, side="left")
+    return int((np.arange(now_ms.size) - first).max()) + 3
+
+
+def lane_capacities(fleet: Fleet, recorded: bool) -> tuple[I64, I64]:
+    """Return (recommendation slots, event slots per direction) of each lane, shape (H,)."""
+    specs, lanes = fleet.specs, fleet.lanes
+    windows = np.maximum(specs.up_window_ms, specs.down_window_ms)
+    periods = np.zeros(specs.size, np.int64)
+    for s in range(specs.size):
+        part = fleet.policies.period_ms[specs.first_up[s] : specs.last_down[s]]
+        periods[s] = part.max(initial=0)
+    recommendations, events = np.empty(lanes.size, np.int64), np.empty(lanes.size, np.int64)
+    for h in range(lanes.size):
+        ticks = fleet.ticks[lanes.first_tick[h] : lanes.last_tick[h]]
+        now_ms, used = np.ascontiguousarray(ticks.now_ms), np.unique(ticks.spec)
+        legacy = int(lanes.downscale_stabilization_ms[h])
+        recommendations[h] = slots_needed(now_ms, int(windows[used].max(initial=legacy)))
+        events[h] = slots_needed(now_ms, int(periods[used].max(initial=0)))
+        if recorded:
+            events[h] = lanes.last_change[h] - lanes.first_change[h] + 1
+    return recommendations, events
+
+
+def make_memory(fleet: Fleet, recorded: bool) -> Memory:
+    """Return the memory of controllers that have just started, for all lanes of a fleet.
+
+    `recorded`: scale events come from `fleet.changes` instead of the decisions.
+    """
+    recommendations, events = lane_capacities(fleet, recorded)
+    words = recommendations // _BITS + 1
+
+    def before(sizes: I64) -> I64:
+        return np.cumsum(sizes) - sizes
+
+    head = np.zeros((recommendations.size, HEAD_LENGTH), np.int64)
+    head[:, [HEAD_MIN_FROM, HEAD_MAX_FROM, HEAD_OLD_BEFORE]] = _FAR_PAST
+    head[:, HEAD_REC_START], head[:, HEAD_REC_SIZE] = before(recommendations), recommendations
+    head[:, HEAD_OLD_START], head[:, HEAD_OLD_SIZE] = before(words), words
+    head[:, HEAD_UP_START] = before(2 * events)
+    head[:, HEAD_DOWN_START] = head[:, HEAD_UP_START] + events
+    return Memory(
+        head=head,
+        recs=records_from(REC_SLOT, int(recommendations.sum())),
+        old_bits=np.zeros(int(words.sum()), np.int64),
+        events=records_from(EVENT_SLOT, 2 * int(events.sum())),
+    )
+
+
+def seed_status(memory: Memory, h: int, status: HPAStatus) -> None:
+    """Start lane h from an HPA's existing status (replicas and conditions, in its order).
+
+    Of a condition with words that the controller never writes only ScaledToZero's status matters to
+    a rule; such conditions are dropped otherwise.
+    """
+    memory.head[h, HEAD_STATUS_CURRENT] = status.current_replicas
+    memory.head[h, HEAD_STATUS_DESIRED] = status.desired_replicas
+    slot = 0
+    for condition in status.conditions:
+        words = ConditionWords(condition.type, condition.status, condition.reason)
+        code = CONDITION_CODES.get(words)
+        if condition.type == "ScaledToZero":
+            code = IS_SCALED_TO_ZERO if condition.status == "True" else NOT_SCALED_TO_ZERO
+        if code is not None and slot < 4:
+            memory.head[h, HEAD_CONDITIONS + slot] = code
+            slot += 1
+
+
+def seed_recommendations(memory: Memory, h: int, entries: Sequence[tuple[int, int]]) -> None:
+    """Give lane h an existing recommendation list of (value, time in ms), in slot order.
+
+    Raises:
+        ValueError: more entries than the lane's capacity leaves room for.
+    """
+    first, room = int(memory.head[h, HEAD_REC_START]), int(memory.head[h, HEAD_REC_SIZE])
+    if len(entries) >= room:
+        raise ValueError(f"lane {h}: {len(entries)} recommendations do not fit into {room} slots")
+    for slot, (value, ms) in enumerate(entries):
+        memory.recs.value[first + slot] = value
+        memory.recs.ms[first + slot] = ms
+    memory.head[h, HEAD_REC_COUNT] = len(entries)
+    memory.head[h, HEAD_UNSORTED] = 1  # the rings are built at the first use

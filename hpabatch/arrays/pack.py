@@ -1,0 +1,301 @@
+"""Observations as columns: the one place where objects become a `Fleet`.
+
+Callers (the live loop, tests on controller data) describe each tick with the small objects below;
+replays of a history build the same columns from frames, see `engine.align`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hpabatch.arrays.layout import (
+    ANSWER,
+    CHANGE,
+    I8,
+    I64,
+    POD_STATE,
+    REQUEST,
+    STREAM,
+    TICK,
+    TIMING,
+    Fleet,
+    Records,
+    records,
+    records_from,
+)
+from hpabatch.arrays.specs import (
+    SpecRows,
+    StreamKey,
+    lane_streams,
+    pack_lanes,
+    stream_keys,
+)
+from hpabatch.model import codes
+from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.model.hpa import HPASpec
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.requests import ContainerRequests, pod_request
+
+
+@dataclass(frozen=True, slots=True)
+class PodResources:
+    """What a pod's spec says of requests; share one object among equal pods."""
+
+    containers: Sequence[ContainerRequests] = ()
+    init_containers: Sequence[ContainerRequests] = ()
+    pod_level: Mapping[str, Quantity] | None = None
+    overhead: Mapping[str, Quantity] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod as the controller's cache shows it; times in ms, None where a field is unset."""
+
+    name: str
+    phase: str
+    resources: PodResources
+    deleting: bool = False
+    start_ms: int | None = None
+    ready: str | None = None
+    transition_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodSample:
+    """A pod's usage in milli with its timestamp and window in ms."""
+
+    value_milli: int
+    ts_ms: int = 0
+    window_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAnswer:
+    """What the metrics API answered for one metric: samples by pod name, or total values.
+
+    `code` is METRIC_OK, METRIC_FETCH_FAILED or METRIC_ANSWER_EMPTY (a list without items).
+    """
+
+    code: int = codes.METRIC_OK
+    samples: Mapping[str, PodSample] = field(default_factory=dict)
+    values_milli: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TickView:
+    """One sync as the controller sees it; `spec` counts the lane's specs, answers its metrics.
+
+    `scale` and `selector` are SCALE_* and SELECTOR_* codes.
+    """
+
+    now_ms: int
+    spec: int
+    replicas: int
+    status_replicas: int
+    pods: Sequence[PodView] = ()
+    answers: Sequence[MetricAnswer] = ()
+    scale: int = codes.SCALE_OK
+    selector: int = codes.SELECTOR_OK
+    restart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneView:
+    """One HPA: its specs in the order of their validity, and its ticks."""
+
+    specs: Sequence[HPASpec]
+    ticks: Sequence[TickView]
+
+
+def pod_flags(phase: str, deleting: bool, started: bool, ready: str | None) -> int:
+    """Return a pod's flags: phase, deletion, readiness and whether it has a start time."""
+    flags = codes.PHASES.get(phase, codes.PHASE_OTHER)
+    if ready is not None:
+        # Any other status counts as neither True nor False, as Unknown does.
+        flags |= codes.READINESS.get(ready, codes.READY_UNKNOWN)
+    return flags | (codes.POD_DELETING if deleting else 0) | (codes.POD_STARTED if started else 0)
+
+
+class _LaneColumns:
+    """The columns of one lane, built tick by tick."""
+
+    def __init__(self, lane: LaneView, streams: list[StreamKey], pod_level_gate: bool) -> None:
+        self.streams = streams
+        self.pod_level_gate = pod_level_gate
+        self.rows: list[int] = []
+        self.row_counts: list[int] = []
+        self.states: dict[tuple[int, int, int, int], int] = {}
+        self.resources: list[PodResources] = []
+        self.samples: list[list[tuple[int, int, int, int]]] = [[] for _ in streams]
+        self.answers: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in streams]
+        keys = [stream_keys(spec) for spec in lane.specs]
+        for tick in lane.ticks:
+            self._add_tick(tick, dict(zip(keys[tick.spec], tick.answers, strict=True)))
+
+    def _state(self, pod: PodView) -> int:
+        flags = pod_flags(pod.phase, pod.deleting, pod.start_ms is not None, pod.ready)
+        key = (flags, pod.start_ms or 0, pod.transition_ms or 0, id(pod.resources))
+        if key not in self.states:
+            self.states[key] = len(self.states)
+            self.resources.append(pod.resources)
+        return self.states[key]
+
+    def _add_tick(self, tick: TickView, answer_of: Mapping[StreamKey, MetricAnswer]) -> None:
+        nothing = MetricAnswer()
+        answers = [answer_of.get(key, nothing) for key in self.streams]
+        names = [pod.name for pod in tick.pods]
+        known = set(names)
+        strays = list(dict.fromkeys(n for a in answers for n in a.samples if n not in known))
+        self.rows.extend(self._state(pod) for pod in tick.pods)
+        self.rows.extend(-1 for _ in strays)
+        self.row_counts.append(len(names) + len(strays))
+        for g, answer in enumerate(answers):
+            for name in names + strays:
+                s = answer.samples.get(name)
+                row = (1, s.value_milli, s.ts_ms, s.window_ms) if s else (0, 0, 0, 0)
+                self.samples[g].append(row)
+            self.answers[g].append((answer.code, answer.values_milli))
+
+    def requests(self) -> list[tuple[int, int]]:
+        """Return (known, milli) per stream and pod state, stream after stream."""
+        result = []
+        for key in self.streams:
+            for resources in self.resources:
+                known, milli = 1, 0
+                if key.resource:
+                    request = pod_request(
+                        "",
+                        resources.containers,
+                        resources.init_containers,
+                        resources.pod_level,
+                        resources.overhead,
+                        container=key.container,
+                        resource=key.resource,
+                        pod_level_gate=self.pod_level_gate,
+                    )
+                    known, milli = int(request.error is None), request.milli
+                result.append((known, milli))
+        return result
+
+
+def pack_fleet(lanes: Sequence[LaneView], flags: ControllerFlags, profile: Profile) -> Fleet:
+    """Return the columns of some HPAs and their ticks.
+
+    Values are taken as given; refuse bad ones before (`model.validate`, `history.checks`).
+    """
+    spec_rows = SpecRows(flags, profile)
+    spec_of: list[list[int]] = []
+    columns: list[_LaneColumns] = []
+    stream_count = 0
+    for lane in lanes:
+        streams = lane_streams(lane.specs)
+        spec_of.append([spec_rows.add(spec, stream_count, streams) for spec in lane.specs])
+        columns.append(_LaneColumns(lane, streams, profile.gate_pod_level_resources))
+        stream_count += len(streams)
+    specs, policies, metrics = spec_rows.tables()
+    row_state, states, requests = _join_pods(columns)
+    present, value_milli, timing = _join_samples(columns)
+    answers, values_milli = _join_answers(columns)
+    ticks = starts([len(lane.ticks) for lane in lanes])
+    lane_table = pack_lanes(len(lanes), flags, profile)
+    lane_table.first_tick, lane_table.last_tick = ticks[:-1], ticks[1:]
+    return Fleet(
+        lanes=lane_table,
+        specs=specs,
+        policies=policies,
+        metrics=metrics,
+        streams=_join_streams(columns),
+        ticks=_join_ticks(lanes, spec_of, columns),
+        row_state=row_state,
+        states=states,
+        present=present,
+        value_milli=value_milli,
+        timing=timing,
+        requests=requests,
+        answers=answers,
+        values_milli=values_milli,
+        changes=records(CHANGE, []),
+    )
+
+
+def starts(counts: Sequence[int]) -> I64:
+    """Return first positions (n + 1,) of n consecutive parts of the given sizes."""
+    return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))]).astype(np.int64)
+
+
+def _join_ticks(
+    lanes: Sequence[LaneView], spec_of: list[list[int]], columns: list[_LaneColumns]
+) -> Records:
+    rows = starts([n for c in columns for n in c.row_counts])
+    ticks = [(h, tick) for h, lane in enumerate(lanes) for tick in lane.ticks]
+    return records(
+        TICK,
+        [
+            (
+                tick.now_ms,
+                spec_of[h][tick.spec],
+                tick.replicas,
+                tick.status_replicas,
+                tick.scale,
+                tick.selector,
+                tick.restart,
+                rows[t],
+                rows[t + 1],
+            )
+            for t, (h, tick) in enumerate(ticks)
+        ],
+    )
+
+
+def _join_pods(columns: list[_LaneColumns]) -> tuple[I64, Records, Records]:
+    rows: list[I64] = [np.zeros(0, np.int64)]
+    first_state = 0
+    for c in columns:
+        row_state = np.array(c.rows, np.int64)
+        rows.append(np.where(row_state < 0, -1, row_state + first_state))
+        first_state += len(c.states)
+    states = records(POD_STATE, [key[:3] for c in columns for key in c.states])
+    return (
+        np.concatenate(rows),
+        states,
+        records(REQUEST, [r for c in columns for r in c.requests()]),
+    )
+
+
+def _join_samples(columns: list[_LaneColumns]) -> tuple[I8, I64, Records]:
+    rows = [row for c in columns for block in c.samples for row in block]
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    timing = records_from(TIMING, len(rows), ts_ms=table[:, 2], window_ms=table[:, 3])
+    return table[:, 0].astype(np.int8), table[:, 1].copy(), timing
+
+
+def _join_answers(columns: list[_LaneColumns]) -> tuple[Records, I64]:
+    answers = [answer for c in columns for block in c.answers for answer in block]
+    first = starts([len(values) for _, values in answers])
+    table = records_from(
+        ANSWER,
+        len(answers),
+        code=[code for code, _ in answers],
+        first_value=first[:-1],
+        last_value=first[1:],
+    )
+    return table, np.array([v for _, values in answers for v in values], np.int64)
+
+
+def _join_streams(columns: list[_LaneColumns]) -> Records:
+    """Return the offsets that lead from rows, states and ticks to a stream's own blocks."""
+    offsets = []
+    sample = request = answer = row = state = tick = 0
+    for c in columns:
+        for _ in c.streams:
+            offsets.append((sample - row, request - state, answer - tick))
+            sample += len(c.rows)
+            request += len(c.states)
+            answer += len(c.row_counts)
+        row += len(c.rows)
+        state += len(c.states)
+        tick += len(c.row_counts)
+    return records(STREAM, offsets)

@@ -1,0 +1,1 @@
+"""Use cases on arrays and frames; no input or output."""

@@ -1,0 +1,59 @@
+"""The exception tree.
+
+::
+
+    HpabatchError                    exit code 1 (a bug of ours if it reaches a user as such)
+    ├── UnreadableError              2: the input cannot be read
+    │   ├── ManifestError            a YAML/JSON document that cannot be read
+    │   └── HistoryError             a table that is missing, broken or of another schema
+    ├── RefusedError                 3: read, but refused
+    │   └── ValidationError          an HPA that the API server would refuse
+    └── UsageError                   2: the command was given something impossible
+
+Every message says what is wrong, where, and what to do; the command line prints it without a
+traceback.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_BUG = 1
+EXIT_UNREADABLE = 2
+EXIT_REFUSED = 3
+EXIT_INTERRUPTED = 130
+
+
+class HpabatchError(Exception):
+    """Base of all errors that hpabatch raises on purpose."""
+
+    exit_code = EXIT_BUG
+
+
+class UnreadableError(HpabatchError):
+    """The input cannot be read at all."""
+
+    exit_code = EXIT_UNREADABLE
+
+
+class ManifestError(UnreadableError):
+    """A document is not YAML or JSON, or is a template that was never rendered."""
+
+
+class HistoryError(UnreadableError):
+    """A history table is missing, broken, or does not have the registered schema."""
+
+
+class RefusedError(HpabatchError):
+    """The input was read and refused."""
+
+    exit_code = EXIT_REFUSED
+
+
+class ValidationError(RefusedError):
+    """An HPA that the API server would refuse."""
+
+
+class UsageError(HpabatchError):
+    """The command line asks for something impossible."""
+
+    exit_code = EXIT_UNREADABLE

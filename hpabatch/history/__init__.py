@@ -1,0 +1,1 @@
+"""The Parquet data set: column registry and strict reader."""

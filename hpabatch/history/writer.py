@@ -1,0 +1,103 @@
+"""Writing a history table: checked, sorted, deterministic, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hpabatch.errors import HistoryError
+from hpabatch.history import schema
+from hpabatch.history.atomic import atomic_path
+from hpabatch.history.checks import check_columns, check_validity, conform, order_rows
+from hpabatch.history.schema import TEXT, TIME, Table, table_named
+
+# One row group of a day of a small fleet; a reader of few columns skips the others anyway.
+ROW_GROUP_ROWS = 1 << 20
+COMPRESSION_LEVEL = 9
+
+
+def write_table(frame: pl.DataFrame, path: Path | str, table: str) -> int:
+    """Write a table as one Parquet file and return its size in bytes.
+
+    The frame is held to the same registry as a file that is read; optional columns may be absent.
+    Rows are sorted by the table's key. The same rows give the same bytes with the same versions of
+    this package and pyarrow.
+
+    Args:
+        frame: the rows, in any order.
+        path: the file, e.g. `history/pods.parquet`.
+        table: the name of the table.
+
+    Raises:
+        HistoryError: a column is missing, unknown or of a wrong type, a value cannot be, or two
+            rows have the same key.
+        UsageError: the file cannot be written there.
+    """
+    spec = table_named(table)
+    final = Path(path)
+    ready = prepare_rows(frame, spec, f"table {table} for {final}")
+    with atomic_path(final) as temporary:
+        _write_parquet(ready, spec, temporary)
+    return final.stat().st_size
+
+
+def prepare_rows(frame: pl.DataFrame, spec: Table, where: str) -> pl.DataFrame:
+    """Return all registered columns of a frame, checked and sorted by the table's key.
+
+    Raises:
+        HistoryError: see `write_table`.
+    """
+    unknown = check_columns(frame.columns, spec, where)
+    if unknown:
+        raise HistoryError(f"{unknown[0]}; drop what is not wanted before writing")
+    checked = conform(frame, spec, where)
+    filled = checked.select(
+        pl.col(c.name) if c.name in checked.columns else pl.lit(c.fill, dtype=c.dtype).alias(c.name)
+        for c in spec.columns
+    )
+    ordered, dropped = order_rows(filled, spec)
+    if dropped:
+        raise HistoryError(
+            f"{where}: {dropped} rows have the key ({', '.join(spec.key)}) of another row; "
+            "keep one of them"
+        )
+    if spec.name == "hpas":
+        check_validity(ordered, where)
+    return ordered
+
+
+def _write_parquet(frame: pl.DataFrame, spec: Table, path: Path) -> None:
+    arrow = _arrow_schema(spec)
+    texts = [c.name for c in spec.columns if c.dtype == TEXT]
+    # Times and quantities change little from row to row: differences pack to a few bits
+    # (5.5 -> 3.8 bytes a row against plain zstd, and nearly twice the reading speed).
+    deltas = {c.name: "DELTA_BINARY_PACKED" for c in spec.columns if c.dtype != TEXT}
+    with pq.ParquetWriter(
+        path,
+        arrow,
+        compression="zstd",
+        compression_level=COMPRESSION_LEVEL,
+        use_dictionary=texts,
+        column_encoding=deltas,
+        store_schema=False,
+        write_page_checksum=True,
+    ) as writer:
+        writer.add_key_value_metadata(
+            {schema.SCHEMA_KEY: str(schema.SCHEMA_VERSION), schema.TABLE_KEY: spec.name}
+        )
+        # One chunk: where a frame was glued together must not show in the pages.
+        rows = frame.rechunk().to_arrow().cast(arrow).combine_chunks()
+        writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+
+
+def _arrow_schema(spec: Table) -> Any:
+    kinds = {TEXT: pa.string(), TIME: pa.timestamp("ms", tz="UTC")}
+    fields = [
+        pa.field(c.name, kinds.get(c.dtype, pa.int64()), nullable=c.holds_nulls)
+        for c in spec.columns
+    ]
+    return pa.schema(fields)

@@ -1,0 +1,62 @@
+"""Replay: the decision of every lane at every tick, from recorded observations.
+
+`replay_lane` is one HPA over its ticks, `replay_fleet` all HPAs in parallel. Memory carries over
+between calls, so one call over all ticks gives what one call per tick gives.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from hpabatch._jit import kernel, rule
+from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, Fleet, Memory, Results
+from hpabatch.rules.behavior import store_scale_event
+from hpabatch.rules.tick import decide_tick
+
+
+@rule
+def spend_recorded_changes(fleet: Fleet, memory: Memory, h: int, t: int) -> None:
+    """Store the lane's recorded size changes that happened before tick t."""
+    lane, head, now_ms = fleet.lanes[h], memory.head[h], fleet.ticks[t].now_ms
+    spec = fleet.specs[fleet.ticks[t].spec]
+    k = lane.first_change + head[HEAD_NEXT_CHANGE]
+    while k < lane.last_change and fleet.changes[k].ts_ms < now_ms:
+        change = fleet.changes[k]
+        store_scale_event(
+            head, memory.events, spec, fleet.policies, change.before, change.after, change.ts_ms
+        )
+        k += 1
+    head[HEAD_NEXT_CHANGE] = k - lane.first_change
+
+
+@rule
+def replay_lane(
+    fleet: Fleet, memory: Memory, h: int, first: int, last: int, recorded: bool, results: Results
+) -> None:
+    """Decide ticks `first:last` of lane h (numbers over all lanes), writing those rows."""
+    for t in range(first, last):
+        if recorded:
+            spend_recorded_changes(fleet, memory, h, t)
+        decide_tick(fleet, memory, h, t, not recorded, results)
+
+
+@kernel
+def replay_fleet(fleet: Fleet, memory: Memory, recorded: bool, results: Results) -> None:
+    """Decide every tick of every lane; lanes run in parallel and share nothing.
+
+    `recorded`: policies' budgets are spent by `fleet.changes` instead of the decisions made.
+    Writes `results` (all rows) and `memory` in place; raises nothing.
+    """
+    for lane in numba.prange(fleet.lanes.size):  # type: ignore[no-untyped-call]
+        # The loop's own index is unsigned: it would compile every rule a second time.
+        h = np.int64(lane)
+        replay_lane(
+            fleet,
+            memory,
+            h,
+            fleet.lanes[h].first_tick,
+            fleet.lanes[h].last_tick,
+            recorded,
+            results,
+        )

@@ -1,0 +1,1 @@
+"""What Kubernetes objects say: frozen dataclasses, standard library only."""

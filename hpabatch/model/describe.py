@@ -1,0 +1,35 @@
+"""Metric descriptions as they stand in events, reasons and conditions.
+
+Source: horizontal.go, the metric names that computeStatusFor* functions return.
+"""
+
+from __future__ import annotations
+
+from hpabatch.model import codes
+from hpabatch.model.hpa import MetricSpec
+from hpabatch.model.selectors import go_print
+
+
+def metric_name(metric: MetricSpec, kind: int) -> str:
+    """Return the description of a metric that gave a proposal; `kind` is the calculator's."""
+    if metric.resource is not None and metric.type == "Resource":
+        by_request = " utilization (percentage of request)"
+        suffix = by_request if kind == codes.RESOURCE_UTILIZATION else ""
+        return f"{metric.resource.name} resource{suffix}"
+    if metric.container_resource is not None and metric.type == "ContainerResource":
+        if kind == codes.RESOURCE_UTILIZATION:
+            name = metric.container_resource.name
+            return f"{name} container resource utilization (percentage of request)"
+        return f"{metric.container_resource.name} resource"
+    if metric.pods is not None and metric.type == "Pods":
+        return f"pods metric {metric.pods.metric.name}"
+    if metric.object is not None and metric.type == "Object":
+        if kind == codes.OBJECT_VALUE:
+            return f"{metric.object.described_object.kind} metric {metric.object.metric.name}"
+        # Upstream says "external" for object averages too.
+        identifier = metric.object.metric
+        return f"external metric {identifier.name}({go_print(identifier.selector)})"
+    if metric.external is not None and metric.type == "External":
+        identifier = metric.external.metric
+        return f"external metric {identifier.name}({go_print(identifier.selector)})"
+    return metric.type

@@ -1,0 +1,1 @@
+"""Results as tables, JSON, CSV and Parquet: pure functions of the result."""

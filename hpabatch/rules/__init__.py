@@ -1,0 +1,1 @@
+"""The HPA's rules: scalar compiled functions, one HPA and one tick at a time."""

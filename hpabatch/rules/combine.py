@@ -1,0 +1,153 @@
+"""All metrics of one HPA in one tick, and how their proposals combine.
+
+Source: horizontal.go, computeReplicasForMetrics and computeReplicasForMetric; the order of the
+checks per metric is that of the calculator's functions and of metrics/client.go.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hpabatch._jit import rule
+from hpabatch.arrays.layout import Fleet, Records
+from hpabatch.model.codes import (
+    EXTERNAL_AVERAGE,
+    EXTERNAL_VALUE,
+    INVALID_METRIC_SOURCE_TYPE,
+    METRIC_NO_PODS,
+    METRIC_OK,
+    METRIC_UNUSABLE,
+    NO_CONDITION,
+    OBJECT_VALUE,
+    PODS_AVERAGE,
+    RESOURCE_AVERAGE,
+    RESOURCE_UTILIZATION,
+    STEP_NONE,
+)
+from hpabatch.rules.controller import Controller
+from hpabatch.rules.replicas import (
+    Proposal,
+    Tolerance,
+    failed_metric,
+    propose_by_pod_average,
+    propose_by_total_average,
+    propose_by_utilization,
+    propose_by_value,
+    sum_for_average,
+    sum_for_value,
+)
+from hpabatch.rules.statistics import collect_statistics, count_pods
+
+
+class Combined(NamedTuple):
+    """The metrics' answer: the largest valid proposal and the metric that gave it.
+
+    `usable` is False when nothing may be done; `condition` is the ScalingActive condition of the
+    first failed metric, NO_CONDITION if none failed; `metric` the position of the winner or -1.
+    """
+
+    usable: bool
+    replicas: int
+    metric: int
+    step: int
+    invalid: int
+    condition: int
+
+
+@rule
+def propose_from_pods(
+    fleet: Fleet, controller: Controller, t: int, m: int, current: int, tolerance: Tolerance
+) -> Proposal:
+    """Return the proposal of a Resource, ContainerResource or Pods metric at tick t."""
+    metric = fleet.metrics[m]
+    by_utilization = metric.kind == RESOURCE_UTILIZATION
+    pods = collect_statistics(
+        fleet, t, metric.stream, by_utilization, metric.is_cpu != 0, metric.target_pct, controller
+    )
+    if pods.ready + pods.unready + pods.missing + pods.ignored == 0:
+        return failed_metric(METRIC_NO_PODS)
+    if by_utilization:
+        return propose_by_utilization(pods, metric.target_pct, current, tolerance)
+    return propose_by_pod_average(pods, metric.target_milli, current, tolerance)
+
+
+@rule
+def propose_from_total(
+    fleet: Fleet,
+    controller: Controller,
+    t: int,
+    m: int,
+    answer: int,
+    current: int,
+    tolerance: Tolerance,
+) -> Proposal:
+    """Return the proposal of an Object or External metric at tick t."""
+    kind, target = fleet.metrics[m].kind, fleet.metrics[m].target_milli
+    values = fleet.values_milli
+    first, last = fleet.answers[answer].first_value, fleet.answers[answer].last_value
+    if kind == OBJECT_VALUE or kind == EXTERNAL_VALUE:
+        usage = sum_for_value(values, first, last) if kind == EXTERNAL_VALUE else values[first]
+        known, ready = count_pods(fleet, t)
+        return propose_by_value(usage, target, current, known, ready, tolerance)
+    external = kind == EXTERNAL_AVERAGE
+    usage = sum_for_average(values, first, last) if external else values[first]
+    guarded = controller.per_pod_average_guarded
+    replicas = fleet.ticks[t].status_replicas
+    return propose_by_total_average(usage, target, replicas, external, guarded, tolerance)
+
+
+@rule
+def propose(
+    fleet: Fleet, controller: Controller, t: int, m: int, current: int, tolerance: Tolerance
+) -> Proposal:
+    """Return one metric's proposal at tick t, whatever its kind; not clamped, not stabilized."""
+    metric = fleet.metrics[m]
+    kind = metric.kind
+    if kind == METRIC_UNUSABLE:
+        return failed_metric(metric.error)
+    answer = t + fleet.streams[metric.stream].answer_offset
+    if fleet.answers[answer].code != METRIC_OK:
+        return failed_metric(fleet.answers[answer].code)
+    if kind == RESOURCE_UTILIZATION or kind == RESOURCE_AVERAGE or kind == PODS_AVERAGE:
+        return propose_from_pods(fleet, controller, t, m, current, tolerance)
+    return propose_from_total(fleet, controller, t, m, answer, current, tolerance)
+
+
+@rule
+def write_proposal(out: Records, row: int, proposal: Proposal) -> None:
+    """Write what one metric said to its answer row of METRIC_DECISION records."""
+    record = out[row]
+    record.code = proposal.code
+    record.step = proposal.step
+    record.proposal = proposal.replicas
+    record.ratio = proposal.ratio
+    record.utilization_pct = proposal.utilization_pct
+    record.average_milli = proposal.average_milli
+    record.value_milli = proposal.value_milli
+
+
+@rule
+def combine_metrics(
+    fleet: Fleet, controller: Controller, t: int, current: int, out: Records
+) -> Combined:
+    """Return the metrics' combined answer at tick t; each metric's own goes to `out`.
+
+    The largest valid proposal wins and ties keep the earlier metric, except that 0 gives way to
+    whatever comes next. With a failed metric nothing may shrink.
+    """
+    spec = fleet.specs[fleet.ticks[t].spec]
+    first, last = spec.first_metric, spec.last_metric
+    tolerance = Tolerance(spec.down_tolerance, spec.up_tolerance)
+    best, winner, step = 0, -1, STEP_NONE
+    invalid, condition = 0, NO_CONDITION
+    for m in range(first, last):
+        proposal = propose(fleet, controller, t, m, current, tolerance)
+        write_proposal(out, t + fleet.streams[fleet.metrics[m].stream].answer_offset, proposal)
+        if proposal.code != METRIC_OK:
+            if invalid == 0:
+                condition = INVALID_METRIC_SOURCE_TYPE + fleet.metrics[m].source
+            invalid += 1
+        elif best == 0 or proposal.replicas > best:
+            best, winner, step = proposal.replicas, m - first, proposal.step
+    usable = invalid < last - first and not (invalid > 0 and best < current)
+    return Combined(usable, best, winner, step, invalid, condition)

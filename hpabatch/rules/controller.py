@@ -1,0 +1,33 @@
+"""The controller's flags and version switches of one lane, as scalars."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hpabatch._jit import rule
+from hpabatch.arrays.layout import Fleet
+
+
+class Controller(NamedTuple):
+    """Flags in ms and version switches; see `model.config` for their meaning."""
+
+    cpu_initialization_ms: int
+    readiness_delay_ms: int
+    downscale_stabilization_ms: int
+    succeeded_pods_ignored: bool
+    per_pod_average_guarded: bool
+    gate_scale_to_zero: bool
+
+
+@rule
+def controller_of(fleet: Fleet, h: int) -> Controller:
+    """Return the flags and switches of lane h."""
+    lane = fleet.lanes[h]
+    return Controller(
+        lane.cpu_initialization_ms,
+        lane.readiness_delay_ms,
+        lane.downscale_stabilization_ms,
+        lane.succeeded_pods_ignored != 0,
+        lane.per_pod_average_guarded != 0,
+        lane.gate_scale_to_zero != 0,
+    )

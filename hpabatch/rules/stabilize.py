@@ -1,0 +1,265 @@
+"""Stabilization: upstream's list of recommendations, and what the windows make of it.
+
+Upstream keeps a list in which a recommendation that has left the windows is overwritten, the last
+such slot first, and scans it at every sync. The same list is kept here, with three rings of slots
+beside it (by age, ascending minima, descending maxima) and a bit set of the slots that may be
+overwritten, so that a tick costs the same whatever the window. When a cutoff moves back (an edited
+window, another path, a clock set back) the rings are built anew from the list.
+Source: horizontal.go, stabilizeRecommendation and stabilizeRecommendationWithBehaviors.
+"""
+
+from __future__ import annotations
+
+from hpabatch._jit import rule
+from hpabatch.arrays.layout import (
+    HEAD_AGE_COUNT,
+    HEAD_AGE_FIRST,
+    HEAD_MAX_COUNT,
+    HEAD_MAX_FIRST,
+    HEAD_MAX_FROM,
+    HEAD_MIN_COUNT,
+    HEAD_MIN_FIRST,
+    HEAD_MIN_FROM,
+    HEAD_OLD_BEFORE,
+    HEAD_OLD_SIZE,
+    HEAD_OLD_START,
+    HEAD_REC_COUNT,
+    HEAD_REC_SIZE,
+    HEAD_REC_START,
+    HEAD_UNSORTED,
+    I64,
+    Records,
+)
+from hpabatch.rules.numbers import INT64_MAX
+
+BITS = 62  # bits used per int64 word; the sign bit stays out of it
+
+
+@rule
+def forget_recommendations(head: I64, old_bits: I64) -> None:
+    """Drop all recommendations of a lane, as a controller restart does."""
+    for k in range(head[HEAD_OLD_START], head[HEAD_OLD_START] + head[HEAD_OLD_SIZE]):
+        old_bits[k] = 0
+    for k in (HEAD_REC_COUNT, HEAD_AGE_COUNT, HEAD_MIN_COUNT, HEAD_MAX_COUNT, HEAD_UNSORTED):
+        head[k] = 0
+    for k in (HEAD_MIN_FROM, HEAD_MAX_FROM, HEAD_OLD_BEFORE):
+        head[k] = -INT64_MAX
+
+
+@rule
+def ring_index(head: I64, first_at: int, position: int) -> int:
+    """Return the index in `recs` of a position of the ring whose first is at head[first_at]."""
+    at = head[first_at] + position
+    if at >= head[HEAD_REC_SIZE]:
+        at -= head[HEAD_REC_SIZE]
+    return head[HEAD_REC_START] + at
+
+
+@rule
+def push_age(head: I64, recs: Records, slot: int) -> None:
+    """Append a slot to the ring of slots by age."""
+    recs[ring_index(head, HEAD_AGE_FIRST, head[HEAD_AGE_COUNT])].ring_age = slot
+    head[HEAD_AGE_COUNT] += 1
+
+
+@rule
+def push_minimum(head: I64, recs: Records, slot: int) -> None:
+    """Append a slot to the minimum queue; those before it that are not smaller go."""
+    start, count = head[HEAD_REC_START], head[HEAD_MIN_COUNT]
+    value = recs[start + slot].value
+    while count > 0:
+        last = recs[ring_index(head, HEAD_MIN_FIRST, count - 1)].ring_min
+        if recs[start + last].value < value:
+            break
+        count -= 1
+    recs[ring_index(head, HEAD_MIN_FIRST, count)].ring_min = slot
+    head[HEAD_MIN_COUNT] = count + 1
+
+
+@rule
+def push_maximum(head: I64, recs: Records, slot: int) -> None:
+    """Append a slot to the maximum queue; those before it that are not larger go."""
+    start, count = head[HEAD_REC_START], head[HEAD_MAX_COUNT]
+    value = recs[start + slot].value
+    while count > 0:
+        last = recs[ring_index(head, HEAD_MAX_FIRST, count - 1)].ring_max
+        if recs[start + last].value > value:
+            break
+        count -= 1
+    recs[ring_index(head, HEAD_MAX_FIRST, count)].ring_max = slot
+    head[HEAD_MAX_COUNT] = count + 1
+
+
+@rule
+def advance(head: I64, first_at: int, count_at: int) -> None:
+    """Drop the first entry of a ring."""
+    head[first_at] += 1
+    if head[first_at] == head[HEAD_REC_SIZE]:
+        head[first_at] = 0
+    head[count_at] -= 1
+
+
+@rule
+def expire(head: I64, recs: Records, old_bits: I64) -> None:
+    """Bring the rings to the cutoffs in `head`: leading slots that are too old leave them."""
+    start = head[HEAD_REC_START]
+    while head[HEAD_AGE_COUNT] > 0:
+        slot = recs[start + head[HEAD_AGE_FIRST]].ring_age
+        if recs[start + slot].ms >= head[HEAD_OLD_BEFORE]:
+            break
+        old_bits[head[HEAD_OLD_START] + slot // BITS] |= 1 << (slot % BITS)
+        advance(head, HEAD_AGE_FIRST, HEAD_AGE_COUNT)
+    while head[HEAD_MIN_COUNT] > 0:
+        slot = recs[start + head[HEAD_MIN_FIRST]].ring_min
+        if recs[start + slot].ms >= head[HEAD_MIN_FROM]:
+            break
+        advance(head, HEAD_MIN_FIRST, HEAD_MIN_COUNT)
+    while head[HEAD_MAX_COUNT] > 0:
+        slot = recs[start + head[HEAD_MAX_FIRST]].ring_max
+        if recs[start + slot].ms >= head[HEAD_MAX_FROM]:
+            break
+        advance(head, HEAD_MAX_FIRST, HEAD_MAX_COUNT)
+
+
+@rule
+def highest_bit(bits: int) -> int:
+    """Return the position of the highest set bit of a positive number."""
+    position, step = 0, 32
+    while step > 0:
+        if bits >> step != 0:
+            bits >>= step
+            position += step
+        step >>= 1
+    return position
+
+
+@rule
+def take_last_old(head: I64, old_bits: I64) -> int:
+    """Return and clear the highest replaceable slot, or -1."""
+    start = head[HEAD_OLD_START]
+    for word in range(head[HEAD_OLD_SIZE] - 1, -1, -1):
+        bits = old_bits[start + word]
+        if bits != 0:
+            bit = highest_bit(bits)
+            old_bits[start + word] = bits & ~(1 << bit)
+            return word * BITS + bit
+    return -1
+
+
+@rule
+def rebuild(head: I64, recs: Records, old_bits: I64) -> None:
+    """Build rings and bit set anew from the list (insertion sort by time: it is nearly sorted)."""
+    start, count = head[HEAD_REC_START], head[HEAD_REC_COUNT]
+    for k in range(head[HEAD_OLD_START], head[HEAD_OLD_START] + head[HEAD_OLD_SIZE]):
+        old_bits[k] = 0
+    for slot in range(count):
+        at = slot
+        while at > 0 and recs[start + recs[start + at - 1].ring_age].ms > recs[start + slot].ms:
+            recs[start + at].ring_age = recs[start + at - 1].ring_age
+            at -= 1
+        recs[start + at].ring_age = slot
+    head[HEAD_AGE_FIRST], head[HEAD_AGE_COUNT] = 0, count
+    head[HEAD_MIN_FIRST], head[HEAD_MIN_COUNT] = 0, 0
+    head[HEAD_MAX_FIRST], head[HEAD_MAX_COUNT] = 0, 0
+    for at in range(count):
+        slot = recs[start + at].ring_age
+        push_minimum(head, recs, slot)
+        push_maximum(head, recs, slot)
+    head[HEAD_UNSORTED] = 0
+
+
+@rule
+def move_windows(
+    head: I64, recs: Records, old_bits: I64, min_from: int, max_from: int, old_before: int
+) -> None:
+    """Bring rings and bit set to new cutoffs, from scratch if one of them moved back."""
+    moved_back = (
+        min_from < head[HEAD_MIN_FROM]
+        or max_from < head[HEAD_MAX_FROM]
+        or old_before < head[HEAD_OLD_BEFORE]
+    )
+    if moved_back or head[HEAD_UNSORTED] != 0:
+        rebuild(head, recs, old_bits)
+    head[HEAD_MIN_FROM], head[HEAD_MAX_FROM] = min_from, max_from
+    head[HEAD_OLD_BEFORE] = old_before
+    expire(head, recs, old_bits)
+
+
+@rule
+def record_recommendation(head: I64, recs: Records, old_bits: I64, value: int, now_ms: int) -> None:
+    """Write (value, now) into the last replaceable slot, else append it."""
+    start = head[HEAD_REC_START]
+    slot = take_last_old(head, old_bits)
+    if slot < 0:
+        slot = head[HEAD_REC_COUNT]
+        head[HEAD_REC_COUNT] += 1
+    if head[HEAD_AGE_COUNT] > 0:
+        newest = recs[ring_index(head, HEAD_AGE_FIRST, head[HEAD_AGE_COUNT] - 1)].ring_age
+        if recs[start + newest].ms > now_ms:
+            head[HEAD_UNSORTED] = 1  # the clock went back: sort before the next use
+    recs[start + slot].value = value
+    recs[start + slot].ms = now_ms
+    push_age(head, recs, slot)
+    push_minimum(head, recs, slot)
+    push_maximum(head, recs, slot)
+
+
+@rule
+def recommend_within_windows(
+    head: I64,
+    recs: Records,
+    old_bits: I64,
+    value: int,
+    now_ms: int,
+    min_from: int,
+    max_from: int,
+    old_before: int,
+) -> tuple[int, int]:
+    """Record a recommendation; return (minimum since min_from, maximum since max_from) with it.
+
+    The cutoffs are inclusive ms; slots strictly older than `old_before` may be overwritten.
+    """
+    move_windows(head, recs, old_bits, min_from, max_from, old_before)
+    start = head[HEAD_REC_START]
+    low, high = value, value
+    if head[HEAD_MIN_COUNT] > 0:
+        low = min(low, recs[start + recs[start + head[HEAD_MIN_FIRST]].ring_min].value)
+    if head[HEAD_MAX_COUNT] > 0:
+        high = max(high, recs[start + recs[start + head[HEAD_MAX_FIRST]].ring_max].value)
+    record_recommendation(head, recs, old_bits, value, now_ms)
+    return low, high
+
+
+@rule
+def stabilize_with_windows(
+    head: I64,
+    recs: Records,
+    old_bits: I64,
+    current: int,
+    proposal: int,
+    now_ms: int,
+    up_ms: int,
+    down_ms: int,
+) -> int:
+    """Return the stabilized number of the behavior path: current pulled into [low, high].
+
+    Going up only to the smallest wish of the up window, down only to the largest of the down
+    window. A sample exactly at a cutoff does not count (and is not yet overwritten).
+    """
+    up, down = now_ms - up_ms, now_ms - down_ms
+    low, high = recommend_within_windows(
+        head, recs, old_bits, proposal, now_ms, up + 1, down + 1, min(up, down)
+    )
+    return min(max(current, low), high)
+
+
+@rule
+def stabilize_legacy(
+    head: I64, recs: Records, old_bits: I64, proposal: int, now_ms: int, window_ms: int
+) -> int:
+    """Return the largest recommendation of the window (no behavior set); its edge still counts."""
+    cutoff = now_ms - window_ms
+    _, high = recommend_within_windows(
+        head, recs, old_bits, proposal, now_ms, INT64_MAX, cutoff, cutoff
+    )
+    return high

@@ -1,0 +1,205 @@
+"""Sufficient statistics of a metric's pods: all that the calculator needs to know of them.
+
+`accumulate` adds one pod (or a cohort of `weight` equal pods); `rules.replicas` decides from the
+sums. Integer sums wrap as Go's do, so neither order nor grouping of pods matters.
+Source: replica_calculator.go (GetResourceReplicas, calcPlainMetricReplicas) and
+metrics/utilization.go.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hpabatch._jit import rule
+from hpabatch.arrays.layout import Fleet
+from hpabatch.model.codes import (
+    GROUP_BY_READINESS,
+    GROUP_MISSING,
+    GROUP_READY,
+    GROUP_UNREADY,
+)
+from hpabatch.rules.controller import Controller
+from hpabatch.rules.numbers import add64, div64, mul64
+from hpabatch.rules.pods import (
+    group_pod,
+    is_running_and_ready,
+    is_settled,
+    is_unready_for_cpu,
+)
+
+
+class PodStatistics(NamedTuple):
+    """Sums over the pods of one metric in one tick; counts of pods, sums in milli.
+
+    `stray` are samples of pods that are not in the controller's cache; `charge_milli` is what the
+    missing pods are taken to use when scaling down; `without_request` counts pods of any group
+    whose request is not known.
+    """
+
+    ready: int
+    unready: int
+    missing: int
+    ignored: int
+    stray: int
+    usage_milli: int
+    stray_milli: int
+    request_milli: int
+    unready_request_milli: int
+    missing_request_milli: int
+    charge_milli: int
+    without_request: int
+
+
+@rule
+def no_pods() -> PodStatistics:
+    """Return the statistics of no pods at all."""
+    return PodStatistics(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@rule
+def missing_pod_charge(request_milli: int, target_pct: int) -> int:
+    """Return what a missing pod is taken to use on scale-down: its request, or target % if more.
+
+    Example: 500 at target 150 % is charged 750; at target 50 % it is charged 500.
+    """
+    return div64(mul64(request_milli, max(100, target_pct)), 100)
+
+
+@rule
+def accumulate(
+    total: PodStatistics,
+    group: int,
+    value_milli: int,
+    request_milli: int,
+    request_known: int,
+    target_pct: int,
+    weight: int,
+) -> PodStatistics:
+    """Return `total` with `weight` equal pods of one group added (request_known is 0 or 1)."""
+    ready, unready, missing, ignored = total.ready, total.unready, total.missing, total.ignored
+    usage, request = total.usage_milli, total.request_milli
+    unready_request = total.unready_request_milli
+    missing_request, charge = total.missing_request_milli, total.charge_milli
+    if group == GROUP_READY:
+        ready += weight
+        usage = add64(usage, mul64(weight, value_milli))
+        request = add64(request, mul64(weight, request_milli))
+    elif group == GROUP_UNREADY:
+        unready += weight
+        unready_request = add64(unready_request, mul64(weight, request_milli))
+    elif group == GROUP_MISSING:
+        missing += weight
+        missing_request = add64(missing_request, mul64(weight, request_milli))
+        charge = add64(charge, mul64(weight, missing_pod_charge(request_milli, target_pct)))
+    else:
+        ignored += weight
+    return PodStatistics(
+        ready,
+        unready,
+        missing,
+        ignored,
+        total.stray,
+        usage,
+        total.stray_milli,
+        request,
+        unready_request,
+        missing_request,
+        charge,
+        total.without_request + weight * (1 - request_known),
+    )
+
+
+@rule
+def accumulate_stray(total: PodStatistics, value_milli: int) -> PodStatistics:
+    """Return `total` with the sample of a pod that the cache does not hold."""
+    return PodStatistics(
+        total.ready,
+        total.unready,
+        total.missing,
+        total.ignored,
+        total.stray + 1,
+        total.usage_milli,
+        add64(total.stray_milli, value_milli),
+        total.request_milli,
+        total.unready_request_milli,
+        total.missing_request_milli,
+        total.charge_milli,
+        total.without_request,
+    )
+
+
+@rule
+def pod_group(
+    fleet: Fleet, state: int, sample: int, is_cpu: bool, now_ms: int, controller: Controller
+) -> int:
+    """Return the final group of the pod in `state` with the sample at `sample`."""
+    pod = fleet.states[state]
+    group = group_pod(pod.flags, fleet.present[sample] != 0, is_cpu, controller)
+    if group != GROUP_BY_READINESS:
+        return group
+    unready = is_unready_for_cpu(
+        pod.flags,
+        pod.start_ms,
+        pod.transition_ms,
+        fleet.timing[sample].ts_ms,
+        fleet.timing[sample].window_ms,
+        now_ms,
+        controller,
+    )
+    return GROUP_UNREADY if unready else GROUP_READY
+
+
+@rule
+def collect_statistics(
+    fleet: Fleet,
+    t: int,
+    stream: int,
+    with_requests: bool,
+    is_cpu: bool,
+    target_pct: int,
+    controller: Controller,
+) -> PodStatistics:
+    """Return the statistics of one metric's pods at tick t.
+
+    `with_requests` is True for utilization targets; other targets never look at requests.
+    """
+    tick = fleet.ticks[t]
+    sample_offset = fleet.streams[stream].sample_offset
+    request_offset = fleet.streams[stream].request_offset
+    total = no_pods()
+    for row in range(tick.first_row, tick.last_row):
+        # Positions are never negative; unsigned ones spare numba's wrap-around test.
+        state = fleet.row_state[np.uint64(row)]
+        sample = np.uint64(row + sample_offset)
+        if state < 0:
+            if fleet.present[sample] != 0:
+                total = accumulate_stray(total, fleet.value_milli[sample])
+            continue
+        request, known = 0, 1
+        if with_requests:
+            request = fleet.requests[np.uint64(state + request_offset)].milli
+            known = fleet.requests[np.uint64(state + request_offset)].known
+        value, pod = fleet.value_milli[sample], fleet.states[np.uint64(state)]
+        if fleet.present[sample] != 0 and is_settled(
+            pod.flags, pod.start_ms, tick.now_ms, controller
+        ):
+            total = accumulate(total, GROUP_READY, value, request, known, target_pct, 1)
+            continue
+        group = pod_group(fleet, state, sample, is_cpu, tick.now_ms, controller)
+        total = accumulate(total, group, value, request, known, target_pct, 1)
+    return total
+
+
+@rule
+def count_pods(fleet: Fleet, t: int) -> tuple[int, int]:
+    """Return (pods in the cache, those Running and Ready) at tick t."""
+    known, ready = 0, 0
+    for row in range(fleet.ticks[t].first_row, fleet.ticks[t].last_row):
+        state = fleet.row_state[row]
+        if state >= 0:
+            known += 1
+            if is_running_and_ready(fleet.states[state].flags):
+                ready += 1
+    return known, ready

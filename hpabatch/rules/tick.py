@@ -1,0 +1,398 @@
+"""One sync of one HPA: the order of all rules.
+
+`decide_tick` is the one function that replay, simulation and the live loop call. It reads the fleet
+at tick t, reads and writes the lane's memory and writes one row of results.
+Source: horizontal.go, reconcileAutoscaler, normalizeDesiredReplicas(WithBehaviors) and the
+functions they call.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hpabatch._jit import rule
+from hpabatch.arrays.layout import (
+    HEAD_CONDITIONS,
+    HEAD_REC_COUNT,
+    HEAD_STATUS_CURRENT,
+    HEAD_STATUS_DESIRED,
+    I64,
+    Fleet,
+    Memory,
+    Records,
+    Results,
+)
+from hpabatch.model.codes import (
+    AMBIGUOUS_SELECTOR,
+    BOUND_BY_DISABLED_DOWN,
+    BOUND_BY_DISABLED_UP,
+    BOUND_BY_FORCED_MAX,
+    BOUND_BY_FORCED_MIN,
+    BOUND_BY_INVALID_METRIC,
+    BOUND_BY_LEGACY_LIMIT,
+    BOUND_BY_MAX,
+    BOUND_BY_METRIC,
+    BOUND_BY_MIN,
+    BOUND_BY_NO_SCALE,
+    BOUND_BY_POD_GUARD,
+    BOUND_BY_POLICY_DOWN,
+    BOUND_BY_POLICY_UP,
+    BOUND_BY_SCALE_READ,
+    BOUND_BY_SCALE_WRITE,
+    BOUND_BY_SELECTOR,
+    BOUND_BY_TOLERANCE,
+    BOUND_BY_WINDOW_DOWN,
+    BOUND_BY_WINDOW_UP,
+    BOUND_BY_ZERO,
+    DESIRED_WITHIN_RANGE,
+    FAILED_GET_SCALE,
+    FAILED_UPDATE_SCALE,
+    INVALID_SELECTOR,
+    IS_SCALED_TO_ZERO,
+    METRIC_NOT_COMPUTED,
+    NOT_SCALED_TO_ZERO,
+    READY_FOR_NEW_SCALE,
+    REASON_ABOVE_MAX,
+    REASON_ABOVE_TARGET,
+    REASON_BELOW_MIN,
+    REASON_BELOW_TARGET,
+    REASON_NONE,
+    SCALE_DOWN_STABILIZED,
+    SCALE_GET_FAILED,
+    SCALE_OK,
+    SCALE_UNKNOWN,
+    SCALE_UP_STABILIZED,
+    SCALED_TO_ZERO,
+    SCALING_DISABLED,
+    SELECT_DISABLED,
+    SELECTOR_AMBIGUOUS,
+    SELECTOR_OK,
+    STEP_DIRECTION_GUARD,
+    STEP_TOLERANCE,
+    STEP_TOLERANCE_AFTER_SUBSTITUTION,
+    SUCCEEDED_GET_SCALE,
+    SUCCEEDED_RESCALE,
+    TOO_FEW_REPLICAS,
+    TOO_MANY_REPLICAS,
+    VALID_METRIC_FOUND,
+)
+from hpabatch.rules.behavior import forget_scale_events, limit_rate, store_scale_event
+from hpabatch.rules.bounds import limit_legacy
+from hpabatch.rules.combine import Combined, combine_metrics, write_proposal
+from hpabatch.rules.conditions import has_condition, remove_condition, set_condition
+from hpabatch.rules.controller import Controller, controller_of
+from hpabatch.rules.replicas import failed_metric
+from hpabatch.rules.stabilize import (
+    forget_recommendations,
+    record_recommendation,
+    stabilize_legacy,
+    stabilize_with_windows,
+)
+
+
+class Decision(NamedTuple):
+    """What one tick came to; names and units as in `arrays.layout.DECISION`."""
+
+    desired: int
+    proposal: int
+    stabilized: int
+    limited: int
+    rescaled: bool
+    metric: int
+    invalid_metrics: int
+    binding: int
+    reason: int
+
+
+@rule
+def restart_controller(memory: Memory, h: int) -> None:
+    """Forget what a controller keeps in memory only; the HPA's status stays."""
+    forget_recommendations(memory.head[h], memory.old_bits)
+    forget_scale_events(memory.head[h])
+
+
+@rule
+def stand_still(current: int, desired: int, binding: int, invalid: int) -> Decision:
+    """Return a decision that leaves the target alone and never reached the windows."""
+    return Decision(desired, current, current, current, False, -1, invalid, binding, REASON_NONE)
+
+
+@rule
+def skip_metrics(fleet: Fleet, t: int, results: Results) -> None:
+    """Mark every metric of this tick as not computed."""
+    spec = fleet.specs[fleet.ticks[t].spec]
+    for m in range(spec.first_metric, spec.last_metric):
+        row = t + fleet.streams[fleet.metrics[m].stream].answer_offset
+        write_proposal(results.metrics, row, failed_metric(METRIC_NOT_COMPUTED))
+
+
+@rule
+def bound_before_windows(step: int) -> int:
+    """Return the binding rule of a proposal that nothing changed afterwards."""
+    if step == STEP_TOLERANCE or step == STEP_TOLERANCE_AFTER_SUBSTITUTION:
+        return BOUND_BY_TOLERANCE
+    if step == STEP_DIRECTION_GUARD:
+        return BOUND_BY_POD_GUARD
+    return BOUND_BY_METRIC
+
+
+@rule
+def bound_by_limit(spec: Records, current: int, stabilized: int, condition: int) -> int:
+    """Return the binding rule behind a ScalingLimited condition that is True."""
+    if condition == TOO_FEW_REPLICAS:
+        return BOUND_BY_MIN
+    if condition == TOO_MANY_REPLICAS:
+        return BOUND_BY_MAX
+    if spec.has_behavior == 0:
+        return BOUND_BY_LEGACY_LIMIT
+    if stabilized > current:
+        return BOUND_BY_DISABLED_UP if spec.up_select == SELECT_DISABLED else BOUND_BY_POLICY_UP
+    return BOUND_BY_DISABLED_DOWN if spec.down_select == SELECT_DISABLED else BOUND_BY_POLICY_DOWN
+
+
+@rule
+def normalize(
+    fleet: Fleet,
+    controller: Controller,
+    memory: Memory,
+    h: int,
+    t: int,
+    current: int,
+    proposal: int,
+) -> tuple[int, int, int, int]:
+    """Return (stabilized, limited, AbleToScale condition, ScalingLimited condition)."""
+    spec, now_ms = fleet.specs[fleet.ticks[t].spec], fleet.ticks[t].now_ms
+    head, recs, old_bits = memory.head[h], memory.recs, memory.old_bits
+    able = READY_FOR_NEW_SCALE
+    if spec.has_behavior != 0:
+        stabilized = stabilize_with_windows(
+            head, recs, old_bits, current, proposal, now_ms, spec.up_window_ms, spec.down_window_ms
+        )
+        if stabilized != proposal:
+            able = SCALE_UP_STABILIZED if proposal >= current else SCALE_DOWN_STABILIZED
+        limited, condition = limit_rate(
+            head, memory.events, spec, fleet.policies, current, stabilized, now_ms
+        )
+        return stabilized, limited, able, condition
+    window_ms = controller.downscale_stabilization_ms
+    stabilized = stabilize_legacy(head, recs, old_bits, proposal, now_ms, window_ms)
+    if stabilized != proposal:
+        able = SCALE_DOWN_STABILIZED
+    limited, condition = limit_legacy(current, stabilized, spec.min_replicas, spec.max_replicas)
+    return stabilized, limited, able, condition
+
+
+@rule
+def reason_for(proposal: int, current: int) -> int:
+    """Return the reason that a rescale's event would give, from the raw proposal."""
+    if proposal > current:
+        return REASON_ABOVE_TARGET
+    if proposal < current:
+        return REASON_BELOW_TARGET
+    return REASON_NONE
+
+
+@rule
+def decide_by_proposal(
+    fleet: Fleet,
+    controller: Controller,
+    memory: Memory,
+    h: int,
+    t: int,
+    from_zero: bool,
+    combined: Combined,
+) -> Decision:
+    """Return the decision that windows, policies and bounds make of the metrics' answer."""
+    current, spec = fleet.ticks[t].replicas, fleet.specs[fleet.ticks[t].spec]
+    proposal = max(combined.replicas, 0)  # a negative proposal counts as none at all
+    reason = reason_for(proposal, current)
+    stabilized, desired, able, limit = normalize(fleet, controller, memory, h, t, current, proposal)
+    set_condition(memory.head[h], able)
+    set_condition(memory.head[h], limit)
+    binding = bound_before_windows(combined.step)
+    if limit != DESIRED_WITHIN_RANGE:
+        binding = bound_by_limit(spec, current, stabilized, limit)
+    elif stabilized != proposal:
+        binding = BOUND_BY_WINDOW_UP if able == SCALE_UP_STABILIZED else BOUND_BY_WINDOW_DOWN
+    if from_zero and desired < spec.min_replicas:
+        # (with minReplicas 0 no proposal is below it)
+        desired, binding = spec.min_replicas, BOUND_BY_MIN
+        if reason == REASON_NONE:
+            reason = REASON_BELOW_MIN
+    return Decision(
+        desired,
+        proposal,
+        stabilized,
+        desired,
+        desired != current,
+        combined.metric,
+        combined.invalid,
+        binding,
+        reason,
+    )
+
+
+@rule
+def decide_by_metrics(
+    fleet: Fleet,
+    controller: Controller,
+    memory: Memory,
+    h: int,
+    t: int,
+    from_zero: bool,
+    results: Results,
+) -> Decision:
+    """Return the decision of the metrics path: selector, calculator, windows, policies, bounds."""
+    current, head = fleet.ticks[t].replicas, memory.head[h]
+    selector = fleet.ticks[t].selector
+    if selector != SELECTOR_OK:
+        skip_metrics(fleet, t, results)
+        ambiguous = selector == SELECTOR_AMBIGUOUS
+        set_condition(head, AMBIGUOUS_SELECTOR if ambiguous else INVALID_SELECTOR)
+        return stand_still(current, head[HEAD_STATUS_DESIRED], BOUND_BY_SELECTOR, 0)
+    combined = combine_metrics(fleet, controller, t, current, results.metrics)
+    if not combined.usable:
+        set_condition(head, combined.condition)
+        kept = head[HEAD_STATUS_DESIRED]
+        return stand_still(current, kept, BOUND_BY_INVALID_METRIC, combined.invalid)
+    set_condition(head, VALID_METRIC_FOUND)
+    return decide_by_proposal(fleet, controller, memory, h, t, from_zero, combined)
+
+
+@rule
+def force(current: int, desired: int, binding: int, reason: int) -> Decision:
+    """Return a move to a bound that the metrics have no say in."""
+    return Decision(desired, current, current, desired, True, -1, 0, binding, reason)
+
+
+@rule
+def decide_size(
+    fleet: Fleet, controller: Controller, memory: Memory, h: int, t: int, results: Results
+) -> Decision:
+    """Return the decision once the scale is known: zero, above max, below min, or metrics."""
+    current, spec = fleet.ticks[t].replicas, fleet.specs[fleet.ticks[t].spec]
+    lowest, highest, head = spec.min_replicas, spec.max_replicas, memory.head[h]
+    from_zero = current == 0
+    if from_zero:
+        ours = controller.gate_scale_to_zero and has_condition(head, IS_SCALED_TO_ZERO)
+        if ours and (lowest != 0 or spec.has_object_or_external != 0):
+            return decide_by_metrics(fleet, controller, memory, h, t, from_zero, results)
+        skip_metrics(fleet, t, results)
+        set_condition(head, SCALING_DISABLED)
+        if not controller.gate_scale_to_zero:
+            remove_condition(head, SCALED_TO_ZERO)
+        return stand_still(current, 0, BOUND_BY_ZERO, 0)
+    if current > highest:
+        skip_metrics(fleet, t, results)
+        return force(current, highest, BOUND_BY_FORCED_MAX, REASON_ABOVE_MAX)
+    if current < lowest:
+        skip_metrics(fleet, t, results)
+        return force(current, lowest, BOUND_BY_FORCED_MIN, REASON_BELOW_MIN)
+    return decide_by_metrics(fleet, controller, memory, h, t, from_zero, results)
+
+
+@rule
+def note_rescale(controller: Controller, head: I64, spec: Records, before: int, after: int) -> None:
+    """Set the conditions that follow a successful write of the scale."""
+    set_condition(head, SUCCEEDED_RESCALE)
+    if not controller.gate_scale_to_zero:
+        remove_condition(head, SCALED_TO_ZERO)
+        return
+    to_zero = before > 0 and after == 0 and spec.min_replicas == 0
+    ours = to_zero and spec.has_object_or_external != 0
+    set_condition(head, IS_SCALED_TO_ZERO if ours else NOT_SCALED_TO_ZERO)
+
+
+@rule
+def unwritten(decision: Decision, desired: int) -> Decision:
+    """Return a decision whose write failed: the status keeps its desired number."""
+    return Decision(
+        desired,
+        decision.proposal,
+        decision.stabilized,
+        decision.limited,
+        False,
+        decision.metric,
+        decision.invalid_metrics,
+        BOUND_BY_SCALE_WRITE,
+        decision.reason,
+    )
+
+
+@rule
+def decide_with_scale(
+    fleet: Fleet, memory: Memory, h: int, t: int, spend_decisions: bool, results: Results
+) -> Decision:
+    """Return the decision of a tick whose scale was read, after writing the scale or failing to."""
+    tick, head, controller = fleet.ticks[t], memory.head[h], controller_of(fleet, h)
+    current, spec = tick.replicas, fleet.specs[tick.spec]
+    set_condition(head, SUCCEEDED_GET_SCALE)
+    if head[HEAD_REC_COUNT] == 0:
+        record_recommendation(head, memory.recs, memory.old_bits, current, tick.now_ms)
+    decision = decide_size(fleet, controller, memory, h, t, results)
+    if decision.rescaled and tick.scale != SCALE_OK:
+        set_condition(head, FAILED_UPDATE_SCALE)
+        decision = unwritten(decision, head[HEAD_STATUS_DESIRED])
+    elif decision.rescaled:
+        after = decision.desired
+        note_rescale(controller, head, spec, current, after)
+        if spend_decisions:
+            store_scale_event(
+                head, memory.events, spec, fleet.policies, current, after, tick.now_ms
+            )
+    head[HEAD_STATUS_CURRENT] = current
+    head[HEAD_STATUS_DESIRED] = decision.desired
+    return decision
+
+
+@rule
+def decide_without_scale(
+    fleet: Fleet, memory: Memory, h: int, t: int, results: Results
+) -> Decision:
+    """Return the decision of a tick whose scale was not read: the status keeps its numbers."""
+    head = memory.head[h]
+    skip_metrics(fleet, t, results)
+    current, desired = head[HEAD_STATUS_CURRENT], head[HEAD_STATUS_DESIRED]
+    if fleet.ticks[t].scale == SCALE_UNKNOWN:
+        return stand_still(current, desired, BOUND_BY_NO_SCALE, 0)
+    set_condition(head, FAILED_GET_SCALE)
+    return stand_still(current, desired, BOUND_BY_SCALE_READ, 0)
+
+
+@rule
+def write_decision(out: Records, t: int, decision: Decision, head: I64) -> None:
+    """Write one tick's DECISION record."""
+    record = out[t]
+    record.desired = decision.desired
+    record.current = head[HEAD_STATUS_CURRENT]
+    record.proposal = decision.proposal
+    record.stabilized = decision.stabilized
+    record.limited = decision.limited
+    record.rescaled = 1 if decision.rescaled else 0
+    record.metric = decision.metric
+    record.invalid_metrics = decision.invalid_metrics
+    record.binding = decision.binding
+    record.reason = decision.reason
+    record.condition_0 = head[HEAD_CONDITIONS]
+    record.condition_1 = head[HEAD_CONDITIONS + 1]
+    record.condition_2 = head[HEAD_CONDITIONS + 2]
+    record.condition_3 = head[HEAD_CONDITIONS + 3]
+
+
+@rule
+def decide_tick(
+    fleet: Fleet, memory: Memory, h: int, t: int, spend_decisions: bool, results: Results
+) -> None:
+    """Decide lane h at tick t and write row t of the results.
+
+    `spend_decisions` True: the loop's own rescales spend the policies' budgets; False: the caller
+    stores the changes that really happened.
+    """
+    scale = fleet.ticks[t].scale
+    if fleet.ticks[t].restart != 0:
+        restart_controller(memory, h)
+    if scale == SCALE_GET_FAILED or scale == SCALE_UNKNOWN:
+        decision = decide_without_scale(fleet, memory, h, t, results)
+    else:
+        decision = decide_with_scale(fleet, memory, h, t, spend_decisions, results)
+    write_decision(results.decisions, t, decision, memory.head[h])

@@ -1,0 +1,1 @@
+"""What fills a history and where HPA documents come from."""

@@ -1,0 +1,278 @@
+"""Golden cases (data of the real controller) as objects that `arrays.pack` takes.
+
+The form of the data is the one that their FORMAT.md describes. Nothing here decides anything: the
+adapter reads quantities, times and documents through the package and hands them on.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpabatch.arrays.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
+from hpabatch.model import codes
+from hpabatch.model.config import ControllerFlags, Profile, profile_for
+from hpabatch.model.decode import decode_hpa
+from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.selectors import parse_selector
+from hpabatch.rules.usage import pod_usage
+
+Json = dict[str, Any]
+
+_COMMITTED = Path(__file__).parent / "golden"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The kinds that the oracle's REST mapper knows.
+_KNOWN_TARGETS = {
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("", "ReplicationController"),
+}
+
+
+def golden_folder() -> Path:
+    """Return the folder of golden files: HPABATCH_GOLDEN, else the committed part."""
+    return Path(os.environ.get("HPABATCH_GOLDEN") or _COMMITTED)
+
+
+def golden_files(kind: str) -> list[Path]:
+    """Return the files of one kind: calculator, timeline or behavior."""
+    folder = golden_folder()
+    files = [*folder.glob(f"{kind}*.jsonl"), *folder.glob(f"{kind}*.jsonl.gz")]
+    return sorted(files)
+
+
+def read_rows(path: Path) -> Iterator[Json]:
+    """Yield the rows of a JSON Lines file, gzipped or not, one at a time."""
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+    with opened as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+@lru_cache(maxsize=200_000)
+def to_ms(text: str) -> int:
+    """Return an RFC 3339 time as ms since 1970; the year 1 (Go's zero time) works."""
+    delta = datetime.fromisoformat(text.replace("Z", "+00:00")) - _EPOCH
+    return delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000
+
+
+def optional_ms(text: str | None) -> int | None:
+    """Return a time that may be unset."""
+    return None if text is None else to_ms(text)
+
+
+@lru_cache(maxsize=100_000)
+def to_milli(text: str) -> int:
+    """Return a quantity string in milli."""
+    return Quantity.parse(text).milli()
+
+
+def to_flags(flags: Json) -> ControllerFlags:
+    """Return the controller flags of a case; an absent downscale window is really 0."""
+    return ControllerFlags(
+        tolerance=float(flags["tolerance"]),
+        cpu_initialization_period_ms=flags.get("cpu_initialization_period_s", 0) * 1000,
+        initial_readiness_delay_ms=flags.get("initial_readiness_delay_s", 0) * 1000,
+        downscale_stabilization_ms=flags.get("downscale_stabilization_s", 0) * 1000,
+    )
+
+
+def to_profile(k8s: str, flags: Json) -> Profile:
+    """Return a version's profile with the case's feature gate."""
+    return replace(profile_for(k8s), gate_scale_to_zero=bool(flags.get("hpa_scale_to_zero")))
+
+
+def to_requests(requests: Mapping[str, str] | None) -> dict[str, Quantity]:
+    """Return a requests map with parsed quantities."""
+    return {name: Quantity.parse(text) for name, text in (requests or {}).items()}
+
+
+def to_containers(containers: list[Json] | None) -> tuple[ContainerRequests, ...]:
+    """Return containers as far as their requests go."""
+    return tuple(
+        ContainerRequests(c["name"], to_requests(c.get("requests")), c.get("restart_policy"))
+        for c in containers or ()
+    )
+
+
+def to_resources(pod: Json) -> PodResources:
+    """Return what a pod (or a timeline, for all its pods) says of requests."""
+    level = pod.get("pod_requests")
+    return PodResources(
+        to_containers(pod.get("containers")),
+        to_containers(pod.get("init_containers")),
+        None if level is None else to_requests(level),
+    )
+
+
+def to_pod(pod: Json, resources: PodResources | None = None) -> PodView:
+    """Return a pod; in timelines all pods share their containers."""
+    ready = pod.get("ready")
+    own = "containers" in pod or "pod_requests" in pod or resources is None
+    return PodView(
+        name=pod["name"],
+        phase=pod.get("phase", ""),
+        resources=to_resources(pod) if own or resources is None else resources,
+        deleting=pod.get("deletion_timestamp") is not None,
+        start_ms=optional_ms(pod.get("start_time")),
+        ready=ready and ready["status"],
+        transition_ms=ready and to_ms(ready["last_transition_time"]),
+    )
+
+
+def _resource_sample(sample: Json, resource: str, container: str | None) -> PodSample | None:
+    usages = sample.get("containers") or {}
+    if container is not None:
+        usages = {container: usages[container]} if container in usages else {}
+    known = np.array([resource in usage for usage in usages.values()], np.int8)
+    milli = [to_milli(usage[resource]) if resource in usage else 0 for usage in usages.values()]
+    present, value = pod_usage(known, np.array(milli, np.int64), 0, len(milli))
+    if not present:
+        return None
+    window_ms = (sample.get("window_s") or 0) * 1000
+    return PodSample(int(value), to_ms(sample["timestamp"]), window_ms)
+
+
+def _custom_sample(sample: Json) -> PodSample:
+    window = sample.get("window_s")
+    window_ms = 60_000 if window is None else window * 1000
+    return PodSample(to_milli(sample["value"]), to_ms(sample["timestamp"]), window_ms)
+
+
+def to_answer(metric: MetricSpec, data: Json) -> MetricAnswer:
+    """Return what the metrics API answered for a metric."""
+    if data.get("metrics_error") is not None:
+        return MetricAnswer(codes.METRIC_FETCH_FAILED)
+    if metric.type in ("Object", "External"):
+        texts = data.get("external_values") or ()
+        if metric.type == "Object":
+            texts = [data["object_value"]] if data.get("object_value") is not None else []
+        code = codes.METRIC_OK if texts else codes.METRIC_ANSWER_EMPTY
+        return MetricAnswer(code, values_milli=tuple(to_milli(text) for text in texts))
+    items = data.get("pod_metrics") or {}
+    member = metric.resource or metric.container_resource
+    container = metric.container_resource and metric.container_resource.container
+    samples = {}
+    for name, item in items.items():
+        sample = _resource_sample(item, member.name, container) if member else _custom_sample(item)
+        if sample is not None:
+            samples[name] = sample
+    return MetricAnswer(codes.METRIC_OK if items else codes.METRIC_ANSWER_EMPTY, samples)
+
+
+def decode(document: Json) -> HPA:
+    """Return the HPA of a golden document; its metrics may be invalid on purpose."""
+    hpa, _ = decode_hpa(document)
+    return hpa
+
+
+def calculator_lane(case: Json) -> LaneView:
+    """Return a calculator case as a lane of one tick."""
+    behavior: Json | None = None
+    for name, field in (("scale_up_tolerance", "scaleUp"), ("scale_down_tolerance", "scaleDown")):
+        if case["flags"].get(name) is not None:
+            behavior = (behavior or {}) | {field: {"tolerance": case["flags"][name]}}
+    spec: Json = {
+        "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
+        "maxReplicas": 1,
+        "metrics": [case["metric"]],
+        "behavior": behavior,
+    }
+    document = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": spec}
+    hpa = decode(document)
+    tick = TickView(
+        now_ms=to_ms(case["now"]),
+        spec=0,
+        replicas=case["spec_replicas"],
+        status_replicas=case["status_replicas"],
+        pods=[to_pod(pod) for pod in case["pods"]],
+        answers=[to_answer(hpa.spec.metrics[0], case)],
+    )
+    return LaneView([hpa.spec], [tick])
+
+
+def _scale_code(tick: Json, spec: HPASpec) -> int:
+    target = spec.scale_target_ref
+    group, _, rest = target.api_version.rpartition("/")
+    if "/" in group or (group, target.kind) not in _KNOWN_TARGETS or not rest:
+        return codes.SCALE_GET_FAILED
+    if tick.get("scale_get_error") is not None:
+        return codes.SCALE_GET_FAILED
+    failed = tick.get("scale_update_error") is not None
+    return codes.SCALE_UPDATE_FAILED if failed else codes.SCALE_OK
+
+
+def _selector_code(tick: Json) -> int:
+    text = tick.get("selector")
+    if text is None:
+        return codes.SELECTOR_OK
+    if text == "":
+        return codes.SELECTOR_MISSING
+    try:
+        parse_selector(text)
+    except ValueError:
+        return codes.SELECTOR_INVALID
+    return codes.SELECTOR_OK
+
+
+def timeline_specs(timeline: Json) -> tuple[list[HPASpec], list[int]]:
+    """Return the timeline's specs in order of their validity, and each tick's spec."""
+    document = timeline["hpa"]
+    specs, index = [decode(document).spec], []
+    spec = dict(document["spec"])
+    for tick in timeline["ticks"]:
+        edited = dict(spec)
+        if tick.get("set_behavior") is not None:
+            edited["behavior"] = tick["set_behavior"]
+        if tick.get("remove_behavior"):
+            edited.pop("behavior", None)
+        for key, field in (
+            ("set_min_replicas", "minReplicas"),
+            ("set_max_replicas", "maxReplicas"),
+        ):
+            if tick.get(key) is not None:
+                edited[field] = tick[key]
+        if edited != spec:
+            spec = edited
+            specs.append(decode(document | {"spec": spec}).spec)
+        index.append(len(specs) - 1)
+    return specs, index
+
+
+def timeline_lane(timeline: Json) -> LaneView:
+    """Return a whole-controller sequence as a lane."""
+    specs, index = timeline_specs(timeline)
+    resources = to_resources(timeline)
+    ticks = []
+    for tick, s in zip(timeline["ticks"], index, strict=True):
+        data = list(tick.get("metrics") or ())
+        data += [{}] * (len(specs[s].metrics) - len(data))
+        ticks.append(
+            TickView(
+                now_ms=to_ms(tick["now"]),
+                spec=s,
+                replicas=tick.get("spec_replicas") or 0,
+                status_replicas=tick.get("status_replicas") or 0,
+                pods=[to_pod(pod, resources) for pod in tick.get("pods") or ()],
+                answers=[
+                    to_answer(metric, answer)
+                    for metric, answer in zip(specs[s].metrics, data, strict=True)
+                ],
+                scale=_scale_code(tick, specs[s]),
+                selector=_selector_code(tick),
+                restart=bool(tick.get("restart")),
+            )
+        )
+    return LaneView(specs, ticks)

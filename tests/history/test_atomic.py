@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from hpabatch.errors import UsageError
+from hpabatch.history.atomic import atomic_path
+
+
+def test_the_file_appears_at_the_end_and_only_then(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "out.txt"
+    with atomic_path(path) as temporary:
+        temporary.write_text("whole")
+        assert not path.exists()
+        assert temporary.parent == path.parent
+        assert temporary.name.startswith(".")
+    assert path.read_text() == "whole"
+    assert os.listdir(path.parent) == ["out.txt"]
+
+
+def test_two_writers_do_not_share_a_temporary(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    with atomic_path(path) as one, atomic_path(path) as two:
+        assert one != two
+        one.write_text("1")
+        two.write_text("2")
+    assert path.read_text() == "1"
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_exception_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, error: BaseException
+) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("old")
+    with pytest.raises(type(error)), atomic_path(path) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        raise error
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_an_exception_before_anything_is_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), atomic_path(tmp_path / "out.txt"):
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_empty_block_is_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="nothing was written"), atomic_path(tmp_path / "out"):
+        pass
+
+
+def test_a_folder_in_the_way_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder; name a file"), atomic_path(tmp_path):
+        pytest.fail("the block must not run")
+
+
+def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write"), atomic_path(tmp_path / "file" / "out"):
+        pytest.fail("the block must not run")
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
+    with (  # noqa: PT012
+        pytest.raises(UsageError, match="No space left on device; choose another place"),
+        atomic_path(tmp_path / "out") as temporary,
+    ):
+        temporary.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [FileNotFoundError(errno.ENOENT, "gone", "/elsewhere"), BrokenPipeError(errno.EPIPE, "pipe")],
+)
+def test_errors_about_other_things_pass_unchanged(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(type(error)), atomic_path(tmp_path / "out"):
+        raise error

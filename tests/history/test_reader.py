@@ -1,0 +1,508 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hpabatch.errors import EXIT_UNREADABLE, HistoryError
+from hpabatch.history.reader import open_history
+from hpabatch.history.schema import TABLES
+from hpabatch.history.writer import write_table
+from tests.history.frames import ROWS, frame, minute, replace, write_all
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_all(tmp_path)
+
+
+def refusal(folder: Path, table: str) -> str:
+    """Return the message with which a table is refused."""
+    with pytest.raises(HistoryError) as caught:
+        open_history(folder).read(table)
+    assert caught.value.exit_code == EXIT_UNREADABLE
+    return str(caught.value)
+
+
+# -- the folder
+
+
+def test_every_table_is_found_in_registry_order(folder: Path) -> None:
+    history = open_history(folder, "replay")
+    assert history.tables == tuple(TABLES)
+    assert history.warnings == []
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="nowhere: there is no such folder; name that of"):
+        open_history(tmp_path / "nowhere")
+
+
+def test_a_file_in_place_of_the_folder(folder: Path) -> None:
+    with pytest.raises(HistoryError, match=r"pods\.parquet is a file; a history is a folder"):
+        open_history(folder / "pods.parquet")
+
+
+def test_a_url_is_not_taken_for_a_path() -> None:
+    with pytest.raises(HistoryError, match="read from a local folder; copy it here first"):
+        open_history("s3://bucket/history")
+
+
+def test_a_folder_without_tables(tmp_path: Path) -> None:
+    (tmp_path / "pods.csv").write_text("a,b\n")
+    with pytest.raises(HistoryError, match=r"holds no history table.*pods\.csv is not Parquet"):
+        open_history(tmp_path)
+
+
+def test_missing_tables_are_all_named_with_the_command(folder: Path) -> None:
+    for table in ("pods", "scales", "external_metrics"):
+        (folder / f"{table}.parquet").unlink()
+    with pytest.raises(HistoryError) as caught:
+        open_history(folder, "replay")
+    text = str(caught.value)
+    assert "the tables pods (a pod's life), scales" in text
+    assert "replay needs them" in text
+    assert "external" not in text
+
+
+def test_a_missing_required_table_is_refused_when_read(folder: Path) -> None:
+    (folder / "hpas.parquet").unlink()
+    (folder / "hpas.json").write_text("[]")
+    text = refusal(folder, "hpas")
+    assert "the table hpas (an HPA's spec and when it was in force) is missing" in text
+    assert "add hpas.parquet" in text
+    assert "hpas.json is not Parquet" in text
+    assert open_history(folder).read("hpas", optional=True).is_empty()
+
+
+def test_a_missing_optional_table_is_empty(folder: Path) -> None:
+    (folder / "external_metrics.parquet").unlink()
+    read = open_history(folder).read("external_metrics")
+    assert read.is_empty()
+    assert read.schema == TABLES["external_metrics"].schema
+
+
+def test_an_unknown_table_or_column_is_refused(folder: Path) -> None:
+    with pytest.raises(HistoryError, match="no history table 'podz'"):
+        open_history(folder).read("podz")
+    with pytest.raises(HistoryError, match="pods has no column colour; it has cluster, namespace"):
+        open_history(folder).read("pods", ["uid", "colour"])
+
+
+def test_stray_files_are_warned_of(folder: Path) -> None:
+    frame("pods").write_parquet(folder / "pod_metric.parquet")
+    (folder / "notes").mkdir()
+    (folder / "README.md").write_text("hello")
+    (folder / ".hidden.parquet").write_text("")
+    warnings = open_history(folder).warnings
+    assert len(warnings) == 2
+    assert warnings[0].endswith("notes is not a history table and is ignored")
+    assert warnings[1].endswith("was pod_metrics meant?")
+
+
+def test_a_table_may_be_a_folder(folder: Path) -> None:
+    rows = frame("pod_metrics")
+    (folder / "pod_metrics.parquet").unlink()
+    parts = folder / "pod_metrics"
+    write_table(rows[3:], parts / "a.parquet", "pod_metrics")
+    write_table(rows[:3].drop("window_ms"), parts / "b.parquet", "pod_metrics")
+    (parts / ".half.parquet").write_text("unfinished")
+    read = open_history(folder).read("pod_metrics")
+    assert read["pod"].to_list() == rows["pod"].to_list()
+    assert read["window_ms"].to_list() == [None] * 3 + [15_000] * 3
+
+
+def test_a_table_folder_without_files(folder: Path) -> None:
+    (folder / "pods.parquet").unlink()
+    (folder / "pods").mkdir()
+    (folder / "pods" / "part.csv").write_text("")
+    with pytest.raises(HistoryError, match="pods holds no Parquet file; put the table's files"):
+        open_history(folder)
+
+
+def test_a_table_that_is_there_twice(folder: Path) -> None:
+    (folder / "pods").mkdir()
+    with pytest.raises(HistoryError, match="are both there; keep one of them"):
+        open_history(folder)
+
+
+# -- the file
+
+
+def test_an_empty_file(folder: Path) -> None:
+    (folder / "pods.parquet").write_bytes(b"")
+    assert "pods.parquet is empty (0 bytes)" in refusal(folder, "pods")
+
+
+@pytest.mark.parametrize("content", [b"cluster,namespace\n", b"PK\x03\x04" + b"x" * 90, b"P"])
+def test_something_else_under_the_name(folder: Path, content: bytes) -> None:
+    (folder / "pods.parquet").write_bytes(content)
+    assert "pods.parquet is not a Parquet file; convert the table pods" in refusal(folder, "pods")
+
+
+@pytest.mark.parametrize("keep", [4, 8, 0.3, 0.9, -1])
+def test_a_truncated_file(folder: Path, keep: float) -> None:
+    path = folder / "pods.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(keep * len(whole)) if 0 < keep < 1 else int(keep)])
+    assert "cut short" in refusal(folder, "pods")
+
+
+def test_magic_without_content(folder: Path) -> None:
+    (folder / "pods.parquet").write_bytes(b"PAR1PAR1")
+    assert "cut short (8 bytes)" in refusal(folder, "pods")
+
+
+@pytest.mark.parametrize("place", ["footer", "pages", "length"])
+def test_a_damaged_file(folder: Path, place: str) -> None:
+    path = folder / "pod_metrics.parquet"
+    whole = bytearray(path.read_bytes())
+    if place == "footer":
+        whole[-60:-20] = b"\xff" * 40
+    elif place == "length":
+        whole[-8:-4] = b"\xff\xff\xff\x7f"
+    else:
+        whole[4:300] = b"\xff" * 296
+    path.write_bytes(whole)
+    assert "pod_metrics.parquet is a broken Parquet file (" in refusal(folder, "pod_metrics")
+
+
+def test_every_single_damaged_byte_is_an_error_of_ours_or_none(folder: Path) -> None:
+    path = folder / "scales.parquet"
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            open_history(folder).read("scales")
+        except HistoryError as error:
+            assert "scales" in str(error)  # noqa: PT017
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission(folder: Path) -> None:
+    (folder / "pods.parquet").chmod(0)
+    assert "cannot be read: Permission denied" in refusal(folder, "pods")
+
+
+def test_a_dangling_link_is_a_missing_table(folder: Path) -> None:
+    path = folder / "pods.parquet"
+    path.unlink()
+    path.symlink_to(folder / "nowhere")
+    assert "the table pods (a pod's life) is missing" in refusal(folder, "pods")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("hpabatch.schema", "2", "schema version 2; this hpabatch reads up to 1: use a newer"),
+        ("hpabatch.schema", "one", "schema version 'one', which is no number"),
+        ("hpabatch.schema", "0", "which is no number"),
+        ("hpabatch.table", "scales", "written as the table scales, not pods; name it scales.par"),
+    ],
+)
+def test_metadata_of_another_schema(folder: Path, key: str, value: str, message: str) -> None:
+    table = pq.read_table(folder / "pods.parquet")
+    pq.write_table(table.replace_schema_metadata({key: value}), folder / "pods.parquet")
+    assert message in refusal(folder, "pods")
+
+
+def test_a_file_without_our_metadata_is_accepted(folder: Path) -> None:
+    replace(folder, "pods", frame("pods"))
+    assert open_history(folder).read("pods").height == 2
+
+
+# -- columns
+
+
+def test_missing_columns_are_named_with_what_looks_like_them(folder: Path) -> None:
+    rows = frame("pod_metrics").rename({"cpu_milli": "cpu_millis"}).drop("uid")
+    replace(folder, "pod_metrics", rows)
+    text = refusal(folder, "pod_metrics")
+    assert "columns uid, cpu_milli are missing (to rename? cpu_millis -> cpu_milli)" in text
+    assert "pod_metrics needs: cluster, namespace, target, uid" in text
+
+
+def test_extra_columns_are_a_warning(folder: Path) -> None:
+    replace(folder, "pods", frame("pods").with_columns(colour=pl.lit("red")))
+    history = open_history(folder)
+    assert history.read("pods").columns == list(TABLES["pods"].names)
+    history.read("pods")
+    assert len(history.warnings) == 1
+    assert "column colour is not registered for pods and ignored" in history.warnings[0]
+
+
+def test_optional_columns_are_filled(folder: Path) -> None:
+    replace(folder, "external_metrics", frame("external_metrics").drop("selector"))
+    row = open_history(folder).read("external_metrics").row(0, named=True)
+    assert (row["selector"], row["series"], row["fetched_at"]) == ("", "", None)
+
+
+def test_a_part_of_the_columns_is_checked_and_deduplicated(folder: Path) -> None:
+    rows = frame("pod_metrics")
+    replace(folder, "pod_metrics", pl.concat([rows, rows[:1]]))
+    read = open_history(folder).read("pod_metrics", ["cpu_milli", "uid"])
+    assert read.columns == ["uid", "cpu_milli"]
+    assert read.height == 6
+
+
+def test_rows_of_some_namespaces(folder: Path) -> None:
+    other = frame("pods").with_columns(namespace=pl.lit("other"))
+    replace(folder, "pods", pl.concat([frame("pods"), other]))
+    history = open_history(folder)
+    assert history.read("pods", ["uid"], namespaces={"other"}).height == 2
+    assert history.read("pods", namespaces=[]).is_empty()
+    assert history.read("controller", namespaces=["other"]).height == 1
+
+
+# -- types
+
+
+@pytest.mark.parametrize(
+    ("table", "cast"),
+    [
+        ("pod_metrics", {"cpu_milli": pl.Int32(), "memory_bytes": pl.UInt64()}),
+        ("pod_metrics", {"pod": pl.Categorical(), "container": pl.Enum(["app"])}),
+        ("pod_metrics", {"ts": pl.Datetime("us", "UTC")}),
+        ("pod_metrics", {"ts": pl.Datetime("ns", "UTC")}),
+        ("pods", {"started": pl.Null(), "owner": pl.Null()}),
+    ],
+)
+def test_lossless_types_are_accepted(
+    folder: Path, table: str, cast: dict[str, pl.DataType]
+) -> None:
+    before = open_history(folder).read(table)
+    replace(folder, table, frame(table).cast(cast))  # type: ignore[arg-type]
+    after = open_history(folder).read(table)
+    assert after.equals(before)
+    assert after.schema == TABLES[table].schema
+
+
+def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
+    before = open_history(folder).read("pod_metrics")
+    # polars writes UTC to Parquet but keeps the zone in its own metadata.
+    local = frame("pod_metrics").with_columns(pl.col("ts").dt.convert_time_zone("Asia/Tokyo"))
+    replace(folder, "pod_metrics", local)
+    assert open_history(folder).read("pod_metrics").equals(before)
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "messages"),
+    [
+        (
+            "pod_metrics",
+            pl.col("cpu_milli").cast(pl.Float64()),
+            ["column cpu_milli is Float64; Int64 is wanted", 'pl.col("cpu_milli").cast(pl.Int64)'],
+        ),
+        (
+            "pod_metrics",
+            pl.when(pl.int_range(pl.len()) == 4)
+            .then(float("nan"))
+            .otherwise(pl.col("cpu_milli"))
+            .alias("cpu_milli"),
+            ["column cpu_milli is Float64 and holds NaN in 1 rows, first row 4", "write null"],
+        ),
+        (
+            "scales",
+            pl.lit(float("nan")).alias("spec_replicas"),
+            ["spec_replicas is Float64 and holds NaN", "drop the rows"],
+        ),
+        (
+            "pod_metrics",
+            pl.col("cpu_milli") / 1000,
+            ["holds 0.1 in row 0", "check the unit, round up", ".ceil().cast(pl.Int64)"],
+        ),
+        ("pod_metrics", pl.lit(float("inf")).alias("cpu_milli"), ["holds inf in row 0"]),
+        (
+            "pod_metrics",
+            pl.col("cpu_milli").cast(pl.String()),
+            ["column cpu_milli is String; whole numbers (milli) are wanted"],
+        ),
+        (
+            "pod_metrics",
+            pl.lit(2**63, dtype=pl.UInt64()).alias("memory_bytes"),
+            ["is UInt64 and 9223372036854775808 in row 0", "does not fit Int64", "unit is bytes"],
+        ),
+        (
+            "pod_metrics",
+            pl.lit(2**62).alias("memory_bytes"),
+            ["column memory_bytes: a number above 9223372036854775", "check the factor"],
+        ),
+        (
+            "scales",
+            pl.lit(2**31).alias("spec_replicas"),
+            ["column spec_replicas: a number above 2147483647"],
+        ),
+        (
+            "pod_metrics",
+            pl.col("ts").dt.replace_time_zone(None),
+            ["column ts has no time zone", 'dt.replace_time_zone("UTC")'],
+        ),
+        (
+            "pod_metrics",
+            pl.col("ts").dt.cast_time_unit("us") + pl.duration(microseconds=1),
+            ["6 of its times are finer than a millisecond", 'dt.truncate("1ms")'],
+        ),
+        (
+            "pod_metrics",
+            pl.col("ts").dt.epoch("ms"),
+            ["column ts is Int64; Datetime", "if it holds milliseconds since 1970"],
+        ),
+        ("pod_metrics", pl.col("ts").dt.date(), ["column ts is Date; Datetime"]),
+        ("pods", pl.lit(1).alias("pod"), ["column pod is Int32; text is wanted"]),
+        (
+            "pods",
+            pl.struct(app=pl.lit("cart")).alias("labels"),
+            ["column labels is Struct", "a JSON object as text is wanted", "json_encode"],
+        ),
+    ],
+)
+def test_other_types_are_refused_with_the_conversion(
+    folder: Path, table: str, change: pl.Expr, messages: list[str]
+) -> None:
+    path = replace(folder, table, frame(table).with_columns(change))
+    text = refusal(folder, table)
+    assert text.startswith(str(path))
+    for message in messages:
+        assert message in text
+
+
+# -- values
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "messages"),
+    [
+        (
+            "pod_metrics",
+            pl.when(pl.int_range(pl.len()) == 4).then(-7).otherwise("cpu_milli").alias("cpu_milli"),
+            [
+                "column cpu_milli: a number below 0 (the lowest is -7) in 1 row",
+                "first row 4 (counting from 0): namespace=shop, target=cart, pod=cart-1",
+                "ts=2026-10-07T00:01:00",
+                "write null where nothing was measured",
+            ],
+        ),
+        ("pod_metrics", pl.lit(-1).alias("memory_bytes"), ["in 6 rows, first row 0"]),
+        ("pod_requests", pl.lit(-1).alias("cpu_milli"), ["cpu_milli: a number below 0"]),
+        ("scales", pl.lit(-1).alias("spec_replicas"), ["a number below 0", "fault of its source"]),
+        (
+            "pod_metrics",
+            pl.when(pl.int_range(pl.len()) > 3).then(None).otherwise("uid").alias("uid"),
+            ["column uid: null in 2 rows, first row 4", "it must hold a value (uid of the pod"],
+        ),
+        ("scales", pl.lit(None).alias("ts"), ["column ts: null in 1 row"]),
+        (
+            "pod_states",
+            pl.lit("running").alias("phase"),
+            ["column phase: an unknown text in 1 row", "allowed are 'Pending', 'Running'"],
+        ),
+        ("pod_states", pl.lit("true").alias("ready"), ["allowed are 'True', 'False', 'Unknown'"]),
+        (
+            "hpas",
+            pl.lit("maxReplicas: 3").alias("spec"),
+            ["column spec: a text that is not a JSON object", "name=cart", "autoscaling/v2 JSON"],
+        ),
+        ("pods", pl.lit("[]").alias("labels"), ["not a JSON object"]),
+        ("pods", pl.lit("[" * 100_000).alias("labels"), ["not a JSON object"]),
+        ("hpa_status", pl.lit("{}").alias("current_metrics"), ["not a JSON array"]),
+        ("hpas", pl.lit(minute(-60)).alias("valid_to"), ["valid_to is not after valid_from"]),
+    ],
+)
+def test_values_that_cannot_be_are_refused(
+    folder: Path, table: str, change: pl.Expr, messages: list[str]
+) -> None:
+    times = {c.name: c.dtype for c in TABLES[table].columns if c.unit == "time"}
+    broken = frame(table).with_columns(change)
+    replace(folder, table, broken.cast({n: t for n, t in times.items() if n in broken.columns}))
+    text = refusal(folder, table)
+    for message in messages:
+        assert message in text
+
+
+@pytest.mark.parametrize(
+    ("epoch", "message"),
+    [
+        (1_791_331_200, "these look like seconds stored as milliseconds"),
+        (1_791_331_200_000_000, "these look like microseconds stored as milliseconds"),
+        (1_791_331_200_000_000_000, "these look like nanoseconds stored as milliseconds"),
+        (0, "zero is no time: write null, or drop the row"),
+        (-(2**62), "check the unit: milliseconds since 1970 are wanted"),
+    ],
+)
+def test_absurd_times_name_the_likely_mistake(folder: Path, epoch: int, message: str) -> None:
+    ts = pl.Series("ts", [epoch]).cast(pl.Datetime("ms", "UTC"))
+    replace(folder, "scales", frame("scales").with_columns(ts))
+    text = refusal(folder, "scales")
+    assert f"a time before 2000 or after 2100 ({epoch} ms since 1970) in 1 row" in text
+    assert f"target=cart, ts={epoch} ms" in text
+    assert message in text
+
+
+def test_two_specs_at_once_are_refused(folder: Path) -> None:
+    later = frame("hpas").with_columns(valid_from=pl.lit(minute(0)).cast(pl.Datetime("ms", "UTC")))
+    replace(folder, "hpas", pl.concat([frame("hpas"), later]))
+    text = refusal(folder, "hpas")
+    assert "the next spec of the same HPA begins before this one ends" in text
+    assert "set valid_to to the next valid_from" in text
+    ended = frame("hpas").with_columns(valid_to=pl.lit(minute(0)).cast(pl.Datetime("ms", "UTC")))
+    replace(folder, "hpas", pl.concat([later, ended]))
+    assert open_history(folder).read("hpas", ["name"]).height == 2
+
+
+def test_negative_custom_and_external_values_are_fine(folder: Path) -> None:
+    assert open_history(folder).read("pod_custom_metrics")["value_milli"].to_list() == [-5]
+
+
+@pytest.mark.parametrize("table", [t.name for t in TABLES.values() if t.required])
+def test_a_required_table_without_rows(folder: Path, table: str) -> None:
+    replace(folder, table, frame(table).clear())
+    text = refusal(folder, table)
+    assert f"{table}.parquet has no rows; replay needs" in text
+    assert open_history(folder).read(table, optional=True).schema == TABLES[table].schema
+
+
+def test_an_optional_table_may_have_no_rows(folder: Path) -> None:
+    replace(folder, "object_metrics", frame("object_metrics").clear())
+    assert open_history(folder).read("object_metrics").is_empty()
+
+
+# -- order and duplicates
+
+
+@pytest.mark.parametrize("table", ROWS)
+def test_rows_out_of_order_are_sorted_without_a_word(folder: Path, table: str) -> None:
+    before = open_history(folder).read(table)
+    replace(folder, table, frame(table).reverse())
+    history = open_history(folder)
+    assert history.read(table).equals(before)
+    assert history.warnings == []
+
+
+def test_of_rows_with_one_key_the_last_is_kept(folder: Path) -> None:
+    rows = frame("pod_metrics")
+    again = rows[1:3].with_columns(cpu_milli=pl.Series([777, 778]))
+    replace(folder, "pod_metrics", pl.concat([rows, again]))
+    history = open_history(folder)
+    read = history.read("pod_metrics")
+    assert read["cpu_milli"].to_list() == [100, 777, 778, 100, 101, 102]
+    assert len(history.warnings) == 1
+    assert "2 rows with the key of a later row (cluster, namespace" in history.warnings[0]
+
+
+def test_nulls_come_first_in_the_order(folder: Path) -> None:
+    bare = frame("pods").with_columns(target=pl.lit(None, dtype=pl.String()), uid=pl.lit("bare"))
+    replace(folder, "pods", pl.concat([frame("pods"), bare]))
+    targets = open_history(folder).read("pods")["target"].to_list()
+    assert targets == [None, None, "cart", "cart"]
+
+
+def test_a_file_of_another_writer_is_read(folder: Path) -> None:
+    table = pa.table(frame("scales").to_arrow())
+    pq.write_table(table, folder / "scales.parquet", compression="snappy", version="1.0")
+    assert open_history(folder).read("scales").height == 1
