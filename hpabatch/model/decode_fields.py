@@ -202,10 +202,6 @@ class Fields:
         """Take fields for known without reading them."""
         self._asked.update(keys)
 
-    def has(self, key: str) -> bool:
-        """Whether the field is present and not null."""
-        return self._get(key) is not None
-
     def close(self) -> None:
         """Warn of every field that nobody asked for; the API server drops it."""
         if self._folded is not None:

@@ -33,3 +33,16 @@ def metric_name(metric: MetricSpec, kind: int) -> str:
         identifier = metric.external.metric
         return f"external metric {identifier.name}({go_print(identifier.selector)})"
     return metric.type
+
+
+def metric_subject(metric: MetricSpec) -> str:
+    """Return the short name of what a metric observes, for messages of our own."""
+    if metric.resource is not None:
+        return metric.resource.name
+    if metric.container_resource is not None:
+        member = metric.container_resource
+        return f"{member.name} of container {member.container}"
+    for source in (metric.pods, metric.object, metric.external):
+        if source is not None:
+            return source.metric.name
+    return metric.type

@@ -55,7 +55,7 @@ _ONE_STEP_POWERS = frozenset({0, 1, 2, 3, 6, 9})
 
 _MAX_TEXT = 1000
 _MAX_BIG_EXPONENT = 1000
-_MAX_ALIGNMENT = 10_000
+_MAX_ALIGNMENT = 2000
 
 
 class Format(StrEnum):
@@ -127,7 +127,7 @@ class Quantity:
         try:
             base = float(self.unscaled)
         except OverflowError:
-            base = math.copysign(math.inf, self.unscaled)
+            base = math.copysign(math.inf, self.sign())
         if self.exponent == 0:
             return base
         # Go's math.Pow10 is 0 below the smallest subnormal and +Inf above the largest double, and
@@ -183,7 +183,7 @@ class Quantity:
         """Return the exact sum in the form that upstream's Add leaves (quantity.go, amount.go).
 
         Raises:
-            ValueError: the exponents are more than 10,000 apart.
+            ValueError: the exponents are more than 2000 apart.
         """
         shape = other.format if self.unscaled == 0 else self.format
         if not self.big and not other.big and 0 in (self.unscaled, other.unscaled):

@@ -26,7 +26,6 @@ COLUMNS = (
     "message",
 )
 _NUMBERS = frozenset({"line", "complaints", "warnings"})
-_UNLIMITED_WIDTH = 100_000  # characters; a table that is not on a terminal is never cut
 
 
 def validation_rows(checked: Iterable[CheckedEntry]) -> list[Row]:
@@ -38,17 +37,22 @@ def _row(item: CheckedEntry) -> Row:
     hpa = item.entry.hpa
     target = hpa.spec.scale_target_ref if hpa is not None else None
     return {
-        "source": item.entry.source,
+        "source": _text(item.entry.source),
         "line": item.entry.line,
-        "namespace": hpa.namespace if hpa is not None else "",
-        "name": hpa.name if hpa is not None else "",
-        "api_version": hpa.api_version if hpa is not None else "",
-        "target": f"{target.kind}/{target.name}" if target is not None else "",
+        "namespace": _text(hpa.namespace) if hpa is not None else "",
+        "name": _text(hpa.name) if hpa is not None else "",
+        "api_version": _text(hpa.api_version) if hpa is not None else "",
+        "target": _text(f"{target.kind}/{target.name}") if target is not None else "",
         "result": item.result,
         "complaints": len(item.complaints),
         "warnings": len(item.warnings),
-        "message": item.complaints[0] if item.complaints else "",
+        "message": _text(item.complaints[0]) if item.complaints else "",
     }
+
+
+def _text(text: str) -> str:
+    """Return text that every encoding of ours takes: a file's name may hold other bytes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def talk_lines(checked: Iterable[CheckedEntry]) -> Iterable[str]:
@@ -56,9 +60,9 @@ def talk_lines(checked: Iterable[CheckedEntry]) -> Iterable[str]:
     for item in checked:
         name = _label(item)
         for complaint in item.complaints:
-            yield f"{item.entry.place}: {name}{complaint}"
+            yield _text(f"{item.entry.place}: {name}{complaint}")
         for warning in item.warnings:
-            yield f"{item.entry.place}: {name}warning: {warning}"
+            yield _text(f"{item.entry.place}: {name}warning: {warning}")
 
 
 def _label(item: CheckedEntry) -> str:
@@ -88,34 +92,49 @@ def _count(number: int, noun: str) -> str:
 
 
 def write_table(rows: Sequence[Row], stream: TextIO) -> None:
-    """Draw a table; off a terminal it is as wide as its content."""
+    """Draw a table: folded to a terminal's width, or else as wide as its content."""
+    columns = [name for name in COLUMNS if name != "message"]  # stderr has the sentences
+    heads = [name.upper() for name in columns]
+    cells = [[_printable(row[name]) for name in columns] for row in rows]
+    right = [name in _NUMBERS for name in columns]
+    if stream.isatty():
+        styles = ["" if row["result"] == VALID else "red" for row in rows]
+        _draw(heads, cells, right, styles, stream)
+        return
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    for line in (heads, *cells):
+        padded = (
+            text.rjust(width) if flush else text.ljust(width)
+            for text, width, flush in zip(line, widths, right, strict=True)
+        )
+        stream.write("  ".join(padded).rstrip() + "\n")
+
+
+def _draw(
+    heads: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    styles: Sequence[str],
+    stream: TextIO,
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    columns = [name for name in COLUMNS if name != "message"]  # stderr has the sentences
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(
-            name.upper(), justify="right" if name in _NUMBERS else "left", overflow="fold"
-        )
-    for row in rows:
-        style = "" if row["result"] == VALID else "red"
-        table.add_row(*(Text(_printable(row[name])) for name in columns), style=style)
-    width = None if stream.isatty() else _UNLIMITED_WIDTH
-    console = Console(file=stream, width=width, highlight=False)
-    if stream.isatty():
-        console.print(table)
-        return
-    with console.capture() as capture:
-        console.print(table)
-    stream.writelines(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    for head, flush in zip(heads, right, strict=True):
+        table.add_column(head, justify="right" if flush else "left", overflow="fold")
+    for line, style in zip(cells, styles, strict=True):
+        table.add_row(*(Text(text) for text in line), style=style)
+    Console(file=stream, highlight=False).print(table)
 
 
 def _printable(value: str | int) -> str:
     """Return text without control characters, which could drive the reader's terminal."""
-    return "".join(rune if rune.isprintable() else "\N{REPLACEMENT CHARACTER}"
-                   for rune in str(value))  # fmt: skip
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(rune if rune.isprintable() else "\N{REPLACEMENT CHARACTER}" for rune in text)
 
 
 def write_json(rows: Sequence[Row], stream: TextIO) -> None:

@@ -8,6 +8,7 @@ Follows sigs.k8s.io/yaml and goyaml.v2 resolve.go.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
@@ -23,6 +24,7 @@ MAX_DEPTH = 200
 MAX_EXPANDED_NODES = 1_000_000
 
 _PREFIX = "tag:yaml.org,2002:"
+_TEXT = _PREFIX + "str"
 _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES"), True),
     **dict.fromkeys(("true", "True", "TRUE", "on", "On", "ON"), True),
@@ -96,6 +98,10 @@ class KubernetesLoader(yaml.CSafeLoader):
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Build a mapping with string keys, noting duplicates before merge keys are resolved."""
+        names = [key_node.value for key_node, _ in node.value if key_node.tag == _TEXT]
+        if len(names) == len(node.value) == len(set(names)):  # as good as always
+            values = [self.construct_object(value, deep=deep) for _, value in node.value]
+            return dict(zip(names, values, strict=True))
         self._note_duplicates(node)
         self.flatten_mapping(node)
         return {
@@ -106,7 +112,7 @@ class KubernetesLoader(yaml.CSafeLoader):
     def _note_duplicates(self, node: MappingNode) -> None:
         seen: dict[str, int] = {}
         for key_node, _ in node.value:
-            if not isinstance(key_node, ScalarNode) or key_node.tag == _PREFIX + "merge":
+            if key_node.tag == _PREFIX + "merge":
                 continue
             key = self._key(key_node)
             mark = key_node.start_mark
@@ -135,6 +141,10 @@ def _construct_plain(loader: KubernetesLoader, node: ScalarNode) -> object:
     return value
 
 
+def _construct_text(loader: KubernetesLoader, node: ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
 def _construct_any(loader: KubernetesLoader, node: Node) -> Iterator[object]:
     """Build a node of any kind, whatever its tag says."""
     if isinstance(node, MappingNode):
@@ -152,21 +162,23 @@ def _construct_any(loader: KubernetesLoader, node: Node) -> Iterator[object]:
 
 for _name in ("null", "bool", "int", "float"):
     KubernetesLoader.add_constructor(_PREFIX + _name, _construct_plain)
-for _name in ("map", "seq", "str", "binary", "timestamp", "set", "omap", "pairs"):
+KubernetesLoader.add_constructor(_TEXT, _construct_text)
+for _name in ("map", "seq", "binary", "timestamp", "set", "omap", "pairs"):
     KubernetesLoader.add_constructor(_PREFIX + _name, _construct_any)
 # None stands for any other tag.
 KubernetesLoader.add_constructor(None, _construct_any)
 
 
-def compose(loader: KubernetesLoader, text: str) -> Node | None:
-    """Return the next document's nodes with aliases checked, None for an empty document.
+def compose(loader: KubernetesLoader, text: str) -> Node:
+    """Return the nodes of the next document (there must be one), with its aliases checked.
 
     Raises:
         TooDeepError: an alias inside its own anchor, or aliases that expand without measure.
         yaml.YAMLError: not YAML.
     """
     node = loader.get_node()
-    if "*" in text and node is not None:
+    assert node is not None
+    if "*" in text:
         _check_aliases(node)
     return node
 
@@ -182,7 +194,7 @@ def check_depth(text: str) -> None:
     """
     brackets = text.count("[") + text.count("{")
     opening = max((len(match) for match in _OPENING.findall(text)), default=0)
-    if brackets + opening <= MAX_DEPTH:
+    if brackets + opening <= MAX_DEPTH or _is_shallow_json(text):
         return
     depth = 0
     for event in yaml.parse(text, KubernetesLoader):
@@ -192,6 +204,27 @@ def check_depth(text: str) -> None:
                 raise TooDeepError(f"nested deeper than {MAX_DEPTH} levels", start_line(event))
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+
+
+def _is_shallow_json(text: str) -> bool:
+    """Whether a text is JSON, which spares the scan, and not too deep."""
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        level: list[object] = [json.loads(text)]
+    except (ValueError, RecursionError):
+        return False
+    depth = 0
+    while level:
+        inner: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner.extend(item.values())
+            elif isinstance(item, list):
+                inner.extend(item)
+        level = inner
+        depth += 1
+    return depth <= MAX_DEPTH
 
 
 def start_line(part: Node | yaml.Event | None) -> int:

@@ -1,0 +1,64 @@
+"""The typer application and the one place where errors become messages and exit codes.
+
+Nothing heavier than typer is imported here: `hpabatch --help` must start at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from hpabatch import __version__
+from hpabatch.errors import EXIT_INTERRUPTED, HpabatchError
+
+app = typer.Typer(
+    name="hpabatch",
+    help="Kubernetes HPA decisions in bulk, exactly as the controller makes them.",
+    epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 read but refused.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"hpabatch {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Kubernetes HPA decisions in bulk, exactly as the controller makes them."""
+
+
+def main() -> None:
+    """Run the command line; every expected error is one message on stderr and an exit code."""
+    from hpabatch.cli import replay, validate  # noqa: F401  (each registers its command)
+
+    try:
+        app()
+    except HpabatchError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("interrupted: nothing was written", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our stdout (head, less) went away; that is not an error of ours.
+        sys.stderr.close()
+        sys.exit(EXIT_OK_PIPE)
+
+
+EXIT_OK_PIPE = 0
