@@ -6,6 +6,8 @@ between calls, so one call over all ticks gives what one call per tick gives.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -48,9 +50,9 @@ def replay_fleet(fleet: Fleet, memory: Memory, recorded: bool, results: Results)
     `recorded`: policies' budgets are spent by `fleet.changes` instead of the decisions made.
     Writes `results` (all rows) and `memory` in place; raises nothing.
     """
-    for lane in numba.prange(fleet.lanes.size):  # type: ignore[no-untyped-call]
+    for lane in numba.prange(fleet.lanes.size):
         # The loop's own index is unsigned: it would compile every rule a second time.
-        h = np.int64(lane)
+        h: Any = np.int64(lane)
         replay_lane(
             fleet,
             memory,

@@ -62,7 +62,7 @@ def propose_from_pods(
     metric = fleet.metrics[m]
     by_utilization = metric.kind == RESOURCE_UTILIZATION
     pods = collect_statistics(
-        fleet, t, metric.stream, by_utilization, metric.is_cpu != 0, metric.target_pct, controller
+        fleet, t, metric.stream, metric.is_cpu != 0, metric.target_pct, controller
     )
     if pods.ready + pods.unready + pods.missing + pods.ignored == 0:
         return failed_metric(METRIC_NO_PODS)

@@ -49,10 +49,10 @@ def forget_recommendations(head: I64, old_bits: I64) -> None:
 @rule
 def ring_index(head: I64, first_at: int, position: int) -> int:
     """Return the index in `recs` of a position of the ring whose first is at head[first_at]."""
-    at = head[first_at] + position
-    if at >= head[HEAD_REC_SIZE]:
+    at: int = head[first_at] + position + head[HEAD_REC_START]
+    if at >= head[HEAD_REC_START] + head[HEAD_REC_SIZE]:
         at -= head[HEAD_REC_SIZE]
-    return head[HEAD_REC_START] + at
+    return at
 
 
 @rule

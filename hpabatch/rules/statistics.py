@@ -8,7 +8,7 @@ metrics/utilization.go.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -156,14 +156,13 @@ def collect_statistics(
     fleet: Fleet,
     t: int,
     stream: int,
-    with_requests: bool,
     is_cpu: bool,
     target_pct: int,
     controller: Controller,
 ) -> PodStatistics:
     """Return the statistics of one metric's pods at tick t.
 
-    `with_requests` is True for utilization targets; other targets never look at requests.
+    Every pod stream has requests; targets other than utilization do not look at those sums.
     """
     tick = fleet.ticks[t]
     sample_offset = fleet.streams[stream].sample_offset
@@ -172,23 +171,22 @@ def collect_statistics(
     for row in range(tick.first_row, tick.last_row):
         # Positions are never negative; unsigned ones spare numba's wrap-around test.
         state = fleet.row_state[np.uint64(row)]
-        sample = np.uint64(row + sample_offset)
+        sample: Any = np.uint64(row + sample_offset)
         if state < 0:
             if fleet.present[sample] != 0:
                 total = accumulate_stray(total, fleet.value_milli[sample])
             continue
-        request, known = 0, 1
-        if with_requests:
-            request = fleet.requests[np.uint64(state + request_offset)].milli
-            known = fleet.requests[np.uint64(state + request_offset)].known
+        request = fleet.requests[np.uint64(state + request_offset)]
         value, pod = fleet.value_milli[sample], fleet.states[np.uint64(state)]
         if fleet.present[sample] != 0 and is_settled(
             pod.flags, pod.start_ms, tick.now_ms, controller
         ):
-            total = accumulate(total, GROUP_READY, value, request, known, target_pct, 1)
+            total = accumulate(
+                total, GROUP_READY, value, request.milli, request.known, target_pct, 1
+            )
             continue
         group = pod_group(fleet, state, sample, is_cpu, tick.now_ms, controller)
-        total = accumulate(total, group, value, request, known, target_pct, 1)
+        total = accumulate(total, group, value, request.milli, request.known, target_pct, 1)
     return total
 
 

@@ -1,0 +1,178 @@
+"""Which HPAs can be replayed: their specs over time, from a history or from manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from hpabatch.model.config import Profile
+from hpabatch.model.decode import hpa_from_json
+from hpabatch.model.decode_fields import Severity
+from hpabatch.model.defaults import default_hpa
+from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.validate import drop_disabled_fields, validate_hpa
+
+NEVER_MS = 2**62
+"""Later than any recorded time: the end of what has not ended."""
+
+ALWAYS_MS = -(2**62)
+"""Earlier than any recorded time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecPeriod:
+    """A spec and when it was in force, in ms, the end exclusive."""
+
+    from_ms: int
+    to_ms: int
+    spec: HPASpec
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One HPA that may be replayed, with its specs in order of time."""
+
+    cluster: str
+    namespace: str
+    name: str
+    periods: tuple[SpecPeriod, ...]
+    labels: str = "{}"
+
+    @property
+    def spec(self) -> HPASpec:
+        """The last spec."""
+        return self.periods[-1].spec
+
+    @property
+    def target(self) -> tuple[str, str, str, str]:
+        """The key of the target's scale: cluster, namespace, kind, name."""
+        ref = self.spec.scale_target_ref
+        return self.cluster, self.namespace, ref.kind, ref.name
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An HPA that could not be replayed: what is wrong and what to do."""
+
+    cluster: str
+    namespace: str
+    hpa: str
+    reason: str
+
+
+def _checked_spec(row: dict[str, object], profile: Profile) -> tuple[HPASpec | None, str]:
+    """Return a row's defaulted spec, or why it is not one."""
+    try:
+        hpa, problems = hpa_from_json(str(row["spec"]))
+    except ValueError as error:
+        return None, f"hpas.spec is not an HPA spec ({error}); record the HPA again"
+    errors = [str(p) for p in problems if p.severity is Severity.error]
+    if errors:
+        return None, f"hpas.spec: {errors[0]}"
+    named = HPA(
+        name=str(row["name"]),
+        namespace=str(row["namespace"]),
+        spec=hpa.spec,
+        api_version=hpa.api_version,
+    )
+    hpa = default_hpa(drop_disabled_fields(named, profile))
+    complaints = validate_hpa(hpa, profile)
+    if complaints:
+        return None, f"the API server of {profile.name} refuses it: {complaints[0]}"
+    return hpa.spec, ""
+
+
+def candidates_from_history(
+    hpas: pl.DataFrame, profile: Profile
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return the HPAs of a history's `hpas` table, and those whose spec is refused."""
+    found, skipped = [], []
+    millis = hpas.with_columns(pl.col("valid_from").to_physical(), pl.col("valid_to").to_physical())
+    for rows in _groups(millis):
+        key = str(rows[0]["cluster"]), str(rows[0]["namespace"]), str(rows[0]["name"])
+        periods, problem = [], ""
+        for row in sorted(rows, key=lambda r: r["valid_from"]):
+            spec, problem = _checked_spec(row, profile)
+            if spec is None:
+                break
+            end = NEVER_MS if row["valid_to"] is None else int(row["valid_to"])
+            periods.append(SpecPeriod(int(row["valid_from"]), end, spec))
+        if problem:
+            skipped.append(Skipped(*key, problem))
+        else:
+            labels = rows[-1]["labels"] or "{}"
+            found.append(Candidate(*key, tuple(periods), str(labels)))
+    return found, skipped
+
+
+def _groups(hpas: pl.DataFrame) -> Iterator[list[dict[str, object]]]:
+    """Yield the rows of each HPA; the table is sorted by cluster, namespace and name."""
+    group: list[dict[str, object]] = []
+    for row in hpas.iter_rows(named=True):
+        keys = ("cluster", "namespace", "name")
+        if group and any(group[0][k] != row[k] for k in keys):
+            yield group
+            group = []
+        group.append(row)
+    if group:
+        yield group
+
+
+def candidates_from_manifests(
+    manifests: Sequence[HPA], targets: Sequence[tuple[str, str, str, str]]
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return one candidate per manifest and cluster that holds its target.
+
+    `targets` are the (cluster, namespace, kind, name) whose scale was recorded.
+
+    A manifest without a namespace is taken to be in `default`, as kubectl does. Manifests are
+    expected to be defaulted and valid.
+    """
+    where: dict[tuple[str, str, str], list[str]] = {}
+    for cluster, namespace, kind, name in sorted(targets):
+        where.setdefault((namespace, kind, name), []).append(cluster)
+    found, skipped = [], []
+    for hpa in manifests:
+        namespace, ref = hpa.namespace or "default", hpa.spec.scale_target_ref
+        clusters = where.get((namespace, ref.kind, ref.name), [])
+        if not clusters:
+            reason = (
+                f"its target {ref.kind}/{ref.name} is not in the history's scales table for "
+                f"namespace {namespace}; record it, or correct scaleTargetRef or the namespace"
+            )
+            skipped.append(Skipped("", namespace, hpa.name, reason))
+        periods = (SpecPeriod(ALWAYS_MS, NEVER_MS, hpa.spec),)
+        found += [Candidate(cluster, namespace, hpa.name, periods) for cluster in clusters]
+    return found, skipped
+
+
+def candidate_frame(candidates: Sequence[Candidate]) -> pl.DataFrame:
+    """Return one row per candidate, in order, for selections by column."""
+    return pl.DataFrame(
+        {
+            "cluster": [c.cluster for c in candidates],
+            "namespace": [c.namespace for c in candidates],
+            "hpa": [c.name for c in candidates],
+            "target_kind": [c.spec.scale_target_ref.kind for c in candidates],
+            "target": [c.spec.scale_target_ref.name for c in candidates],
+            "min_replicas": [c.spec.min_replicas for c in candidates],
+            "max_replicas": [c.spec.max_replicas for c in candidates],
+            "has_behavior": [c.spec.behavior is not None for c in candidates],
+            "specs": [len(c.periods) for c in candidates],
+            "labels": [c.labels for c in candidates],
+        },
+        schema={
+            "cluster": pl.String(),
+            "namespace": pl.String(),
+            "hpa": pl.String(),
+            "target_kind": pl.String(),
+            "target": pl.String(),
+            "min_replicas": pl.Int64(),
+            "max_replicas": pl.Int64(),
+            "has_behavior": pl.Boolean(),
+            "specs": pl.Int64(),
+            "labels": pl.String(),
+        },
+    )
