@@ -54,5 +54,20 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+bench: $(VENV)/.dev
+	@mkdir -p build
+	NUMBA_NUM_THREADS=2 $(BIN)/python -m pytest benchmarks --benchmark-enable -q \
+	  --benchmark-json=build/bench.json
+	$(BIN)/python -m benchmarks.readme README.md build/bench.json
+
+# At least 200,000 decisions and 5,000 timelines against the naive reference; `make test` runs a
+# seeded hundredth of them.
+fuzz: $(VENV)/.dev
+	HPABATCH_FUZZ_SCALE=1 $(BIN)/python -m pytest tests/fuzz -q -s
+
+# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too.
+long: $(VENV)/.dev
+	HPABATCH_REFERENCE_ALL=1 $(BIN)/python -m pytest tests/conformance tests/reference -q
+
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

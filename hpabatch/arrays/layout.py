@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 I64: TypeAlias = NDArray[np.int64]
+I32: TypeAlias = NDArray[np.int32]
 I8: TypeAlias = NDArray[np.int8]
 Records: TypeAlias = Any  # np.recarray; numpy's type for it says nothing about the fields
 
@@ -88,9 +89,9 @@ TICK = _dtype(
     "last_row",
 )
 
-# A pod as the controller's cache shows it, between two changes: flags (phase, deleting, readiness,
-# started), start time and last readiness transition.
-POD_STATE = _dtype("flags", "start_ms", "transition_ms")
+# A pod as the controller's cache shows it, between two changes: its flags (phase, deleting,
+# readiness, started; a plain `flags` would be numpy's own), start and last readiness transition.
+POD_STATE = _dtype("pod_flags", "start_ms", "transition_ms")
 
 # When a sample was taken and over which window; read for cpu of pods that initialise only.
 TIMING = _dtype("ts_ms", "window_ms")
@@ -111,7 +112,8 @@ class Fleet(NamedTuple):
 
     Shapes: lanes (H,), specs (S,), policies (J,), metrics (M,), streams (G,), ticks (T,);
     row_state (R,) the pod state of each (tick, pod) row, or -1 for a sample whose pod is not in the
-    controller's cache; states (Q,); present (0/1), value_milli and timing (N,) per sample;
+    controller's cache (int32: it is read for every sample); states (Q,); present (0/1),
+    value_milli and timing (N,) per sample;
     requests (W,), answers (A,), values_milli (V,), changes (C,).
     """
 
@@ -121,7 +123,7 @@ class Fleet(NamedTuple):
     metrics: Records
     streams: Records
     ticks: Records
-    row_state: I64
+    row_state: I32
     states: Records
     present: I8
     value_milli: I64
@@ -133,8 +135,9 @@ class Fleet(NamedTuple):
 
 
 # One entry of upstream's recommendation list, and at the same index one entry of each of three
-# rings of slot numbers: slots not yet replaceable by age, a minimum queue, a maximum queue.
-REC_SLOT = _dtype("value", "ms", "ring_age", "ring_min", "ring_max")
+# rings of slot numbers (slots not yet replaceable by age, a minimum queue, a maximum queue) and of
+# a stack of replaceable ones.
+REC_SLOT = _dtype("value", "ms", "ring_age", "ring_min", "ring_max", "old")
 
 # One entry of a scale event list.
 EVENT_SLOT = _dtype("change", "ms", "outdated")
@@ -145,13 +148,11 @@ class Memory(NamedTuple):
 
     `head` (H, HEAD_LENGTH) scalars per lane at the HEAD_* positions: counts, queue ends, the last
     status and its conditions (codes in the status' order, 0 = free), and where the lane's parts of
-    the other arrays begin. `recs` upstream's slot list, `old_bits` a bit set of its replaceable
-    slots, `events` the scale events, up and down.
+    the other arrays begin. `recs` upstream's slot list, `events` the scale events, up and down.
     """
 
     head: I64
     recs: Records
-    old_bits: I64
     events: Records
 
 
@@ -174,10 +175,10 @@ HEAD_NEXT_CHANGE = 15
 HEAD_CONDITIONS = 16  # four of them
 HEAD_REC_START = 20
 HEAD_REC_SIZE = 21
-HEAD_OLD_START = 22
-HEAD_OLD_SIZE = 23
-HEAD_UP_START = 24
-HEAD_DOWN_START = 25
+HEAD_OLD_COUNT = 22
+HEAD_UP_START = 23
+HEAD_DOWN_START = 24
+HEAD_SEEN = 25  # 1 once the lane has a recommendation list, empty or not
 HEAD_LENGTH = 26
 
 # What was decided in a tick; codes as in `model.codes`. `desired` and `current` are the HPA status
@@ -185,11 +186,11 @@ HEAD_LENGTH = 26
 # and bounds (where the metrics path was not taken these repeat the current replicas); `metric` the
 # position of the driving metric or -1.
 DECISION = _dtype(
-    "desired",
-    "current",
-    "proposal",
-    "stabilized",
-    "limited",
+    "desired:i4",
+    "current:i4",
+    "proposal:i4",
+    "stabilized:i4",
+    "limited:i4",
     "rescaled:i1",
     "metric:i1",
     "invalid_metrics:i1",
@@ -204,11 +205,11 @@ DECISION = _dtype(
 # What one metric said in a tick, at its answer's index: code METRIC_*, step STEP_*, the last ratio
 # formed (usage to target, after substitutions) and the status values of that kind of metric.
 METRIC_DECISION = _dtype(
-    "proposal",
-    "utilization_pct",
     "average_milli",
     "value_milli",
     "ratio:f8",
+    "proposal:i4",
+    "utilization_pct:i4",
     "code:i1",
     "step:i1",
 )

@@ -14,11 +14,10 @@ from hpabatch.arrays.layout import (
     HEAD_MAX_FROM,
     HEAD_MIN_FROM,
     HEAD_OLD_BEFORE,
-    HEAD_OLD_SIZE,
-    HEAD_OLD_START,
     HEAD_REC_COUNT,
     HEAD_REC_SIZE,
     HEAD_REC_START,
+    HEAD_SEEN,
     HEAD_STATUS_CURRENT,
     HEAD_STATUS_DESIRED,
     HEAD_UNSORTED,
@@ -31,13 +30,15 @@ from hpabatch.arrays.layout import (
 )
 from hpabatch.model.codes import (
     CONDITION_CODES,
+    CONDITION_TYPES,
     IS_SCALED_TO_ZERO,
     NOT_SCALED_TO_ZERO,
+    OTHER_FALSE,
+    OTHER_TRUE,
     ConditionWords,
 )
-from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.hpa import Condition, HPAStatus
 
-_BITS = 62  # as rules.stabilize.BITS
 _FAR_PAST = -(2**63 - 1)
 
 
@@ -76,13 +77,14 @@ def lane_capacities(fleet: Fleet, recorded: bool) -> tuple[I64, I64]:
     return recommendations, events
 
 
-def make_memory(fleet: Fleet, recorded: bool) -> Memory:
+def make_memory(fleet: Fleet, recorded: bool, spare: int = 0) -> Memory:
     """Return the memory of controllers that have just started, for all lanes of a fleet.
 
-    `recorded`: scale events come from `fleet.changes` instead of the decisions.
+    `recorded`: scale events come from `fleet.changes` instead of the decisions. `spare`: room per
+    lane for so many recommendations that are there before the first tick.
     """
     recommendations, events = lane_capacities(fleet, recorded)
-    words = recommendations // _BITS + 1
+    recommendations += spare
 
     def before(sizes: I64) -> I64:
         return np.cumsum(sizes) - sizes
@@ -90,13 +92,11 @@ def make_memory(fleet: Fleet, recorded: bool) -> Memory:
     head = np.zeros((recommendations.size, HEAD_LENGTH), np.int64)
     head[:, [HEAD_MIN_FROM, HEAD_MAX_FROM, HEAD_OLD_BEFORE]] = _FAR_PAST
     head[:, HEAD_REC_START], head[:, HEAD_REC_SIZE] = before(recommendations), recommendations
-    head[:, HEAD_OLD_START], head[:, HEAD_OLD_SIZE] = before(words), words
     head[:, HEAD_UP_START] = before(2 * events)
     head[:, HEAD_DOWN_START] = head[:, HEAD_UP_START] + events
     return Memory(
         head=head,
         recs=records_from(REC_SLOT, int(recommendations.sum())),
-        old_bits=np.zeros(int(words.sum()), np.int64),
         events=records_from(EVENT_SLOT, 2 * int(events.sum())),
     )
 
@@ -104,27 +104,40 @@ def make_memory(fleet: Fleet, recorded: bool) -> Memory:
 def seed_status(memory: Memory, h: int, status: HPAStatus) -> None:
     """Start lane h from an HPA's existing status (replicas and conditions, in its order).
 
-    Of a condition with words that the controller never writes only ScaledToZero's status matters to
-    a rule; such conditions are dropped otherwise.
+    A condition with words that the controller never writes keeps its type, place and status.
+    Conditions of unknown types are left out.
     """
     memory.head[h, HEAD_STATUS_CURRENT] = status.current_replicas
     memory.head[h, HEAD_STATUS_DESIRED] = status.desired_replicas
-    slot = 0
+    slot = HEAD_CONDITIONS
     for condition in status.conditions:
-        words = ConditionWords(condition.type, condition.status, condition.reason)
-        code = CONDITION_CODES.get(words)
-        if condition.type == "ScaledToZero":
-            code = IS_SCALED_TO_ZERO if condition.status == "True" else NOT_SCALED_TO_ZERO
-        if code is not None and slot < 4:
-            memory.head[h, HEAD_CONDITIONS + slot] = code
+        code = condition_code(condition)
+        if code is not None and slot < HEAD_CONDITIONS + 4:
+            memory.head[h, slot] = code
             slot += 1
+
+
+def condition_code(condition: Condition) -> int | None:
+    """Return the code of a condition as read, None if its type is unknown.
+
+    Of ScaledToZero only the status matters to a rule, so its reason is not looked at.
+    """
+    is_true = condition.status == "True"
+    if condition.type == "ScaledToZero":
+        return IS_SCALED_TO_ZERO if is_true else NOT_SCALED_TO_ZERO
+    code = CONDITION_CODES.get(ConditionWords(condition.type, condition.status, condition.reason))
+    if code is None and condition.type in CONDITION_TYPES:
+        code = (CONDITION_TYPES[condition.type] << 4) + (OTHER_TRUE if is_true else OTHER_FALSE)
+    return code
 
 
 def seed_recommendations(memory: Memory, h: int, entries: Sequence[tuple[int, int]]) -> None:
     """Give lane h an existing recommendation list of (value, time in ms), in slot order.
 
+    An empty list is not the same as none: without any, the first tick adds the current size.
+
     Raises:
-        ValueError: more entries than the lane's capacity leaves room for.
+        ValueError: more entries than the lane has room for (`make_memory`'s `spare`).
     """
     first, room = int(memory.head[h, HEAD_REC_START]), int(memory.head[h, HEAD_REC_SIZE])
     if len(entries) >= room:
@@ -134,3 +147,4 @@ def seed_recommendations(memory: Memory, h: int, entries: Sequence[tuple[int, in
         memory.recs.ms[first + slot] = ms
     memory.head[h, HEAD_REC_COUNT] = len(entries)
     memory.head[h, HEAD_UNSORTED] = 1  # the rings are built at the first use
+    memory.head[h, HEAD_SEEN] = 1

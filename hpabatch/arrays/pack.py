@@ -15,6 +15,7 @@ from hpabatch.arrays.layout import (
     ANSWER,
     CHANGE,
     I8,
+    I32,
     I64,
     POD_STATE,
     REQUEST,
@@ -250,7 +251,7 @@ def _join_ticks(
     )
 
 
-def _join_pods(columns: list[_LaneColumns]) -> tuple[I64, Records, Records]:
+def _join_pods(columns: list[_LaneColumns]) -> tuple[I32, Records, Records]:
     rows: list[I64] = [np.zeros(0, np.int64)]
     first_state = 0
     for c in columns:
@@ -259,7 +260,7 @@ def _join_pods(columns: list[_LaneColumns]) -> tuple[I64, Records, Records]:
         first_state += len(c.states)
     states = records(POD_STATE, [key[:3] for c in columns for key in c.states])
     return (
-        np.concatenate(rows),
+        np.concatenate(rows).astype(np.int32),
         states,
         records(REQUEST, [r for c in columns for r in c.requests()]),
     )

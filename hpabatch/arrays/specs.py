@@ -179,6 +179,7 @@ class SpecRows:
     """Rows that become the fleet's spec tables; add specs in order, then `tables`."""
 
     def __init__(self, flags: ControllerFlags, profile: Profile) -> None:
+        """Take what every spec's unset fields resolve to."""
         self.flags = flags
         self.profile = profile
         self.specs: list[tuple[float, ...]] = []

@@ -134,6 +134,12 @@ ABLE_TO_SCALE: Final = 1
 SCALING_ACTIVE: Final = 2
 SCALING_LIMITED: Final = 3
 SCALED_TO_ZERO: Final = 4
+CONDITION_TYPES: Final[dict[str, int]] = {
+    "AbleToScale": ABLE_TO_SCALE,
+    "ScalingActive": SCALING_ACTIVE,
+    "ScalingLimited": SCALING_LIMITED,
+    "ScaledToZero": SCALED_TO_ZERO,
+}
 
 FAILED_GET_SCALE: Final = 16
 SUCCEEDED_GET_SCALE: Final = 17
@@ -163,7 +169,8 @@ SCALE_DOWN_LIMIT: Final = 52
 IS_SCALED_TO_ZERO: Final = 64
 NOT_SCALED_TO_ZERO: Final = 65
 
-# A condition of an earlier status whose reason is none of the above keeps its type and status.
+# A condition of an earlier status whose reason is none of the above keeps its type and status:
+# added to the shifted type.
 OTHER_TRUE: Final = 14
 OTHER_FALSE: Final = 15
 

@@ -140,7 +140,7 @@ def propose_by_utilization(
         return Proposal(METRIC_OK, step, replicas, ratio, utilization, average, 0)
 
     usage, request, entries = pods.usage_milli, pods.request_milli, pods.ready + pods.stray
-    if pods.missing > 0 and ratio != 1.0:
+    if pods.missing > 0 and (ratio < 1.0 or ratio > 1.0):  # NaN is neither
         request = add64(request, pods.missing_request_milli)
         entries += pods.missing
         if ratio < 1.0:

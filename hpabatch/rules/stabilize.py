@@ -2,7 +2,7 @@
 
 Upstream keeps a list in which a recommendation that has left the windows is overwritten, the last
 such slot first, and scans it at every sync. The same list is kept here, with three rings of slots
-beside it (by age, ascending minima, descending maxima) and a bit set of the slots that may be
+beside it (by age, ascending minima, descending maxima) and a stack of the slots that may be
 overwritten, so that a tick costs the same whatever the window. When a cutoff moves back (an edited
 window, another path, a clock set back) the rings are built anew from the list.
 Source: horizontal.go, stabilizeRecommendation and stabilizeRecommendationWithBehaviors.
@@ -21,8 +21,7 @@ from hpabatch.arrays.layout import (
     HEAD_MIN_FIRST,
     HEAD_MIN_FROM,
     HEAD_OLD_BEFORE,
-    HEAD_OLD_SIZE,
-    HEAD_OLD_START,
+    HEAD_OLD_COUNT,
     HEAD_REC_COUNT,
     HEAD_REC_SIZE,
     HEAD_REC_START,
@@ -32,18 +31,15 @@ from hpabatch.arrays.layout import (
 )
 from hpabatch.rules.numbers import INT64_MAX
 
-BITS = 62  # bits used per int64 word; the sign bit stays out of it
-
 
 @rule
-def forget_recommendations(head: I64, old_bits: I64) -> None:
+def forget_recommendations(head: I64) -> None:
     """Drop all recommendations of a lane, as a controller restart does."""
-    for k in range(head[HEAD_OLD_START], head[HEAD_OLD_START] + head[HEAD_OLD_SIZE]):
-        old_bits[k] = 0
-    for k in (HEAD_REC_COUNT, HEAD_AGE_COUNT, HEAD_MIN_COUNT, HEAD_MAX_COUNT, HEAD_UNSORTED):
+    for k in (HEAD_REC_COUNT, HEAD_AGE_COUNT, HEAD_MIN_COUNT, HEAD_MAX_COUNT, HEAD_OLD_COUNT):
         head[k] = 0
     for k in (HEAD_MIN_FROM, HEAD_MAX_FROM, HEAD_OLD_BEFORE):
         head[k] = -INT64_MAX
+    head[HEAD_UNSORTED] = 0
 
 
 @rule
@@ -91,6 +87,17 @@ def push_maximum(head: I64, recs: Records, slot: int) -> None:
 
 
 @rule
+def push_old(head: I64, recs: Records, slot: int) -> None:
+    """Add a slot to those that may be overwritten, in ascending order (mostly it is the last)."""
+    at = head[HEAD_REC_START] + head[HEAD_OLD_COUNT]
+    while at > head[HEAD_REC_START] and recs[at - 1].old > slot:
+        recs[at].old = recs[at - 1].old
+        at -= 1
+    recs[at].old = slot
+    head[HEAD_OLD_COUNT] += 1
+
+
+@rule
 def advance(head: I64, first_at: int, count_at: int) -> None:
     """Drop the first entry of a ring."""
     head[first_at] += 1
@@ -100,14 +107,14 @@ def advance(head: I64, first_at: int, count_at: int) -> None:
 
 
 @rule
-def expire(head: I64, recs: Records, old_bits: I64) -> None:
+def expire(head: I64, recs: Records) -> None:
     """Bring the rings to the cutoffs in `head`: leading slots that are too old leave them."""
     start = head[HEAD_REC_START]
     while head[HEAD_AGE_COUNT] > 0:
         slot = recs[start + head[HEAD_AGE_FIRST]].ring_age
         if recs[start + slot].ms >= head[HEAD_OLD_BEFORE]:
             break
-        old_bits[head[HEAD_OLD_START] + slot // BITS] |= 1 << (slot % BITS)
+        push_old(head, recs, slot)
         advance(head, HEAD_AGE_FIRST, HEAD_AGE_COUNT)
     while head[HEAD_MIN_COUNT] > 0:
         slot = recs[start + head[HEAD_MIN_FIRST]].ring_min
@@ -122,36 +129,10 @@ def expire(head: I64, recs: Records, old_bits: I64) -> None:
 
 
 @rule
-def highest_bit(bits: int) -> int:
-    """Return the position of the highest set bit of a positive number."""
-    position, step = 0, 32
-    while step > 0:
-        if bits >> step != 0:
-            bits >>= step
-            position += step
-        step >>= 1
-    return position
-
-
-@rule
-def take_last_old(head: I64, old_bits: I64) -> int:
-    """Return and clear the highest replaceable slot, or -1."""
-    start = head[HEAD_OLD_START]
-    for word in range(head[HEAD_OLD_SIZE] - 1, -1, -1):
-        bits = old_bits[start + word]
-        if bits != 0:
-            bit = highest_bit(bits)
-            old_bits[start + word] = bits & ~(1 << bit)
-            return word * BITS + bit
-    return -1
-
-
-@rule
-def rebuild(head: I64, recs: Records, old_bits: I64) -> None:
-    """Build rings and bit set anew from the list (insertion sort by time: it is nearly sorted)."""
+def rebuild(head: I64, recs: Records) -> None:
+    """Build rings and stack anew from the list (insertion sort by time: it is nearly sorted)."""
     start, count = head[HEAD_REC_START], head[HEAD_REC_COUNT]
-    for k in range(head[HEAD_OLD_START], head[HEAD_OLD_START] + head[HEAD_OLD_SIZE]):
-        old_bits[k] = 0
+    head[HEAD_OLD_COUNT] = 0
     for slot in range(count):
         at = slot
         while at > 0 and recs[start + recs[start + at - 1].ring_age].ms > recs[start + slot].ms:
@@ -169,28 +150,24 @@ def rebuild(head: I64, recs: Records, old_bits: I64) -> None:
 
 
 @rule
-def move_windows(
-    head: I64, recs: Records, old_bits: I64, min_from: int, max_from: int, old_before: int
-) -> None:
-    """Bring rings and bit set to new cutoffs, from scratch if one of them moved back."""
-    moved_back = (
-        min_from < head[HEAD_MIN_FROM]
-        or max_from < head[HEAD_MAX_FROM]
-        or old_before < head[HEAD_OLD_BEFORE]
-    )
+def move_windows(head: I64, recs: Records, min_from: int, max_from: int, old_before: int) -> None:
+    """Bring rings and stack to new cutoffs, from scratch if one of them moved back."""
+    moved_back = min_from < head[HEAD_MIN_FROM] or max_from < head[HEAD_MAX_FROM]
     if moved_back or head[HEAD_UNSORTED] != 0:
-        rebuild(head, recs, old_bits)
+        rebuild(head, recs)
     head[HEAD_MIN_FROM], head[HEAD_MAX_FROM] = min_from, max_from
     head[HEAD_OLD_BEFORE] = old_before
-    expire(head, recs, old_bits)
+    expire(head, recs)
 
 
 @rule
-def record_recommendation(head: I64, recs: Records, old_bits: I64, value: int, now_ms: int) -> None:
+def record_recommendation(head: I64, recs: Records, value: int, now_ms: int) -> None:
     """Write (value, now) into the last replaceable slot, else append it."""
     start = head[HEAD_REC_START]
-    slot = take_last_old(head, old_bits)
-    if slot < 0:
+    if head[HEAD_OLD_COUNT] > 0:
+        head[HEAD_OLD_COUNT] -= 1
+        slot = recs[start + head[HEAD_OLD_COUNT]].old
+    else:
         slot = head[HEAD_REC_COUNT]
         head[HEAD_REC_COUNT] += 1
     if head[HEAD_AGE_COUNT] > 0:
@@ -208,7 +185,6 @@ def record_recommendation(head: I64, recs: Records, old_bits: I64, value: int, n
 def recommend_within_windows(
     head: I64,
     recs: Records,
-    old_bits: I64,
     value: int,
     now_ms: int,
     min_from: int,
@@ -219,14 +195,14 @@ def recommend_within_windows(
 
     The cutoffs are inclusive ms; slots strictly older than `old_before` may be overwritten.
     """
-    move_windows(head, recs, old_bits, min_from, max_from, old_before)
+    move_windows(head, recs, min_from, max_from, old_before)
     start = head[HEAD_REC_START]
     low, high = value, value
     if head[HEAD_MIN_COUNT] > 0:
         low = min(low, recs[start + recs[start + head[HEAD_MIN_FIRST]].ring_min].value)
     if head[HEAD_MAX_COUNT] > 0:
         high = max(high, recs[start + recs[start + head[HEAD_MAX_FIRST]].ring_max].value)
-    record_recommendation(head, recs, old_bits, value, now_ms)
+    record_recommendation(head, recs, value, now_ms)
     return low, high
 
 
@@ -234,7 +210,6 @@ def recommend_within_windows(
 def stabilize_with_windows(
     head: I64,
     recs: Records,
-    old_bits: I64,
     current: int,
     proposal: int,
     now_ms: int,
@@ -248,18 +223,14 @@ def stabilize_with_windows(
     """
     up, down = now_ms - up_ms, now_ms - down_ms
     low, high = recommend_within_windows(
-        head, recs, old_bits, proposal, now_ms, up + 1, down + 1, min(up, down)
+        head, recs, proposal, now_ms, up + 1, down + 1, min(up, down)
     )
     return min(max(current, low), high)
 
 
 @rule
-def stabilize_legacy(
-    head: I64, recs: Records, old_bits: I64, proposal: int, now_ms: int, window_ms: int
-) -> int:
+def stabilize_legacy(head: I64, recs: Records, proposal: int, now_ms: int, window_ms: int) -> int:
     """Return the largest recommendation of the window (no behavior set); its edge still counts."""
     cutoff = now_ms - window_ms
-    _, high = recommend_within_windows(
-        head, recs, old_bits, proposal, now_ms, INT64_MAX, cutoff, cutoff
-    )
+    _, high = recommend_within_windows(head, recs, proposal, now_ms, INT64_MAX, cutoff, cutoff)
     return high

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import (
     HEAD_CONDITIONS,
-    HEAD_REC_COUNT,
+    HEAD_SEEN,
     HEAD_STATUS_CURRENT,
     HEAD_STATUS_DESIRED,
     I64,
@@ -107,7 +107,8 @@ class Decision(NamedTuple):
 @rule
 def restart_controller(memory: Memory, h: int) -> None:
     """Forget what a controller keeps in memory only; the HPA's status stays."""
-    forget_recommendations(memory.head[h], memory.old_bits)
+    memory.head[h, HEAD_SEEN] = 0
+    forget_recommendations(memory.head[h])
     forget_scale_events(memory.head[h])
 
 
@@ -151,6 +152,12 @@ def bound_by_limit(spec: Records, current: int, stabilized: int, condition: int)
 
 
 @rule
+def window_condition(proposal: int, current: int) -> int:
+    """Return the AbleToScale condition of a proposal that the two windows changed."""
+    return SCALE_UP_STABILIZED if proposal >= current else SCALE_DOWN_STABILIZED
+
+
+@rule
 def normalize(
     fleet: Fleet,
     controller: Controller,
@@ -162,20 +169,20 @@ def normalize(
 ) -> tuple[int, int, int, int]:
     """Return (stabilized, limited, AbleToScale condition, ScalingLimited condition)."""
     spec, now_ms = fleet.specs[fleet.ticks[t].spec], fleet.ticks[t].now_ms
-    head, recs, old_bits = memory.head[h], memory.recs, memory.old_bits
+    head, recs = memory.head[h], memory.recs
     able = READY_FOR_NEW_SCALE
     if spec.has_behavior != 0:
         stabilized = stabilize_with_windows(
-            head, recs, old_bits, current, proposal, now_ms, spec.up_window_ms, spec.down_window_ms
+            head, recs, current, proposal, now_ms, spec.up_window_ms, spec.down_window_ms
         )
         if stabilized != proposal:
-            able = SCALE_UP_STABILIZED if proposal >= current else SCALE_DOWN_STABILIZED
+            able = window_condition(proposal, current)
         limited, condition = limit_rate(
             head, memory.events, spec, fleet.policies, current, stabilized, now_ms
         )
         return stabilized, limited, able, condition
     window_ms = controller.downscale_stabilization_ms
-    stabilized = stabilize_legacy(head, recs, old_bits, proposal, now_ms, window_ms)
+    stabilized = stabilize_legacy(head, recs, proposal, now_ms, window_ms)
     if stabilized != proposal:
         able = SCALE_DOWN_STABILIZED
     limited, condition = limit_legacy(current, stabilized, spec.min_replicas, spec.max_replicas)
@@ -327,8 +334,9 @@ def decide_with_scale(
     tick, head, controller = fleet.ticks[t], memory.head[h], controller_of(fleet, h)
     current, spec = tick.replicas, fleet.specs[tick.spec]
     set_condition(head, SUCCEEDED_GET_SCALE)
-    if head[HEAD_REC_COUNT] == 0:
-        record_recommendation(head, memory.recs, memory.old_bits, current, tick.now_ms)
+    if head[HEAD_SEEN] == 0:
+        record_recommendation(head, memory.recs, current, tick.now_ms)
+        head[HEAD_SEEN] = 1
     decision = decide_size(fleet, controller, memory, h, t, results)
     if decision.rescaled and tick.scale != SCALE_OK:
         set_condition(head, FAILED_UPDATE_SCALE)

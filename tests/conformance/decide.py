@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpabatch.arrays.layout import empty_results
+from hpabatch.arrays.layout import Fleet, Memory, empty_results
 from hpabatch.arrays.memory import make_memory, seed_recommendations, seed_status
 from hpabatch.arrays.pack import pack_fleet
 from hpabatch.kernels.replay import replay_fleet
@@ -40,7 +40,9 @@ def decide_calculator_case(case: Json, k8s: str) -> dict[str, Any]:
     fleet = pack_fleet([lane], to_flags(case["flags"]), to_profile(k8s, case["flags"]))
     spec = fleet.specs[0]
     tolerance = Tolerance(float(spec.down_tolerance), float(spec.up_tolerance))
-    proposal = propose(fleet, controller_of(fleet, 0), 0, 0, case["spec_replicas"], tolerance)
+    proposal = propose(
+        fleet, controller_of(fleet, 0), 0, 0, case.get("spec_replicas") or 0, tolerance
+    )
     kind = int(fleet.metrics[0].kind)
     ok = proposal.code == codes.METRIC_OK
     condition = codes.INVALID_METRIC_SOURCE_TYPE + int(fleet.metrics[0].source)
@@ -60,19 +62,23 @@ def _if(shown: bool, value: int) -> int | None:
 
 def decide_timeline(timeline: Json, k8s: str) -> list[dict[str, Any]]:
     """Return the decision-level `expected` of every tick of a timeline."""
-    lane = timeline_lane(timeline)
     flags = to_flags(timeline["flags"])
-    fleet = pack_fleet([lane], flags, to_profile(k8s, timeline["flags"]))
-    memory = make_memory(fleet, recorded=False)
-    seed_status(memory, 0, decode(timeline["hpa"]).status)
-    if timeline.get("initial_recommendations"):
-        entries = timeline["initial_recommendations"]
-        seed_recommendations(
-            memory, 0, [(e["recommendation"], to_ms(e["timestamp"])) for e in entries]
-        )
+    fleet = pack_fleet([timeline_lane(timeline)], flags, to_profile(k8s, timeline["flags"]))
+    memory = _first_memory(fleet, timeline)
     results = empty_results(fleet.ticks.size, fleet.answers.size)
     replay_fleet(fleet, memory, False, results)
     return [_tick_result(row) for row in results.decisions]
+
+
+def _first_memory(fleet: Fleet, timeline: Json) -> Memory:
+    """Return the controller's memory and the HPA's status before the first tick."""
+    seeds = timeline.get("initial_recommendations")
+    memory = make_memory(fleet, recorded=False, spare=len(seeds or ()))
+    seed_status(memory, 0, decode(timeline["hpa"]).status)
+    if seeds is not None:
+        entries = [(e["recommendation"], to_ms(e["timestamp"])) for e in seeds]
+        seed_recommendations(memory, 0, entries)
+    return memory
 
 
 def _tick_result(row: Any) -> dict[str, Any]:

@@ -49,14 +49,15 @@ def golden_folder() -> Path:
 def golden_files(kind: str) -> list[Path]:
     """Return the files of one kind: calculator, timeline or behavior."""
     folder = golden_folder()
+    if not folder.is_dir():
+        raise NotADirectoryError(f"HPABATCH_GOLDEN={folder}: not a folder")
     files = [*folder.glob(f"{kind}*.jsonl"), *folder.glob(f"{kind}*.jsonl.gz")]
     return sorted(files)
 
 
 def read_rows(path: Path) -> Iterator[Json]:
     """Yield the rows of a JSON Lines file, gzipped or not, one at a time."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as lines:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         for line in lines:
             yield json.loads(line)
 
@@ -73,6 +74,11 @@ def optional_ms(text: str | None) -> int | None:
     return None if text is None else to_ms(text)
 
 
+def zero_ms(text: str | None) -> int:
+    """Return a time that is Go's zero time where it is not given."""
+    return to_ms(text or "0001-01-01T00:00:00Z")
+
+
 @lru_cache(maxsize=100_000)
 def to_milli(text: str) -> int:
     """Return a quantity string in milli."""
@@ -82,10 +88,10 @@ def to_milli(text: str) -> int:
 def to_flags(flags: Json) -> ControllerFlags:
     """Return the controller flags of a case; an absent downscale window is really 0."""
     return ControllerFlags(
-        tolerance=float(flags["tolerance"]),
-        cpu_initialization_period_ms=flags.get("cpu_initialization_period_s", 0) * 1000,
-        initial_readiness_delay_ms=flags.get("initial_readiness_delay_s", 0) * 1000,
-        downscale_stabilization_ms=flags.get("downscale_stabilization_s", 0) * 1000,
+        tolerance=float(flags.get("tolerance") or 0),
+        cpu_initialization_period_ms=(flags.get("cpu_initialization_period_s") or 0) * 1000,
+        initial_readiness_delay_ms=(flags.get("initial_readiness_delay_s") or 0) * 1000,
+        downscale_stabilization_ms=(flags.get("downscale_stabilization_s") or 0) * 1000,
     )
 
 
@@ -128,7 +134,7 @@ def to_pod(pod: Json, resources: PodResources | None = None) -> PodView:
         deleting=pod.get("deletion_timestamp") is not None,
         start_ms=optional_ms(pod.get("start_time")),
         ready=ready and ready["status"],
-        transition_ms=ready and to_ms(ready["last_transition_time"]),
+        transition_ms=ready and zero_ms(ready.get("last_transition_time")),
     )
 
 
@@ -142,13 +148,13 @@ def _resource_sample(sample: Json, resource: str, container: str | None) -> PodS
     if not present:
         return None
     window_ms = (sample.get("window_s") or 0) * 1000
-    return PodSample(int(value), to_ms(sample["timestamp"]), window_ms)
+    return PodSample(int(value), zero_ms(sample.get("timestamp")), window_ms)
 
 
 def _custom_sample(sample: Json) -> PodSample:
     window = sample.get("window_s")
     window_ms = 60_000 if window is None else window * 1000
-    return PodSample(to_milli(sample["value"]), to_ms(sample["timestamp"]), window_ms)
+    return PodSample(to_milli(sample["value"]), zero_ms(sample.get("timestamp")), window_ms)
 
 
 def to_answer(metric: MetricSpec, data: Json) -> MetricAnswer:
@@ -163,7 +169,8 @@ def to_answer(metric: MetricSpec, data: Json) -> MetricAnswer:
         return MetricAnswer(code, values_milli=tuple(to_milli(text) for text in texts))
     items = data.get("pod_metrics") or {}
     member = metric.resource or metric.container_resource
-    container = metric.container_resource and metric.container_resource.container
+    named = metric.container_resource
+    container = named.container if named else None
     samples = {}
     for name, item in items.items():
         sample = _resource_sample(item, member.name, container) if member else _custom_sample(item)
@@ -195,9 +202,9 @@ def calculator_lane(case: Json) -> LaneView:
     tick = TickView(
         now_ms=to_ms(case["now"]),
         spec=0,
-        replicas=case["spec_replicas"],
-        status_replicas=case["status_replicas"],
-        pods=[to_pod(pod) for pod in case["pods"]],
+        replicas=case.get("spec_replicas") or 0,
+        status_replicas=case.get("status_replicas") or 0,
+        pods=[to_pod(pod) for pod in case.get("pods") or ()],
         answers=[to_answer(hpa.spec.metrics[0], case)],
     )
     return LaneView([hpa.spec], [tick])
@@ -205,8 +212,8 @@ def calculator_lane(case: Json) -> LaneView:
 
 def _scale_code(tick: Json, spec: HPASpec) -> int:
     target = spec.scale_target_ref
-    group, _, rest = target.api_version.rpartition("/")
-    if "/" in group or (group, target.kind) not in _KNOWN_TARGETS or not rest:
+    group = target.api_version.rpartition("/")[0]
+    if (group, target.kind) not in _KNOWN_TARGETS:  # a group with a further "/" is none either
         return codes.SCALE_GET_FAILED
     if tick.get("scale_get_error") is not None:
         return codes.SCALE_GET_FAILED

@@ -1,6 +1,6 @@
 """The naive reference agrees with all golden data, and its generators are deterministic.
 
-``HPABATCH_GOLDEN`` names the folder with the golden files. Of the big timeline files a seeded
+``HPABATCH_GOLDEN`` names the folder with the golden files (default: the committed part). Of the big timeline files a seeded
 sample is replayed; ``HPABATCH_REFERENCE_ALL=1`` replays everything.
 """
 
@@ -25,7 +25,8 @@ from .times import format_time, parse_time
 
 Json = dict[str, Any]
 
-_FOLDER = os.environ.get("HPABATCH_GOLDEN")
+_COMMITTED = Path(__file__).parents[1] / "conformance" / "golden"
+_FOLDER = Path(os.environ.get("HPABATCH_GOLDEN") or _COMMITTED)
 _EVERYTHING = os.environ.get("HPABATCH_REFERENCE_ALL") == "1"
 _BIG_FILE_BYTES = 400_000
 _SAMPLED_SHARE = 0.2
@@ -33,14 +34,9 @@ _SHOWN = 5
 
 
 def _golden_files(prefix: str) -> list[Any]:
-    """Return the golden files as parameters; without a folder, one that is skipped."""
-    if not _FOLDER:
-        reason = "HPABATCH_GOLDEN does not name a folder with golden data"
-        return [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-golden-data")]
-    paths = sorted(Path(_FOLDER).glob(f"{prefix}*.jsonl*"))
-    if not paths:
-        reason = f"no {prefix} files in HPABATCH_GOLDEN"
-        return [pytest.param(None, marks=pytest.mark.skip(reason=reason), id="no-files")]
+    """Return the golden files as parameters."""
+    paths = sorted(_FOLDER.glob(f"{prefix}*.jsonl*"))
+    assert paths, f"no {prefix} files in {_FOLDER}"
     return [pytest.param(path, id=path.name) for path in paths]
 
 

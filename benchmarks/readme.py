@@ -1,0 +1,102 @@
+"""Write the benchmark table of the README from a pytest-benchmark JSON file.
+
+python -m benchmarks.table build/bench.json README.md
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def replace_part(text: str, name: str, lines: list[str]) -> str:
+    """Return `text` with new lines between the markers of a part."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"the markers {begin} … {end} are not in the file")
+    return f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}"
+
+
+def screen() -> list[str]:
+    """Return what `make demo` prints, as a code block."""
+    out = "build/demo/decisions.parquet"
+    command = ["hpabatch", "replay", "data/demo", "--out", out, "--top", "10"]
+    run = subprocess.run(
+        [sys.executable, "-c", "from hpabatch.cli import main; main()", *command[1:]],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=dict(os.environ) | {"COLUMNS": "100"},
+    )
+    return ["```", f"$ {' '.join(command)}", *run.stdout.rstrip().splitlines(), "```"]
+
+
+def machine(report: dict[str, Any]) -> str:
+    """Return one line that names the machine and the versions."""
+    info = report["machine_info"]
+    cpu = info["cpu"]
+    name = cpu.get("brand_raw") or cpu.get("arch", "unknown processor")
+    date = report["datetime"][:10]
+    return (
+        f"Measured {date} on {name}, {cpu.get('count')} cores, {info['system']}, "
+        f"Python {info['python_version']}; kernels on one core, minimum of several runs."
+    )
+
+
+def kernel_rows(report: dict[str, Any]) -> list[str]:
+    """Return the table of the replay kernel."""
+    lines = [
+        "| pods per HPA | metrics | ns per pod sample | decisions/s and core |",
+        "|---:|---:|---:|---:|",
+    ]
+    for bench in report["benchmarks"]:
+        if bench["group"] != "replay kernel":
+            continue
+        info, seconds = bench["extra_info"], bench["stats"]["min"]
+        per_sample = 1e9 * seconds / info["samples"]
+        per_second = info["decisions"] / seconds
+        lines.append(
+            f"| {info['pods']} | {info['metrics']} | {per_sample:.1f} | {_rounded(per_second)} |"
+        )
+    return lines
+
+
+def _rounded(rate: float) -> str:
+    return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
+
+
+def start_rows(report: dict[str, Any]) -> list[str]:
+    """Return the table of starts, `--help` beyond a bare interpreter."""
+    seconds = {b["name"]: b["stats"]["min"] for b in report["benchmarks"] if b["group"] == "start"}
+    beyond = seconds["test_help"] - seconds["test_bare_interpreter"]
+    return [
+        "| start | seconds |",
+        "|---|---:|",
+        f"| `hpabatch --help`, beyond a bare interpreter | {beyond:.2f} |",
+        f"| demo replay, first run (compiles everything) | {seconds['test_demo_cold']:.1f} |",
+        f"| demo replay, later runs | {seconds['test_demo_warm']:.1f} |",
+    ]
+
+
+def main(readme_path: str, report_path: str | None = None) -> None:
+    """Renew the parts of the README in place."""
+    readme = Path(readme_path)
+    text = replace_part(readme.read_text(), "screen", screen())
+    if report_path is not None:
+        report = json.loads(Path(report_path).read_text())
+        lines = [machine(report), "", *kernel_rows(report), "", *start_rows(report)]
+        text = replace_part(text, "benchmarks", lines)
+    readme.write_text(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,142 @@
+"""Which fields of the golden data are compared, and what is said where they differ.
+
+HPABATCH_GOLDEN_LEVEL=decision (the default) compares every number, name and reason;
+HPABATCH_GOLDEN_LEVEL=full adds the texts: errors, messages, quantity strings, events and times.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpabatch.rules.tick import decide_tick
+from tests.conformance.golden import Json, golden_files, read_rows
+
+SHOWN = 5  # differences in a failing test's message
+VERSIONS = ("1.38", "1.36")
+INTERPRETED_TICKS = 150
+INTERPRETED = not hasattr(decide_tick, "py_func")  # then rules are plain functions
+
+_CONDITION = ("type", "status", "reason")
+_CONDITION_TEXTS = ("message", "last_transition_time")
+_DECISION = {
+    "calculator": (
+        "replicas",
+        "metric_name",
+        "current_average_utilization",
+        "current_average_value_milli",
+        "current_value_milli",
+        "condition_reason",
+    ),
+    "timeline": (
+        "desired_replicas",
+        "status_current_replicas",
+        "rescaled",
+        "scale_to",
+        "conditions",
+    ),
+}
+_TEXTS = {
+    "calculator": ("current_average_value", "current_value", "error", "condition_message"),
+    "timeline": (
+        "current_metrics",
+        "events",
+        "last_scale_time",
+        "last_scale_time_set",
+        "reconcile_error",
+        "status_written",
+        "action_label",
+        "error_label",
+    ),
+    "behavior": ("error", "message"),
+}
+
+
+def is_full() -> bool:
+    """Say whether texts are compared too.
+
+    Raises:
+        pytest.UsageError: HPABATCH_GOLDEN_LEVEL is neither decision nor full.
+    """
+    level = os.environ.get("HPABATCH_GOLDEN_LEVEL") or "decision"
+    if level not in ("decision", "full"):
+        raise pytest.UsageError(f"HPABATCH_GOLDEN_LEVEL={level}: expected decision or full")
+    return level == "full"
+
+
+def compared(kind: str, expected: Json) -> Json:
+    """Return the fields of a golden `expected` that this level compares.
+
+    Behavior rows have other fields for each function: all of them but the texts.
+    """
+    texts = _TEXTS[kind]
+    decision = _DECISION.get(kind, tuple(key for key in expected if key not in texts))
+    fields = decision + tuple(key for key in texts if key in expected) * is_full()
+    words = _CONDITION + _CONDITION_TEXTS * is_full()
+    result = {field: expected.get(field) for field in fields}
+    if "conditions" in result:
+        conditions = expected.get("conditions") or []
+        result["conditions"] = [{word: c.get(word) for word in words} for c in conditions]
+    return result
+
+
+def require_produced(expected: Json, actual: Json) -> None:
+    """Fail if a field is to be compared that the package does not produce yet."""
+    absent = [field for field in expected if field not in actual]
+    if actual.get("conditions") and expected.get("conditions"):
+        absent += [w for w in expected["conditions"][0] if w not in actual["conditions"][0]]
+    if absent:
+        level = "full" if is_full() else "decision"
+        pytest.fail(f"HPABATCH_GOLDEN_LEVEL={level}: not produced yet: {', '.join(absent)}")
+
+
+def differences(where: str, kind: str, expected: Json, actual: Json) -> list[str]:
+    """Return one line per differing field: the case, the field, what is and what should be."""
+    wanted = compared(kind, expected)
+    if wanted == actual:
+        return []
+    require_produced(wanted, actual)
+    return [
+        f"{where}: {field} is {actual[field]!r}, expected {value!r}"
+        for field, value in wanted.items()
+        if actual[field] != value
+    ]
+
+
+def assert_no_differences(wrong: list[str], compared_count: int) -> None:
+    """Fail with the first differences, or if nothing at all was compared."""
+    assert compared_count > 0, "nothing to compare in this file"
+    shown = "\n".join(wrong[:SHOWN])
+    assert not wrong, f"{len(wrong)} differences in {compared_count} compared:\n{shown}"
+
+
+def file_parameters(kind: str) -> list[object]:
+    """Return the golden files of one kind as test parameters, named by their file names."""
+    return [pytest.param(path, id=path.name) for path in golden_files(kind)]
+
+
+def selected_rows(path: Path, interpreted_rows: int) -> Iterator[Json]:
+    """Yield a file's rows: all compiled, a seeded sample of about the given number interpreted."""
+    if not INTERPRETED:
+        yield from read_rows(path)
+        return
+    total = sum(1 for _ in read_rows(path))
+    kept = set(range(total))
+    if total > interpreted_rows:
+        kept = set(random.Random(path.name).sample(range(total), interpreted_rows))
+    yield from (row for index, row in enumerate(read_rows(path)) if index in kept)
+
+
+def cut_timeline(timeline: Json) -> Json:
+    """Return the part of a timeline that is replayed: all compiled, its start interpreted."""
+    if not INTERPRETED:
+        return timeline
+    ticks, expected = timeline["ticks"], timeline["expected"]
+    return timeline | {
+        "ticks": ticks[:INTERPRETED_TICKS],
+        "expected": expected[:INTERPRETED_TICKS],
+    }

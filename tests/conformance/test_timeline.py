@@ -1,0 +1,49 @@
+"""Every tick of every golden timeline; under 1.36 those that are known to be the same there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpabatch.model.defaults import default_hpa
+from tests.conformance.compare import (
+    VERSIONS,
+    assert_no_differences,
+    cut_timeline,
+    differences,
+    file_parameters,
+    selected_rows,
+)
+from tests.conformance.decide import decide_timeline
+from tests.conformance.golden import Json, decode
+
+_INTERPRETED_TIMELINES = 20
+
+
+def _defaulting_difference(timeline: Json) -> list[str]:
+    """Compare our defaulting of the submitted HPA with the API server's."""
+    if timeline.get("hpa_submitted") is None:
+        return []
+    ours = default_hpa(decode(timeline["hpa_submitted"])).spec
+    theirs = decode(timeline["hpa"]).spec
+    return [] if ours == theirs else [f"{timeline['id']}: defaulted {ours}, expected {theirs}"]
+
+
+@pytest.mark.parametrize("k8s", VERSIONS)
+@pytest.mark.parametrize("path", file_parameters("timeline"))
+def test_timelines(path: Path, k8s: str) -> None:
+    wrong, count, left_out = [], 0, 0
+    for whole in selected_rows(path, _INTERPRETED_TIMELINES):
+        if k8s == "1.36" and not whole.get("v1_36_identical"):
+            left_out += 1
+            continue
+        timeline = cut_timeline(whole)
+        wrong += _defaulting_difference(timeline)
+        results = decide_timeline(timeline, k8s)
+        for i, (actual, expected) in enumerate(zip(results, timeline["expected"], strict=True)):
+            wrong += differences(f"{timeline['id']} tick {i}", "timeline", expected, actual)
+            count += 1
+    if count == 0 and left_out > 0:
+        pytest.skip("no timeline of this file is marked v1_36_identical")
+    assert_no_differences(wrong, count)
