@@ -45,20 +45,13 @@ def root(
 
 def main() -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
-    from hpabatch.cli import replay, validate  # noqa: F401  (each registers its command)
-
     try:
+        from hpabatch.cli import replay, validate  # noqa: F401  (each registers its command)
+
         app()
     except HpabatchError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        typer.echo("interrupted: nothing was written", err=True)
+        # While loading; inside a command typer ends with the same code.
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our stdout (head, less) went away; that is not an error of ours.
-        sys.stderr.close()
-        sys.exit(EXIT_OK_PIPE)
-
-
-EXIT_OK_PIPE = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -13,22 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from hpabatch.cli.app import app
+from hpabatch.cli.arguments import check_out, parse_duration, selection
 from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_REFUSED,
-    EXIT_UNREADABLE,
     ManifestError,
     RefusedError,
-    UsageError,
 )
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from hpabatch.engine.replay import ReplayParameters, ReplayResult
-    from hpabatch.history.reader import History
+    from hpabatch.engine.replay import ReplayResult
     from hpabatch.model.config import Profile
     from hpabatch.model.hpa import HPA
     from hpabatch.report.replay import ReplayReport
@@ -58,8 +55,6 @@ Examples:
   hpabatch replay history/ --out d.parquet --output json | jq '.attention[0].why'
 """
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_MAX_DURATION_MS = 366 * 24 * 3_600_000
 _MIN_SYNC_PERIOD_MS = 1000
 
 
@@ -68,6 +63,24 @@ class Events(StrEnum):
 
     recorded = "recorded"
     decided = "decided"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for; times in ms, None: not given."""
+
+    history: Path
+    out: Path
+    manifests: tuple[str, ...]
+    k8s: str
+    events: str
+    where: str | None
+    top: int
+    output: Output
+    sync_period_ms: int | None
+    phase_ms: int
+    delay_ms: int
+    max_age_ms: int | None
 
 
 @app.command(help=_HELP)
@@ -93,10 +106,15 @@ def replay(
     ] = 20,
     sync_period: Annotated[
         str | None,
-        typer.Option("--sync-period", metavar="TIME", help="[default: as recorded, else 15s]"),
+        typer.Option(
+            "--sync-period",
+            metavar="TIME",
+            help="Between two syncs.  [default: as recorded, else 15s]",
+        ),
     ] = None,
     phase: Annotated[
-        str, typer.Option("--phase", metavar="TIME", help="First sync after a full period.")
+        str,
+        typer.Option("--phase", metavar="TIME", help="Syncs come this long after full periods."),
     ] = "0s",
     delay: Annotated[
         str,
@@ -104,23 +122,31 @@ def replay(
     ] = "0s",
     max_age: Annotated[
         str | None,
-        typer.Option("--max-age", metavar="TIME", help="[default: estimated from the samples]"),
+        typer.Option(
+            "--max-age",
+            metavar="TIME",
+            help="How long a sample counts without a newer one.  [default: estimated from them]",
+        ),
     ] = None,
 ) -> None:
     """Replay a history through the exact HPA rules."""
     written: list[Path] = []
     try:
-        from hpabatch.engine.replay import ReplayParameters
-
-        parameters = ReplayParameters(
+        request = Request(
+            history=history,
+            out=out,
+            manifests=tuple(hpas or ()),
             k8s=k8s,
             events=events.value,
-            sync_period_ms=_sync_period(sync_period),
+            where=where,
+            top=top,
+            output=output,
+            sync_period_ms=_optional(sync_period, "--sync-period", _MIN_SYNC_PERIOD_MS),
             phase_ms=parse_duration(phase, "--phase"),
             delay_ms=parse_duration(delay, "--delay"),
-            max_age_ms=None if max_age is None else parse_duration(max_age, "--max-age", 1),
+            max_age_ms=_optional(max_age, "--max-age", 1),
         )
-        code = _replay(history, out, hpas or [], parameters, output, where, top, written)
+        code = _replay(request, written)
     except KeyboardInterrupt:
         what = f"{written[0]} is written" if written else "nothing was written"
         typer.echo(f"interrupted: {what}", err=True)
@@ -128,169 +154,53 @@ def replay(
     raise typer.Exit(code)
 
 
-def _replay(
-    folder: Path,
-    out: Path,
-    manifests: Sequence[str],
-    parameters: ReplayParameters,
-    output: Output,
-    where: str | None,
-    top: int,
-    written: list[Path],
-) -> int:
-    """Read, replay, write and tell; return the exit code. `written` gets `out` when it is there."""
-    from hpabatch.engine.replay import replay_history
-    from hpabatch.history.reader import open_history
-    from hpabatch.model.config import profile_for
+def _optional(text: str | None, option: str, minimum_ms: int) -> int | None:
+    return None if text is None else parse_duration(text, option, minimum_ms)
 
-    profile = profile_for(parameters.k8s)
-    _check_stdout(output)
-    select = None if where is None else selection(where)
-    # Manifests stand in for the table of HPAs; every other table is still asked for when read.
-    history = open_history(folder, None if manifests else "replay")
-    check_out(out, history, manifests)
-    chosen, code = _load(manifests, profile) if manifests else (None, EXIT_OK)
+
+def _replay(request: Request, written: list[Path]) -> int:
+    """Read, replay, write and tell; return the exit code. `written` gets the file once there."""
+    check_stdout(request.output)
     with _progress() as progress:
-        result = replay_history(history, parameters, chosen, select, progress)
+        progress("loading", 0.0)
+        result, code = _decide(request, progress)
         _tell(result)
         if result.hpas.is_empty():
             raise RefusedError(
-                f"{folder}: no HPA could be replayed, so nothing is written; "
+                f"{request.history}: no HPA could be replayed, so nothing is written; "
                 f"{'the reasons are above' if result.skipped else 'the history holds no HPA'}"
             )
         progress("summarizing", 0.95)
-        report = _report(result, out, top)
+        report = _report(result, request)
         progress("writing", 0.97)
-        _write(result, out)
-        written.append(out)
-    _show(report, output)
+        _write(result, request.out)
+        written.append(request.out)
+    _show(report, request.output)
     return code or (EXIT_REFUSED if result.skipped else EXIT_OK)
 
 
-# ---- options --------------------------------------------------------------------------------------
+def _decide(request: Request, progress: Progress) -> tuple[ReplayResult, int]:
+    """Check what was asked for and replay; return the result and the manifests' exit code."""
+    from hpabatch.engine.replay import ReplayParameters, replay_history
+    from hpabatch.history.reader import open_history
+    from hpabatch.model.config import profile_for
 
-
-def parse_duration(text: str, option: str, minimum_ms: int = 0) -> int:
-    """Return a duration such as `500ms`, `15s`, `1m` or `2h` in ms.
-
-    Raises:
-        UsageError: another form, less than the minimum, or more than a year.
-    """
-    found = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
-    if not found:
-        raise UsageError(
-            f"{option} {text!r} is not a duration: a whole number and ms, s, m or h, such as 15s"
-        )
-    duration_ms = int(found[1]) * _UNITS_MS[found[2]]
-    if duration_ms < minimum_ms:
-        least = f"{minimum_ms // 1000}s" if minimum_ms >= 1000 else f"{minimum_ms}ms"
-        raise UsageError(f"{option} {text} is too short: at least {least}")
-    if duration_ms > _MAX_DURATION_MS:
-        raise UsageError(f"{option} {text} is too long: at most a year")
-    return duration_ms
-
-
-def _sync_period(text: str | None) -> int | None:
-    return None if text is None else parse_duration(text, "--sync-period", _MIN_SYNC_PERIOD_MS)
-
-
-def selection(where: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """Return a function that keeps the candidate HPAs for which an SQL condition is true.
-
-    Raises:
-        UsageError: the text is not a condition on the candidates' columns; the function itself
-            raises it if no HPA is left.
-    """
-    import polars as pl
-
-    from hpabatch.engine.candidates import candidate_frame
-
-    empty = candidate_frame([])
-    columns = ", ".join(empty.columns)
-
-    def refuse(reason: str) -> UsageError:
-        return UsageError(
-            f"--where {where!r}: {reason}; give an SQL condition on {columns}, such as "
-            "\"namespace = 'shop' AND max_replicas > 5\""
-        )
-
-    try:
-        condition = pl.sql_expr(where)
-        found = empty.select(condition.alias("condition"))["condition"].dtype
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise refuse(_first_line(error)) from None
-    if found != pl.Boolean():
-        raise refuse(f"this is not a condition but of type {found}")
-
-    def select(candidates: pl.DataFrame) -> pl.DataFrame:
-        try:
-            kept = candidates.filter(condition)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise refuse(_first_line(error)) from None
-        if kept.is_empty() and not candidates.is_empty():
-            raise UsageError(
-                f"--where {where!r} is true for none of {candidates.height} HPAs; widen it"
-            )
-        return kept
-
-    return select
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _check_stdout(output: Output) -> None:
-    import sys
-
-    if output is Output.parquet and sys.stdout.isatty():
-        raise UsageError(
-            "--output parquet is binary: redirect stdout to a file, or choose table, json or csv"
-        )
-
-
-def check_out(out: Path, history: History, manifests: Sequence[str]) -> None:
-    """Refuse, before anything is computed, a place where the decisions cannot or must not go.
-
-    Raises:
-        UsageError: the place and what to do.
-    """
-    import tempfile
-
-    from hpabatch.history.schema import TABLES
-
-    if str(out) == "-":
-        raise UsageError("--out -: the decisions go to a file; --output chooses what stdout gets")
-    try:
-        place = out.resolve()
-        if place.is_dir():
-            raise UsageError(f"--out {out} is a folder; name a file in it")
-        if place.exists() and not place.is_file():
-            raise UsageError(f"--out {out} is not a regular file; name another")
-        for table, files in history.files.items():
-            for file in files:
-                if place == file.resolve() or place.parent == _table_folder(file, table):
-                    raise UsageError(f"--out {out} is in the input table {table}; name another")
-        if place.parent == history.path.resolve() and place.name.removesuffix(".parquet") in TABLES:
-            raise UsageError(f"--out {out} would be a table of the history; name another")
-        if place in [Path(manifest).resolve() for manifest in manifests]:
-            raise UsageError(f"--out {out} is an input of --hpas; name another")
-        existing = next(folder for folder in place.parents if folder.exists())
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(f"--out {out} cannot be written: {reason}; name another place") from None
-
-
-def _table_folder(file: Path, table: str) -> Path | None:
-    """Return the folder of a table that is a folder of files, else None."""
-    folder = file.resolve().parent
-    return folder if folder.name.removesuffix(".parquet") == table else None
-
-
-# ---- reading and writing --------------------------------------------------------------------------
+    profile = profile_for(request.k8s)
+    select = None if request.where is None else selection(request.where)
+    manifests = request.manifests
+    # Manifests stand in for the table of HPAs; every other table is still asked for when read.
+    history = open_history(request.history, None if manifests else "replay")
+    check_out(request.out, history, manifests)
+    chosen, code = _load(manifests, profile) if manifests else (None, EXIT_OK)
+    parameters = ReplayParameters(
+        k8s=request.k8s,
+        events=request.events,
+        sync_period_ms=request.sync_period_ms,
+        phase_ms=request.phase_ms,
+        delay_ms=request.delay_ms,
+        max_age_ms=request.max_age_ms,
+    )
+    return replay_history(history, parameters, chosen, select, progress), code
 
 
 def _load(paths: Sequence[str], profile: Profile) -> tuple[list[HPA], int]:
@@ -306,12 +216,23 @@ def _load(paths: Sequence[str], profile: Profile) -> tuple[list[HPA], int]:
     checked = check_manifests(load_manifests(paths).entries, profile)
     for line in talk_lines(checked):
         typer.echo(line, err=True)
-    found = [item.hpa for item in checked if item.hpa is not None]
     code = exit_code(checked)
+    found: dict[tuple[str, str], HPA] = {}
+    places: dict[tuple[str, str], str] = {}
+    for item in checked:
+        if item.hpa is None:
+            continue
+        key, place = (item.hpa.namespace or "default", item.hpa.name), item.entry.place
+        if key in found:
+            told = f"given twice, first at {places[key]}: only that one is replayed"
+            typer.echo(f"{place}: {'/'.join(key)}: {told}", err=True)
+            code = code or EXIT_REFUSED
+            continue
+        found[key], places[key] = item.hpa, place
     if not found:
         error = RefusedError if code == EXIT_REFUSED else ManifestError
         raise error(f"--hpas {' '.join(paths)}: no HPA to replay; nothing is written")
-    return found, code
+    return list(found.values()), code
 
 
 def _tell(result: ReplayResult) -> None:
@@ -325,7 +246,7 @@ def _tell(result: ReplayResult) -> None:
         typer.echo(f"skipped: {name}: {skipped.reason}", err=True)
 
 
-def _report(result: ReplayResult, out: Path, top: int) -> ReplayReport:
+def _report(result: ReplayResult, request: Request) -> ReplayReport:
     from hpabatch.engine.attention import rank_attention
     from hpabatch.engine.summary import summarize, total
     from hpabatch.report.replay import ReplayReport
@@ -335,10 +256,10 @@ def _report(result: ReplayResult, out: Path, top: int) -> ReplayReport:
         evidence=result.evidence,
         totals=total(summary),
         summary=summary,
-        attention=rank_attention(summary, top),
+        attention=rank_attention(summary, request.top),
         skipped=result.skipped,
         warnings=result.warnings,
-        out=str(out),
+        out=str(request.out),
     )
 
 
@@ -351,7 +272,7 @@ def _write(result: ReplayResult, out: Path) -> None:
 
 
 def _show(report: ReplayReport, output: Output) -> None:
-    """Write the report to stdout; a reader that went away (head, less) is no error."""
+    """Write the report to stdout."""
     import shutil
     import sys
 
@@ -369,14 +290,9 @@ def _show(report: ReplayReport, output: Output) -> None:
             data = forms.to_csv(report).encode()
         case Output.parquet:
             data = forms.to_parquet(report)
-    try:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # What is still buffered would fail again when Python closes stdout.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+    with data_stream() as stdout:
+        stdout.flush()
+        stdout.buffer.write(data)
 
 
 class Progress(Protocol):
@@ -399,5 +315,11 @@ def _progress() -> Iterator[Progress]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda message, share: bar.update(task, description=message, completed=share)
+        task = bar.add_task("loading", total=1.0)
+
+        def report(message: str, share: float) -> None:
+            # Without a word on it, half a minute of compiling looks like a hang.
+            text = "deciding (a first run compiles)" if message == "deciding" else message
+            bar.update(task, description=text, completed=share)
+
+        yield report

@@ -8,6 +8,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.stdout import check_stdout, data_stream
 
 _HELP = """Load, default and validate HPAs of any API version.
 
@@ -41,17 +42,13 @@ def validate(
     import io
     import sys
 
-    from hpabatch.errors import UsageError
     from hpabatch.model.config import profile_for
     from hpabatch.report import validation
     from hpabatch.sources.manifest_checks import check_manifests, exit_code
     from hpabatch.sources.manifests import load_manifests
 
     profile = profile_for(k8s)
-    if output is Output.parquet and sys.stdout.isatty():
-        raise UsageError(
-            "--output parquet is binary: redirect stdout to a file, or choose table, json or csv"
-        )
+    check_stdout(output)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know Unicode
     manifests = load_manifests(paths)
@@ -59,15 +56,15 @@ def validate(
     for line in validation.talk_lines(checked):
         typer.echo(line, err=True)
     rows = validation.validation_rows(checked)
-    match output:
-        case Output.table:
-            validation.write_table(rows, sys.stdout)
-        case Output.json:
-            validation.write_json(rows, sys.stdout)
-        case Output.csv:
-            validation.write_csv(rows, sys.stdout)
-        case Output.parquet:
-            validation.write_parquet(rows, sys.stdout.buffer)
-    sys.stdout.flush()
+    with data_stream() as stdout:
+        match output:
+            case Output.table:
+                validation.write_table(rows, stdout)
+            case Output.json:
+                validation.write_json(rows, stdout)
+            case Output.csv:
+                validation.write_csv(rows, stdout)
+            case Output.parquet:
+                validation.write_parquet(rows, stdout.buffer)
     typer.echo(validation.summary_line(checked, manifests.skipped, profile.name), err=True)
     raise typer.Exit(exit_code(checked))

@@ -20,7 +20,9 @@ import polars as pl
 
 from hpabatch.engine.summary import KEY
 
-# Shares of the time from which on a rule speaks.
+# Shares of the time from which on a rule speaks: see `_lasts`.
+LASTING_HOURS: Final = 1 / 12
+LASTING_SHARE: Final = 0.5
 STANDS_STILL_SHARE: Final = 0.02  # ambiguous or invalid selector
 INVALID_SHARE: Final = 0.02  # half an hour a day; a single lost scrape is not worth a look
 NOT_RECORDED_SHARE: Final = 0.02
@@ -98,6 +100,16 @@ def _decimal(value: pl.Expr, digits: int) -> pl.Expr:
     return value.round(digits).cast(pl.String)
 
 
+def _lasts(share: str, least: float) -> pl.Expr:
+    """Say whether something held for a share of the time, and for 5 minutes or half of it.
+
+    A short replay's first minute, in which nothing has been sampled yet, is not worth a look.
+    """
+    part = pl.col(share)
+    long = (part * pl.col("hours") >= LASTING_HOURS) | (part >= LASTING_SHARE)
+    return (part >= least) & long
+
+
 _C = pl.col
 _FIRST_OF_RIVALS = _C("rivals").is_null() | (_C("rivals").str.split(", ").list.first() == _C("hpa"))
 _BLOCKED_ALWAYS = _C("blocked_share") >= ALWAYS_SHARE * _C("invalid_share")
@@ -113,7 +125,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "ambiguous_selector",
         100,
         # Named once, at the first of the HPAs that stand in each other's way.
-        (_C("ambiguous_share") >= STANDS_STILL_SHARE) & _FIRST_OF_RIVALS,
+        _lasts("ambiguous_share", STANDS_STILL_SHARE) & _FIRST_OF_RIVALS,
         _C("ambiguous_share"),
         (
             "the selector is ambiguous: ",
@@ -129,7 +141,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "selector",
         100,
-        _C("selector_share") - _C("ambiguous_share") >= STANDS_STILL_SHARE,
+        _lasts("selector_share", STANDS_STILL_SHARE)
+        & (_C("ambiguous_share") < _C("selector_share") / 2),
         _C("selector_share"),
         (
             "the scale's selector is missing or not valid, so it stood still for ",
@@ -139,7 +152,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "invalid_metrics",
         95,
-        (_C("invalid_share") >= INVALID_SHARE) & _BLOCKED_ALWAYS,
+        _lasts("invalid_share", INVALID_SHARE) & _BLOCKED_ALWAYS,
         _C("blocked_share"),
         (
             "metrics invalid for ",
@@ -151,7 +164,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "failing_metric",
         90,
-        (_C("invalid_share") >= INVALID_SHARE) & _BLOCKED_ALWAYS.not_(),
+        _lasts("invalid_share", INVALID_SHARE) & _BLOCKED_ALWAYS.not_(),
         _C("invalid_share"),
         (
             "a metric failed for ",
@@ -165,7 +178,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "at_max",
         85,
-        _C("at_max_share") >= AT_MAX_SHARE,
+        _lasts("at_max_share", AT_MAX_SHARE),
         _C("at_max_share"),
         (
             "at maxReplicas ",
@@ -196,7 +209,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "scale_down_disabled",
         75,
-        _C("disabled_down_share") >= DISABLED_SHARE,
+        _lasts("disabled_down_share", DISABLED_SHARE),
         _C("disabled_down_share"),
         (
             "scaling down is disabled and held it for ",
@@ -208,7 +221,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "scale_up_disabled",
         75,
-        _C("disabled_up_share") >= DISABLED_SHARE,
+        _lasts("disabled_up_share", DISABLED_SHARE),
         _C("disabled_up_share"),
         (
             "scaling up is disabled and held it for ",
@@ -227,7 +240,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "idle_minimum",
         70,
-        (_C("at_min_share") >= IDLE_SHARE) & (_C("bound_min") >= IDLE_FACTOR * _C("asked_at_min")),
+        _lasts("at_min_share", IDLE_SHARE) & (_C("bound_min") >= IDLE_FACTOR * _C("asked_at_min")),
         1 - _C("asked_at_min") / _C("bound_min"),
         (
             "minReplicas ",
@@ -256,7 +269,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "never_scales_out",
         65,
-        (_C("above_target_share") >= NEAR_TARGET_SHARE)
+        _lasts("above_target_share", NEAR_TARGET_SHARE)
         & (_C("asked_out_share") < NEVER_SHARE)
         & _GREW.not_(),
         _C("above_target_share"),
@@ -271,28 +284,28 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "not_recorded",
         60,
-        _C("no_scale_share") >= NOT_RECORDED_SHARE,
+        _lasts("no_scale_share", NOT_RECORDED_SHARE),
         _C("no_scale_share"),
         ("its target's size is not known for ", _time("no_scale_share"), " of the replay"),
     ),
     Rule(
         "scale_up_policy",
         50,
-        _C("policy_up_share") >= POLICY_SHARE,
+        _lasts("policy_up_share", POLICY_SHARE),
         _C("policy_up_share"),
         ("a limit on scaling up held it for ", _time("policy_up_share")),
     ),
     Rule(
         "scale_up_window",
         45,
-        _C("window_up_share") >= WINDOW_UP_SHARE,
+        _lasts("window_up_share", WINDOW_UP_SHARE),
         _C("window_up_share"),
         ("the scale-up stabilization window held it for ", _time("window_up_share")),
     ),
     Rule(
         "pod_guard",
         45,
-        _C("pod_guard_share") >= POD_GUARD_SHARE,
+        _lasts("pod_guard_share", POD_GUARD_SHARE),
         _C("pod_guard_share"),
         ("missing or unready pods kept it from acting for ", _time("pod_guard_share")),
     ),
@@ -314,7 +327,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "at_zero",
         10,
-        _C("zero_share") >= ZERO_SHARE,
+        _lasts("zero_share", ZERO_SHARE),
         _C("zero_share"),
         ("at 0 replicas, where no HPA acts, for ", _time("zero_share")),
     ),

@@ -159,7 +159,7 @@ def _check_values(frame: pl.DataFrame, column: Column, where: str) -> None:
         _check_times(frame, series, at)
     if column.values:
         allowed = ", ".join(repr(value) for value in column.values)
-        unknown = ~series.is_in(pl.Series(column.values, dtype=column.dtype))
+        unknown = ~series.is_in(list(column.values))
         refuse_rows(
             frame,
             unknown.fill_null(value=False),

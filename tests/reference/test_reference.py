@@ -1,7 +1,7 @@
 """The naive reference agrees with all golden data, and its generators are deterministic.
 
-``HPABATCH_GOLDEN`` names the folder with the golden files (default: the committed part). Of the big timeline files a seeded
-sample is replayed; ``HPABATCH_REFERENCE_ALL=1`` replays everything.
+``HPABATCH_GOLDEN`` names the folder with the golden files (default: the committed part). Of the big
+timeline files a seeded sample is replayed; ``HPABATCH_REFERENCE_ALL=1`` replays everything.
 """
 
 from __future__ import annotations

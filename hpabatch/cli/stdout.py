@@ -1,0 +1,36 @@
+"""Data to stdout: the checks and courtesies that every command owes it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from hpabatch.cli.options import Output
+from hpabatch.errors import UsageError
+
+
+def check_stdout(output: Output) -> None:
+    """Refuse binary output to a terminal.
+
+    Raises:
+        UsageError: what to do instead.
+    """
+    if output is Output.parquet and sys.stdout.isatty():
+        raise UsageError(
+            "--output parquet is binary: redirect stdout to a file, or choose table, json or csv"
+        )
+
+
+@contextmanager
+def data_stream() -> Iterator[TextIO]:
+    """Yield stdout and flush it; a reader that went away (head, less) is no error."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered would fail again when Python closes stdout.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())

@@ -1,0 +1,154 @@
+"""Durations, conditions and places, as the command line reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hpabatch.cli.arguments import check_out, parse_duration, selection
+from hpabatch.engine.candidates import candidate_frame
+from hpabatch.errors import UsageError
+from hpabatch.history.reader import History, open_history
+from tests.cli.histories import small
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("0s", 0), ("500ms", 500), ("15s", 15_000), ("1m", 60_000), ("2h", 7_200_000)],
+)
+def test_durations(text: str, ms: int) -> None:
+    assert parse_duration(text, "--delay") == ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "15", "s", "1.5s", "-1s", " 1s", "1s ", "1m30s", "1S", "1d", "٣s", "1e3s", "\n1s"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--delay .* is not a duration: .* such as 15s$"):
+        parse_duration(text, "--delay")
+
+
+def test_durations_have_bounds() -> None:
+    with pytest.raises(UsageError, match="--sync-period 999ms is too short: at least 1s"):
+        parse_duration("999ms", "--sync-period", 1000)
+    with pytest.raises(UsageError, match="--max-age 0s is too short: at least 1ms"):
+        parse_duration("0s", "--max-age", 1)
+    with pytest.raises(UsageError, match="--delay 9999h is too long"):
+        parse_duration("9999h", "--delay")
+
+
+CANDIDATES = pl.DataFrame(
+    {
+        "namespace": ["shop", "shop", "pay"],
+        "hpa": ["cart", "api", "cart"],
+        "max_replicas": [5, 10, 20],
+        "min_replicas": [1, None, 2],
+        "labels": ['{"app":"cart"}', "{}", "{}"],
+        "row": [0, 1, 2],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ("namespace = 'shop'", [0, 1]),
+        ("namespace = 'shop' AND max_replicas > 5", [1]),
+        ("hpa LIKE 'c%'", [0, 2]),
+        ('labels LIKE \'%"app":"cart"%\'', [0]),
+        ("min_replicas IS NULL OR min_replicas = 2", [1, 2]),
+        ("NOT max_replicas BETWEEN 6 AND 12", [0, 2]),
+    ],
+)
+def test_conditions(where: str, rows: list[int]) -> None:
+    assert selection(where)(CANDIDATES)["row"].to_list() == rows
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        ("namespce = 'shop'", 'unable to find column "namespce"'),
+        ("namespace = ", "unable to parse"),
+        ("", "unable to parse"),
+        ("max_replicas", "this is not a condition but of type Int64"),
+        ("'shop'", "this is not a condition but of type String"),
+        ("namespace > 5", "cannot compare string with numeric type"),
+        ("namespace = 'shop'; DROP TABLE hpas", "unexpected token"),
+    ],
+)
+def test_what_is_no_condition(where: str, why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        selection(where)
+    message = str(refused.value)
+    assert message.startswith(f"--where {where!r}: ")
+    assert why in message
+    assert "give an SQL condition on cluster, namespace, hpa, target_kind" in message
+    assert "\n" not in message
+
+
+def test_a_condition_that_fails_on_the_data() -> None:
+    with pytest.raises(UsageError, match="--where 'CAST\\(hpa AS INT\\) = 1': conversion"):
+        selection("CAST(hpa AS INT) = 1")(CANDIDATES)
+
+
+def test_a_condition_must_leave_something() -> None:
+    with pytest.raises(UsageError, match="is true for none of 3 HPAs; widen it"):
+        selection("namespace = 'none'")(CANDIDATES)
+    assert selection("namespace = 'none'")(candidate_frame([])).is_empty()
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    folder = small(tmp_path / "pods", minutes=1)  # the folder's name is a table's on purpose
+    parts = folder / "scales"
+    parts.mkdir()
+    (folder / "scales.parquet").rename(parts / "0.parquet")
+    return open_history(folder)
+
+
+def test_places_to_write_to(history: History, tmp_path: Path) -> None:
+    (tmp_path / "old.parquet").touch()
+    (tmp_path / "link.parquet").symlink_to("old.parquet")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in (
+        "loop",
+        "new.parquet",
+        "old.parquet",
+        "link.parquet",
+        "a/b/c.parquet",
+        "pods/d.parquet",
+    ):
+        check_out(tmp_path / name, history, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (".", "is a folder; name a file in it"),
+        ("pods/hpas.parquet", "is in the input table hpas"),
+        ("link", "is in the input table hpas"),
+        ("pods/scales/0.parquet", "is in the input table scales"),
+        ("pods/scales/1.parquet", "is in the input table scales"),
+        ("pods/hpa_status.parquet", "would be a table of the history"),
+        ("pods/hpa_status", "would be a table of the history"),
+        ("file/x.parquet", "cannot be written: Not a directory"),
+        ("x" * 300, "cannot be written: File name too long"),
+        ("manifest.yaml", "is an input of --hpas"),
+        ("/dev/null", "is not a regular file"),
+        ("/proc/x.parquet", "cannot be written"),
+    ],
+)
+def test_places_not_to_write_to(history: History, tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("pods/hpas.parquet")
+    with pytest.raises(UsageError) as refused:
+        check_out(tmp_path / name, history, [str(tmp_path / "manifest.yaml")])
+    assert str(refused.value).startswith(f"--out {tmp_path / name} ")
+    assert why in str(refused.value)
+
+
+def test_the_decisions_do_not_go_to_stdout(history: History) -> None:
+    with pytest.raises(UsageError, match="--out -: the decisions go to a file"):
+        check_out(Path("-"), history, ())

@@ -1,0 +1,518 @@
+"""`hpabatch replay` at the command line: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hpabatch.cli import main
+from hpabatch.engine.summary import COLUMNS
+from hpabatch.report.replay import EVIDENCE_KEY
+from tests.cli.histories import DEMO, MANIFESTS, drop_rows, edit, edit_spec, many, small, table
+from tests.cli.test_startup import PROGRAM as STARTUP
+
+PROGRAM = [sys.executable, "-c", "from hpabatch.cli import main; main()", "replay"]
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command in this process, as the program would."""
+
+    def call(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["hpabatch", "replay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        told = capsys.readouterr()
+        return Done(int(left.value.code or 0), told.out, told.err)
+
+    return call
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    return small(tmp_path / "history")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "decisions.parquet"
+
+
+def leftovers(out: Path) -> list[str]:
+    """Return what lies beside --out, finished or not."""
+    return sorted(p.name for p in out.parent.iterdir()) if out.parent.exists() else []
+
+
+# ---- what it writes ------------------------------------------------------------------------------
+
+
+@pytest.mark.compiled
+def test_the_demo(run: Run, out: Path) -> None:
+    done = run(DEMO, "--out", out, "--top", "12")
+    assert done.code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("rules of Kubernetes 1.38 (proved against upstream's code)")
+    assert lines[2].startswith("42 HPAs, 241,920 decisions from 2026-10-07T00:00:00Z")
+    assert "… and 22 smaller HPAs: --output csv shows all" in lines
+    worst = [line for line in lines if re.match(r" ?\d+  \w", line)]
+    assert len(worst) == 12
+    assert worst[0].split()[:2] == ["1", "platform/audit"]
+    assert any(
+        "payments/settlement" in line and "missing resource request" in line for line in worst
+    )
+    assert lines[-1] == f"decisions: {out}"
+    assert "\x1b" not in done.stdout
+    assert "search/ranker: no sample of its Pods metric gpu_utilization" in done.stderr
+    assert leftovers(out) == [out.name]
+
+    written = pl.read_parquet(out)
+    assert written.height == 241_920
+    assert written.columns[:4] == ["cluster", "namespace", "hpa", "ts"]
+    assert written.equals(written.sort("cluster", "namespace", "hpa", "ts"))
+    evidence = json.loads(pl.read_parquet_metadata(out)[EVIDENCE_KEY])
+    assert evidence["k8s"] == "1.38"
+    assert evidence["max_age"] == "150000 ms (estimated)"
+    assert len(evidence["sha256:pod_metrics"]) == 64
+
+
+@pytest.mark.compiled
+def test_the_same_bytes_whatever_the_threads(tmp_path: Path) -> None:
+    for threads in ("1", "2"):
+        place = tmp_path / threads
+        place.mkdir()
+        done = subprocess.run(
+            [*PROGRAM, str(DEMO), "--out", "d.parquet", "--output", "json"],
+            env=os.environ | {"NUMBA_NUM_THREADS": threads, "POLARS_MAX_THREADS": threads},
+            cwd=place,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        (place / "stdout").write_bytes(done.stdout)
+    for name in ("d.parquet", "stdout"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_json(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--output", "json", "--top", "1")
+    found = json.loads(done.stdout)
+    assert [h["hpa"] for h in found["hpas"]] == ["etl", "render", "reports", "thumbnails", "worker"]
+    assert found["totals"]["ticks"] == pl.read_parquet(out).height == 5 * 80
+    assert found["out"] == str(out)
+    assert len(found["attention"]) == 1
+
+
+def test_csv(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--output", "csv")
+    found = pl.read_csv(io.StringIO(done.stdout))
+    assert found.columns == list(COLUMNS)
+    assert found["ticks"].to_list() == [80] * 5
+
+
+def test_parquet(history: Path, out: Path) -> None:
+    done = subprocess.run(
+        [*PROGRAM, str(history), "--out", str(out), "-o", "parquet"],
+        capture_output=True,
+        check=True,
+    )
+    assert pl.read_parquet(io.BytesIO(done.stdout)).columns == list(COLUMNS)
+
+
+@pytest.mark.compiled
+def test_where_chooses_hpas(run: Run, out: Path) -> None:
+    done = run(DEMO, "--out", out, "--where", "namespace = 'shop' AND max_replicas > 12")
+    assert done.code == 0
+    chosen = pl.read_parquet(out)["hpa"].unique().sort().to_list()
+    assert chosen == ["catalog", "checkout", "frontend", "promo"]
+
+
+def test_an_older_file_is_replaced(run: Run, history: Path, out: Path) -> None:
+    out.parent.mkdir()
+    out.write_text("old")
+    assert run(history, "--out", out).code == 0
+    assert pl.read_parquet(out).height == 400
+    assert leftovers(out) == [out.name]
+
+
+def test_parameters_are_used_and_written_down(run: Run, history: Path, out: Path) -> None:
+    options = "--sync-period 1m --phase 10s --delay 5s --max-age 3m --events decided --k8s 1.36"
+    drop_rows(history, "hpas", pl.col("name") == "thumbnails")  # minReplicas 0 is not for 1.36
+    done = run(history, "--out", out, *options.split(), "-o", "json")
+    assert done.code == 0, done.stderr
+    evidence = json.loads(done.stdout)["evidence"]
+    assert (evidence["k8s"], evidence["events"]) == ("1.36", "decided")
+    assert evidence["sync_period"] == "60000 ms (given)"
+    assert evidence["phase"].startswith("10000 ms")
+    assert evidence["delay"].startswith("5000 ms")
+    assert evidence["max_age"] == "180000 ms (given)"
+    seconds = pl.read_parquet(out)["ts"].dt.second().unique().to_list()
+    assert seconds == [10]
+
+
+# ---- manifests -----------------------------------------------------------------------------------
+
+
+def test_manifests_instead_of_recorded_hpas(run: Run, out: Path, tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "shop")
+    (history / "hpas.parquet").unlink()
+    done = run(history, "--hpas", MANIFESTS / "shop.yaml", "--out", out, "-o", "json")
+    assert done.code == 0, done.stderr
+    assert {h["hpa"] for h in json.loads(done.stdout)["hpas"]} >= {"cart", "web-assets"}
+
+
+def test_a_bad_manifest_does_not_stop_the_others(run: Run, out: Path, tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "batch")
+    text = (MANIFESTS / "batch.yaml").read_text()
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(re.sub(r"maxReplicas: \d+", "maxReplicas: 0", text, count=1))
+    done = run(history, "--hpas", bad, "--out", out, "-o", "json")
+    assert done.code == 3
+    assert "bad.yaml:" in done.stderr
+    assert "spec.maxReplicas: Invalid value: 0: must be greater than 0" in done.stderr
+    assert len(json.loads(done.stdout)["hpas"]) == 4
+    (tmp_path / "broken.yaml").write_text("a: [")
+    done = run(history, "--hpas", bad, "--hpas", tmp_path / "broken.yaml", "--out", out)
+    assert done.code == 2  # wins over 3
+    assert "broken.yaml:" in done.stderr
+    assert out.exists()
+
+
+def test_a_manifest_given_twice_counts_once(run: Run, history: Path, out: Path) -> None:
+    file = MANIFESTS / "batch.yaml"
+    done = run(history, "--hpas", file, "--hpas", file, "--out", out)
+    assert done.code == 3
+    assert re.search(r"batch.yaml:\d+: batch/etl: given twice, first at .*: only that", done.stderr)
+    assert pl.read_parquet(out).height == 400
+
+
+@pytest.mark.parametrize(("text", "code"), [("a: [", 2), ("kind: Service", 2), (None, 2)])
+def test_no_manifest_at_all(
+    run: Run, history: Path, out: Path, tmp_path: Path, text: str | None, code: int
+) -> None:
+    path = tmp_path / "none.yaml"
+    if text is not None:
+        path.write_text(text)
+    done = run(history, "--hpas", path, "--out", out)
+    assert done.code == code
+    assert f"error: --hpas {path}: no HPA to replay; nothing is written" in done.stderr
+    assert leftovers(out) == []
+
+
+def test_a_manifest_without_history(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--hpas", MANIFESTS, "--out", out, "-o", "json")
+    assert done.code == 3
+    found = json.loads(done.stdout)
+    assert len(found["hpas"]) == 5
+    assert len(found["skipped"]) == 37
+    assert "payments/api: its target Deployment/api is not in the history's scales" in done.stderr
+
+
+# ---- bad histories -------------------------------------------------------------------------------
+
+BREAK: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    "missing table": (
+        lambda h: (h / "pods.parquet").unlink(),
+        ("the table pods (a pod's life) is missing", "add pods.parquet"),
+    ),
+    "not Parquet": (
+        lambda h: (h / "pods.parquet").write_text("uid,pod\n"),
+        ("pods.parquet", "convert"),
+    ),
+    "cut short": (
+        lambda h: (h / "pods.parquet").write_bytes((h / "pods.parquet").read_bytes()[:-100]),
+        ("pods.parquet is a Parquet file that was cut short",),
+    ),
+    "missing column": (
+        lambda h: table(h, "pods").drop("created").write_parquet(h / "pods.parquet"),
+        ("pods.parquet: column created is missing",),
+    ),
+    "wrong column": (
+        lambda h: table(h, "pods").rename({"created": "creatd"}).write_parquet(h / "pods.parquet"),
+        ("created is missing", "creatd"),
+    ),
+    "wrong type": (
+        lambda h: edit(h, "pod_metrics", cpu_milli=pl.lit("many")),
+        ("pod_metrics.parquet", "cpu_milli"),
+    ),
+    "negative usage": (
+        lambda h: edit(h, "pod_metrics", cpu_milli=pl.lit(-5)),
+        ("pod_metrics.parquet", "cpu_milli", "-5"),
+    ),
+    "NaN": (
+        lambda h: edit(h, "pod_metrics", cpu_milli=pl.lit(float("nan"))),
+        ("pod_metrics.parquet", "cpu_milli", "NaN"),
+    ),
+    "empty table": (
+        lambda h: table(h, "pod_metrics").clear().write_parquet(h / "pod_metrics.parquet"),
+        ("pod_metrics.parquet has no rows",),
+    ),
+    "no HPAs": (
+        lambda h: table(h, "hpas").clear().write_parquet(h / "hpas.parquet"),
+        ("hpas.parquet has no rows",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAK)
+def test_a_broken_history(run: Run, history: Path, out: Path, name: str) -> None:
+    breaking, told = BREAK[name]
+    breaking(history)
+    done = run(history, "--out", out)
+    assert done.code == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    for text in told:
+        assert text in done.stderr
+    assert leftovers(out) == []
+
+
+def test_an_hpa_without_history(run: Run, history: Path, out: Path) -> None:
+    drop_rows(history, "scales", pl.col("target") == "etl")
+    done = run(history, "--out", out, "-o", "json")
+    assert done.code == 3
+    assert "skipped: demo/batch/etl: its target Deployment/etl has no row in the" in done.stderr
+    assert [s["hpa"] for s in json.loads(done.stdout)["skipped"]] == ["etl"]
+    assert "etl" not in pl.read_parquet(out)["hpa"]
+
+
+def test_history_without_an_hpa(run: Run, history: Path, out: Path) -> None:
+    drop_rows(history, "hpas", pl.col("name") == "etl")
+    done = run(history, "--out", out, "-o", "csv")
+    assert done.code == 0
+    assert "etl" not in pl.read_csv(io.StringIO(done.stdout))["hpa"]
+
+
+def test_no_hpa_is_left(run: Run, history: Path, out: Path) -> None:
+    edit(history, "scales", target=pl.lit("other"))
+    done = run(history, "--out", out)
+    assert done.code == 3
+    assert leftovers(out) == []
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_a_metric_that_never_appears(run: Run, tmp_path: Path, out: Path) -> None:
+    done = run(small(tmp_path / "history", "ingest"), "--out", out, "-o", "json")
+    assert done.code == 0
+    assert "ingest/enricher: no sample of its External metric pubsub_undelivered" in done.stderr
+    first = json.loads(done.stdout)["attention"][0]
+    assert (first["hpa"], first["rule"]) == ("enricher", "invalid_metrics")
+
+
+def test_two_hpas_on_one_target(run: Run, tmp_path: Path, out: Path) -> None:
+    done = run(small(tmp_path / "history", "platform"), "--out", out, "-o", "json")
+    assert done.code == 0
+    assert "platform/audit" in done.stderr
+    assert "AmbiguousSelector" in done.stderr
+    first = json.loads(done.stdout)["attention"][0]
+    assert (first["hpa"], first["rule"]) == ("audit", "ambiguous_selector")
+
+
+@pytest.mark.compiled
+def test_one_bad_hpa_of_many(run: Run, tmp_path: Path, out: Path) -> None:
+    history = many(tmp_path / "history", 1000)
+    edit_spec(history, "w00500", maxReplicas=0)
+    done = run(history, "--out", out, "-o", "json")
+    assert done.code == 3
+    assert "skipped: demo/payments/w00500: " in done.stderr
+    assert "spec.maxReplicas: Invalid value: 0: must be greater than 0" in done.stderr
+    assert len(json.loads(done.stdout)["hpas"]) == 999
+
+
+# ---- bad arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--where", "nope = 1"], "error: --where 'nope = 1': "),
+        (["--where", "hpa = 'nope'"], "is true for none of 5 HPAs"),
+        (["--k8s", "1.2"], "error: --k8s 1.2: no profile"),
+        (["--sync-period", "0s"], "error: --sync-period 0s is too short: at least 1s"),
+        (["--delay", "soon"], "error: --delay 'soon' is not a duration"),
+        (["--max-age", "0s"], "error: --max-age 0s is too short"),
+        (["--events", "none"], "--events"),
+        (["--top", "-1"], "--top"),
+        (["--output", "xml"], "--output"),
+    ],
+)
+def test_bad_arguments(run: Run, history: Path, out: Path, arguments: list[str], told: str) -> None:
+    done = run(history, "--out", out, *arguments)
+    assert (done.code, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert leftovers(out) == []
+
+
+def test_out_is_needed(run: Run, history: Path) -> None:
+    done = run(history)
+    assert done.code == 2
+    assert "--out" in done.stderr
+
+
+def test_out_is_checked_before_anything_is_read(run: Run, history: Path) -> None:
+    before = (history / "hpas.parquet").read_bytes()
+    edit(history, "pod_metrics", cpu_milli=pl.lit(-5))
+    done = run(history, "--out", history / "hpas.parquet")
+    assert done.code == 2
+    assert "is in the input table hpas" in done.stderr
+    assert (history / "hpas.parquet").read_bytes() == before
+
+
+def test_no_history(run: Run, tmp_path: Path, out: Path) -> None:
+    done = run(tmp_path / "none", "--out", out)
+    assert (done.code, leftovers(out)) == (2, [])
+    assert "there is no such folder" in done.stderr
+
+
+# ---- interruptions and terminals -----------------------------------------------------------------
+
+
+def test_an_interrupt_while_writing_leaves_nothing(
+    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpabatch.report import replay as forms
+
+    def interrupted(frame: Any, evidence: Any, sink: Path) -> None:
+        sink.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    out.parent.mkdir()
+    out.write_text("old")
+    monkeypatch.setattr(forms, "write_parquet", interrupted)
+    done = run(history, "--out", out)
+    assert (done.code, done.stdout) == (130, "")
+    assert done.stderr.splitlines()[-1] == "interrupted: nothing was written"
+    assert leftovers(out) == [out.name]
+    assert out.read_text() == "old"
+
+
+def test_an_interrupt_after_writing_says_so(
+    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpabatch.report import replay as forms
+
+    def interrupted(*_: Any, **__: Any) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forms, "to_table", interrupted)
+    done = run(history, "--out", out)
+    assert done.code == 130
+    assert done.stderr.splitlines()[-1] == f"interrupted: {out} is written"
+
+
+@pytest.mark.compiled
+def test_ctrl_c_in_the_middle(out: Path) -> None:
+    program = [sys.executable, "-c", _STALLING, str(DEMO), "--out", str(out)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"deciding\n"
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (stdout, stderr) == (b"", b"interrupted: nothing was written\n")
+    assert leftovers(out) == []
+
+
+# The replay itself is over in a moment, so its kernel is made to wait for the signal.
+_STALLING = """
+import sys, time
+from hpabatch.engine import replay
+def stalled(*_):
+    print("deciding", file=sys.stderr, flush=True)
+    time.sleep(60)
+replay.replay_fleet = stalled
+sys.argv = ["hpabatch", "replay", *sys.argv[1:]]
+from hpabatch.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "parquet"])
+def test_a_reader_that_goes_away_is_no_error(history: Path, out: Path, form: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*PROGRAM, str(history), "--out", str(out), "-o", form],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert out.exists()
+
+
+def on_terminal(arguments: list[str], columns: int) -> tuple[int, str]:
+    """Run the command with stdout and stderr on a terminal; return exit code and all it showed."""
+    parent, child = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "LINES": "24", "TERM": "xterm"}
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments], stdin=child, stdout=child, stderr=child, env=environment
+    )
+    os.close(child)
+    shown = b""
+    while True:
+        try:
+            part = os.read(parent, 1 << 16)
+        except OSError:  # Linux: the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(parent)
+    return process.wait(timeout=60), shown.decode()
+
+
+def test_a_terminal_of_80_columns(history: Path, out: Path) -> None:
+    started = time.monotonic()
+    code, shown = on_terminal([str(history), "--out", str(out)], 80)
+    assert code == 0, shown
+    assert "\x1b[1m" in shown
+    after = shown[shown.index("rules of Kubernetes") :]
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", after).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("batch/thumbnails") for line in lines)
+    assert time.monotonic() - started < 60
+
+
+def test_a_terminal_gets_no_parquet(history: Path, out: Path) -> None:
+    code, shown = on_terminal([str(history), "--out", str(out), "-o", "parquet"], 80)
+    assert code == 2
+    assert "--output parquet is binary" in shown
+    assert leftovers(out) == []
+
+
+def test_help_is_there_at_once_with_examples() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTUP, "replay", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.splitlines()[-1] == "imported:"
+    assert "hpabatch replay history/ --out decisions.parquet" in done.stdout
+    for option in ("--hpas", "--events", "--k8s", "--where", "--top", "--max-age"):
+        assert option in done.stdout
