@@ -46,6 +46,8 @@ def steady_fleet(hpas: int, ticks: int, pods: int, metrics: int, down_window_s: 
             hpas,
             first_tick=np.arange(hpas) * ticks,
             last_tick=np.arange(1, hpas + 1) * ticks,
+            first_stream=np.arange(hpas) * metrics,
+            last_stream=np.arange(1, hpas + 1) * metrics,
             cpu_initialization_ms=300_000,
             readiness_delay_ms=30_000,
             downscale_stabilization_ms=300_000,

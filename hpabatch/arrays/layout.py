@@ -28,13 +28,16 @@ def _dtype(*fields: str) -> np.dtype[Any]:
     return np.dtype([(name, kind) for name, kind in pairs], align=True)
 
 
-# One HPA. Its ticks are first_tick:last_tick, its recorded size changes first_change:last_change.
+# One HPA. Its ticks are first_tick:last_tick, its recorded size changes first_change:last_change,
+# its streams first_stream:last_stream.
 # Then the flags (times in ms) and version switches (0/1) of its controller.
 LANE = _dtype(
     "first_tick",
     "last_tick",
     "first_change",
     "last_change",
+    "first_stream",
+    "last_stream",
     "cpu_initialization_ms",
     "readiness_delay_ms",
     "downscale_stabilization_ms",
@@ -179,7 +182,8 @@ HEAD_OLD_COUNT = 22
 HEAD_UP_START = 23
 HEAD_DOWN_START = 24
 HEAD_SEEN = 25  # 1 once the lane has a recommendation list, empty or not
-HEAD_LENGTH = 26
+HEAD_SPARE = 26  # how many recommendations from before the first tick there is room for
+HEAD_LENGTH = 27
 
 # What was decided in a tick; codes as in `model.codes`. `desired` and `current` are the HPA status
 # after it; `proposal` the metrics' answer, `stabilized` after the windows, `limited` after policies
@@ -192,8 +196,8 @@ DECISION = _dtype(
     "stabilized:i4",
     "limited:i4",
     "rescaled:i1",
-    "metric:i1",
-    "invalid_metrics:i1",
+    "metric:i2",
+    "invalid_metrics:i2",
     "binding:i1",
     "reason:i1",
     "condition_0:i1",

@@ -18,6 +18,7 @@ from hpabatch.arrays.layout import (
     HEAD_REC_SIZE,
     HEAD_REC_START,
     HEAD_SEEN,
+    HEAD_SPARE,
     HEAD_STATUS_CURRENT,
     HEAD_STATUS_DESIRED,
     HEAD_UNSORTED,
@@ -90,6 +91,7 @@ def make_memory(fleet: Fleet, recorded: bool, spare: int = 0) -> Memory:
         return np.cumsum(sizes) - sizes
 
     head = np.zeros((recommendations.size, HEAD_LENGTH), np.int64)
+    head[:, HEAD_SPARE] = spare
     head[:, [HEAD_MIN_FROM, HEAD_MAX_FROM, HEAD_OLD_BEFORE]] = _FAR_PAST
     head[:, HEAD_REC_START], head[:, HEAD_REC_SIZE] = before(recommendations), recommendations
     head[:, HEAD_UP_START] = before(2 * events)
@@ -139,9 +141,11 @@ def seed_recommendations(memory: Memory, h: int, entries: Sequence[tuple[int, in
     Raises:
         ValueError: more entries than the lane has room for (`make_memory`'s `spare`).
     """
-    first, room = int(memory.head[h, HEAD_REC_START]), int(memory.head[h, HEAD_REC_SIZE])
-    if len(entries) >= room:
-        raise ValueError(f"lane {h}: {len(entries)} recommendations do not fit into {room} slots")
+    first, room = int(memory.head[h, HEAD_REC_START]), int(memory.head[h, HEAD_SPARE])
+    if len(entries) > room:
+        raise ValueError(
+            f"lane {h}: {len(entries)} recommendations, but make_memory left room for {room}"
+        )
     for slot, (value, ms) in enumerate(entries):
         memory.recs.value[first + slot] = value
         memory.recs.ms[first + slot] = ms

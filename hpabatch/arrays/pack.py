@@ -196,6 +196,7 @@ def pack_fleet(lanes: Sequence[LaneView], flags: ControllerFlags, profile: Profi
         spec_of.append([spec_rows.add(spec, stream_count, streams) for spec in lane.specs])
         columns.append(_LaneColumns(lane, streams, profile.gate_pod_level_resources))
         stream_count += len(streams)
+    ends = starts([len(c.streams) for c in columns])
     specs, policies, metrics = spec_rows.tables()
     row_state, states, requests = _join_pods(columns)
     present, value_milli, timing = _join_samples(columns)
@@ -203,6 +204,7 @@ def pack_fleet(lanes: Sequence[LaneView], flags: ControllerFlags, profile: Profi
     ticks = starts([len(lane.ticks) for lane in lanes])
     lane_table = pack_lanes(len(lanes), flags, profile)
     lane_table.first_tick, lane_table.last_tick = ticks[:-1], ticks[1:]
+    lane_table.first_stream, lane_table.last_stream = ends[:-1], ends[1:]
     return Fleet(
         lanes=lane_table,
         specs=specs,

@@ -21,7 +21,8 @@ from hpabatch.rules.tick import decide_tick
 def spend_recorded_changes(fleet: Fleet, memory: Memory, h: int, t: int) -> None:
     """Store the lane's recorded size changes that happened before tick t."""
     lane, head, now_ms = fleet.lanes[h], memory.head[h], fleet.ticks[t].now_ms
-    spec = fleet.specs[fleet.ticks[t].spec]
+    # The behavior at the time of the change says how long an event counts.
+    spec = fleet.specs[fleet.ticks[max(t - 1, lane.first_tick)].spec]
     k = lane.first_change + head[HEAD_NEXT_CHANGE]
     while k < lane.last_change and fleet.changes[k].ts_ms < now_ms:
         change = fleet.changes[k]

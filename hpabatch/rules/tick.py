@@ -128,6 +128,17 @@ def skip_metrics(fleet: Fleet, t: int, results: Results) -> None:
 
 
 @rule
+def mark_unused_streams(fleet: Fleet, h: int, t: int, results: Results) -> None:
+    """Mark the lane's streams as not computed where this tick's spec may lack some of them."""
+    lane, spec = fleet.lanes[h], fleet.specs[fleet.ticks[t].spec]
+    if lane.last_stream - lane.first_stream == spec.last_metric - spec.first_metric:
+        return
+    for g in range(lane.first_stream, lane.last_stream):
+        row = t + fleet.streams[g].answer_offset
+        write_proposal(results.metrics, row, failed_metric(METRIC_NOT_COMPUTED))
+
+
+@rule
 def bound_before_windows(step: int) -> int:
     """Return the binding rule of a proposal that nothing changed afterwards."""
     if step == STEP_TOLERANCE or step == STEP_TOLERANCE_AFTER_SUBSTITUTION:
@@ -397,6 +408,7 @@ def decide_tick(
     stores the changes that really happened.
     """
     scale = fleet.ticks[t].scale
+    mark_unused_streams(fleet, h, t, results)
     if fleet.ticks[t].restart != 0:
         restart_controller(memory, h)
     if scale == SCALE_GET_FAILED or scale == SCALE_UNKNOWN:

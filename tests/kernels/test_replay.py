@@ -1,0 +1,331 @@
+"""The replay kernel: chunks, lanes and threads change nothing; compiled equals interpreted."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpabatch.arrays.layout import CHANGE, Results, records
+from hpabatch.arrays.memory import make_memory
+from hpabatch.arrays.pack import LaneView
+from hpabatch.kernels.replay import replay_lane, spend_recorded_changes
+from hpabatch.model.hpa import HPASpec
+from tests.kernels.fleets import (
+    assert_equal_memory,
+    assert_equal_results,
+    columns,
+    digest,
+    pack,
+    poisoned,
+    random_fleet,
+    random_lanes,
+    replayed,
+    with_own_changes,
+)
+from tests.rules.helpers import (
+    EXACT_WISH,
+    Json,
+    at,
+    external,
+    follow,
+    hpa_spec,
+    policies,
+    tick,
+    total,
+    wish,
+)
+
+SEEDS = [1, 2, 3]
+ROOT = Path(__file__).parents[2]
+
+
+# ---- what may not matter -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_call_equals_one_call_per_tick(seed: int, recorded: bool) -> None:
+    fleet = random_fleet(seed)
+    if recorded:
+        fleet = with_own_changes(fleet, replayed(fleet)[0])
+    whole, memory_after = replayed(fleet, recorded)
+    single, memory = poisoned(fleet), make_memory(fleet, recorded)
+    for h in range(fleet.lanes.size):
+        for t in range(int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])):
+            replay_lane(fleet, memory, h, t, t + 1, recorded, single)
+    assert_equal_results(whole, single)
+    assert_equal_memory(memory_after, memory)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=15)
+def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int) -> None:
+    rng, fleet = random.Random(seed), random_fleet(seed, count=3, ticks=12)
+    whole, memory_after = replayed(fleet)
+    chunked, memory = poisoned(fleet), make_memory(fleet, recorded=False)
+    position = fleet.lanes.first_tick.tolist()
+    while unfinished := [h for h, t in enumerate(position) if t < fleet.lanes.last_tick[h]]:
+        h = rng.choice(unfinished)
+        until = rng.randint(position[h], int(fleet.lanes.last_tick[h]))
+        replay_lane(fleet, memory, h, position[h], until, False, chunked)
+        position[h] = until
+    assert_equal_results(whole, chunked)
+    assert_equal_memory(memory_after, memory)
+
+
+def lane_columns(fleet: Any, results: Results, h: int) -> dict[str, Any]:
+    """Return lane h's part of the results."""
+    ticks = slice(int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h]))
+    spec = fleet.specs[int(fleet.ticks.spec[ticks.start])]
+    parts = {k: v[ticks] for k, v in columns(results).items() if k.startswith("decisions")}
+    for m in range(int(spec.first_metric), int(spec.last_metric)):
+        offset = int(fleet.streams.answer_offset[fleet.metrics.stream[m]])
+        rows = slice(ticks.start + offset, ticks.stop + offset)
+        for name, column in columns(results).items():
+            if name.startswith("metrics"):
+                parts[f"{name}[{m - int(spec.first_metric)}]"] = column[rows]
+    return parts
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_order_of_hpas_does_not_matter(seed: int) -> None:
+    lanes = random_lanes(seed, 6, 30)
+    order = list(range(len(lanes)))
+    random.Random(seed).shuffle(order)
+    straight, shuffled = pack(lanes), pack([lanes[h] for h in order])
+    one, other = replayed(straight)[0], replayed(shuffled)[0]
+    for position, h in enumerate(order):
+        mine, theirs = lane_columns(straight, one, h), lane_columns(shuffled, other, position)
+        assert mine.keys() == theirs.keys()
+        for name, column in mine.items():
+            np.testing.assert_array_equal(column, theirs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_field_of_every_row_is_written(seed: int) -> None:
+    fleet = random_fleet(seed)
+    assert fleet.answers.size > fleet.ticks.size
+    assert_equal_results(replayed(fleet, byte=0xA5)[0], replayed(fleet, byte=0x5A)[0])
+
+
+def two_metric_sets() -> LaneView:
+    specs = [hpa_spec(EXACT_WISH), hpa_spec(external(average="1", name="other"))]
+    return LaneView(specs, [tick(15 * k, 5, answers=[total(5000)], spec=k % 2) for k in range(4)])
+
+
+def test_rows_of_metrics_that_a_spec_lacks_are_written_too() -> None:
+    fleet = pack([two_metric_sets()])
+    assert fleet.answers.size == 2 * fleet.ticks.size
+    assert_equal_results(replayed(fleet, byte=0xA5)[0], replayed(fleet, byte=0x5A)[0])
+
+
+def test_inputs_are_only_read() -> None:
+    fleet = random_fleet(4)
+    before = [array.tobytes() for array in fleet]
+    replayed(fleet)
+    replayed(fleet, recorded=True)
+    assert [array.tobytes() for array in fleet] == before
+
+
+def test_an_empty_fleet_and_lanes_without_ticks() -> None:
+    for lanes in ([], [LaneView([hpa_spec(EXACT_WISH)], [])] * 2):
+        fleet = pack(lanes)
+        results, memory = replayed(fleet)
+        assert results.decisions.size == results.metrics.size == 0
+        assert memory.head.shape[0] == len(lanes)
+
+
+# ---- compiled and interpreted --------------------------------------------------------------------
+
+
+def replay_digests(seeds: list[int]) -> list[str]:
+    """Return digests of replays (decided and recorded) of random fleets."""
+    digests = []
+    for seed in seeds:
+        fleet = random_fleet(seed)
+        results, memory = replayed(fleet)
+        digests.append(digest(results, memory))
+        digests.append(digest(*replayed(with_own_changes(fleet, results), recorded=True)))
+    return digests
+
+
+def in_process(code: str, **environment: str) -> str:
+    """Return what some code prints in a process of its own."""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    return run.stdout.strip()
+
+
+_DIGESTS = """
+from tests.kernels.test_replay import SEEDS, replay_digests
+print(" ".join(replay_digests(SEEDS)))
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "environment",
+    [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "2"}],
+    ids=["interpreted", "one thread", "two threads"],
+)
+def test_compiled_equals_interpreted_on_any_number_of_threads(environment: dict[str, str]) -> None:
+    assert in_process(_DIGESTS, **environment).split() == replay_digests(SEEDS)
+
+
+_SIGNATURES = """
+import importlib, inspect, pkgutil
+import numpy as np
+import hpabatch.kernels, hpabatch.rules
+from hpabatch.arrays.layout import Fleet, canonical
+from tests.kernels.fleets import pack, random_fleet, replayed, with_own_changes
+from tests.kernels.test_replay import two_metric_sets
+
+for seed in (1, 2):
+    fleet = random_fleet(seed, ticks=8)
+    results, _ = replayed(fleet)
+    replayed(with_own_changes(fleet, results), recorded=True)
+replayed(pack([]))
+replayed(pack([two_metric_sets()]))
+# arrays as other libraries hand them over
+frozen = np.asfortranarray(np.zeros((3, 2), np.int32)).reshape(-1)
+frozen.flags.writeable = False
+fleet = random_fleet(3, ticks=8)
+replayed(fleet._replace(values_milli=canonical(fleet.values_milli)))
+empty = pack([])
+replayed(empty._replace(values_milli=canonical(frozen)))
+
+checked = 0
+for package in (hpabatch.rules, hpabatch.kernels):
+    for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        for name, value in vars(importlib.import_module(info.name)).items():
+            if not hasattr(value, "signatures") or value.py_func.__module__ != info.name:
+                continue
+            takes = inspect.signature(value.py_func).parameters.values()
+            if any(p.annotation == "Fleet" for p in takes):
+                checked += 1
+                if len(value.signatures) > 1:
+                    print(info.name, name, len(value.signatures))
+print("checked", checked)
+"""
+
+
+@pytest.mark.compiled
+def test_every_kernel_and_every_rule_on_fleets_has_one_signature() -> None:
+    *more_than_one, checked = in_process(_SIGNATURES).splitlines()
+    assert more_than_one == []
+    assert int(checked.removeprefix("checked ")) > 15
+
+
+# ---- recorded changes ----------------------------------------------------------------------------
+
+LIMITED: Json = {
+    "scaleUp": policies(("Pods", 4, 60), ("Percent", 50, 30)),
+    "scaleDown": policies(("Pods", 3, 120), stabilizationWindowSeconds=0),
+}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 70), st.integers(0, 40), st.booleans()), min_size=1, max_size=30
+    ),
+    st.integers(1, 30),
+)
+def test_recorded_changes_equal_to_the_decisions_change_nothing(
+    history: list[tuple[int, int, bool]], start: int
+) -> None:
+    spec = hpa_spec(EXACT_WISH, low=2, high=25, behavior=LIMITED)
+    seconds, ticks, current = 0, [], start
+    for wait, wished, restart in history:
+        seconds += wait
+        ticks.append(wish(seconds, current, wished, restart=restart and wished < 5))
+    fleet = pack([LaneView([spec], ticks)], tolerance=0.0)
+    decided, memory = poisoned(fleet), make_memory(fleet, recorded=False)
+    for t in range(len(ticks)):
+        replay_lane(fleet, memory, 0, t, t + 1, False, decided)
+        fleet.ticks.replicas[t + 1 :] = decided.decisions.desired[t]
+        fleet.ticks.status_replicas[t + 1 :] = decided.decisions.desired[t]
+    again, _ = replayed(with_own_changes(fleet, decided), recorded=True)
+    assert_equal_results(decided, again)
+
+
+def recorded_sizes(
+    specs: Sequence[HPASpec],
+    ticks: Sequence[tuple[float, int, int, int]],
+    changes: Sequence[tuple[float, int, int]],
+) -> list[int]:
+    """Return decisions for ticks of (seconds, replicas, wish, spec) and recorded changes."""
+    views = [wish(s, replicas, wished, spec=k) for s, replicas, wished, k in ticks]
+    fleet = pack([LaneView(specs, views)], tolerance=0.0)
+    fleet.lanes.last_change[:] = len(changes)
+    rows = [(at(s), before, after) for s, before, after in changes]
+    results, _ = replayed(fleet._replace(changes=records(CHANGE, rows)), recorded=True)
+    return [int(n) for n in results.decisions.desired]
+
+
+UP_FOUR = hpa_spec(EXACT_WISH, behavior={"scaleUp": policies(("Pods", 4, 60))})
+
+
+def test_budgets_are_spent_when_changes_really_happened() -> None:
+    ticks = [(0, 2, 20, 0), (15, 6, 20, 0), (60, 6, 20, 0), (64.999, 6, 20, 0), (65, 6, 20, 0)]
+    assert recorded_sizes([UP_FOUR], ticks, [(5, 2, 6)]) == [6, 6, 6, 6, 10]
+    # decided instead, the budget is free again a minute after the decision
+    decided = follow(UP_FOUR, 2, [(0, 20), (15, 20), (60, 20)])
+    assert [r["desired"] for r in decided] == [6, 6, 10]
+
+
+def test_a_change_that_never_happened_spends_nothing() -> None:
+    ticks = [(0, 2, 20, 0), (15, 2, 20, 0), (30, 2, 20, 0)]
+    assert recorded_sizes([UP_FOUR], ticks, []) == [6, 6, 6]
+
+
+def test_changes_before_the_first_tick_and_at_a_tick() -> None:
+    ticks = [(0, 6, 20, 0), (15, 6, 20, 0)]
+    assert recorded_sizes([UP_FOUR], ticks, [(-20, 2, 5), (-10, 5, 6)]) == [6, 6]
+    # one at the time of a tick is that tick's own: it counts from the next one on
+    assert recorded_sizes([UP_FOUR], ticks, [(0, 2, 6)]) == [10, 6]
+
+
+def test_a_change_is_stored_under_the_spec_that_made_it() -> None:
+    specs = [UP_FOUR, hpa_spec(EXACT_WISH)]
+    ticks = [(0, 2, 20, 0), (15, 6, 6, 1), (30, 6, 20, 0)]
+    # (In between, without behavior, the wish of 20 is still in the legacy window: twice 6.)
+    assert recorded_sizes(specs, ticks, [(0, 2, 6)]) == [6, 12, 6]
+
+
+def test_recorded_changes_are_taken_lane_by_lane() -> None:
+    view = LaneView([UP_FOUR], [wish(0, 6, 20), wish(15, 6, 20)])
+    fleet = pack([view, view, view], tolerance=0.0)
+    fleet.lanes.first_change[:] = [0, 1, 1]
+    fleet.lanes.last_change[:] = [1, 1, 3]
+    rows = [(at(-20), 2, 6), (at(-20), 4, 6), (at(10), 9, 6)]
+    fleet = fleet._replace(changes=records(CHANGE, rows))
+    results, memory = replayed(fleet, recorded=True)
+    assert results.decisions.desired.tolist() == [6, 6, 10, 10, 8, 11]
+    assert memory.head[:, 15].tolist() == [1, 0, 2]
+
+
+def test_spending_twice_spends_once() -> None:
+    fleet = pack([LaneView([UP_FOUR], [wish(0, 6, 20)])], tolerance=0.0)
+    fleet.lanes.last_change[:] = 1
+    fleet = fleet._replace(changes=records(CHANGE, [(at(-20), 2, 6)]))
+    memory = make_memory(fleet, recorded=True)
+    for _ in range(2):
+        spend_recorded_changes(fleet, memory, 0, 0)
+    assert memory.events.change.tolist() == [4, 0, 0, 0]
