@@ -1,7 +1,7 @@
 """Draw the README's picture from the demo's decisions (needs matplotlib).
 
-    hpabatch replay data/demo --out build/demo/decisions.parquet
-    python docs/picture.py build/demo/decisions.parquet docs/payments-api.svg
+hpabatch replay data/demo --out build/demo/decisions.parquet
+python docs/picture.py build/demo/decisions.parquet docs/payments-api.svg
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ gone. A size change at exactly a tick's instant is that tick's own outcome and s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,10 +41,13 @@ from hpabatch.model.selectors import parse_selector, selector_from_object
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """When decisions are made: all ticks of the replay in ms, and the starts of controllers."""
+    """When decisions are made: all ticks of the replay, and by cluster its controller's starts.
+
+    Times in ms, ascending.
+    """
 
     ticks_ms: I64
-    starts_ms: I64
+    starts_ms: Mapping[str, I64]
 
 
 @dataclass(slots=True)
@@ -80,7 +83,7 @@ class Aligner:
         scale = self.recording.scales.get(candidate.target)
         if scale is None:
             return None
-        spec_of = self._spec_of_tick(candidate)
+        spec_of = spec_of_ticks(candidate, self.clock.ticks_ms)
         kept = np.flatnonzero(spec_of >= 0)
         now_ms, spec_of = self.clock.ticks_ms[kept], spec_of[kept]
         members = self._members(candidate, scale)
@@ -90,7 +93,7 @@ class Aligner:
         lane = Lane(
             candidate=candidate,
             streams=streams,
-            ticks=self._ticks(candidate, scale, seen, now_ms, spec_of, rows),
+            ticks=_ticks(scale, seen, now_ms, spec_of, rows),
             row_state=rows.row_state,
             states=rows.states,
             requests=[rows.requests(key) for key in streams],
@@ -98,54 +101,17 @@ class Aligner:
             answers=[],
             changes=scale_changes(scale),
         )
+        starts_ms = self.clock.starts_ms.get(candidate.cluster, np.zeros(0, np.int64))
+        lane.ticks.restart = restarts(now_ms, kept, starts_ms)
         metrics = _metric_of_stream(candidate, streams)
         for key, metric in zip(streams, metrics, strict=True):
             self._observe(lane, key, metric, rows, now_ms)
         return lane
 
-    def _spec_of_tick(self, candidate: Candidate) -> I64:
-        """Return the position of the spec in force at each tick, -1 where there is none."""
-        spec_of = np.full(self.clock.ticks_ms.size, -1, np.int64)
-        for k, period in enumerate(candidate.periods):
-            inside = (self.clock.ticks_ms >= period.from_ms) & (self.clock.ticks_ms < period.to_ms)
-            spec_of[inside] = k
-        return spec_of
-
     def _members(self, candidate: Candidate, scale: ScaleColumns) -> list[I64]:
         """Return the pods that each of the scale's selectors matches."""
         place, target = candidate.target[:2], candidate.target[3]
         return [self.recording.pods_of(place, target, text) for text in scale.selectors]
-
-    def _ticks(
-        self,
-        candidate: Candidate,
-        scale: ScaleColumns,
-        seen: I64,
-        now_ms: I64,
-        spec_of: I64,
-        rows: PodRows,
-    ) -> Records:
-        known = np.maximum(seen, 0)
-        wrong = np.array([_selector_code(text) for text in scale.selectors], np.int64)
-        restart = np.zeros(now_ms.size, np.int64)
-        for start_ms in self.clock.starts_ms:
-            at = int(np.searchsorted(now_ms, start_ms))
-            if at < now_ms.size:
-                restart[at] = 1
-        row_start = np.concatenate([[0], np.cumsum(rows.per_tick)])
-        return records_from(
-            TICK,
-            now_ms.size,
-            now_ms=now_ms,
-            spec=spec_of,
-            replicas=scale.replicas[known],
-            status_replicas=scale.status_replicas[known],
-            scale=np.where(seen < 0, codes.SCALE_UNKNOWN, codes.SCALE_OK),
-            selector=wrong[scale.selector[known]],
-            restart=restart,
-            first_row=row_start[:-1],
-            last_row=row_start[1:],
-        )
 
     def _observe(
         self, lane: Lane, key: StreamKey, metric: MetricSpec, rows: PodRows, now_ms: I64
@@ -155,7 +121,7 @@ class Aligner:
         none = np.zeros(0, np.int64)
         if metric.type in ("Object", "External"):
             series = self._series(place, metric)
-            if series is None or series.first[-1] == 0:
+            if series is None or not series.ts_ms.size:
                 lane.silent.append(metric)
             lane.samples.append(rows.no_samples())
             lane.answers.append(self._totals(series, now_ms))
@@ -181,14 +147,13 @@ class Aligner:
             # A Namespace metric is that of the HPA's own namespace, whatever name is given.
             is_namespace = described.kind == "Namespace" and "/" not in described.api_version
             name = place[1] if is_namespace else described.name
-            rows = self.recording.object_rows(
+            return self.recording.object_samples(
                 place, described.kind, name, identifier.name, _print(identifier.selector)
             )
-            return self.recording.series(rows, "metric")
         if metric.external is not None and metric.type == "External":
             identifier = metric.external.metric
-            rows = self.recording.external_rows(place, identifier.name, _print(identifier.selector))
-            return self.recording.series(rows, "series")
+            selector = _print(identifier.selector)
+            return self.recording.external_samples(place, identifier.name, selector)
         return None
 
     def _totals(self, series: SampleColumns | None, now_ms: I64) -> tuple[Records, I64]:
@@ -209,6 +174,47 @@ class Aligner:
             last_value=last,
         )
         return answers, np.zeros(0, np.int64) if values is None else values
+
+
+def spec_of_ticks(candidate: Candidate, ticks_ms: I64) -> I64:
+    """Return the position of the spec in force at each tick, -1 where there is none."""
+    spec_of = np.full(ticks_ms.size, -1, np.int64)
+    for k, period in enumerate(candidate.periods):
+        inside = (ticks_ms >= period.from_ms) & (ticks_ms < period.to_ms)
+        spec_of[inside] = k
+    return spec_of
+
+
+def restarts(now_ms: I64, kept: I64, starts_ms: I64) -> I64:
+    """Return 1 for each tick before which the controller lost its memory, else 0; shape of now_ms.
+
+    That is the first tick after a recorded start, and after a sync that found the HPA gone: then
+    its recommendations and events are dropped. `kept` are the ticks' places on the clock.
+    """
+    restart = np.zeros(now_ms.size, np.int64)
+    at = np.searchsorted(now_ms, starts_ms)
+    restart[at[at < now_ms.size]] = 1
+    restart[1:][np.diff(kept) > 1] = 1
+    return restart
+
+
+def _ticks(scale: ScaleColumns, seen: I64, now_ms: I64, spec_of: I64, rows: PodRows) -> Records:
+    """Return a lane's TICK records but for the restarts."""
+    known = np.maximum(seen, 0)
+    wrong = np.array([_selector_code(text) for text in scale.selectors], np.int64)
+    row_start = np.concatenate([[0], np.cumsum(rows.per_tick)])
+    return records_from(
+        TICK,
+        now_ms.size,
+        now_ms=now_ms,
+        spec=spec_of,
+        replicas=scale.replicas[known],
+        status_replicas=scale.status_replicas[known],
+        scale=np.where(seen < 0, codes.SCALE_UNKNOWN, codes.SCALE_OK),
+        selector=wrong[scale.selector[known]],
+        first_row=row_start[:-1],
+        last_row=row_start[1:],
+    )
 
 
 def _print(selector: LabelSelector | None) -> str:
@@ -269,6 +275,7 @@ def join_lanes(lanes: Sequence[Lane], flags: ControllerFlags, profile: Profile) 
         lane.ticks.spec += rows[0]
         streams += offsets.add(lane)
         lane_table.first_tick[h], lane_table.last_tick[h] = offsets.last_tick, offsets.tick
+        lane_table.first_stream[h], lane_table.last_stream[h] = first_stream, offsets.stream
         lane_table.first_change[h], lane_table.last_change[h] = offsets.last_change, offsets.change
     specs, policies, metrics = spec_rows.tables()
     blocks = [block for lane in lanes for block in lane.samples]
@@ -279,7 +286,9 @@ def join_lanes(lanes: Sequence[Lane], flags: ControllerFlags, profile: Profile) 
         metrics=metrics,
         streams=records(STREAM, streams),
         ticks=_stack(TICK, [lane.ticks for lane in lanes]),
-        row_state=np.concatenate([np.zeros(0, np.int64), *(lane.row_state for lane in lanes)]),
+        row_state=np.concatenate(
+            [np.zeros(0, np.int64), *(lane.row_state for lane in lanes)]
+        ).astype(np.int32),
         states=_stack(POD_STATE, [lane.states for lane in lanes]),
         present=np.concatenate([np.zeros(0, np.int8), *(block[0] for block in blocks)]),
         value_milli=np.concatenate([np.zeros(0, np.int64), *(block[1] for block in blocks)]),
@@ -294,7 +303,7 @@ def join_lanes(lanes: Sequence[Lane], flags: ControllerFlags, profile: Profile) 
 
 
 def _stack(dtype: np.dtype[np.void], parts: Sequence[Records]) -> Records:
-    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype).view(np.recarray)
+    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype, copy=False).view(np.recarray)
 
 
 class _Offsets:

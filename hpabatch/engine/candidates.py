@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -62,7 +63,7 @@ class Skipped:
     reason: str
 
 
-def _checked_spec(row: dict[str, object], profile: Profile) -> tuple[HPASpec | None, str]:
+def _checked_spec(row: dict[str, Any], profile: Profile) -> tuple[HPASpec | None, str]:
     """Return a row's defaulted spec, or why it is not one."""
     try:
         hpa, problems = hpa_from_json(str(row["spec"]))
@@ -93,7 +94,9 @@ def candidates_from_history(
     for rows in _groups(millis):
         key = str(rows[0]["cluster"]), str(rows[0]["namespace"]), str(rows[0]["name"])
         periods, problem = [], ""
-        for row in sorted(rows, key=lambda r: r["valid_from"]):
+        # A re-created HPA has another uid: the table's order is not that of time.
+        rows = sorted(rows, key=lambda r: int(r["valid_from"]))
+        for row in rows:
             spec, problem = _checked_spec(row, profile)
             if spec is None:
                 break
@@ -101,15 +104,38 @@ def candidates_from_history(
             periods.append(SpecPeriod(int(row["valid_from"]), end, spec))
         if problem:
             skipped.append(Skipped(*key, problem))
-        else:
-            labels = rows[-1]["labels"] or "{}"
-            found.append(Candidate(*key, tuple(periods), str(labels)))
+            continue
+        kept = _of_last_target(periods)
+        if len(kept) < len(periods):
+            skipped.append(Skipped(*key, _earlier_target(periods[-len(kept) - 1])))
+        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}")))
     return found, skipped
 
 
-def _groups(hpas: pl.DataFrame) -> Iterator[list[dict[str, object]]]:
+def _of_last_target(periods: Sequence[SpecPeriod]) -> tuple[SpecPeriod, ...]:
+    """Return the periods since which the HPA has its last target: a lane has one scale."""
+
+    def target(period: SpecPeriod) -> tuple[str, str]:
+        ref = period.spec.scale_target_ref
+        return ref.kind, ref.name
+
+    first = len(periods) - 1
+    while first > 0 and target(periods[first - 1]) == target(periods[-1]):
+        first -= 1
+    return tuple(periods[first:])
+
+
+def _earlier_target(period: SpecPeriod) -> str:
+    ref = period.spec.scale_target_ref
+    return (
+        f"its target was {ref.kind}/{ref.name} before; only the time with its last target is "
+        "replayed: record the HPA under another name to have both"
+    )
+
+
+def _groups(hpas: pl.DataFrame) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each HPA; the table is sorted by cluster, namespace and name."""
-    group: list[dict[str, object]] = []
+    group: list[dict[str, Any]] = []
     for row in hpas.iter_rows(named=True):
         keys = ("cluster", "namespace", "name")
         if group and any(group[0][k] != row[k] for k in keys):
@@ -123,20 +149,25 @@ def _groups(hpas: pl.DataFrame) -> Iterator[list[dict[str, object]]]:
 def candidates_from_manifests(
     manifests: Sequence[HPA], targets: Sequence[tuple[str, str, str, str]]
 ) -> tuple[list[Candidate], list[Skipped]]:
-    """Return one candidate per manifest and cluster that holds its target.
+    """Return one candidate per manifest and cluster that holds its target, sorted by name.
 
     `targets` are the (cluster, namespace, kind, name) whose scale was recorded.
 
-    A manifest without a namespace is taken to be in `default`, as kubectl does. Manifests are
-    expected to be defaulted and valid.
+    A manifest without a namespace is taken to be in `default`, as kubectl does; of several with one
+    name the last counts, as if they were applied. Manifests are expected to be defaulted and valid.
     """
     where: dict[tuple[str, str, str], list[str]] = {}
     for cluster, namespace, kind, name in sorted(targets):
         where.setdefault((namespace, kind, name), []).append(cluster)
+    last = {(hpa.namespace or "default", hpa.name): k for k, hpa in enumerate(manifests)}
     found, skipped = [], []
-    for hpa in manifests:
+    for k, hpa in enumerate(manifests):
         namespace, ref = hpa.namespace or "default", hpa.spec.scale_target_ref
         clusters = where.get((namespace, ref.kind, ref.name), [])
+        if last[namespace, hpa.name] != k:
+            reason = "a later manifest has the same name and replaces it; keep one of them"
+            skipped.append(Skipped("", namespace, hpa.name, reason))
+            continue
         if not clusters:
             reason = (
                 f"its target {ref.kind}/{ref.name} is not in the history's scales table for "
@@ -145,6 +176,7 @@ def candidates_from_manifests(
             skipped.append(Skipped("", namespace, hpa.name, reason))
         periods = (SpecPeriod(ALWAYS_MS, NEVER_MS, hpa.spec),)
         found += [Candidate(cluster, namespace, hpa.name, periods) for cluster in clusters]
+    found.sort(key=lambda c: (c.cluster, c.namespace, c.name))
     return found, skipped
 
 

@@ -34,7 +34,7 @@ def _applied(fleet: Fleet) -> I64:
     after = np.roll(fleet.ticks.replicas, -1)
     last = fleet.lanes.last_tick - 1
     after[last] = fleet.ticks.replicas[last]
-    return after.astype(np.int64)
+    return np.asarray(after, np.int64)
 
 
 def _metric_words(lanes: Sequence[Lane], fleet: Fleet) -> list[list[str]]:
@@ -121,14 +121,14 @@ def decisions_frame(lanes: Sequence[Lane], fleet: Fleet, results: Results) -> pl
         "ts": pl.Series(ticks.now_ms.copy()).cast(pl.Datetime("ms", "UTC")),
         "min_replicas": fleet.specs.min_replicas[ticks.spec],
         "max_replicas": fleet.specs.max_replicas[ticks.spec],
-        "replicas": d.current.copy(),
+        "replicas": d.current.astype(np.int64),
         # The size that the decision leaves the target at; the HPA's status keeps an older number
         # where nothing could be computed.
-        "desired": np.where(d.rescaled != 0, d.desired, d.current),
+        "desired": np.where(d.rescaled != 0, d.desired, d.current).astype(np.int64),
         "applied": _applied(fleet),
-        "proposal": d.proposal.copy(),
-        "stabilized": d.stabilized.copy(),
-        "limited": d.limited.copy(),
+        "proposal": d.proposal.astype(np.int64),
+        "stabilized": d.stabilized.astype(np.int64),
+        "limited": d.limited.astype(np.int64),
         "rescaled": d.rescaled.astype(bool),
         "binding": _words(d.binding.astype(np.int64), dict(_BINDINGS)),
         "reason": reason,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from fractions import Fraction
+from typing import Final
 
 import polars as pl
 
@@ -12,8 +15,19 @@ from hpabatch.engine.recording import milliseconds
 from hpabatch.errors import HistoryError
 from hpabatch.model.config import ControllerFlags
 
-_UNITS_MS = {"h": 3_600_000.0, "m": 60_000.0, "s": 1000.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|m|s)")
+_UNITS_MS: Final[dict[str, Fraction]] = {
+    "h": Fraction(3_600_000),
+    "m": Fraction(60_000),
+    "s": Fraction(1000),
+    "ms": Fraction(1),
+    "us": Fraction(1, 1000),
+    "µs": Fraction(1, 1000),  # U+00B5, the micro sign
+    "μs": Fraction(1, 1000),  # U+03BC, the Greek letter
+    "ns": Fraction(1, 1_000_000),
+}
+_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ms|us|µs|μs|ns|h|m|s)")
+_LONGEST_MS = (2**63 - 1) // 1_000_000  # Go counts nanoseconds in 64 bits
+_LONGEST_TEXT = 200
 _PREFIX = "horizontal-pod-autoscaler-"
 _DURATIONS = {
     "cpu-initialization-period": "cpu_initialization_period_ms",
@@ -24,20 +38,31 @@ _DURATIONS = {
 
 
 def parse_duration_ms(text: str) -> int:
-    """Return a Go duration such as `5m0s`, `300ms` or `1.5h` in ms.
+    """Return a Go duration such as `5m0s`, `300ms` or `1.5h` in ms; none is negative here.
 
     Raises:
-        ValueError: it is none, or it is not a whole number of ms.
+        ValueError: it is none, it is not a whole number of ms, or Go could not hold it.
     """
-    parts = _PART.findall(text)
-    if text == "0":
+    plain = text.removeprefix("+")
+    if plain == "0":
         return 0
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is not a duration such as 15s, 1m30s or 500ms")
-    total = sum(float(number) * _UNITS_MS[unit] for number, unit in parts)
-    if total != int(total):
+    # (a text that long is no duration, and its numbers would take long to read)
+    parts = _PART.findall(plain) if len(plain) <= _LONGEST_TEXT else []
+    if not parts or "".join(number + unit for number, unit in parts) != plain:
+        raise ValueError(f"{text[:40]!r} is not a duration such as 15s, 1m30s or 500ms")
+    total = sum((Fraction("0" + n) * _UNITS_MS[unit] for n, unit in parts), Fraction(0))
+    if total.denominator != 1:
         raise ValueError(f"{text!r} is not a whole number of milliseconds")
+    if total > _LONGEST_MS:
+        raise ValueError(f"{text!r} is longer than a Go duration can be (292 years)")
     return int(total)
+
+
+def _tolerance(value: object) -> float:
+    number = float(str(value))
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{value!r} is not a tolerance: it is a number of at least 0")
+    return number
 
 
 def recorded_flags(controller: pl.DataFrame) -> ControllerFlags | None:
@@ -58,14 +83,18 @@ def recorded_flags(controller: pl.DataFrame) -> ControllerFlags | None:
             if name in _DURATIONS:
                 values[_DURATIONS[name]] = parse_duration_ms(str(value))
             elif name == "tolerance":
-                values[name] = float(value)
-        except (TypeError, ValueError) as error:
+                values[name] = _tolerance(value)
+        except ValueError as error:
             raise HistoryError(
                 f"controller.flags: {flag}: {error}; correct the recorded flags"
             ) from error
+    if values.get("sync_period_ms") == 0:
+        raise HistoryError("controller.flags: the sync period is 0; correct the recorded flags")
     return ControllerFlags(**values)  # type: ignore[arg-type]
 
 
-def recorded_starts(controller: pl.DataFrame) -> I64:
-    """Return the times in ms at which a controller started with empty windows."""
-    return milliseconds(controller.filter(pl.col("event") == "start")["ts"])
+def recorded_starts(controller: pl.DataFrame) -> dict[str, I64]:
+    """Return by cluster the times in ms at which a controller started with empty windows."""
+    starts = controller.filter(pl.col("event") == "start").sort("cluster", "ts")
+    parts = starts.partition_by("cluster", as_dict=True, maintain_order=True)
+    return {str(key[0]): milliseconds(rows["ts"]) for key, rows in parts.items()}

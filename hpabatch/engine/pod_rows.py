@@ -51,7 +51,7 @@ class PodRows:
         scale: ScaleColumns,
         now_ms: I64,
     ) -> None:
-        """Find the rows; `members` are the pods of each selector, `seen` the scale's row per tick."""
+        """Find the rows; `members`: the pods of each selector, `seen`: the scale's row per tick."""
         self.recording = recording
         self.lookup = requests
         self.max_age_ms = max_age_ms
@@ -144,7 +144,7 @@ class PodRows:
         index = np.full(self.tick.size, -1, np.int64)
         order = np.argsort(self.pod, kind="stable")
         pods, starts = np.unique(self.pod[order], return_index=True)
-        ends = np.append(starts[1:], order.size)
+        ends = np.append(starts, order.size)[1:]
         for p, first, last in zip(pods.tolist(), starts.tolist(), ends.tolist(), strict=True):
             rows = order[first:last]
             now_ms = self.now_ms[self.tick[rows]]

@@ -37,6 +37,7 @@ from hpabatch.model.describe import metric_subject
 from hpabatch.model.hpa import HPA
 
 MIN_MAX_AGE_MS = 60_000
+MOST_DECISIONS = 1 << 25  # one takes 0.5 to 2 kB, more with many pods: some 30 GB
 MAX_AGE_SPACINGS = 2.5  # an estimated max_age outlives one lost sample, not two
 
 Progress = Callable[[str, float], None]
@@ -96,12 +97,13 @@ def replay_history(
     flags = recorded_flags(controller) or ControllerFlags()
     recording = Recording(history, parameters.delay_ms)
     settled, sources = _settle(parameters, recording, flags, history)
-    candidates, skipped = _candidates(history, recording, manifests, profile)
-    candidates = _selected(candidates, select)
+    everyone, skipped = _candidates(history, recording, manifests, profile)
+    candidates = _selected(everyone, select)
     clock = Clock(_ticks(recording, settled), recorded_starts(controller))
+    _check_size(clock, len(candidates))
     lanes, more = _align(recording, candidates, clock, settled, profile, progress)
     progress("deciding", 0.8)
-    pairs = mark_ambiguous(recording, lanes)
+    pairs = mark_ambiguous(recording, clock, lanes, everyone)
     decisions = _decide(lanes, flags, profile, settled)
     progress("done", 1.0)
     return ReplayResult(
@@ -146,7 +148,7 @@ def _settle(
 
 
 def _ticks(recording: Recording, parameters: ReplayParameters) -> I64:
-    """Return the instants of decision: a grid from the first visible sample to the last one."""
+    """Return the instants of decision: all of the grid while samples become visible."""
     span = recording.span_ms()
     if span is None:
         raise HistoryError(
@@ -154,8 +156,22 @@ def _ticks(recording: Recording, parameters: ReplayParameters) -> I64:
             "fill pod_metrics or one of the other metric tables"
         )
     period = parameters.sync_period_ms or ControllerFlags().sync_period_ms
-    first = -(-(span[0] + parameters.delay_ms) // period) * period + parameters.phase_ms
-    return np.arange(first, span[1] + parameters.delay_ms + 1, period, dtype=np.int64)
+    phase = parameters.phase_ms % period
+    first = -(-(span[0] - phase) // period) * period + phase
+    return np.arange(first, span[1] + 1, period, dtype=np.int64)
+
+
+def _check_size(clock: Clock, hpas: int) -> None:
+    """Refuse what no memory holds; one sample with a wrong year is enough for that."""
+    count = clock.ticks_ms.size * hpas
+    if count > MOST_DECISIONS:
+        ends = pl.Series(clock.ticks_ms[[0, -1]]).cast(pl.Datetime("ms", "UTC"))
+        first, last = ends.dt.strftime("%Y-%m-%dT%H:%M:%SZ").to_list()
+        raise HistoryError(
+            f"samples from {first} to {last} make {clock.ticks_ms.size} ticks for {hpas} HPAs, "
+            f"{count} decisions; at most {MOST_DECISIONS} fit: look for samples with a wrong time, "
+            "choose fewer HPAs or a longer sync period, or replay parts of the history"
+        )
 
 
 def _align(
@@ -197,7 +213,7 @@ def _decide(
 
 
 def _warnings(
-    recording: Recording, lanes: Sequence[Lane], pairs: Sequence[tuple[int, int]]
+    recording: Recording, lanes: Sequence[Lane], pairs: Sequence[tuple[Candidate, Candidate]]
 ) -> list[str]:
     found = []
     if recording.strays:
@@ -205,10 +221,14 @@ def _warnings(
             f"pod_metrics: {recording.strays} rows belong to pods that the pods table does not "
             "hold; they are left out: record those pods"
         )
-    for first, second in pairs:
-        names = [lanes[h].candidate for h in (first, second)]
+    if recording.repeated:
         found.append(
-            f"{names[0].namespace}/{names[0].name} and {names[1].namespace}/{names[1].name} match "
+            f"pods: {recording.repeated} rows have the uid of a later row and are left out: a uid "
+            "stands for one pod, correct the others"
+        )
+    for first, second in pairs:
+        found.append(
+            f"{first.namespace}/{first.name} and {second.namespace}/{second.name} match "
             "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
         )
     for lane in lanes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import numpy as np
 import polars as pl
 
 from hpabatch.engine.recording import Recording, milliseconds
@@ -61,7 +60,7 @@ class RequestLookup:
     def change_times(self, p: int) -> list[int]:
         """Return the times in ms at which a pod's requests change."""
         first, last = int(self.first[p]), int(self.first[p + 1])
-        return np.unique(self.valid_from[first:last]).tolist()
+        return sorted(set(self.valid_from[first:last].tolist()))
 
     def request(self, p: int, ms: int, resource: str, container: str) -> tuple[int, int]:
         """Return (known 0/1, milli) of a pod's request at a time.

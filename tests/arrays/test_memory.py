@@ -226,9 +226,7 @@ def test_seeded_recommendations_lie_in_slot_order() -> None:
 def test_too_many_recommendations_are_refused() -> None:
     memory = empty_memory()
     seed_recommendations(memory, 0, [(1, 0)] * 4)
-    with pytest.raises(
-        ValueError, match="lane 1: 5 recommendations, but .* room for 4"
-    ):
+    with pytest.raises(ValueError, match=r"lane 1: 5 recommendations, but .* room for 4"):
         seed_recommendations(memory, 1, [(1, 0)] * 5)
 
 

@@ -1,0 +1,304 @@
+"""The plain alignment once more, naively: rows as dicts, every instant looked up from scratch.
+
+The twin of `hpabatch.engine`: it imports nothing of it. A history is a dict of table names to lists
+of rows; times are whole ms, absent values None. `spec` of an `hpas` row is a v2 spec as a dict.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+
+# Every selector that the tests use, and what it means.
+SELECTORS: dict[str, Callable[[Row], bool]] = {
+    "app=web": lambda labels: labels.get("app") == "web",
+    "app==web,tier!=db": lambda labels: labels.get("app") == "web" and labels.get("tier") != "db",
+    "app in (api,web)": lambda labels: labels.get("app") in ("api", "web"),
+    "app=api": lambda labels: labels.get("app") == "api",
+    "!tier": lambda labels: "tier" not in labels,
+}
+BROKEN_SELECTORS = ("app=(", "app in web")
+PLACE = ("cluster", "namespace")
+CUSTOM_WINDOW_MS = 60_000
+
+
+def same(row: Row, other: Row, names: tuple[str, ...]) -> bool:
+    return all(row[name] == other[name] for name in names)
+
+
+def spec_in_force(tables: Tables, hpa: Row, now: int) -> Row | None:
+    """Return the `hpas` row of an HPA (any of its rows names it) that is in force."""
+    for row in tables["hpas"]:
+        ended = row["valid_to"] is not None and now >= row["valid_to"]
+        if same(row, hpa, (*PLACE, "name")) and row["valid_from"] <= now and not ended:
+            return row
+    return None
+
+
+def scale_rows(tables: Tables, hpa: Row) -> list[Row]:
+    """Return the rows of the scale of an HPA's target (its last spec's), in order of time."""
+    rows = [row for row in tables["hpas"] if same(row, hpa, (*PLACE, "name"))]
+    target = max(rows, key=lambda row: row["valid_from"])["spec"]["scaleTargetRef"]
+    found = [
+        row
+        for row in tables["scales"]
+        if same(row, hpa, PLACE)
+        and row["target_kind"] == target["kind"]
+        and row["target"] == target["name"]
+    ]
+    return sorted(found, key=lambda row: row["ts"])
+
+
+def scale_read(rows: list[Row], now: int) -> Row | None:
+    """Return the scale as read at `now`: a change at that very instant is not seen yet."""
+    before = [row for row in rows if row["ts"] < now]
+    if before:
+        return before[-1]
+    return rows[0] if rows and rows[0]["ts"] == now else None
+
+
+def is_cached(pod: Row, now: int) -> bool:
+    return pod["created"] <= now and (pod["gone"] is None or now < pod["gone"])
+
+
+def selected_pods(tables: Tables, hpa: Row, scale: Row | None, now: int) -> list[Row]:
+    """Return the cached pods that the scale's selector matches, in the order of the table's key."""
+    if scale is None or scale["selector"] in ("", *BROKEN_SELECTORS):
+        return []
+    found = []
+    for pod in tables["pods"]:
+        if not same(pod, hpa, PLACE) or not is_cached(pod, now):
+            continue
+        if scale["selector"] is None:
+            matches = pod["target"] == scale["target"]
+        else:
+            matches = SELECTORS[scale["selector"]](pod["labels"])
+        if matches:
+            found.append(pod)
+    return sorted(found, key=lambda p: (p["target"] is not None, p["target"] or "", p["pod"]))
+
+
+def pod_state(tables: Tables, pod: Row, now: int) -> Row:
+    """Return what the cache shows of a pod's status."""
+    states = [
+        row
+        for row in tables["pod_states"]
+        if same(row, pod, ("cluster", "uid")) and row["ts"] <= now
+    ]
+    last = max(states, key=lambda row: row["ts"], default=None)
+    started = pod["started"] is not None and pod["started"] <= now
+    deletion = pod["deletion_requested"]
+    return {
+        "phase": last["phase"] if last else "Pending",
+        "ready": last["ready"] if last else None,
+        "transition": (last["last_transition"] or 0) if last else 0,
+        "start": pod["started"] if started else None,
+        "deleting": deletion is not None and deletion <= now,
+    }
+
+
+def seen_from(row: Row, delay: int) -> int:
+    fetched: int | None = row["fetched_at"]
+    return int(row["ts"]) + delay if fetched is None else fetched
+
+
+def visible(samples: list[Row], now: int, max_age: int) -> Row | None:
+    """Return the newest of the samples seen so far (`seen`), unless it is too old."""
+    seen = [sample for sample in samples if sample["seen"] <= now]
+    newest = max(seen, key=lambda sample: int(sample["ts"]), default=None)
+    return newest if newest is not None and now - newest["ts"] <= max_age else None
+
+
+def usage_items(tables: Tables, pod: Row, delay: int) -> list[Row]:
+    """Return a pod's items as metrics.k8s.io lists them: one per time, with its containers."""
+    items: dict[int, Row] = {}
+    for row in tables["pod_metrics"]:
+        if same(row, pod, ("cluster", "uid")):
+            items.setdefault(row["ts"], {"ts": row["ts"], "rows": []})["rows"].append(row)
+    for item in items.values():
+        fetched = [row["fetched_at"] for row in item["rows"] if row["fetched_at"] is not None]
+        item["seen"] = max(fetched) if fetched else item["ts"] + delay
+        first = min(item["rows"], key=lambda row: str(row["container"]))
+        item["window"] = first["window_ms"] or 0
+    return list(items.values())
+
+
+def usage_of(item: Row, resource: str, container: str) -> int | None:
+    """Return the milli usage of a pod's item, of one container or all; None: it is dropped."""
+    rows = [row for row in item["rows"] if container in ("", row["container"])]
+    column, factor = {"cpu": ("cpu_milli", 1), "memory": ("memory_bytes", 1000)}[resource]
+    if not rows or any(row[column] is None for row in rows):
+        return None
+    return sum(int(row[column]) * factor for row in rows)
+
+
+def requests_in_force(tables: Tables, pod: Row, now: int) -> list[Row]:
+    """Return the newest row of each container; before the first ones those count."""
+    rows = [row for row in tables["pod_requests"] if same(row, pod, ("cluster", "uid"))]
+    if not rows:
+        return []
+    at = max(now, min(row["valid_from"] for row in rows))
+    newest: dict[tuple[Any, ...], Row] = {}
+    for row in sorted(rows, key=lambda row: int(row["valid_from"])):
+        if row["valid_from"] <= at:
+            newest[row["kind"], row["index"], row["container"]] = row
+    return sorted(newest.values(), key=lambda row: (row["kind"] != "app", row["index"]))
+
+
+def request_of(rows: list[Row], resource: str, container: str) -> int | None:
+    """Return a pod's request in milli, None where one is missing (no overhead, no init)."""
+    column = f"{resource}_milli"
+    level = [row for row in rows if row["kind"] == "pod"]
+    parts = [row for row in rows if row["kind"] in ("app", "sidecar")]
+    if (
+        level
+        and not container
+        and any(level[0][c] is not None for c in ("cpu_milli", "memory_milli"))
+    ):
+        known = [row[column] for row in parts if row[column] is not None]
+        own: int | None = level[0][column]
+        return own if own is not None else (sum(known) if known else None)
+    if container:
+        parts = [row for row in parts if row["container"] == container][:1]
+    if (container and not parts) or not rows or any(row[column] is None for row in parts):
+        return None
+    return sum(int(row[column]) for row in parts)
+
+
+def print_selector(selector: Row | None) -> str:
+    return ",".join(f"{k}={v}" for k, v in sorted((selector or {}).get("matchLabels", {}).items()))
+
+
+def pod_answers(tables: Tables, pods: list[Row], metric: Row, clock: Row) -> Row:
+    """Return what a metric about pods shows: the answer, and per pod its sample and request."""
+    kind = metric["type"]
+    member = metric[kind[0].lower() + kind[1:]]
+    container = member.get("container", "")
+    samples: list[Any] = []
+    requests: list[int | None] = []
+    listed = False
+    for pod in pods:
+        if kind == "Pods":
+            name, selector = member["metric"]["name"], member["metric"].get("selector")
+            items = [
+                row | {"seen": seen_from(row, clock["delay"]), "value": row["value_milli"]}
+                for row in tables["pod_custom_metrics"]
+                if same(row, pod, ("cluster", "uid"))
+                and row["metric"] == name
+                and row["selector"] == print_selector(selector)
+            ]
+            for item in items:
+                window = item["window_ms"]
+                item["window"] = CUSTOM_WINDOW_MS if window is None else window
+            requests.append(0)
+        else:
+            items = usage_items(tables, pod, clock["delay"])
+            for item in items:
+                item["value"] = usage_of(item, member["name"], container)
+            rows = requests_in_force(tables, pod, clock["now"])
+            requests.append(request_of(rows, member["name"], container))
+        shown = visible(items, clock["now"], clock["max_age"])
+        listed = listed or shown is not None
+        present = shown is not None and shown["value"] is not None
+        samples.append(
+            (shown["value"], shown["ts"], shown["window"]) if shown and present else None
+        )
+    return {"ok": listed, "samples": samples, "requests": requests, "values": []}
+
+
+def total_answers(tables: Tables, hpa: Row, metric: Row, clock: Row) -> Row:
+    """Return what an Object or External metric shows: the values of its series."""
+    if metric["type"] == "Object":
+        member, table = metric["object"], "object_metrics"
+        described = member["describedObject"]
+        name = hpa["namespace"] if described["kind"] == "Namespace" else described["name"]
+        wanted = {"kind": described["kind"], "name": name}
+    else:
+        member, table, wanted = metric["external"], "external_metrics", {}
+    wanted["metric"] = member["metric"]["name"]
+    wanted["selector"] = print_selector(member["metric"].get("selector"))
+    series: dict[str, list[Row]] = {}
+    for row in tables[table]:
+        if same(row, hpa, PLACE) and all(row[k] == v for k, v in wanted.items()):
+            row = row | {"seen": seen_from(row, clock["delay"])}
+            series.setdefault(row.get("series", ""), []).append(row)
+    shown = [visible(series[k], clock["now"], clock["max_age"]) for k in sorted(series)]
+    values = [row["value_milli"] for row in shown if row is not None]
+    return {"ok": bool(values), "samples": None, "requests": None, "values": values}
+
+
+def is_ambiguous(tables: Tables, hpa: Row, pods: list[Row], now: int) -> bool:
+    """Say whether another HPA of the namespace matches one of these pods at the same time."""
+    names = {r["name"] for r in tables["hpas"] if same(r, hpa, PLACE)} - {hpa["name"]}
+    for name in names:
+        other = spec_in_force(tables, hpa | {"name": name}, now)
+        if other is not None:
+            scale = scale_read(scale_rows(tables, other), now)
+            theirs = selected_pods(tables, other, scale, now)
+            if any(same(a, b, ("uid",)) for a in pods for b in theirs):
+                return True
+    return False
+
+
+def is_restart(tables: Tables, hpa: Row, ticks: list[int], now: int) -> bool:
+    """Say whether the controller lost its memory since the HPA's last sync."""
+    before = [tick for tick in ticks if tick < now]
+    synced = [tick for tick in before if spec_in_force(tables, hpa, tick)]
+    since = synced[-1] if synced else -1
+    starts = [
+        row["ts"]
+        for row in tables["controller"]
+        if row["event"] == "start" and row["cluster"] == hpa["cluster"]
+    ]
+    vanished = bool(synced) and synced[-1] != before[-1]
+    return vanished or any(since < start <= now for start in starts)
+
+
+def observe(tables: Tables, hpa: Row, ticks: list[int], clock: Row) -> Row | None:
+    """Return what the controller sees of an HPA at `clock["now"]`, None where it does not exist.
+
+    `clock` has now, delay and max_age, all ms.
+    """
+    now = clock["now"]
+    spec = spec_in_force(tables, hpa, now)
+    if spec is None:
+        return None
+    scale = scale_read(scale_rows(tables, hpa), now)
+    pods = selected_pods(tables, hpa, scale, now)
+    metrics = []
+    for metric in spec["spec"]["metrics"]:
+        if metric["type"] in ("Object", "External"):
+            metrics.append(total_answers(tables, hpa, metric, clock))
+        else:
+            metrics.append(pod_answers(tables, pods, metric, clock))
+    selector = "ok"
+    if scale is not None and scale["selector"] == "":
+        selector = "missing"
+    elif scale is not None and scale["selector"] in BROKEN_SELECTORS:
+        selector = "invalid"
+    elif is_ambiguous(tables, hpa, pods, now):
+        selector = "ambiguous"
+    return {
+        "now": now,
+        "max_replicas": spec["spec"]["maxReplicas"],
+        "scale": scale and (scale["spec_replicas"], scale["status_replicas"]),
+        "selector": selector,
+        "restart": is_restart(tables, hpa, ticks, now),
+        "pods": [pod_state(tables, pod, now) for pod in pods],
+        "metrics": metrics,
+    }
+
+
+def size_changes(tables: Tables, hpa: Row) -> list[tuple[int, int, int]]:
+    """Return (ms, before, after) of the recorded changes of the target's size."""
+    rows = scale_rows(tables, hpa)
+    pairs = itertools.pairwise(rows)
+    return [
+        (b["ts"], a["spec_replicas"], b["spec_replicas"])
+        for a, b in pairs
+        if a["spec_replicas"] != b["spec_replicas"]
+    ]

@@ -1,0 +1,107 @@
+"""Recorded controller flags: Go durations, tolerances, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpabatch.engine.flags import parse_duration_ms, recorded_flags, recorded_starts
+from hpabatch.errors import HistoryError
+from hpabatch.model.config import ControllerFlags
+from tests.engine.small_history import T0, start_row, to_frame
+
+
+def controller(*flags: object, event: str = "observed") -> pl.DataFrame:
+    texts = [None if f is None else json.dumps(f) for f in flags]
+    rows = [start_row(T0 + k, event=event, flags=text) for k, text in enumerate(texts)]
+    return to_frame("controller", rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("15s", 15_000),
+        ("5m0s", 300_000),
+        ("1h1m1s1ms", 3_661_001),
+        ("1.001s", 1001),
+        (".5m", 30_000),
+        ("1.s", 1000),
+        ("+2s", 2000),
+        ("0", 0),
+        ("0s", 0),
+        ("1000us", 1),
+        ("1000µs", 1),
+        ("1000μs", 1),
+        ("2000000ns", 2),
+    ],
+)
+def test_go_durations(text: str, ms: int) -> None:
+    assert parse_duration_ms(text) == ms
+
+
+NO_DURATIONS = ("", "15", "s", "-5s", "5 s", "5s ", "1d", "5S", "1e3s", "١s", "s5", ".s", "1..5s")
+TOO_FINE_OR_LONG = ("1us", "1.0005s", "9" * 30 + "h", "1" * 300 + "s", "300y")
+
+
+@pytest.mark.parametrize("text", [*NO_DURATIONS, "None", *TOO_FINE_OR_LONG])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a|longer than"):
+        parse_duration_ms(text)
+
+
+@given(
+    st.text(max_size=12) | st.from_regex(r"[0-9.]{1,6}(ms|s|m|h|us|ns)([0-9]+s)?", fullmatch=True)
+)
+def test_any_text_is_a_whole_number_of_milliseconds_or_refused(text: str) -> None:
+    try:
+        ms = parse_duration_ms(text)
+    except ValueError:
+        return
+    assert ms >= 0
+
+
+def test_flags_that_are_not_named_have_upstreams_defaults() -> None:
+    flags = {"--horizontal-pod-autoscaler-sync-period": "30s", "tolerance": 0.2, "other": "x"}
+    assert recorded_flags(controller(flags)) == ControllerFlags(
+        sync_period_ms=30_000, tolerance=0.2
+    )
+    assert recorded_flags(controller({})) == ControllerFlags()
+    assert recorded_flags(controller(None)) is None
+    assert recorded_flags(controller()) is None
+
+
+def test_the_newest_row_with_flags_counts() -> None:
+    found = recorded_flags(controller({"sync-period": "1s"}, {"sync-period": "2s"}, None))
+    assert found is not None
+    assert found.sync_period_ms == 2000
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        ({"sync-period": 15}, "sync-period"),
+        ({"sync-period": "0s"}, "the sync period is 0"),
+        ({"downscale-stabilization": "5 minutes"}, "downscale-stabilization"),
+        ({"cpu-initialization-period": None}, "cpu-initialization-period"),
+        ({"initial-readiness-delay": ["30s"]}, "initial-readiness-delay"),
+        ({"tolerance": "ten"}, "tolerance"),
+        ({"tolerance": "NaN"}, "tolerance"),
+        ({"tolerance": -0.1}, "tolerance"),
+        ({"tolerance": "inf"}, "tolerance"),
+        ({"tolerance": None}, "tolerance"),
+    ],
+)
+def test_a_bad_flag_is_named(flags: dict[str, object], what: str) -> None:
+    with pytest.raises(HistoryError, match=what):
+        recorded_flags(controller(flags))
+
+
+def test_starts_are_kept_apart_by_cluster_and_observations_are_none() -> None:
+    rows = [start_row(T0 + 9), start_row(T0), start_row(T0 + 5, cluster="c2")]
+    rows.append(start_row(T0 + 7, event="observed"))
+    found = recorded_starts(to_frame("controller", rows))
+    assert {k: v.tolist() for k, v in found.items()} == {"c1": [T0, T0 + 9], "c2": [T0 + 5]}
