@@ -21,6 +21,7 @@ from hpabatch.arrays.layout import (
     HEAD_OLD_BEFORE,
     HEAD_REC_COUNT,
     HEAD_REC_SIZE,
+    HEAD_SPARE,
     HEAD_UP_COUNT,
     HEAD_UP_START,
     REC_SLOT,
@@ -66,7 +67,7 @@ def memory_of(recommendations: list[Json], ups: list[Json], downs: list[Json]) -
     slots = len(recommendations) + 2
     head = np.zeros((1, HEAD_LENGTH), np.int64)
     head[0, [HEAD_MIN_FROM, HEAD_MAX_FROM, HEAD_OLD_BEFORE]] = _FAR_PAST
-    head[0, HEAD_REC_SIZE] = slots
+    head[0, HEAD_REC_SIZE], head[0, HEAD_SPARE] = slots, len(recommendations)
     head[0, HEAD_DOWN_START] = room
     head[0, HEAD_UP_COUNT], head[0, HEAD_DOWN_COUNT] = len(ups), len(downs)
     events = records_from(EVENT_SLOT, 2 * room)
