@@ -43,6 +43,8 @@ test-compiled: $(VENV)/.dev
 # inside compiled code.
 test-interpreted: $(VENV)/.dev
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --cov --cov-report=term-missing
+	$(BIN)/python -m coverage report --fail-under=100 --skip-covered \
+	  --include='hpabatch/model/*,hpabatch/arrays/*,hpabatch/rules/*,hpabatch/kernels/*'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
