@@ -78,8 +78,8 @@ class Request:
     top: int
     output: Output
     sync_period_ms: int | None
-    phase_ms: int
-    delay_ms: int
+    phase_ms: int | None
+    delay_ms: int | None
     max_age_ms: int | None
 
 
@@ -113,13 +113,21 @@ def replay(
         ),
     ] = None,
     phase: Annotated[
-        str,
-        typer.Option("--phase", metavar="TIME", help="Syncs come this long after full periods."),
-    ] = "0s",
+        str | None,
+        typer.Option(
+            "--phase",
+            metavar="TIME",
+            help="Syncs come this long after full periods.  [default: 0s]",
+        ),
+    ] = None,
     delay: Annotated[
-        str,
-        typer.Option("--delay", metavar="TIME", help="From a sample's time until it is visible."),
-    ] = "0s",
+        str | None,
+        typer.Option(
+            "--delay",
+            metavar="TIME",
+            help="From a sample's time until it is visible.  [default: 0s]",
+        ),
+    ] = None,
     max_age: Annotated[
         str | None,
         typer.Option(
@@ -142,8 +150,8 @@ def replay(
             top=top,
             output=output,
             sync_period_ms=_optional(sync_period, "--sync-period", _MIN_SYNC_PERIOD_MS),
-            phase_ms=parse_duration(phase, "--phase"),
-            delay_ms=parse_duration(delay, "--delay"),
+            phase_ms=_optional(phase, "--phase", 0),
+            delay_ms=_optional(delay, "--delay", 0),
             max_age_ms=_optional(max_age, "--max-age", 1),
         )
         code = _replay(request, written)
@@ -164,12 +172,13 @@ def _replay(request: Request, written: list[Path]) -> int:
     with _progress() as progress:
         progress("loading", 0.0)
         result, code = _decide(request, progress)
-        _tell(result)
-        if result.hpas.is_empty():
-            raise RefusedError(
-                f"{request.history}: no HPA could be replayed, so nothing is written; "
-                f"{'the reasons are above' if result.skipped else 'the history holds no HPA'}"
-            )
+    _tell(result)
+    if result.hpas.is_empty():
+        raise RefusedError(
+            f"{request.history}: no HPA could be replayed, so nothing is written; "
+            f"{'the reasons are above' if result.skipped else 'the history holds no HPA'}"
+        )
+    with _progress() as progress:
         progress("summarizing", 0.95)
         report = _report(result, request)
         progress("writing", 0.97)
@@ -301,13 +310,28 @@ class Progress(Protocol):
     def __call__(self, message: str, share: float, /) -> None: ...  # noqa: D102
 
 
+_COMPILING = "compiling the rules, once, about 25 s"
+
+
+def _must_compile() -> bool:
+    from hpabatch import _jit
+
+    return not _jit.has_compiled("replay_fleet")
+
+
+def _tell_of_compiling(message: str, share: float) -> None:
+    """Say the one thing that takes long, where there is no progress bar."""
+    if message == "deciding" and _must_compile():
+        typer.echo(_COMPILING, err=True)
+
+
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """Yield a progress report: a bar on stderr if that is a terminal, else nothing."""
     import sys
 
     if not sys.stderr.isatty():
-        yield lambda message, share: None
+        yield _tell_of_compiling
         return
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -319,7 +343,8 @@ def _progress() -> Iterator[Progress]:
 
         def report(message: str, share: float) -> None:
             # Without a word on it, half a minute of compiling looks like a hang.
-            text = "deciding (a first run compiles)" if message == "deciding" else message
+            compiles = message == "deciding" and _must_compile()
+            text = f"{message} ({_COMPILING})" if compiles else message
             bar.update(task, description=text, completed=share)
 
         yield report

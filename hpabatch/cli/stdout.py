@@ -26,11 +26,22 @@ def check_stdout(output: Output) -> None:
 
 @contextmanager
 def data_stream() -> Iterator[TextIO]:
-    """Yield stdout and flush it; a reader that went away (head, less) is no error."""
+    """Yield stdout and flush it; a reader that went away (head, less) is no error.
+
+    Raises:
+        UsageError: stdout cannot be written (a full disk).
+    """
     try:
         yield sys.stdout
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered would fail again when Python closes stdout.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        _forget_stdout()
+    except OSError as error:
+        _forget_stdout()
+        raise UsageError(f"stdout cannot be written: {error.strerror}; make room there") from error
+
+
+def _forget_stdout() -> None:
+    """Send what is still buffered nowhere: it would fail again when Python closes stdout."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())

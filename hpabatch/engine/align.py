@@ -63,7 +63,8 @@ class Lane:
     samples: list[tuple[I8, I64, Records]]
     answers: list[tuple[Records, I64]]
     changes: Records
-    silent: list[MetricSpec] = field(default_factory=list)
+    # Metrics that no tick saw a sample of, and whether the history holds samples at all.
+    silent: list[tuple[MetricSpec, bool]] = field(default_factory=list)
 
 
 class Aligner:
@@ -121,15 +122,16 @@ class Aligner:
         none = np.zeros(0, np.int64)
         if metric.type in ("Object", "External"):
             series = self._series(place, metric)
-            if series is None or not series.ts_ms.size:
-                lane.silent.append(metric)
+            answers, values = self._totals(series, now_ms)
+            if not values.size:
+                lane.silent.append((metric, series is not None and series.ts_ms.size > 0))
             lane.samples.append(rows.no_samples())
-            lane.answers.append(self._totals(series, now_ms))
+            lane.answers.append((answers, values))
             return
         samples = self._pod_source(key, metric)
         present, value, timing, listed = rows.samples(samples)
         if not present.any():
-            lane.silent.append(metric)
+            lane.silent.append((metric, bool(samples.ts_ms.size)))
         empty = np.bincount(rows.tick, weights=listed, minlength=now_ms.size) == 0
         code = np.where(empty, codes.METRIC_ANSWER_EMPTY, codes.METRIC_OK)
         lane.samples.append((present, value, timing))

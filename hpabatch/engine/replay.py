@@ -37,6 +37,7 @@ from hpabatch.model.describe import metric_subject
 from hpabatch.model.hpa import HPA
 
 MIN_MAX_AGE_MS = 60_000
+MOST_TOLD = 20  # warnings of one kind
 MOST_DECISIONS = 1 << 25  # one takes 0.5 to 2 kB, more with many pods: some 30 GB
 MAX_AGE_SPACINGS = 2.5  # an estimated max_age outlives one lost sample, not two
 
@@ -48,15 +49,16 @@ Select = Callable[[pl.DataFrame], pl.DataFrame]
 class ReplayParameters:
     """Everything chosen or assumed; times in ms.
 
-    `events` is "recorded" or "decided"; `sync_period_ms` None takes the recorded flag, else 15 s;
-    `max_age_ms` None estimates it from the spacing of the samples.
+    `events` is "recorded" or "decided". An unset delay or phase is 0, assumed; `sync_period_ms`
+    None takes the recorded flag, else 15 s; `max_age_ms` None estimates it from the spacing of the
+    samples.
     """
 
     k8s: str
     events: str = "recorded"
     sync_period_ms: int | None = None
-    phase_ms: int = 0
-    delay_ms: int = 0
+    phase_ms: int | None = None
+    delay_ms: int | None = None
     max_age_ms: int | None = None
 
 
@@ -95,7 +97,7 @@ def replay_history(
     progress("reading", 0.0)
     controller = history.read("controller")
     flags = recorded_flags(controller) or ControllerFlags()
-    recording = Recording(history, parameters.delay_ms)
+    recording = Recording(history, parameters.delay_ms or 0)
     settled, sources = _settle(parameters, recording, flags, history)
     everyone, skipped = _candidates(history, recording, manifests, profile)
     candidates = _selected(everyone, select)
@@ -134,7 +136,14 @@ def _settle(
     parameters: ReplayParameters, recording: Recording, flags: ControllerFlags, history: History
 ) -> tuple[ReplayParameters, dict[str, str]]:
     """Return the parameters with nothing open, and where each came from."""
-    sources = {"delay": "assumed", "phase": "assumed", "sync_period": "given", "max_age": "given"}
+    names = ("delay", "phase", "sync_period", "max_age")
+    sources = dict.fromkeys(names, "given")
+    if parameters.delay_ms is None:
+        sources["delay"] = "assumed"
+        parameters = replace(parameters, delay_ms=0)
+    if parameters.phase_ms is None:
+        sources["phase"] = "assumed"
+        parameters = replace(parameters, phase_ms=0)
     if parameters.sync_period_ms is None:
         recorded = "controller" in history.tables
         sources["sync_period"] = "recorded" if recorded else "assumed"
@@ -156,7 +165,7 @@ def _ticks(recording: Recording, parameters: ReplayParameters) -> I64:
             "fill pod_metrics or one of the other metric tables"
         )
     period = parameters.sync_period_ms or ControllerFlags().sync_period_ms
-    phase = parameters.phase_ms % period
+    phase = (parameters.phase_ms or 0) % period
     first = -(-(span[0] - phase) // period) * period + phase
     return np.arange(first, span[1] + 1, period, dtype=np.int64)
 
@@ -231,17 +240,30 @@ def _warnings(
             f"{first.namespace}/{first.name} and {second.namespace}/{second.name} match "
             "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
         )
+    return found + _silence(lanes)
+
+
+def _silence(lanes: Sequence[Lane]) -> list[str]:
+    """Return a sentence for each metric that never had a visible sample; at most MOST_TOLD."""
+    found = []
     for lane in lanes:
         c = lane.candidate
-        for metric in lane.silent:
+        for metric, recorded in lane.silent:
             if metric.type not in codes.SOURCE_TYPES:
                 continue
-            found.append(
-                f"{c.namespace}/{c.name}: no sample of its {metric.type} metric "
-                f"{metric_subject(metric)} is in the history; the metric counts as failed "
-                "throughout: record it, or check its name and selector"
-            )
-    return found
+            name = f"{c.namespace}/{c.name}: {metric.type} metric {metric_subject(metric)}"
+            if recorded:
+                found.append(
+                    f"{name} was never visible to a tick: its samples belong to other pods or "
+                    "times, or delay and max age hide them; it counts as failed throughout"
+                )
+            else:
+                found.append(
+                    f"{name}: no sample of it is in the history; it counts as failed throughout: "
+                    "record it, or check its name and selector"
+                )
+    more = len(found) - MOST_TOLD
+    return [*found[:MOST_TOLD], *([f"… and {more} more such metrics"] if more > 0 else [])]
 
 
 def _evidence(
@@ -255,6 +277,7 @@ def _evidence(
         "hpabatch": hpabatch.__version__,
         "k8s": profile.name,
         "k8s_evidence": profile.evidence,
+        "k8s_proof": profile.proof,
         "events": parameters.events,
         "sync_period": f"{parameters.sync_period_ms} ms ({sources['sync_period']})",
         "phase": f"{parameters.phase_ms} ms ({sources['phase']})",

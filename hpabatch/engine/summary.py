@@ -56,6 +56,14 @@ _UNASKED: Final = _names(
     codes.BOUND_BY_FORCED_MAX,
 )
 
+# Ticks in which the rules could not decide at all; they neither agree nor disagree.
+_UNDECIDED: Final = _names(
+    codes.BOUND_BY_INVALID_METRIC,
+    codes.BOUND_BY_SELECTOR,
+    codes.BOUND_BY_NO_SCALE,
+    codes.BOUND_BY_SCALE_READ,
+)
+
 AMBIGUOUS: Final = codes.CONDITIONS[codes.AMBIGUOUS_SELECTOR].reason
 
 # What the rules make of the target's size in a tick. `desired` itself is the status field, which
@@ -84,7 +92,8 @@ COLUMNS: Final[dict[str, str]] = {
     "decided_mean": "mean size that the rules decide",
     "applied_replica_hours": "recorded size times time",
     "decided_replica_hours": "decided size times time",
-    "agreement_share": "ticks in which the decided size is the recorded one",
+    "agreement_share": "ticks with a decision whose size is the recorded one; null: none has one",
+    "undecided_share": "ticks without a decision: metrics, selector or scale were not usable",
     "recorded_changes": "how often the recorded size changed",
     "rescales": "ticks in which the rules would have written another size",
     "reversals": "how often two such rescales that follow each other have opposite directions",
@@ -110,7 +119,7 @@ COLUMNS: Final[dict[str, str]] = {
 
 
 class FleetTotals(NamedTuple):
-    """Sums over a summary: numbers of HPAs and ticks, hours, and the share of equal ticks."""
+    """Sums over a summary: HPAs, ticks, hours; shares of equal and of undecided ticks."""
 
     hpas: int
     ticks: int
@@ -119,6 +128,7 @@ class FleetTotals(NamedTuple):
     applied_replica_hours: float
     decided_replica_hours: float
     agreement_share: float | None
+    undecided_share: float | None
     rescales: int
     reversals: int
 
@@ -177,6 +187,7 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
     """
     replicas, applied, proposal = pl.col("replicas"), pl.col("applied"), pl.col("proposal")
     asked = _bound_by(_UNASKED).not_()
+    decided = _bound_by(_UNDECIDED).not_()
     at_max, at_min = _bound_by(SHARES["at_max_share"]), _bound_by(SHARES["at_min_share"])
     selector, tolerance = _bound_by(SHARES["selector_share"]), _bound_by(SHARES["tolerance_share"])
     ratio = pl.when(pl.col("ratio").is_finite()).then("ratio")
@@ -187,7 +198,8 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
         "applied",
         decided=DECIDED,
         step_ms=pl.when(same_lane).then(pl.col("ts").diff().dt.total_milliseconds()),
-        agreement_share=applied == DECIDED,
+        agreement_share=pl.when(decided).then(applied == DECIDED),
+        undecided_share=decided.not_(),
         recorded_changes=applied != replicas,
         rescales="rescaled",
         ambiguous_share=selector & (pl.col("scaling_active") == AMBIGUOUS),
@@ -216,7 +228,8 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
         pl.col("decided").mean().alias("decided_mean"),
         pl.col("decided").sum().alias("decided_sum"),
         pl.col("recorded_changes", "rescales").sum().cast(pl.Int64),
-        pl.col("^(agreement|ambiguous|invalid|above_target|asked_in|asked_out)_share$")
+        pl.col("agreement_share").mean(),
+        pl.col("^(undecided|ambiguous|invalid|above_target|asked_in|asked_out)_share$")
         .fill_null(value=False)
         .mean(),
         pl.col("step_ms", "asked_min", "asked_min_disabled").min(),
@@ -280,7 +293,9 @@ def total(summary: pl.DataFrame) -> FleetTotals:
     Floats are summed exactly: a sum must not depend on how many threads there are.
     """
     ticks = int(summary["ticks"].sum())
-    agreeing = _exact_sum(summary["agreement_share"] * summary["ticks"])
+    decided = summary["ticks"] * (1 - summary["undecided_share"].fill_null(0.0))
+    agreeing = _exact_sum(summary["agreement_share"] * decided)
+    decided_ticks = _exact_sum(decided)
     return FleetTotals(
         hpas=summary.height,
         ticks=ticks,
@@ -288,7 +303,8 @@ def total(summary: pl.DataFrame) -> FleetTotals:
         last_ts=_time_text(summary["last_ts"], last=True),
         applied_replica_hours=_exact_sum(summary["applied_replica_hours"]),
         decided_replica_hours=_exact_sum(summary["decided_replica_hours"]),
-        agreement_share=agreeing / ticks if ticks else None,
+        agreement_share=agreeing / decided_ticks if decided_ticks else None,
+        undecided_share=1 - decided_ticks / ticks if ticks else None,
         rescales=int(summary["rescales"].sum()),
         reversals=int(summary["reversals"].sum()),
     )

@@ -34,6 +34,8 @@ class Profile:
 
     name: str
     evidence: str
+    # what the evidence rests on, in the words that follow it: "proved against …"
+    proof: str
     # d10, kubernetes#141302: pods in phase Succeeded are ignored like Failed ones.
     succeeded_pods_ignored: bool
     # d11, kubernetes#140958: the per-pod average shown in status is 0 at 0 replicas and capped
@@ -49,6 +51,7 @@ PROFILES: dict[str, Profile] = {
     "1.36": Profile(
         name="1.36",
         evidence="proved",
+        proof="against upstream's code with later changes switched off",
         succeeded_pods_ignored=False,
         per_pod_average_guarded=False,
         gate_scale_to_zero=False,
@@ -58,6 +61,7 @@ PROFILES: dict[str, Profile] = {
     "1.38": Profile(
         name="1.38",
         evidence="proved",
+        proof="against upstream's code",
         succeeded_pods_ignored=True,
         per_pod_average_guarded=True,
         gate_scale_to_zero=True,
@@ -80,5 +84,8 @@ def profile_for(version: str) -> Profile:
     name = ".".join(parts[:2])
     if name not in PROFILES or not all(p.isdigit() for p in parts) or len(parts) > 3:
         known = ", ".join(sorted(PROFILES))
-        raise UsageError(f"--k8s {version}: no profile for this version; known: {known}")
+        raise UsageError(
+            f"--k8s {version}: no profile for this version; known: {known}; take the nearest, and "
+            "mind what changed between them"
+        )
     return PROFILES[name]

@@ -33,7 +33,7 @@ PLAIN_WIDTH: Final = 100_000  # characters; off a terminal nothing is cut or wra
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _PROOFS: Final = {
-    "proved": "proved against upstream's code",
+    "proved": "proved",
     "checked live": "checked on live clusters",
     "from sources": "written from the sources, not checked",
 }
@@ -42,9 +42,10 @@ _EVENTS: Final = {
     "decided": "policy budgets spent by the replay's own decisions",
 }
 _LEGEND: Final = (
-    "REAL, RULES: mean size recorded, and as the rules decide. SAME: ticks in which they are equal."
-    " TURNS: reversals of direction. Ticks held by MIN, MAX: minReplicas, maxReplicas; HELD: a"
-    " window, a policy or a disabled direction. FAIL: ticks with a failed metric."
+    "REAL, RULES: mean size recorded, and as the rules decide. SAME: decisions equal to what was"
+    " recorded. TURNS: decided moves against the direction of the last one. Ticks held by MIN,"
+    " MAX: minReplicas, maxReplicas; HELD: a window, a policy or a disabled direction. FAIL: ticks"
+    " with a failed metric."
 )
 _HELD: Final = (
     "window_up_share",
@@ -134,6 +135,9 @@ def _parts(report: ReplayReport) -> Iterator[RenderableType]:
 def evidence_lines(evidence: Mapping[str, str]) -> list[str]:
     """Return two lines: the rules and how they are proved; the parameters and their sources."""
     proof = evidence.get("k8s_evidence", "")
+    words = " ".join(
+        part for part in (_PROOFS.get(proof, proof), evidence.get("k8s_proof")) if part
+    )
     events = evidence.get("events", "")
     parameters = [
         f"{name.replace('_', ' ')} {_humane(evidence[name])}"
@@ -141,8 +145,7 @@ def evidence_lines(evidence: Mapping[str, str]) -> list[str]:
         if name in evidence
     ]
     return [
-        f"rules of Kubernetes {evidence.get('k8s', '?')} ({_PROOFS.get(proof, proof)}); "
-        f"{_EVENTS.get(events, events)}",
+        f"rules of Kubernetes {evidence.get('k8s', '?')} ({words}); {_EVENTS.get(events, events)}",
         ", ".join(parameters),
     ]
 
@@ -162,7 +165,12 @@ def total_lines(totals: FleetTotals) -> list[str]:
     change = f" ({(decided - applied) / applied:+.1%})" if applied else ""
     lines.append(f"replica-hours: {applied:,.1f} recorded, {decided:,.1f} decided{change}")
     if totals.agreement_share is not None:
-        lines[-1] += f"; the same size in {totals.agreement_share:.1%} of the ticks"
+        lines[-1] += f"; the same size in {totals.agreement_share:.1%} of the decisions"
+    if totals.undecided_share:
+        lines.append(
+            f"no decision was possible in {totals.undecided_share:.1%} of the ticks "
+            "(metrics, selector or scale were not usable)"
+        )
     return lines
 
 

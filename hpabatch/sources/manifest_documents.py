@@ -189,8 +189,10 @@ def holds_template(value: Mapping[str, object]) -> bool:
 
 def expand(
     value: object, node: Node | None, depth: int = 0
-) -> Iterator[tuple[Mapping[str, object], Node | None]]:
+) -> Iterator[tuple[Mapping[str, object] | str, Node | None]]:
     """Yield the objects of a document, those inside lists of objects one by one, with their node.
+
+    In the place of an item that is no object stands a text that says so.
 
     Raises:
         DocumentError: lists inside lists, too deep to be meant.
@@ -210,13 +212,16 @@ def expand(
 
 def _expand_items(
     items: Iterable[object], node: Node | None, depth: int, inherited: Mapping[str, object]
-) -> Iterator[tuple[Mapping[str, object], Node | None]]:
+) -> Iterator[tuple[Mapping[str, object] | str, Node | None]]:
     if depth >= _MAX_LIST_DEPTH:
         raise DocumentError(f"refused: lists inside lists, deeper than {_MAX_LIST_DEPTH}")
     nodes = node.value if isinstance(node, SequenceNode) else None
     for index, item in enumerate(items):
         if isinstance(item, Mapping):
             item = {**inherited, **item}
+        elif not isinstance(item, list):
+            yield f"item {index + 1} of the list is not a mapping: {item!r:.40}", None
+            continue
         yield from expand(item, nodes[index] if nodes else None, depth + 1)
 
 

@@ -207,7 +207,14 @@ def _read_piece(
             kind = "text" if isinstance(document.value, str) else "a number or a boolean"
             text = f"not a manifest: expected a mapping, found only {kind}"
             raise DocumentError(text, start_line(document.node))
-        for value, node in expand(document.value, document.node):
+        objects = list(expand(document.value, document.node))
+        if not objects:
+            skipped["empty list"] += 1
+        for value, node in objects:
+            if isinstance(value, str):
+                place = start_line(document.node) + offset + 1
+                yield ManifestEntry(source, place, tree, error=value)
+                continue
             if not _is_hpa(value):
                 skipped[_kind(value)] += 1
                 continue

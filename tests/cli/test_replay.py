@@ -86,7 +86,10 @@ def test_the_demo(run: Run, out: Path) -> None:
     )
     assert lines[-1] == f"decisions: {out}"
     assert "\x1b" not in done.stdout
-    assert "search/ranker: no sample of its Pods metric gpu_utilization" in done.stderr
+    assert (
+        "search/ranker: Pods metric gpu_utilization: no sample of it is in the history"
+        in done.stderr
+    )
     assert leftovers(out) == [out.name]
 
     written = pl.read_parquet(out)
@@ -317,7 +320,7 @@ def test_no_hpa_is_left(run: Run, history: Path, out: Path) -> None:
 def test_a_metric_that_never_appears(run: Run, tmp_path: Path, out: Path) -> None:
     done = run(small(tmp_path / "history", "ingest"), "--out", out, "-o", "json")
     assert done.code == 0
-    assert "ingest/enricher: no sample of its External metric pubsub_undelivered" in done.stderr
+    assert "ingest/enricher: External metric pubsub_undelivered: no sample of it" in done.stderr
     first = json.loads(done.stdout)["attention"][0]
     assert (first["hpa"], first["rule"]) == ("enricher", "invalid_metrics")
 

@@ -178,7 +178,7 @@ def test_whatever_cannot_be_replayed_is_told_and_the_rest_goes_on(tmp_path: Path
     assert "ReplicaSet/none has no row in the scales table" in reasons["moved"]
     assert set(reasons) == {"refused", "ended", "moved"}
     assert any("1 rows belong to pods that the pods table does not" in w for w in result.warnings)
-    assert any("shop/silent: no sample of its Pods metric rps" in w for w in result.warnings)
+    assert any("shop/silent: Pods metric rps: no sample of it" in w for w in result.warnings)
     assert of(result, "silent")["invalid_metrics"].to_list() == [1] * 9
     assert of(result, "silent")["error"].unique().to_list() == ["no metrics returned"]
     assert of(result, "good")["invalid_metrics"].sum() == 0

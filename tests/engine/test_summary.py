@@ -74,6 +74,11 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
         return best((r[column] for r in rows if r["binding"] in bindings), default=None)
 
     asked = [r for r in rows if r["binding"] not in NO_ANSWER]
+    able = [
+        r
+        for r in rows
+        if r["binding"] not in ("invalid_metric", "selector", "no_scale", "scale_read")
+    ]
     hours = len(rows) * 15 / 3600 if len(rows) > 1 else 0.0
     ups = [r["desired"] > r["replicas"] for r in rows if r["rescaled"]]
     reversals = sum(a != b for a, b in pairwise(ups))
@@ -92,7 +97,8 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "decided_mean": decided_mean,
         "applied_replica_hours": applied_mean * hours,
         "decided_replica_hours": decided_mean * hours,
-        "agreement_share": share(rows, lambda r: r["applied"] == decided(r)),
+        "agreement_share": share(able, lambda r: r["applied"] == decided(r)) if able else None,
+        "undecided_share": 1 - len(able) / len(rows),
         "recorded_changes": sum(r["applied"] != r["replicas"] for r in rows),
         "rescales": len(ups),
         "reversals": reversals,
@@ -158,7 +164,8 @@ def test_a_standing_hpa_decides_the_size_as_it_is() -> None:
     # Its status keeps an old desired number, which nobody applies.
     frame = decisions([{"binding": "selector", "desired": 0, "replicas": 3, "applied": 3}] * 2)
     row = summarize(frame, hpas("cart")).row(0, named=True)
-    assert (row["decided_mean"], row["agreement_share"]) == (3.0, 1.0)
+    assert (row["decided_mean"], row["agreement_share"]) == (3.0, None)
+    assert row["undecided_share"] == 1.0
 
 
 def test_an_hpa_without_ticks_stays_in() -> None:

@@ -21,6 +21,7 @@ EVIDENCE = {
     "hpabatch": "0.1.0",
     "k8s": "1.38",
     "k8s_evidence": "proved",
+    "k8s_proof": "against upstream's code",
     "events": "recorded",
     "sync_period": "15000 ms (recorded)",
     "phase": "500 ms (assumed)",

@@ -106,10 +106,15 @@ def test_items_of_an_hpa_list_inherit_their_kind() -> None:
         "items:\n- metadata: {name: a}\n- metadata: {name: b}\n  kind: Deployment\n- 5\n"
     )
     found = _stdin(text)
-    assert _names(found) == [("a", 4)]
+    assert _names(found) == [("a", 4), ("! item 3 of the list is not a mapping: 5", 1)]
     assert found.entries[0].hpa is not None
     assert found.entries[0].hpa.api_version == "autoscaling/v1"
     assert found.skipped == {"Deployment": 1}
+
+
+def test_an_empty_list_is_no_error() -> None:
+    found = _stdin("apiVersion: v1\nkind: List\nitems: []\n")
+    assert (found.entries, found.skipped) == ([], {"empty list": 1})
 
 
 def test_a_top_level_sequence_is_a_list() -> None:
