@@ -1,0 +1,31 @@
+"""docs/output.md names every column and every binding that a user can meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpabatch.engine.replay import ReplayParameters, replay_history
+from hpabatch.engine.summary import COLUMNS
+from hpabatch.history.reader import open_history
+from hpabatch.model.codes import BINDINGS
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "output.md").read_text()
+
+
+def test_every_summary_column_and_binding_is_explained() -> None:
+    for name, meaning in COLUMNS.items():
+        assert f"| `{name}` | {meaning} |" in TEXT
+    for words in BINDINGS.values():
+        assert f"| `{words.name}` | {words.sentence} |" in TEXT
+
+
+@pytest.mark.compiled
+def test_every_decision_column_is_explained() -> None:
+    history = open_history(ROOT / "data" / "demo")
+    result = replay_history(history, ReplayParameters(k8s="1.38"), select=lambda f: f.head(1))
+    decisions, _, _ = TEXT.partition("### binding")
+    for name in result.decisions.columns:
+        assert f"`{name}`" in decisions
