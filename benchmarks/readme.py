@@ -1,6 +1,8 @@
-"""Write the benchmark table of the README from a pytest-benchmark JSON file.
+"""Write the README's measured parts: the demo's screen, and the benchmark table.
 
-python -m benchmarks.table build/bench.json README.md
+    python -m benchmarks.readme README.md build/bench.json
+
+Without the JSON file of pytest-benchmark only the screen is renewed.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ METRIC = _dtype("kind", "source", "error", "is_cpu", "target_milli", "target_pct
 STREAM = _dtype("sample_offset", "request_offset", "answer_offset")
 
 # One sync: the controller's clock, the spec in force, the scale as read, SCALE_* and SELECTOR_*
-# codes, whether a fresh controller starts before it, and the pods' rows first_row:last_row.
+# codes, when a fresh controller started before it (ms; 0: none did; the tick itself: at no known
+# time), and the pods' rows first_row:last_row.
 TICK = _dtype(
     "now_ms",
     "spec",

@@ -244,7 +244,8 @@ def _join_ticks(
                 tick.status_replicas,
                 tick.scale,
                 tick.selector,
-                tick.restart,
+                # At no known time: nothing from before the tick is remembered.
+                max(tick.now_ms, 1) if tick.restart else 0,
                 rows[t],
                 rows[t + 1],
             )

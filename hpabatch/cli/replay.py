@@ -102,7 +102,10 @@ def replay(
         str | None, typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true.")
     ] = None,
     top: Annotated[
-        int, typer.Option("--top", min=0, help="How many HPAs are named as worth a look.")
+        int,
+        typer.Option(
+            "--top", min=0, max=1_000_000, help="How many HPAs are named as worth a look."
+        ),
     ] = 20,
     sync_period: Annotated[
         str | None,

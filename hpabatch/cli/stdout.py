@@ -13,11 +13,13 @@ from hpabatch.errors import UsageError
 
 
 def check_stdout(output: Output) -> None:
-    """Refuse binary output to a terminal.
+    """Refuse a closed stdout, and binary output to a terminal.
 
     Raises:
         UsageError: what to do instead.
     """
+    if sys.stdout is None:
+        raise UsageError("stdout is closed; redirect it to a file or to /dev/null")
     if output is Output.parquet and sys.stdout.isatty():
         raise UsageError(
             "--output parquet is binary: redirect stdout to a file, or choose table, json or csv"

@@ -100,7 +100,7 @@ class Aligner:
             requests=[rows.requests(key) for key in streams],
             samples=[],
             answers=[],
-            changes=scale_changes(scale),
+            changes=scale_changes(scale, now_ms),
         )
         starts_ms = self.clock.starts_ms.get(candidate.cluster, np.zeros(0, np.int64))
         lane.ticks.restart = restarts(now_ms, kept, starts_ms)
@@ -188,15 +188,17 @@ def spec_of_ticks(candidate: Candidate, ticks_ms: I64) -> I64:
 
 
 def restarts(now_ms: I64, kept: I64, starts_ms: I64) -> I64:
-    """Return 1 for each tick before which the controller lost its memory, else 0; shape of now_ms.
+    """Return when (ms) the controller lost its memory before a tick, else 0; shape of now_ms.
 
     That is the first tick after a recorded start, and after a sync that found the HPA gone: then
     its recommendations and events are dropped. `kept` are the ticks' places on the clock.
     """
     restart = np.zeros(now_ms.size, np.int64)
     at = np.searchsorted(now_ms, starts_ms)
-    restart[at[at < now_ms.size]] = 1
-    restart[1:][np.diff(kept) > 1] = 1
+    again = np.flatnonzero(np.diff(kept) > 1) + 1
+    restart[again] = now_ms[again]
+    inside = at < now_ms.size
+    restart[at[inside]] = np.maximum(starts_ms[inside], 1)
     return restart
 
 
@@ -254,9 +256,13 @@ def scale_seen(scale: ScaleColumns, now_ms: I64) -> I64:
     return np.where((seen < 0) & (now_ms == scale.ts_ms[0]), 0, seen)
 
 
-def scale_changes(scale: ScaleColumns) -> Records:
-    """Return the recorded size changes as CHANGE records."""
+def scale_changes(scale: ScaleColumns, now_ms: I64) -> Records:
+    """Return the recorded size changes as CHANGE records, none from before the first tick.
+
+    The controller has just started then and knows of no change.
+    """
     changed = np.flatnonzero(np.diff(scale.replicas)) + 1
+    changed = changed[scale.ts_ms[changed] >= (now_ms[0] if now_ms.size else 0)]
     return records_from(
         CHANGE,
         changed.size,

@@ -138,4 +138,8 @@ def decisions_frame(lanes: Sequence[Lane], fleet: Fleet, results: Results) -> pl
         "error": error,
         **_conditions(results),
     }
-    return identity[lane_of].hstack(pl.DataFrame(columns))
+    frame = pl.DataFrame(columns)
+    unknown = pl.Series(ticks.scale == codes.SCALE_UNKNOWN)
+    sizes = ("replicas", "desired", "applied", "proposal", "stabilized", "limited")
+    frame = frame.with_columns(pl.when(~unknown).then(pl.col(name)).alias(name) for name in sizes)
+    return identity[lane_of].hstack(frame)

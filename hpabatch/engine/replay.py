@@ -28,7 +28,7 @@ from hpabatch.engine.candidates import (
 from hpabatch.engine.decisions import decisions_frame
 from hpabatch.engine.flags import recorded_flags, recorded_starts
 from hpabatch.engine.recording import Recording
-from hpabatch.errors import HistoryError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.model import codes
@@ -96,9 +96,9 @@ def replay_history(
     profile = profile_for(parameters.k8s)
     progress("reading", 0.0)
     controller = history.read("controller")
-    flags = recorded_flags(controller) or ControllerFlags()
+    flags, flags_recorded = _flags(controller)
     recording = Recording(history, parameters.delay_ms or 0)
-    settled, sources = _settle(parameters, recording, flags, history)
+    settled, sources = _settle(parameters, recording, flags, flags_recorded)
     everyone, skipped = _candidates(history, recording, manifests, profile)
     candidates = _selected(everyone, select)
     clock = Clock(_ticks(recording, settled), recorded_starts(controller))
@@ -112,9 +112,29 @@ def replay_history(
         decisions=decisions,
         hpas=candidate_frame([lane.candidate for lane in lanes]).drop("labels"),
         skipped=tuple(skipped + more),
-        warnings=(*history.warnings, *_warnings(recording, lanes, pairs)),
+        warnings=(
+            *history.warnings,
+            *_warnings(recording, lanes, pairs),
+            *_without_hpa(recording, everyone, skipped),
+        ),
         evidence=_evidence(settled, sources, flags, profile, history),
     )
+
+
+def _flags(controller: pl.DataFrame) -> tuple[ControllerFlags, bool]:
+    """Return the recorded flags, and whether any were; upstream's defaults without.
+
+    Raises:
+        HistoryError: clusters were run with different flags.
+    """
+    parts = controller.partition_by("cluster", maintain_order=True)
+    found = [flags for part in parts if (flags := recorded_flags(part)) is not None]
+    if any(flags != found[0] for flags in found):
+        raise HistoryError(
+            "controller: the clusters of this history were run with different flags; put each "
+            "cluster into a history of its own"
+        )
+    return (found[0], True) if found else (ControllerFlags(), False)
 
 
 def _candidates(
@@ -133,7 +153,7 @@ def _selected(candidates: list[Candidate], select: Select | None) -> list[Candid
 
 
 def _settle(
-    parameters: ReplayParameters, recording: Recording, flags: ControllerFlags, history: History
+    parameters: ReplayParameters, recording: Recording, flags: ControllerFlags, recorded: bool
 ) -> tuple[ReplayParameters, dict[str, str]]:
     """Return the parameters with nothing open, and where each came from."""
     names = ("delay", "phase", "sync_period", "max_age")
@@ -145,14 +165,18 @@ def _settle(
         sources["phase"] = "assumed"
         parameters = replace(parameters, phase_ms=0)
     if parameters.sync_period_ms is None:
-        recorded = "controller" in history.tables
         sources["sync_period"] = "recorded" if recorded else "assumed"
         parameters = replace(parameters, sync_period_ms=flags.sync_period_ms)
     if parameters.max_age_ms is None:
         sources["max_age"] = "estimated"
         spacing = recording.sample_spacing_ms()
-        max_age = max(MIN_MAX_AGE_MS, int(MAX_AGE_SPACINGS * spacing))
+        max_age = max(MIN_MAX_AGE_MS, int(MAX_AGE_SPACINGS * spacing)) + (parameters.delay_ms or 0)
         parameters = replace(parameters, max_age_ms=max_age)
+    if (parameters.delay_ms or 0) >= (parameters.max_age_ms or 0):
+        raise UsageError(
+            f"a delay of {parameters.delay_ms} ms is not below the max age of "
+            f"{parameters.max_age_ms} ms: no sample would ever be visible"
+        )
     return parameters, sources
 
 
@@ -167,7 +191,13 @@ def _ticks(recording: Recording, parameters: ReplayParameters) -> I64:
     period = parameters.sync_period_ms or ControllerFlags().sync_period_ms
     phase = (parameters.phase_ms or 0) % period
     first = -(-(span[0] - phase) // period) * period + phase
-    return np.arange(first, span[1] + 1, period, dtype=np.int64)
+    ticks = np.arange(first, span[1] + 1, period, dtype=np.int64)
+    if not ticks.size:
+        raise HistoryError(
+            f"no sync falls into the time that samples were recorded ({span[1] - span[0]} ms): "
+            "choose a shorter sync period"
+        )
+    return ticks
 
 
 def _check_size(clock: Clock, hpas: int) -> None:
@@ -241,6 +271,23 @@ def _warnings(
             "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
         )
     return found + _silence(lanes)
+
+
+def _without_hpa(
+    recording: Recording, everyone: Sequence[Candidate], skipped: Sequence[Skipped]
+) -> list[str]:
+    """Return one sentence about recorded targets that no HPA scales."""
+    if skipped:
+        return []  # a refused HPA's target is not known
+    idle = sorted(set(recording.scales) - {candidate.target for candidate in everyone})
+    if not idle:
+        return []
+    names = ", ".join(f"{namespace}/{name}" for _, namespace, _, name in idle[:3])
+    more = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
+    return [
+        f"scales: no HPA for {names}{more}; they are left out: add their HPAs to hpas (or to the "
+        "manifests) if they had any"
+    ]
 
 
 def _silence(lanes: Sequence[Lane]) -> list[str]:

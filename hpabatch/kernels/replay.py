@@ -14,7 +14,7 @@ import numpy as np
 from hpabatch._jit import kernel, rule
 from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, Fleet, Memory, Results
 from hpabatch.rules.behavior import store_scale_event
-from hpabatch.rules.tick import decide_tick
+from hpabatch.rules.tick import decide_tick, restart_controller
 
 
 @rule
@@ -23,12 +23,15 @@ def spend_recorded_changes(fleet: Fleet, memory: Memory, h: int, t: int) -> None
     lane, head, now_ms = fleet.lanes[h], memory.head[h], fleet.ticks[t].now_ms
     # The behavior at the time of the change says how long an event counts.
     spec = fleet.specs[fleet.ticks[max(t - 1, lane.first_tick)].spec]
+    # A controller that started since the last tick knows nothing of what was before its start.
+    since_ms = fleet.ticks[t].restart
     k = lane.first_change + head[HEAD_NEXT_CHANGE]
     while k < lane.last_change and fleet.changes[k].ts_ms < now_ms:
         change = fleet.changes[k]
-        store_scale_event(
-            head, memory.events, spec, fleet.policies, change.before, change.after, change.ts_ms
-        )
+        if since_ms == 0 or change.ts_ms >= since_ms:
+            store_scale_event(
+                head, memory.events, spec, fleet.policies, change.before, change.after, change.ts_ms
+            )
         k += 1
     head[HEAD_NEXT_CHANGE] = k - lane.first_change
 
@@ -39,6 +42,8 @@ def replay_lane(
 ) -> None:
     """Decide ticks `first:last` of lane h (numbers over all lanes), writing those rows."""
     for t in range(first, last):
+        if fleet.ticks[t].restart != 0:
+            restart_controller(memory, h)
         if recorded:
             spend_recorded_changes(fleet, memory, h, t)
         decide_tick(fleet, memory, h, t, not recorded, results)

@@ -404,13 +404,12 @@ def decide_tick(
 ) -> None:
     """Decide lane h at tick t and write row t of the results.
 
+    The caller has forgotten what a restarted controller forgets (`restart_controller`).
     `spend_decisions` True: the loop's own rescales spend the policies' budgets; False: the caller
     stores the changes that really happened.
     """
     scale = fleet.ticks[t].scale
     mark_unused_streams(fleet, h, t, results)
-    if fleet.ticks[t].restart != 0:
-        restart_controller(memory, h)
     if scale == SCALE_GET_FAILED or scale == SCALE_UNKNOWN:
         decision = decide_without_scale(fleet, memory, h, t, results)
     else:

@@ -307,6 +307,7 @@ def test_history_without_an_hpa(run: Run, history: Path, out: Path) -> None:
     done = run(history, "--out", out, "-o", "csv")
     assert done.code == 0
     assert "etl" not in pl.read_csv(io.StringIO(done.stdout))["hpa"]
+    assert "scales: no HPA for batch/etl; they are left out: add their HPAs" in done.stderr
 
 
 def test_no_hpa_is_left(run: Run, history: Path, out: Path) -> None:

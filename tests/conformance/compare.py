@@ -116,7 +116,9 @@ def assert_no_differences(wrong: list[str], compared_count: int) -> None:
 
 def file_parameters(kind: str) -> list[object]:
     """Return the golden files of one kind as test parameters, named by their file names."""
-    return [pytest.param(path, id=path.name) for path in golden_files(kind)]
+    files = golden_files(kind)
+    assert files, f"no {kind} files in the folder of golden data"
+    return [pytest.param(path, id=path.name) for path in files]
 
 
 def selected_rows(path: Path, interpreted_rows: int) -> Iterator[Json]:

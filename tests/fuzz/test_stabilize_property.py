@@ -1,4 +1,4 @@
-"""The slot lists behind rings, bit set and arrays are upstream's lists, slot by slot.
+"""The slot lists behind rings, stack and arrays are upstream's lists, slot by slot.
 
 Sequences of syncs with irregular steps (also back), edited windows, both paths and restarts run
 through the rules and through plain lists, which are compared after every step.
