@@ -74,7 +74,7 @@ def test_nezha_is_invalid_in_its_gaps_only(tmp_path: Path, app: str, hpas: int) 
     ]
     rows = summary_table(result)
     assert rows["recorded_changes"].sum() == 0  # no HPA ran
-    assert rows["agreement_share"].is_between(0.28, 1).all()
+    assert rows["agreement_share"].is_between(0.02, 1).all()
     assert result.decisions["desired"].is_between(1, 8).all()
     assert_same_decisions(command_line(tmp_path / "history", tmp_path / "d.parquet"), result)
 
