@@ -135,6 +135,8 @@ elif not _INTERPRETED:
 
 def has_compiled(name: str) -> bool:
     """Say whether the cache holds compiled code of a function, so that a call starts at once."""
+    if _INTERPRETED:
+        return True  # there is nothing to compile
     return _FOLDER is not None and any(_FOLDER.rglob(f"*.{name}-*.nbi"))
 
 
