@@ -120,7 +120,12 @@ class Recorder:
         return self._rows(
             "pod_requests",
             (
-                {"uid": life.uid, "valid_from": self._api_ms(life.created), **row}
+                {
+                    "target": life.target,
+                    "uid": life.uid,
+                    "valid_from": self._api_ms(life.created),
+                    **row,
+                }
                 for life in lives
                 for row in rows
             ),
@@ -167,6 +172,7 @@ class Recorder:
             "pod_states",
             (
                 {
+                    "target": life.target,
                     "uid": life.uid,
                     "ts": self._ms(state.second),
                     "phase": state.phase,
