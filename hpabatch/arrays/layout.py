@@ -22,7 +22,7 @@ I8: TypeAlias = NDArray[np.int8]
 Records: TypeAlias = Any  # np.recarray; numpy's type for it says nothing about the fields
 
 
-def _dtype(*fields: str) -> np.dtype[Any]:
+def record_dtype(*fields: str) -> np.dtype[Any]:
     """Return a record type of int64 fields; `name:f8` and `name:i1` name other types."""
     pairs = [f.split(":") if ":" in f else [f, "i8"] for f in fields]
     return np.dtype([(name, kind) for name, kind in pairs], align=True)
@@ -31,7 +31,7 @@ def _dtype(*fields: str) -> np.dtype[Any]:
 # One HPA. Its ticks are first_tick:last_tick, its recorded size changes first_change:last_change,
 # its streams first_stream:last_stream.
 # Then the flags (times in ms) and version switches (0/1) of its controller.
-LANE = _dtype(
+LANE = record_dtype(
     "first_tick",
     "last_tick",
     "first_change",
@@ -49,7 +49,7 @@ LANE = _dtype(
 # One validity of an HPA's spec. Windows in ms and tolerances as ratios are resolved (flag or
 # behavior); selects are SELECT_*; policies up are rows first_up:first_down, down the next ones to
 # last_down; metrics first_metric:last_metric.
-SPEC = _dtype(
+SPEC = record_dtype(
     "min_replicas",
     "max_replicas",
     "has_behavior",
@@ -68,20 +68,20 @@ SPEC = _dtype(
 )
 
 # One scaling policy: kind POLICY_*, value in pods or percent.
-POLICY = _dtype("kind", "value", "period_ms")
+POLICY = record_dtype("kind", "value", "period_ms")
 
 # One metric of a spec: kind RESOURCE_UTILIZATION..METRIC_UNUSABLE, source SOURCE_*, error METRIC_*
 # (refused before it is fetched), the target by kind, and the stream where its observations lie.
-METRIC = _dtype("kind", "source", "error", "is_cpu", "target_milli", "target_pct", "stream")
+METRIC = record_dtype("kind", "source", "error", "is_cpu", "target_milli", "target_pct", "stream")
 
 # Where a metric's observations lie: sample of pod row r at r + sample_offset, request of pod state
 # s at s + request_offset, answer of tick t at t + answer_offset.
-STREAM = _dtype("sample_offset", "request_offset", "answer_offset")
+STREAM = record_dtype("sample_offset", "request_offset", "answer_offset")
 
 # One sync: the controller's clock, the spec in force, the scale as read, SCALE_* and SELECTOR_*
 # codes, when a fresh controller started before it (ms; 0: none did; the tick itself: at no known
 # time), and the pods' rows first_row:last_row.
-TICK = _dtype(
+TICK = record_dtype(
     "now_ms",
     "spec",
     "replicas",
@@ -95,20 +95,20 @@ TICK = _dtype(
 
 # A pod as the controller's cache shows it, between two changes: its flags (phase, deleting,
 # readiness, started; a plain `flags` would be numpy's own), start and last readiness transition.
-POD_STATE = _dtype("pod_flags", "start_ms", "transition_ms")
+POD_STATE = record_dtype("pod_flags", "start_ms", "transition_ms")
 
 # When a sample was taken and over which window; read for cpu of pods that initialise only.
-TIMING = _dtype("ts_ms", "window_ms")
+TIMING = record_dtype("ts_ms", "window_ms")
 
 # A pod's request per stream and pod state; known 0 where a container lacks one.
-REQUEST = _dtype("known", "milli")
+REQUEST = record_dtype("known", "milli")
 
 # What a metrics API answered, per stream and tick: METRIC_OK, METRIC_FETCH_FAILED or
 # METRIC_ANSWER_EMPTY; an Object or External metric's values are first_value:last_value.
-ANSWER = _dtype("code", "first_value", "last_value")
+ANSWER = record_dtype("code", "first_value", "last_value")
 
 # A recorded size change that spends policy budgets.
-CHANGE = _dtype("ts_ms", "before", "after")
+CHANGE = record_dtype("ts_ms", "before", "after")
 
 
 class Fleet(NamedTuple):
@@ -141,10 +141,10 @@ class Fleet(NamedTuple):
 # One entry of upstream's recommendation list, and at the same index one entry of each of three
 # rings of slot numbers (slots not yet replaceable by age, a minimum queue, a maximum queue) and of
 # a stack of replaceable ones.
-REC_SLOT = _dtype("value", "ms", "ring_age", "ring_min", "ring_max", "old")
+REC_SLOT = record_dtype("value", "ms", "ring_age", "ring_min", "ring_max", "old")
 
 # One entry of a scale event list.
-EVENT_SLOT = _dtype("change", "ms", "outdated")
+EVENT_SLOT = record_dtype("change", "ms", "outdated")
 
 
 class Memory(NamedTuple):
@@ -190,7 +190,7 @@ HEAD_LENGTH = 27
 # after it; `proposal` the metrics' answer, `stabilized` after the windows, `limited` after policies
 # and bounds (where the metrics path was not taken these repeat the current replicas); `metric` the
 # position of the driving metric or -1.
-DECISION = _dtype(
+DECISION = record_dtype(
     "desired:i4",
     "current:i4",
     "proposal:i4",
@@ -209,7 +209,7 @@ DECISION = _dtype(
 
 # What one metric said in a tick, at its answer's index: code METRIC_*, step STEP_*, the last ratio
 # formed (usage to target, after substitutions) and the status values of that kind of metric.
-METRIC_DECISION = _dtype(
+METRIC_DECISION = record_dtype(
     "average_milli",
     "value_milli",
     "ratio:f8",

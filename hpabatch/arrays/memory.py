@@ -85,7 +85,14 @@ def make_memory(fleet: Fleet, recorded: bool, spare: int = 0) -> Memory:
     lane for so many recommendations that are there before the first tick.
     """
     recommendations, events = lane_capacities(fleet, recorded)
-    recommendations += spare
+    return make_sized_memory(recommendations + spare, events, spare)
+
+
+def make_sized_memory(recommendations: I64, events: I64, spare: int = 0) -> Memory:
+    """Return the same for lists of known lengths, shape (H,): recommendations, events a direction.
+
+    `spare` of the recommendations are for those from before the first tick.
+    """
 
     def before(sizes: I64) -> I64:
         return np.cumsum(sizes) - sizes

@@ -1,103 +1,161 @@
 """Ambiguous selectors: several HPAs of a namespace that match the same pod.
 
-Plain and symmetric: at every tick at which a cached pod is matched by several HPAs, all of them are
-ambiguous. (Upstream registers an HPA's selector at its own first sync of the metrics path, so the
-very first of them acts once more; that order is not recorded.)
-Source: horizontal.go, validateAndParseSelector.
+Symmetric but lazy, as upstream: an HPA's selector is known to the others from its own first sync
+that reached its metrics on, until the HPA or the controller's memory goes. So of two HPAs on the
+same pods the first to sync acts once. Two syncs at one instant are taken in the order of names; at
+0 replicas an HPA is taken to keep what it had registered.
+Source: horizontal.go, validateAndParseSelector; hpa_selector_store.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch.arrays.layout import I64
-from hpabatch.engine.align import Clock, Lane, scale_seen, spec_of_ticks
 from hpabatch.engine.candidates import Candidate
-from hpabatch.engine.recording import Recording
+from hpabatch.engine.clocks import Clocks, HpaKey
+from hpabatch.engine.frames import NEVER_MS
+from hpabatch.engine.membership import ScaleKey, matched_pods, selector_code
+from hpabatch.engine.pod_columns import PodColumns
+from hpabatch.engine.shard import ScaleColumns
 from hpabatch.model import codes
 
 Mask: TypeAlias = NDArray[np.bool_]
+Pair: TypeAlias = tuple[HpaKey, HpaKey]
 
 
-def shared_pods(
-    recording: Recording, candidates: Sequence[Candidate]
-) -> dict[int, list[tuple[int, list[int]]]]:
-    """Return the pods that several HPAs' selectors match, at whatever times.
+@dataclass(frozen=True, slots=True)
+class _Rival:
+    """One HPA's syncs: instants, the selector it has at each (-1: the metrics are not reached).
 
-    For each pod the positions of these HPAs, and which of their scale's selectors match it.
+    `member` says which pods of the shard each selector matches, shape (pods, selectors);
+    `known_ms` and `known` since when which selector is registered, -1 for none.
     """
-    owners: dict[int, dict[int, list[int]]] = {}
-    for h, candidate in enumerate(candidates):
-        scale = recording.scales.get(candidate.target)
-        place, target = candidate.target[:2], candidate.target[3]
-        for k, text in enumerate(scale.selectors if scale else ()):
-            for p in recording.pods_of(place, target, text).tolist():
-                owners.setdefault(p, {}).setdefault(h, []).append(k)
-    return {p: list(found.items()) for p, found in owners.items() if len(found) > 1}
+
+    key: HpaKey
+    now_ms: I64
+    selector: I64
+    member: Mask
+    known_ms: I64
+    known: I64
 
 
-class _Matches:
-    """Which HPAs match a pod at each tick; what hangs on the HPA only is computed once."""
+def ambiguous_instants(
+    candidates: Sequence[Candidate],
+    chosen: Sequence[HpaKey],
+    clocks: Clocks,
+    pods: PodColumns,
+    scales: Mapping[ScaleKey, ScaleColumns],
+    starts_ms: I64,
+) -> tuple[dict[HpaKey, I64], list[Pair]]:
+    """Return the instants (ms, ascending) at which selectors are ambiguous, and pairs of rivals.
 
-    def __init__(self, recording: Recording, clock: Clock, candidates: Sequence[Candidate]) -> None:
-        self.recording = recording
-        self.ticks_ms = clock.ticks_ms
-        self.candidates = candidates
-        self._selectors: dict[int, I64] = {}
-
-    def of_pod(self, p: int, owners: Sequence[tuple[int, list[int]]]) -> Mask:
-        """Return whether pod p is cached and matched, shape (owners, ticks)."""
-        pods = self.recording.pods
-        cached = (self.ticks_ms >= pods.created_ms[p]) & (self.ticks_ms < pods.gone_ms[p])
-        return np.array([cached & np.isin(self._selector(h), numbers) for h, numbers in owners])
-
-    def _selector(self, h: int) -> I64:
-        """Return the number of the selector that an HPA has at each tick, -1 for none."""
-        if h not in self._selectors:
-            scale = self.recording.scales[self.candidates[h].target]
-            seen = scale_seen(scale, self.ticks_ms)
-            seen[spec_of_ticks(self.candidates[h], self.ticks_ms) < 0] = -1
-            self._selectors[h] = np.where(seen < 0, -1, scale.selector[np.maximum(seen, 0)])
-        return self._selectors[h]
-
-
-def mark_ambiguous(
-    recording: Recording, clock: Clock, lanes: Sequence[Lane], everyone: Sequence[Candidate]
-) -> list[tuple[Candidate, Candidate]]:
-    """Mark the ticks of ambiguous selectors in place; return each lane's HPA with one rival.
-
-    `everyone` are all HPAs that the clusters had, the lanes' own candidates among them: a rival
-    counts whether it is replayed or not.
+    `candidates` are HPAs of one namespace that may share pods, `chosen` those that are asked for.
+    A pair names each such HPA with one that stands in its way, the lesser name first.
     """
-    lane_of = {id(lane.candidate): lane for lane in lanes}
-    matches = _Matches(recording, clock, everyone)
-    pairs: set[tuple[int, int]] = set()
-    for p, owners in shared_pods(recording, everyone).items():
-        if not any(id(everyone[h]) in lane_of for h, _ in owners):
+    rivals = [
+        _rival(candidate, clocks, pods, scales[candidate.target], starts_ms)
+        for candidate in candidates
+        if candidate.target in scales
+    ]
+    found: dict[HpaKey, I64] = {}
+    pairs: dict[Pair, None] = {}
+    for rival in rivals:
+        if rival.key not in chosen:
             continue
-        matched = matches.of_pod(p, owners)
-        crowded = matched & (matched.sum(axis=0) > 1)
-        for row, (h, _) in enumerate(owners):
-            lane = lane_of.get(id(everyone[h]))
-            if lane is not None and crowded[row].any():
-                _mark(lane, clock, crowded[row])
-                rival = owners[_rival(crowded, row)][0]
-                pairs.add((min(h, rival), max(h, rival)))
-    return [(everyone[a], everyone[b]) for a, b in sorted(pairs)]
+        crowded = np.zeros(rival.now_ms.size, np.bool_)
+        for other in rivals:
+            if other.key == rival.key:
+                continue
+            shared = _shares_pods(rival, other, pods)
+            if shared.any():
+                crowded |= shared
+                pairs[min(rival.key, other.key), max(rival.key, other.key)] = None
+        if crowded.any():
+            found[rival.key] = rival.now_ms[crowded]
+    return found, sorted(pairs)
 
 
-def _mark(lane: Lane, clock: Clock, ambiguous: Mask) -> None:
-    """Mark a lane's ticks among those of the clock; a selector that is wrong stays so."""
-    at = ambiguous[np.searchsorted(clock.ticks_ms, lane.ticks.now_ms)]
-    lane.ticks.selector[at & (lane.ticks.selector == codes.SELECTOR_OK)] = codes.SELECTOR_AMBIGUOUS
+def _rival(
+    candidate: Candidate,
+    clocks: Clocks,
+    pods: PodColumns,
+    scale: ScaleColumns,
+    starts_ms: I64,
+) -> _Rival:
+    key = (candidate.cluster, candidate.namespace, candidate.name)
+    now_ms = clocks.instants(clocks.of(key))
+    spec_of = spec_of_ticks(candidate, now_ms)
+    now_ms, spec_of = now_ms[spec_of >= 0], spec_of[spec_of >= 0]
+    seen = scale.seen(now_ms)
+    size = scale.replicas[np.maximum(seen, 0)]
+    least = np.array([_least(p.spec.min_replicas) for p in candidate.periods], np.int64)[spec_of]
+    most = np.array([p.spec.max_replicas for p in candidate.periods], np.int64)[spec_of]
+    usable = np.array([selector_code(text) == codes.SELECTOR_OK for text in scale.selectors])
+    number = scale.selector[np.maximum(seen, 0)]
+    reached = (seen >= 0) & (size != 0) & (size >= least) & (size <= most) & usable[number]
+    selector = np.where(reached, number, -1)
+    numbers, matched = matched_pods(pods, key[1], candidate.target[3], scale.selectors)
+    member = np.zeros((pods.count, len(scale.selectors)), np.bool_)
+    member[numbers] = matched != 0
+    known_ms, known = _registered(candidate, now_ms, selector, starts_ms)
+    return _Rival(key, now_ms, selector, member, known_ms, known)
 
 
-def _rival(crowded: Mask, row: int) -> int:
-    """Return the first other row that shares a tick with this one."""
-    together = (crowded & crowded[row]).any(axis=1)
-    together[row] = False
-    return int(np.argmax(together))
+def _least(min_replicas: int | None) -> int:
+    return 1 if min_replicas is None else min_replicas
+
+
+def spec_of_ticks(candidate: Candidate, ticks_ms: I64) -> I64:
+    """Return the position of the spec in force at each tick, -1 where there is none."""
+    spec_of = np.full(ticks_ms.size, -1, np.int64)
+    for k, period in enumerate(candidate.periods):
+        inside = (ticks_ms >= period.from_ms) & (ticks_ms < period.to_ms)
+        spec_of[inside] = k
+    return spec_of
+
+
+def _registered(
+    candidate: Candidate, now_ms: I64, selector: I64, starts_ms: I64
+) -> tuple[I64, I64]:
+    """Return since when (ms, ascending) which selector is registered, -1 for none."""
+    at = np.flatnonzero(selector >= 0)
+    ends = [
+        period.to_ms
+        for k, period in enumerate(candidate.periods)
+        if period.to_ms < NEVER_MS
+        and (k + 1 == len(candidate.periods) or candidate.periods[k + 1].from_ms > period.to_ms)
+    ]
+    gone = np.array([*ends, *starts_ms.tolist()], np.int64)
+    times = np.concatenate([gone, now_ms[at]])
+    values = np.concatenate([np.full(gone.size, -1, np.int64), selector[at]])
+    order = np.argsort(times, kind="stable")  # at one instant the sync comes last
+    return times[order], values[order]
+
+
+def _shares_pods(rival: _Rival, other: _Rival, pods: PodColumns) -> Mask:
+    """Say at which of the rival's instants the other's registered selector matches its pods."""
+    crowded = np.zeros(rival.now_ms.size, np.bool_)
+    side: Literal["left", "right"] = "right" if other.key < rival.key else "left"
+    at = np.searchsorted(other.known_ms, rival.now_ms, side=side) - 1
+    theirs = np.where(at >= 0, other.known[np.maximum(at, 0)], -1) if other.known.size else at
+    for k in range(rival.member.shape[1]):
+        for m in range(other.member.shape[1]):
+            both = np.flatnonzero(rival.member[:, k] & other.member[:, m])
+            together = (rival.selector == k) & (theirs == m)
+            if both.size and together.any():
+                crowded |= together & _any_cached(rival.now_ms, pods, both)
+    return crowded
+
+
+def _any_cached(now_ms: I64, pods: PodColumns, numbers: I64) -> Mask:
+    """Say at which instants any of some pods is in the cache."""
+    change = np.zeros(now_ms.size + 1, np.int64)
+    np.add.at(change, np.searchsorted(now_ms, pods.created_ms[numbers]), 1)
+    np.add.at(change, np.searchsorted(now_ms, pods.gone_ms[numbers]), -1)
+    return np.cumsum(change)[:-1] > 0

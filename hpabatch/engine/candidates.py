@@ -8,18 +8,13 @@ from typing import Any
 
 import polars as pl
 
+from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.model.config import Profile
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPASpec
 from hpabatch.model.validate import drop_disabled_fields, validate_hpa
-
-NEVER_MS = 2**62
-"""Later than any recorded time: the end of what has not ended."""
-
-ALWAYS_MS = -(2**62)
-"""Earlier than any recorded time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,144 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64, Fleet, Results
-from hpabatch.engine.align import Lane
+from hpabatch.arrays.layout import I64, Fleet
+from hpabatch.engine.shard import Shard
 from hpabatch.model import codes
 from hpabatch.model.describe import metric_name
 
-_BINDINGS = {code: words.name for code, words in codes.BINDINGS.items()}
-_CONDITION_REASONS = {code: words.reason for code, words in codes.CONDITIONS.items()}
-_TYPES = (
+_TYPES: Final = (
     ("able_to_scale", codes.ABLE_TO_SCALE),
     ("scaling_active", codes.SCALING_ACTIVE),
     ("scaling_limited", codes.SCALING_LIMITED),
 )
+_SIZES: Final = ("replicas", "desired", "applied", "proposal", "stabilized", "limited")
+
+# The words of each column's codes; a code without words is null.
+_BINDINGS = {code: words.name for code, words in codes.BINDINGS.items()}
+_ERRORS = {
+    code: text
+    for code, text in codes.METRIC_ERRORS.items()
+    if code not in (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED)
+}
+_CONDITIONS = {
+    name: {code: words.reason for code, words in codes.CONDITIONS.items() if code >> 4 == kind}
+    for name, kind in _TYPES
+}
 
 
-def _words(values: I64, table: dict[int, str | None]) -> pl.Series:
-    """Return the words of codes; a code without words is null."""
-    keys = np.unique(values)
-    position = np.searchsorted(keys, values)
-    words = pl.Series([table.get(int(key)) for key in keys], dtype=pl.String)
-    return words.gather(position)
+def _enum(words: Mapping[int, str]) -> pl.Enum:
+    """Return the type of a column of some codes' words: a byte a row instead of sixteen."""
+    return pl.Enum(list(dict.fromkeys(words.values())))
 
 
-def _applied(fleet: Fleet) -> I64:
-    """Return the recorded size after each tick: what the next tick of the lane sees."""
-    after = np.roll(fleet.ticks.replicas, -1)
-    last = fleet.lanes.last_tick - 1
-    after[last] = fleet.ticks.replicas[last]
-    return np.asarray(after, np.int64)
+SCHEMA: Final = pl.Schema(
+    {
+        "cluster": pl.String(),
+        "namespace": pl.String(),
+        "hpa": pl.String(),
+        "ts": pl.Datetime("ms", "UTC"),
+        "min_replicas": pl.Int64(),
+        "max_replicas": pl.Int64(),
+        **dict.fromkeys(_SIZES, pl.Int64()),
+        "rescaled": pl.Boolean(),
+        "binding": _enum(_BINDINGS),
+        "reason": pl.String(),
+        "metric": pl.String(),
+        "ratio": pl.Float64(),
+        "invalid_metrics": pl.Int64(),
+        "error": _enum(_ERRORS),
+        **{name: _enum(words) for name, words in _CONDITIONS.items()},
+    }
+)
 
 
-def _metric_words(lanes: Sequence[Lane], fleet: Fleet) -> list[list[str]]:
-    """Return the descriptions of the metrics of each spec row."""
-    names = []
-    specs = [period.spec for lane in lanes for period in lane.candidate.periods]
-    for row, spec in zip(fleet.specs, specs, strict=True):
-        kinds = fleet.metrics.kind[row.first_metric : row.last_metric]
-        names.append([metric_name(m, int(k)) for m, k in zip(spec.metrics, kinds, strict=True)])
-    return names
-
-
-def _driving(
-    lanes: Sequence[Lane], fleet: Fleet, results: Results
-) -> tuple[pl.Series, pl.Series, pl.Series, pl.Series]:
-    """Return per tick the driving metric, its ratio, the event's reason and the first error."""
-    ticks, d, m = fleet.ticks, results.decisions, results.metrics
-    names = _metric_words(lanes, fleet)
-    spec = ticks.spec
-    has = d.metric >= 0
-    metric_row = fleet.specs.first_metric[spec] + np.maximum(d.metric, 0)
-    metric_row = np.minimum(metric_row, max(fleet.metrics.size - 1, 0))
-    flat = [name for part in names for name in part]
-    driving = _words(np.where(has, metric_row, -1), dict(enumerate(flat)))
-    answer = np.arange(ticks.size) + _answer_offset(fleet, metric_row)
-    ratio = pl.Series(np.where(has, m.ratio[answer], np.nan)).fill_nan(None)
-    reason = _words(d.reason.astype(np.int64), dict(codes.REASONS))
-    reason = (
-        pl.DataFrame({"reason": reason, "metric": driving.fill_null("")})
-        .select(pl.col("reason").str.replace("{metric}", pl.col("metric"), literal=True))
-        .to_series()
-    )
-    return driving, ratio, reason, _first_error(fleet, results)
-
-
-def _answer_offset(fleet: Fleet, metric_row: I64) -> I64:
-    return np.asarray(fleet.streams.answer_offset[fleet.metrics.stream[metric_row]], np.int64)
-
-
-def _first_error(fleet: Fleet, results: Results) -> pl.Series:
-    """Return why the first failing metric of each tick failed, null where none did."""
-    ticks = fleet.ticks
-    error = np.zeros(ticks.size, np.int64)
-    first, last = fleet.specs.first_metric[ticks.spec], fleet.specs.last_metric[ticks.spec]
-    width = int((last - first).max(initial=0))
-    for k in range(width):
-        row = np.minimum(first + k, fleet.metrics.size - 1)
-        code = results.metrics.code[np.arange(ticks.size) + _answer_offset(fleet, row)]
-        failed = (first + k < last) & (code != codes.METRIC_OK)
-        failed &= (code != codes.METRIC_NOT_COMPUTED) & (error == 0)
-        error[failed] = code[failed]
-    table: dict[int, str | None] = dict(codes.METRIC_ERRORS)
-    return _words(error, table | {codes.METRIC_OK: None})
-
-
-def _conditions(results: Results) -> dict[str, pl.Series]:
-    """Return the reasons of the three conditions by type, null where a condition is not set."""
-    d = results.decisions
-    slots = [d[f"condition_{k}"].astype(np.int64) for k in range(4)]
-    found = {}
-    for name, kind in _TYPES:
-        code = np.zeros(d.size, np.int64)
-        for slot in slots:
-            code = np.where(slot >> 4 == kind, slot, code)
-        found[name] = _words(code, dict(_CONDITION_REASONS))
-    return found
-
-
-def decisions_frame(lanes: Sequence[Lane], fleet: Fleet, results: Results) -> pl.DataFrame:
-    """Return one row per HPA and tick, in the order of the lanes and of time."""
-    ticks, d = fleet.ticks, results.decisions
-    counts = (fleet.lanes.last_tick - fleet.lanes.first_tick).astype(np.int64)
-    lane_of = np.repeat(np.arange(len(lanes)), counts)
-    identity = pl.DataFrame(
-        {
-            "cluster": [lane.candidate.cluster for lane in lanes],
-            "namespace": [lane.candidate.namespace for lane in lanes],
-            "hpa": [lane.candidate.name for lane in lanes],
-        },
-        schema={"cluster": pl.String(), "namespace": pl.String(), "hpa": pl.String()},
-    )
-    driving, ratio, reason, error = _driving(lanes, fleet, results)
+def decisions_frame(shard: Shard | None) -> pl.DataFrame:
+    """Return one row per HPA and tick, in the order of the lanes and of time; None: no row."""
+    if shard is None or not shard.candidates:
+        return pl.DataFrame(schema=SCHEMA)
+    fleet = shard.fleet
+    at, lane_of = _used(fleet)
+    ticks, d = fleet.ticks, shard.results.decisions
+    spec, current, rescaled = ticks.spec[at], d.current[at], d.rescaled[at] != 0
+    known = ticks.scale[at] != codes.SCALE_UNKNOWN
+    driving, ratio, reason = _driving(shard, at)
+    # The size that the decision leaves the target at; the HPA's status keeps an older number
+    # where nothing could be computed.
+    sizes = {
+        "replicas": current,
+        "desired": np.where(rescaled, d.desired[at], current),
+        "applied": _applied(ticks.replicas[at], lane_of),
+        "proposal": d.proposal[at],
+        "stabilized": d.stabilized[at],
+        "limited": d.limited[at],
+    }
     columns = {
-        "ts": pl.Series(ticks.now_ms.copy()).cast(pl.Datetime("ms", "UTC")),
-        "min_replicas": fleet.specs.min_replicas[ticks.spec],
-        "max_replicas": fleet.specs.max_replicas[ticks.spec],
-        "replicas": d.current.astype(np.int64),
-        # The size that the decision leaves the target at; the HPA's status keeps an older number
-        # where nothing could be computed.
-        "desired": np.where(d.rescaled != 0, d.desired, d.current).astype(np.int64),
-        "applied": _applied(fleet),
-        "proposal": d.proposal.astype(np.int64),
-        "stabilized": d.stabilized.astype(np.int64),
-        "limited": d.limited.astype(np.int64),
-        "rescaled": d.rescaled.astype(bool),
-        "binding": _words(d.binding.astype(np.int64), dict(_BINDINGS)),
+        "ts": pl.Series(_i64(ticks.now_ms[at])).cast(SCHEMA["ts"]),
+        "min_replicas": fleet.specs.min_replicas[spec],
+        "max_replicas": fleet.specs.max_replicas[spec],
+        **{name: _masked(values, known) for name, values in sizes.items()},
+        "rescaled": rescaled,
+        "binding": _words(d.binding[at], _BINDINGS, SCHEMA["binding"]),
         "reason": reason,
         "metric": driving,
         "ratio": ratio,
-        "invalid_metrics": d.invalid_metrics.astype(np.int64),
-        "error": error,
-        **_conditions(results),
+        "invalid_metrics": _i64(d.invalid_metrics[at]),
+        "error": _words(_first_error(shard, at), _ERRORS, SCHEMA["error"]),
+        **_conditions(shard, at),
     }
-    frame = pl.DataFrame(columns)
-    unknown = pl.Series(ticks.scale == codes.SCALE_UNKNOWN)
-    sizes = ("replicas", "desired", "applied", "proposal", "stabilized", "limited")
-    frame = frame.with_columns(pl.when(~unknown).then(pl.col(name)).alias(name) for name in sizes)
-    return identity[lane_of].hstack(frame)
+    return _names(shard, lane_of).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
+
+
+def _names(shard: Shard, lane_of: I64) -> pl.DataFrame:
+    names = pl.DataFrame(
+        {
+            "cluster": [c.cluster for c in shard.candidates],
+            "namespace": [c.namespace for c in shard.candidates],
+            "hpa": [c.name for c in shard.candidates],
+        }
+    )
+    return names[pl.Series(lane_of)]
+
+
+def _i64(values: Any) -> I64:
+    return np.ascontiguousarray(values, np.int64)
+
+
+def _masked(values: Any, known: Any) -> pl.Series:
+    """Return numbers that are null where the target's size is not known."""
+    series = pl.Series(_i64(values))
+    if known.all():
+        return series
+    return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
+
+
+def _words(values: Any, words: Mapping[int, str], dtype: pl.DataType) -> pl.Series:
+    """Return the words of small codes from -1 on; a code without words is null."""
+    last = max(words, default=0)
+    table = pl.Series([words.get(code) for code in range(-1, last + 1)], dtype=dtype)
+    position = np.asarray(values, np.int64) + 1
+    return table.gather(pl.Series(np.where(position <= last + 1, position, 0)))
+
+
+def _used(fleet: Fleet) -> tuple[Any, I64]:
+    """Return where the ticks that were decided are, and the lane of each."""
+    counts = (fleet.lanes.last_tick - fleet.lanes.first_tick).astype(np.int64)
+    lane_of = np.repeat(np.arange(counts.size), counts)
+    if lane_of.size == fleet.ticks.size:
+        return slice(None), lane_of  # nearly always: nothing to pick out
+    before = np.cumsum(counts) - counts
+    place = np.arange(lane_of.size) - before[lane_of]
+    return fleet.lanes.first_tick[lane_of].astype(np.int64) + place, lane_of
+
+
+def _applied(replicas: Any, lane_of: I64) -> Any:
+    """Return the recorded size after each tick: what the next tick of the lane sees."""
+    after = np.roll(replicas, -1)
+    last = np.flatnonzero(np.diff(lane_of, append=-1))
+    after[last] = replicas[last]
+    return after
+
+
+def _metric_words(shard: Shard) -> dict[int, str]:
+    """Return the descriptions of the rows of `fleet.metrics`."""
+    fleet = shard.fleet
+    names: list[str] = []
+    specs = [period.spec for candidate in shard.candidates for period in candidate.periods]
+    for row, spec in zip(fleet.specs, specs, strict=True):
+        kinds = fleet.metrics.kind[row.first_metric : row.last_metric]
+        names += [metric_name(m, int(k)) for m, k in zip(spec.metrics, kinds, strict=True)]
+    return dict(enumerate(names))
+
+
+def _driving(shard: Shard, at: Any) -> tuple[pl.Series, pl.Series, pl.Series]:
+    """Return per tick the driving metric, its ratio and the event's reason."""
+    fleet, d = shard.fleet, shard.results.decisions
+    number = d.metric[at].astype(np.int64)
+    has = number >= 0
+    row = np.where(has, fleet.specs.first_metric[fleet.ticks.spec[at]] + number, -1)
+    names = _metric_words(shard)
+    ratio = np.full(row.size, np.nan)
+    if fleet.metrics.size:
+        ratio = np.where(has, shard.results.metrics.ratio[_answer(fleet, at, row)], np.nan)
+    # A reason may name the metric: a word for each pair of them.
+    kinds = max(codes.REASONS) + 1
+    reasons = {
+        (m + 1) * kinds + code: text.replace("{metric}", names.get(m, ""))
+        for m in range(-1, len(names))
+        for code, text in codes.REASONS.items()
+    }
+    reason = _words((row + 1) * kinds + d.reason[at], reasons, pl.String())
+    return _words(row, names, pl.String()), pl.Series(ratio).fill_nan(None), reason
+
+
+def _answer(fleet: Fleet, at: Any, metric_row: I64) -> I64:
+    """Return where a metric's answer at each tick is; row -1 counts as some row."""
+    offset = fleet.streams.answer_offset[fleet.metrics.stream[metric_row]]
+    ticks = np.arange(fleet.ticks.size)[at]
+    return np.asarray(ticks + offset, np.int64)
+
+
+def _first_error(shard: Shard, at: Any) -> I64:
+    """Return the code of the first failing metric of each tick, -1 where none did."""
+    fleet = shard.fleet
+    spec = fleet.ticks.spec[at]
+    error = np.full(spec.size, -1, np.int64)
+    some = np.flatnonzero(shard.results.decisions.invalid_metrics[at])
+    if not some.size:
+        return error
+    at = np.arange(fleet.ticks.size)[at][some]
+    spec = spec[some]
+    first, last = fleet.specs.first_metric[spec], fleet.specs.last_metric[spec]
+    found = np.full(some.size, -1, np.int64)
+    for k in range(int((last - first).max(initial=0))):
+        row = np.minimum(first + k, fleet.metrics.size - 1)
+        code = shard.results.metrics.code[_answer(fleet, at, row)]
+        failed = (first + k < last) & (code != codes.METRIC_OK) & (found < 0)
+        failed &= code != codes.METRIC_NOT_COMPUTED
+        found[failed] = code[failed]
+    error[some] = found
+    return error
+
+
+def _conditions(shard: Shard, at: Any) -> dict[str, pl.Series]:
+    """Return the reasons of the three conditions by type, null where a condition is not set."""
+    d = shard.results.decisions
+    found = {name: np.zeros(shard.fleet.ticks[at].size, np.int8) for name, _ in _TYPES}
+    for k in range(4):
+        slot = d[f"condition_{k}"][at]
+        for name, kind in _TYPES:
+            np.copyto(found[name], slot, where=slot >> 4 == kind)
+    return {name: _words(code, _CONDITIONS[name], SCHEMA[name]) for name, code in found.items()}

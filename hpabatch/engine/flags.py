@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 import polars as pl
 
 from hpabatch.arrays.layout import I64
-from hpabatch.engine.recording import milliseconds
+from hpabatch.engine.frames import milliseconds
 from hpabatch.errors import HistoryError
 from hpabatch.model.config import ControllerFlags
 
@@ -65,19 +66,37 @@ def _tolerance(value: object) -> float:
     return number
 
 
-def recorded_flags(controller: pl.DataFrame) -> ControllerFlags | None:
-    """Return the flags of the newest row that has some, None if none was recorded.
+@dataclass(frozen=True, slots=True)
+class FlagPeriod:
+    """A controller's flags and since when it had them, in ms."""
+
+    from_ms: int
+    flags: ControllerFlags
+
+
+def recorded_flags(controller: pl.DataFrame) -> dict[str, tuple[FlagPeriod, ...]]:
+    """Return by cluster the recorded flags in order of time, only changes; absent where none are.
 
     Flags that are not named have upstream's defaults.
 
     Raises:
         HistoryError: a flag has a value that is none.
     """
-    rows = controller.filter(pl.col("flags").is_not_null()).sort("ts")
-    if rows.is_empty():
-        return None
+    found: dict[str, list[FlagPeriod]] = {}
+    rows = controller.filter(pl.col("flags").is_not_null()).sort("cluster", "ts")
+    for cluster, ts, text in rows.select(
+        "cluster", pl.col("ts").to_physical(), "flags"
+    ).iter_rows():
+        flags, periods = parse_flags(text), found.setdefault(cluster, [])
+        if not periods or periods[-1].flags != flags:
+            periods.append(FlagPeriod(int(ts), flags))
+    return {cluster: tuple(periods) for cluster, periods in found.items()}
+
+
+def parse_flags(text: str) -> ControllerFlags:
+    """Return a controller's flags from their JSON object (HistoryError: a value is none)."""
     values: dict[str, float] = {}
-    for flag, value in json.loads(rows["flags"][-1]).items():
+    for flag, value in json.loads(text).items():
         name = str(flag).lstrip("-").removeprefix(_PREFIX)
         try:
             if name in _DURATIONS:

@@ -1,0 +1,173 @@
+"""Columnar layouts of recorded observations: what the alignment walks to fill a `Fleet`.
+
+Everything of a shard is numbered through and found by first/last positions, as in `arrays.layout`.
+A *track* is one pod's (or one series') samples of one source; its *steps* are the samples that
+become visible, in the order in which they do. Times are UTC ms; integers int64, C order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hpabatch.arrays.layout import I8, I32, I64, Records, record_dtype, records_from
+
+# One lane's sources: its instants of decision clock_ms[first_clock:last_clock], its PERIOD, SCALE
+# and FETCH rows, its controller's starts, its LANE_POD rows, what its scale's selectors come to
+# (selector_code[first_selector + k]; pod j of the lane matches selector k if
+# member[first_member + j * selectors + k]), the instants of an ambiguous selector, and its scratch:
+# rows first_row:first_row + row_capacity, samples of its stream g (from 0)
+# first_sample + g * row_capacity, values first_value:.
+LANE_SOURCE = record_dtype(
+    "first_clock",
+    "last_clock",
+    "first_period",
+    "last_period",
+    "first_scale",
+    "last_scale",
+    "first_start",
+    "last_start",
+    "first_pod",
+    "last_pod",
+    "selectors",
+    "first_selector",
+    "first_member",
+    "first_ambiguous",
+    "last_ambiguous",
+    "first_fetch",
+    "last_fetch",
+    "first_answer",
+    "answers",
+    "first_row",
+    "row_capacity",
+    "first_sample",
+    "first_value",
+    "first_track",
+    "last_track",
+)
+
+# A spec (a row of `Fleet.specs`) and when it is in force, the end exclusive.
+PERIOD = record_dtype("from_ms", "to_ms", "spec")
+
+# The scale as read from `ts_ms` on; `selector` counts the lane's selectors.
+SCALE_ROW = record_dtype("ts_ms", "replicas", "status_replicas", "selector")
+
+# What a metrics API answered for a metric of the spec from `ts_ms` on: METRIC_OK (as sampled),
+# METRIC_FETCH_FAILED or METRIC_ANSWER_EMPTY.
+FETCH = record_dtype("metric", "ts_ms", "code")
+
+# A pod of a lane: its life and its rows of `state_ms` and `Fleet.states`.
+LANE_POD = record_dtype("created_ms", "gone_ms", "first_state", "last_state")
+
+# Where a stream's tracks are: of pod streams one per pod of the lane, in order; else one a series.
+STREAM_SOURCE = record_dtype("is_total", "first_track", "last_track")
+
+# One track: its source SOURCE_*, the container's code or -1 for all together, a factor to milli,
+# this load's sample rows first_row:last_row, and its steps: those of this load begin at first_step
+# (room for the steps kept and one per row), those kept from the last load at old_first:old_last.
+TRACK = record_dtype(
+    "source",
+    "container",
+    "factor",
+    "first_row",
+    "last_row",
+    "first_step",
+    "last_step",
+    "old_first",
+    "old_last",
+)
+
+SOURCE_CPU = 0
+SOURCE_MEMORY = 1
+SOURCE_PLAIN = 2
+SOURCE_OTHER = 3  # a resource that is not recorded: its samples are there, without a value
+
+# A sample from the instant at which it is visible; present 0: a container lacks the resource.
+STEP = record_dtype("seen_ms", "ts_ms", "window_ms", "value_milli", "present")
+
+
+class Rows(NamedTuple):
+    """One load of samples, sorted by owner and time; a column may be empty (see each).
+
+    `usage_*` (N,) container samples: `fetched_ms` NOT_FETCHED where not recorded, (0,) if nowhere;
+    `container` codes, (0,) if no track asks for one; `cpu_known`, `memory_known` 0/1, (0,) where
+    all are known. `plain_*` (M,) samples of all other metrics, likewise.
+    """
+
+    usage_ts_ms: I64
+    usage_fetched_ms: I64
+    usage_window_ms: I64
+    usage_container: I32
+    cpu_milli: I64
+    cpu_known: I8
+    memory_bytes: I64
+    memory_known: I8
+    plain_ts_ms: I64
+    plain_fetched_ms: I64
+    plain_window_ms: I64
+    plain_milli: I64
+
+
+NOT_FETCHED_MS = -(2**62)
+
+
+class Observations(NamedTuple):
+    """Everything of a shard that ticks are filled from; row types as above.
+
+    Shapes: lanes (H,), clock_ms (K,), periods, scales, starts_ms, pods, selector_code, member
+    (0/1), ambiguous_ms, fetches as counted by the lanes; state_ms (Q,) beside `Fleet.states`;
+    streams (G,) beside `Fleet.streams`; tracks (W,), steps and old_steps as counted by the tracks.
+    `parameters` (2,): delay_ms, max_age_ms. `cursors` (H, CURSOR_LENGTH) say how far each lane is,
+    `state_cursor` (pods,), `step_cursor` (W,), `answers` current codes by metric, `in_view` (pods,)
+    scratch; `seen` (G, 2): ticks in which a stream showed a value, and its steps.
+    """
+
+    lanes: Records
+    clock_ms: I64
+    periods: Records
+    scales: Records
+    starts_ms: I64
+    selector_code: I64
+    member: I8
+    pods: Records
+    state_ms: I64
+    ambiguous_ms: I64
+    fetches: Records
+    streams: Records
+    tracks: Records
+    steps: Records
+    old_steps: Records
+    parameters: I64
+    cursors: I64
+    state_cursor: I64
+    step_cursor: I64
+    answers: I64
+    in_view: I64
+    seen: I64
+
+
+CURSOR_CLOCK = 0  # the next instant, as an offset
+CURSOR_TICK = 1  # the next free row of `Fleet.ticks`
+CURSOR_PERIOD = 2
+CURSOR_SCALE = 3  # scale rows seen
+CURSOR_START = 4
+CURSOR_AMBIGUOUS = 5
+CURSOR_FETCH = 6
+CURSOR_LAST_CLOCK = 7  # the offset of the last instant that had a spec, or -1
+CURSOR_VALUE = 8  # the next free value
+CURSOR_LENGTH = 9
+
+
+def empty_steps(length: int) -> Records:
+    """Return room for steps."""
+    return records_from(STEP, length)
+
+
+def new_cursors(first_tick: I64, first_value: I64) -> I64:
+    """Return cursors (H, CURSOR_LENGTH) at the beginning of every lane."""
+    cursors = np.zeros((first_tick.size, CURSOR_LENGTH), np.int64)
+    cursors[:, CURSOR_TICK] = first_tick
+    cursors[:, CURSOR_VALUE] = first_value
+    cursors[:, CURSOR_LAST_CLOCK] = -1
+    return cursors

@@ -1,0 +1,56 @@
+"""When decisions are made: every HPA's instants, on a grid or as recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpabatch.arrays.layout import I64
+from hpabatch.engine.sync import SyncEstimate, sync_ticks
+
+HpaKey = tuple[str, str, str]
+"""Cluster, namespace and name of an HPA."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Instants every `period_ms`, `phase_ms` after full periods since 1970."""
+
+    period_ms: int
+    phase_ms: int = 0
+
+    def instants(self, from_ms: int, to_ms: int) -> I64:
+        """Return the instants in from_ms:to_ms, both ends included, ascending."""
+        phase = self.phase_ms % self.period_ms
+        first = -(-(from_ms - phase) // self.period_ms) * self.period_ms + phase
+        return np.arange(first, to_ms + 1, self.period_ms, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The instants of every HPA: its own where some are known, else those of the grid.
+
+    `from_ms` and `to_ms` bound the replay, both included. By HPA: `recorded` instants (ms,
+    ascending), or syncs as `estimated`.
+    """
+
+    from_ms: int
+    to_ms: int
+    grid: Grid
+    estimated: Mapping[HpaKey, SyncEstimate]
+    recorded: Mapping[HpaKey, I64]
+
+    def of(self, key: HpaKey) -> Grid | HpaKey:
+        """Return what an HPA's instants hang on: equal for HPAs with equal instants."""
+        return key if key in self.recorded or key in self.estimated else self.grid
+
+    def instants(self, clock: Grid | HpaKey) -> I64:
+        """Return the instants of what `of` returned, in ms, ascending."""
+        if isinstance(clock, Grid):
+            return clock.instants(self.from_ms, self.to_ms)
+        if clock in self.recorded:
+            own = self.recorded[clock]
+            return own[(own >= self.from_ms) & (own <= self.to_ms)]
+        return sync_ticks(self.estimated[clock], self.from_ms, self.to_ms)

@@ -1,0 +1,421 @@
+"""Building a shard's arrays, HPA by HPA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hpabatch.arrays.arena import Arena
+from hpabatch.arrays.layout import (
+    ANSWER,
+    CHANGE,
+    DECISION,
+    I64,
+    LANE,
+    METRIC_DECISION,
+    REQUEST,
+    STREAM,
+    TICK,
+    TIMING,
+    Fleet,
+    Memory,
+    Records,
+    Results,
+    records,
+    records_from,
+)
+from hpabatch.arrays.memory import make_sized_memory, slots_needed
+from hpabatch.arrays.observations import (
+    FETCH,
+    LANE_POD,
+    LANE_SOURCE,
+    PERIOD,
+    SCALE_ROW,
+    STREAM_SOURCE,
+    Observations,
+    empty_steps,
+    new_cursors,
+)
+from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
+from hpabatch.engine.candidates import Candidate
+from hpabatch.engine.clocks import Grid, HpaKey
+from hpabatch.engine.membership import matched_pods, selector_code
+from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
+from hpabatch.engine.sources import TrackList
+from hpabatch.model.hpa import LabelSelector, MetricSpec
+from hpabatch.model.selectors import selector_from_object
+
+ROWS_PER_BLOCK = (
+    1024  # (tick, pod) rows of a lane at a time: with their samples they fit an L1 cache
+)
+
+
+class ShardBuilder:
+    """Collects the lanes of a shard; `build` returns the arrays."""
+
+    def __init__(self, given: ShardInput, rows_per_block: int | None = None) -> None:
+        """Take what all lanes share; `rows_per_block` 0 makes room for all of a lane's rows."""
+        self.given = given
+        self.rows_per_block = ROWS_PER_BLOCK if rows_per_block is None else rows_per_block
+        self.kept: list[Candidate] = []
+        self.streams: list[list[tuple[StreamKey, MetricSpec]]] = []
+        self.pod_numbers: list[list[int]] = []
+        self.lanes: list[dict[str, int]] = []
+        self.sources: list[dict[str, int]] = []
+        self.tracks = TrackList()
+        self.spec_rows = [SpecRows(period.flags, given.profile) for period in given.flags]
+        self.recommendation_slots: list[int] = []
+        self.event_slots: list[int] = []
+        self._clocks: dict[Grid | HpaKey, tuple[int, I64]] = {}
+        self._slots: dict[tuple[int, int, int], int] = {}
+        self._blocks: dict[tuple[str, str], int] = {}
+        self._requests: list[Records] = []
+        self.clock, self.ambiguous = Growing(np.int64), Growing(np.int64)
+        self.periods, self.scales, self.fetches = (
+            Growing(PERIOD),
+            Growing(SCALE_ROW),
+            Growing(FETCH),
+        )
+        self.selectors, self.member = Growing(np.int64), Growing(np.int8)
+        self.pods = Growing(LANE_POD)
+        self.stream, self.stream_source = Growing(STREAM), Growing(STREAM_SOURCE)
+        self.changes, self.ticks = Growing(CHANGE), Growing(TICK)
+        self.rows, self.samples = Growing(np.int32), Growing(np.int64)
+        self.answers, self.values, self.codes = (
+            Growing(ANSWER),
+            Growing(np.int64),
+            Growing(np.int64),
+        )
+
+    def add(self, candidate: Candidate, series: Sequence[tuple[str, ...]]) -> bool:
+        """Add a lane, of which `series` are the external metrics' series; False: it has no tick."""
+        given = self.given
+        clock, now_ms = self._instants(candidate)
+        if not now_ms.size:
+            return False
+        scale = given.scales[candidate.target]
+        lane: dict[str, int] = {}
+        source = {"first_clock": clock, "last_clock": clock + now_ms.size}
+        lane["first_tick"], last_tick = self.ticks.reserve(now_ms.size)
+        lane["last_tick"] = lane["first_tick"]
+        keys = lane_streams([period.spec for period in candidate.periods])
+        first_stream = self.stream.size
+        self._add_specs(candidate, first_stream, keys, source)
+        self._add_scale(candidate, scale, now_ms, lane, source)
+        pods = self._add_pods(candidate, scale, source)
+        self._add_streams(candidate, keys, pods, series, lane, source, last_tick)
+        self._add_memory(candidate, clock, now_ms, lane)
+        self._add_facts(candidate, source)
+        self.kept.append(candidate)
+        self.pod_numbers.append(pods)
+        self.lanes.append(lane)
+        self.sources.append(source)
+        return True
+
+    def _instants(self, candidate: Candidate) -> tuple[int, I64]:
+        """Return where a lane's instants begin in the clock, and they themselves."""
+        clocks = self.given.clocks
+        clock = clocks.of((candidate.cluster, candidate.namespace, candidate.name))
+        if clock not in self._clocks:
+            instants = clocks.instants(clock)
+            self._clocks[clock] = (self.clock.add(instants)[0], instants)
+        first, instants = self._clocks[clock]
+        inside = np.zeros(instants.size, np.bool_)
+        for period in candidate.periods:
+            inside |= (instants >= period.from_ms) & (instants < period.to_ms)
+        at = np.flatnonzero(inside)
+        if not at.size:
+            return first, instants[:0]
+        return first + int(at[0]), instants[at[0] : at[-1] + 1]
+
+    def _add_specs(
+        self,
+        candidate: Candidate,
+        first_stream: int,
+        keys: Sequence[StreamKey],
+        source: dict[str, int],
+    ) -> None:
+        for rows in self.spec_rows:
+            numbers = [rows.add(p.spec, first_stream, keys) for p in candidate.periods]
+        source["first_period"], source["last_period"] = self.periods.add(
+            records(
+                PERIOD,
+                [(p.from_ms, p.to_ms, n) for p, n in zip(candidate.periods, numbers, strict=True)],
+            )
+        )
+
+    def _add_scale(
+        self,
+        candidate: Candidate,
+        scale: ScaleColumns,
+        now_ms: I64,
+        lane: dict[str, int],
+        source: dict[str, int],
+    ) -> None:
+        source["first_scale"], source["last_scale"] = self.scales.add(
+            records_from(
+                SCALE_ROW,
+                scale.ts_ms.size,
+                ts_ms=scale.ts_ms,
+                replicas=scale.replicas,
+                status_replicas=scale.status_replicas,
+                selector=scale.selector,
+            )
+        )
+        # The controller has just started at the first tick and knows of no change before it.
+        changed = np.flatnonzero(np.diff(scale.replicas)) + 1
+        changed = changed[scale.ts_ms[changed] >= now_ms[0]]
+        lane["first_change"], lane["last_change"] = self.changes.add(
+            records_from(
+                CHANGE,
+                changed.size,
+                ts_ms=scale.ts_ms[changed],
+                before=scale.replicas[changed - 1],
+                after=scale.replicas[changed],
+            )
+        )
+
+    def _add_pods(
+        self, candidate: Candidate, scale: ScaleColumns, source: dict[str, int]
+    ) -> list[int]:
+        """Add the pods that the scale's selectors match; return their numbers in the shard."""
+        pods, target = self.given.pods, candidate.target
+        numbers, member = matched_pods(pods, target[1], target[3], scale.selectors)
+        source["selectors"] = len(scale.selectors)
+        source["first_selector"], _ = self.selectors.add(
+            [selector_code(t) for t in scale.selectors]
+        )
+        source["first_member"], _ = self.member.add(member.reshape(-1))
+        source["first_pod"], source["last_pod"] = self.pods.add(
+            records_from(
+                LANE_POD,
+                numbers.size,
+                created_ms=pods.created_ms[numbers],
+                gone_ms=pods.gone_ms[numbers],
+                first_state=pods.state_first[numbers],
+                last_state=pods.state_first[numbers + 1],
+            )
+        )
+        return [int(p) for p in numbers]
+
+    def _add_streams(
+        self,
+        candidate: Candidate,
+        keys: Sequence[StreamKey],
+        pods: list[int],
+        series: Sequence[tuple[str, ...]],
+        lane: dict[str, int],
+        source: dict[str, int],
+        last_tick: int,
+    ) -> None:
+        """Add a lane's streams with their tracks, and room for their rows, samples and answers."""
+        ticks = last_tick - lane["first_tick"]
+        capacity = max(self.rows_per_block or ticks * len(pods), len(pods))
+        source["first_row"], _ = self.rows.reserve(capacity)
+        source["row_capacity"] = capacity
+        source["first_sample"] = self.samples.size
+        source["first_value"] = self.values.size
+        source["first_track"] = len(self.tracks)
+        lane["first_stream"] = self.stream.size
+        metrics = metric_of_stream(candidate, keys)
+        for key, metric in zip(keys, metrics, strict=True):
+            first_track = len(self.tracks)
+            is_total = metric.type in ("Object", "External")
+            add_tracks(self.tracks, candidate, key, metric, pods, series)
+            self.stream_source.add(
+                records(STREAM_SOURCE, [(is_total, first_track, len(self.tracks))])
+            )
+            sample, _ = self.samples.reserve(capacity)
+            answer, _ = self.answers.reserve(ticks)
+            if is_total:
+                self.values.reserve(ticks * (len(self.tracks) - first_track))
+            block = self._request_block("" if is_total else key.resource, key.container)
+            offsets = (sample - source["first_row"], block, answer - lane["first_tick"])
+            self.stream.add(records(STREAM, [offsets]))
+        lane["last_stream"] = self.stream.size
+        source["last_track"] = len(self.tracks)
+        self.streams.append(list(zip(keys, metrics, strict=True)))
+
+    def _request_block(self, resource: str, container: str) -> int:
+        """Return where the requests of all states for a resource begin; equal ones are shared."""
+        key = (resource, container if resource else "")
+        if key not in self._blocks:
+            gate = self.given.profile.gate_pod_level_resources
+            self._blocks[key] = sum(block.size for block in self._requests)
+            self._requests.append(self.given.pods.requests(*key, gate))
+        return self._blocks[key]
+
+    def _add_memory(
+        self, candidate: Candidate, clock: int, now_ms: I64, lane: dict[str, int]
+    ) -> None:
+        """Size the lane's lists by the longest windows of its specs under any flags."""
+        windows, periods = [0], [0]
+        for flags, rows in zip(self.given.flags, self.spec_rows, strict=True):
+            specs = rows.specs[-len(candidate.periods) :]
+            windows += [int(max(spec[3], spec[4])) for spec in specs]
+            windows.append(flags.flags.downscale_stabilization_ms)
+            for spec in specs:
+                periods += [p[2] for p in rows.policies[int(spec[8]) : int(spec[10])]]
+
+        def slots(window_ms: int) -> int:
+            key = (clock, now_ms.size, window_ms)
+            if key not in self._slots:
+                self._slots[key] = slots_needed(now_ms, window_ms)
+            return self._slots[key]
+
+        self.recommendation_slots.append(slots(max(windows)))
+        recorded = lane["last_change"] - lane["first_change"] + 1
+        self.event_slots.append(recorded if self.given.recorded else slots(max(periods)))
+
+    def _add_facts(self, candidate: Candidate, source: dict[str, int]) -> None:
+        """Add what is known of the lane from elsewhere: ambiguity, answers, controller starts."""
+        given, key = self.given, (candidate.cluster, candidate.namespace, candidate.name)
+        ambiguous = given.ambiguous_ms.get(key, np.zeros(0, np.int64))
+        source["first_ambiguous"], source["last_ambiguous"] = self.ambiguous.add(ambiguous)
+        fetches = given.fetches.get(key, records_from(FETCH, 0))
+        source["first_fetch"], source["last_fetch"] = self.fetches.add(fetches)
+        source["answers"] = int(fetches.metric.max()) + 1 if fetches.size else 0
+        source["first_answer"], _ = self.codes.reserve(source["answers"])
+        source["first_start"], source["last_start"] = 0, given.starts_ms.size
+
+    def build(self, arena: Arena) -> Shard:
+        """Return the arrays of all lanes added, the large ones in the arena."""
+        given = self.given
+        epochs = [self._epoch(k) for k in range(len(given.flags))]
+        _, policies, metrics = self.spec_rows[0].tables()
+        lane_table = epochs[0].lanes.copy().view(np.recarray)
+        fleet = Fleet(
+            lanes=lane_table,
+            specs=epochs[0].specs.copy().view(np.recarray),
+            policies=policies,
+            metrics=metrics,
+            streams=self.stream.table(),
+            ticks=self.ticks.room(arena, "ticks"),
+            row_state=self.rows.room(arena, "row_state"),
+            states=given.pods.states,
+            present=arena.take("present", self.samples.size, np.int8),
+            value_milli=self.samples.room(arena, "value_milli"),
+            timing=arena.take("timing", self.samples.size, TIMING),
+            requests=np.concatenate([records_from(REQUEST, 0), *self._requests]).view(np.recarray),
+            answers=self.answers.room(arena, "answers"),
+            values_milli=self.values.room(arena, "values_milli"),
+            changes=self.changes.table(),
+        )
+        return Shard(
+            candidates=self.kept,
+            streams=self.streams,
+            fleet=fleet,
+            observations=self._observations(lane_table),
+            memory=self._memory(),
+            results=Results(
+                arena.take("decisions", fleet.ticks.size, DECISION),
+                arena.take("metric_decisions", fleet.answers.size, METRIC_DECISION),
+            ),
+            tracks=self.tracks,
+            numbers=given.pods.numbers,
+            pods=self.pod_numbers,
+            epochs=epochs,
+            arena=arena,
+        )
+
+    def _epoch(self, k: int) -> Epoch:
+        period = self.given.flags[k]
+        lanes = pack_lanes(len(self.lanes), period.flags, self.given.profile)
+        for name in LANE.names or ():
+            if self.lanes and name in self.lanes[0]:
+                lanes[name] = [lane[name] for lane in self.lanes]
+        return Epoch(period.from_ms, self.spec_rows[k].tables()[0], lanes)
+
+    def _observations(self, lanes: Records) -> Observations:
+        sources = records_from(
+            LANE_SOURCE,
+            len(self.sources),
+            **{name: [s[name] for s in self.sources] for name in LANE_SOURCE.names or ()},
+        )
+        tracks = self.tracks.table()
+        pods = self.pods.table()
+        given = self.given
+        return Observations(
+            lanes=sources,
+            clock_ms=self.clock.table(),
+            periods=self.periods.table(),
+            scales=self.scales.table(),
+            starts_ms=given.starts_ms,
+            selector_code=self.selectors.table(),
+            member=self.member.table(),
+            pods=pods,
+            state_ms=given.pods.state_ms,
+            ambiguous_ms=self.ambiguous.table(),
+            fetches=self.fetches.table(),
+            streams=self.stream_source.table(),
+            tracks=tracks,
+            steps=empty_steps(0),
+            old_steps=empty_steps(0),
+            parameters=np.array([given.delay_ms, given.max_age_ms], np.int64),
+            cursors=new_cursors(
+                lanes.first_tick.astype(np.int64), sources.first_value.astype(np.int64)
+            ),
+            state_cursor=pods.first_state.astype(np.int64),
+            step_cursor=np.full(tracks.size, -1, np.int64),
+            answers=np.zeros(self.codes.size, np.int64),
+            in_view=np.zeros(pods.size, np.int64),
+            seen=np.zeros((self.stream.size, 2), np.int64),
+        )
+
+    def _memory(self) -> Memory:
+        return make_sized_memory(
+            np.array(self.recommendation_slots, np.int64), np.array(self.event_slots, np.int64)
+        )
+
+
+def add_tracks(
+    tracks: TrackList,
+    candidate: Candidate,
+    key: StreamKey,
+    metric: MetricSpec,
+    pods: Sequence[int],
+    series: Sequence[tuple[str, ...]],
+) -> None:
+    """Add the tracks of one stream: one a pod, or one a series of an Object or External metric.
+
+    `series` are the known (namespace, metric, selector, series) of external metrics, sorted.
+    """
+    namespace = candidate.namespace
+    if metric.type == "Pods" and metric.pods is not None:
+        name, selector = metric.pods.metric.name, print_selector(metric.pods.metric.selector)
+        for p in pods:
+            tracks.add_plain(("pod_custom_metrics", name, selector, str(p)))
+    elif metric.type == "Object" and metric.object is not None:
+        described, identifier = metric.object.described_object, metric.object.metric
+        # A Namespace metric is that of the HPA's own namespace, whatever name is given.
+        is_namespace = described.kind == "Namespace" and "/" not in described.api_version
+        name = namespace if is_namespace else described.name
+        selector = print_selector(identifier.selector)
+        described_object = (namespace, described.kind, name)
+        tracks.add_plain(("object_metrics", *described_object, identifier.name, selector))
+    elif metric.type == "External" and metric.external is not None:
+        identifier = metric.external.metric
+        wanted = (namespace, identifier.name, print_selector(identifier.selector))
+        for owner in series:
+            if owner[:3] == wanted:
+                tracks.add_plain(("external_metrics", *owner))
+    elif metric.type not in ("Object", "External"):
+        tracks.add_usage(list(pods), key.resource, key.container)
+
+
+def print_selector(selector: LabelSelector | None) -> str:
+    """Return a metric selector in the history's form; one that does not convert matches nothing."""
+    try:
+        return str(selector_from_object(selector))
+    except ValueError:
+        return "!"
+
+
+def metric_of_stream(candidate: Candidate, streams: Sequence[StreamKey]) -> list[MetricSpec]:
+    """Return the metric that each stream is of: the first spec's that has it."""
+    found: dict[StreamKey, MetricSpec] = {}
+    for period in candidate.periods:
+        for metric, key in zip(period.spec.metrics, stream_keys(period.spec), strict=True):
+            found.setdefault(key, metric)
+    return [found[key] for key in streams]

@@ -1,0 +1,372 @@
+"""Planning a replay: which HPAs, which instants, which shards, under which assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import polars as pl
+
+from hpabatch.arrays.layout import I64
+from hpabatch.engine.candidates import (
+    Candidate,
+    Skipped,
+    candidate_frame,
+    candidates_from_history,
+    candidates_from_manifests,
+)
+from hpabatch.engine.clocks import Clocks, Grid, HpaKey
+from hpabatch.engine.flags import FlagPeriod, recorded_flags, recorded_starts
+from hpabatch.engine.frames import ALWAYS_MS
+from hpabatch.engine.membership import Place, Selections
+from hpabatch.engine.parameters import (
+    SAMPLE_TABLES,
+    ReplayParameters,
+    Settled,
+    evidence_of,
+    settle,
+    with_source,
+)
+from hpabatch.engine.sync import SyncEstimate, estimate_fleet
+from hpabatch.errors import HistoryError
+from hpabatch.history.reader import History
+from hpabatch.model.config import ControllerFlags, Profile, profile_for
+from hpabatch.model.hpa import HPA
+
+Select = Callable[[pl.DataFrame], pl.DataFrame]
+
+# A shard's size: a decision takes some 200 bytes until it is written, a sample of a day some 100.
+SHARD_DECISIONS = 400_000
+SHARD_DAY_ROWS = 2_000_000
+CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
+MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What is to be replayed; `shards` are consecutive positions of `chosen` (first, last).
+
+    `everyone` are all HPAs of the clusters, `chosen` those to replay, in order of cluster,
+    namespace and name. `places` and `rivals` belong to `chosen`: where their pods are, and which of
+    `everyone` may match the same pods.
+    """
+
+    history: History
+    profile: Profile
+    settled: Settled
+    everyone: tuple[Candidate, ...]
+    chosen: tuple[Candidate, ...]
+    places: tuple[tuple[Place, ...], ...]
+    rivals: tuple[tuple[Candidate, ...], ...]
+    shards: tuple[tuple[int, int], ...]
+    rows: tuple[int, ...]
+    clocks: Clocks
+    flags: dict[str, tuple[FlagPeriod, ...]]
+    starts_ms: Mapping[str, I64]
+    fetched: frozenset[str]
+    days: Mapping[tuple[str, str], Mapping[Place, tuple[date, ...]]]
+    external_series: Mapping[str, tuple[tuple[str, ...], ...]]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    evidence: dict[str, str]
+
+    def days_of(self, table: str, cluster: str) -> Mapping[Place, tuple[date, ...]]:
+        """Return the UTC days on which each place of a sample table has rows."""
+        return self.days.get((table, cluster), {})
+
+    def flags_of(self, cluster: str) -> tuple[FlagPeriod, ...]:
+        """Return a cluster's flags over time; upstream's defaults where none were recorded."""
+        return self.flags.get(cluster, DEFAULT_FLAGS)
+
+
+DEFAULT_FLAGS = (FlagPeriod(ALWAYS_MS, ControllerFlags()),)
+
+
+def plan_replay(
+    history: History,
+    parameters: ReplayParameters,
+    manifests: Sequence[HPA] | None = None,
+    select: Select | None = None,
+) -> ReplayPlan:
+    """Return the plan of a replay; only small parts of the history are read for it.
+
+    `select` gets the frame of candidates and returns the rows to replay.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to replay.
+        UsageError: there is no profile for that Kubernetes version, or the parameters hide all
+            samples.
+    """
+    profile = profile_for(parameters.k8s)
+    controller = history.read("controller")
+    flags = recorded_flags(controller)
+    settled = settle(parameters, history, flags)
+    scales = history.distinct(
+        "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
+    )
+    everyone, skipped = _candidates(history, scales, manifests, profile)
+    chosen = _selected(everyone, select)
+    pods = history.distinct("pods", ["cluster", "namespace", "target", "labels"])
+    selections = Selections(scales, pods)
+    chosen, more = _with_scale(chosen, selections)
+    clocks, settled, fetched = _clocks(history, settled, parameters, chosen)
+    places = [tuple(selections.places(candidate)) for candidate in chosen]
+    sizes = _day_rows(history, chosen, places)
+    newest = next((flags[c] for c in sorted(flags)), DEFAULT_FLAGS)
+    return ReplayPlan(
+        history=history,
+        profile=profile,
+        settled=settled,
+        everyone=tuple(everyone),
+        chosen=tuple(chosen),
+        places=tuple(places),
+        rivals=_rivals(everyone, chosen, selections),
+        shards=_shards(chosen, sizes, clocks),
+        rows=tuple(sizes),
+        clocks=clocks,
+        flags=flags,
+        starts_ms=recorded_starts(controller),
+        fetched=fetched,
+        days=_days(history),
+        external_series=_external_series(history),
+        skipped=(*skipped, *more),
+        warnings=_without_hpa(scales, everyone, skipped),
+        evidence=evidence_of(settled, newest, profile, history),
+    )
+
+
+def _candidates(
+    history: History, scales: pl.DataFrame, manifests: Sequence[HPA] | None, profile: Profile
+) -> tuple[list[Candidate], list[Skipped]]:
+    if manifests is None:
+        return candidates_from_history(history.read("hpas"), profile)
+    targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()
+    return candidates_from_manifests(manifests, targets)
+
+
+def _selected(candidates: list[Candidate], select: Select | None) -> list[Candidate]:
+    if select is None:
+        return candidates
+    kept = select(candidate_frame(candidates).with_row_index("row"))["row"].to_list()
+    return [candidates[k] for k in sorted(kept)]
+
+
+def _with_scale(
+    candidates: Sequence[Candidate], selections: Selections
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return the HPAs whose target's scale was recorded, and the others with the reason."""
+    kept, skipped = [], []
+    for c in candidates:
+        if c.target in selections.selectors:
+            kept.append(c)
+            continue
+        kind, name = c.target[2:]
+        reason = (
+            f"its target {kind}/{name} has no row in the scales table, so its replicas are "
+            "not known; record the target's scale, or correct scaleTargetRef"
+        )
+        skipped.append(Skipped(c.cluster, c.namespace, c.name, reason))
+    return kept, skipped
+
+
+def _clocks(
+    history: History,
+    settled: Settled,
+    parameters: ReplayParameters,
+    chosen: Sequence[Candidate],
+) -> tuple[Clocks, Settled, frozenset[str]]:
+    """Return when decisions are made, and the clusters whose fetches were recorded.
+
+    Raises:
+        HistoryError: no sample of any metric, or more instants than any history has.
+    """
+    spans = pl.concat([history.span(table) for table in SAMPLE_TABLES])
+    recorded, estimated = _own_instants(history, settled, parameters, chosen)
+    fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
+    first, last = _span(spans, settled.delay_ms)
+    if first is None or last is None:
+        raise HistoryError(
+            "the history holds no sample of any metric, so there is nothing to replay; "
+            "fill pod_metrics or one of the other metric tables"
+        )
+    grid = Grid(settled.sync_period_ms, settled.phase_ms)
+    if (last - first) // settled.sync_period_ms > MOST_TICKS:
+        ends = pl.Series([first, last]).cast(pl.Datetime("ms", "UTC"))
+        times = ends.dt.strftime("%Y-%m-%dT%H:%M:%SZ").to_list()
+        raise HistoryError(
+            f"samples from {times[0]} to {times[1]} make "
+            f"{(last - first) // settled.sync_period_ms} ticks for each HPA; at most {MOST_TICKS} "
+            "fit: look for samples with a wrong time, or choose a longer sync period"
+        )
+    if estimated:
+        source = f"estimated for {len(estimated)} of {len(chosen)} HPAs, else assumed"
+        settled = with_source(settled, "phase", source)
+    clocks = Clocks(first, last, grid, estimated, recorded)
+    if not recorded and not grid.instants(first, last).size:
+        raise HistoryError(
+            f"no sync falls into the time that samples were recorded ({last - first} ms): "
+            "choose a shorter sync period"
+        )
+    return clocks, settled, fetched
+
+
+def _span(spans: pl.DataFrame, delay_ms: int) -> tuple[int | None, int | None]:
+    """Return when the first and the last sample become visible, ms; None without samples."""
+
+    def end(column: str, more_ms: int, last: bool) -> list[int]:
+        known = spans[column].drop_nulls().to_physical().to_list()
+        return [(max if last else min)(known) + more_ms] if known else []
+
+    first = end("fetched_first", 0, last=False) + end("unfetched_first", delay_ms, last=False)
+    last = end("fetched_last", 0, last=True) + end("unfetched_last", delay_ms, last=True)
+    return min(first, default=None), max(last, default=None)
+
+
+def _own_instants(
+    history: History,
+    settled: Settled,
+    parameters: ReplayParameters,
+    chosen: Sequence[Candidate],
+) -> tuple[dict[HpaKey, I64], dict[HpaKey, SyncEstimate]]:
+    """Return the instants of HPAs that have their own: as recorded, or as estimated."""
+    if parameters.instants == "recorded":
+        return _recorded_instants(history), {}
+    tables = {"hpa_status", "metric_fetches"} & set(history.files)
+    if parameters.phase_ms is not None or not tables:
+        return {}, {}
+    found: dict[HpaKey, SyncEstimate] = {}
+    by_namespace: dict[str, list[Candidate]] = {}
+    for candidate in chosen:
+        by_namespace.setdefault(candidate.namespace, []).append(candidate)
+    for namespace, candidates in by_namespace.items():
+        status, fetches, scales = (
+            history.read(table, namespaces=[namespace], optional=True)
+            for table in ("hpa_status", "metric_fetches", "scales")
+        )
+        frame = candidate_frame(candidates)
+        estimates = estimate_fleet(status, fetches, scales, frame, settled.sync_period_ms)
+        found |= _credible(estimates, settled.sync_period_ms)
+    return {}, found
+
+
+def _credible(estimates: pl.DataFrame, period_ms: int) -> dict[HpaKey, SyncEstimate]:
+    """Return the estimates around whose grid the recorded instants really lie."""
+    known = estimates.filter(
+        (pl.col("source") != "unknown") & (pl.col("spread_ms") <= CREDIBLE_SPREAD * period_ms)
+    ).with_columns(pl.col("anchor").to_physical())
+    return {
+        (r["cluster"], r["namespace"], r["hpa"]): SyncEstimate(
+            period_ms=r["period_ms"],
+            phase_ms=r["phase_ms"],
+            support=r["support"],
+            spread_ms=r["spread_ms"],
+            anchor_ms=r["anchor"],
+            estimated=r["source"] == "estimated",
+        )
+        for r in known.iter_rows(named=True)
+    }
+
+
+def _recorded_instants(history: History) -> dict[HpaKey, I64]:
+    """Return by HPA the instants of its metric fetches, else those of its status.
+
+    Raises:
+        HistoryError: neither was recorded.
+    """
+    found: dict[HpaKey, I64] = {}
+    for table in ("hpa_status", "metric_fetches"):
+        frame = history.read(table, ["cluster", "namespace", "name", "ts"], optional=True)
+        parts = frame.partition_by("cluster", "namespace", "name", as_dict=True)
+        for key, part in parts.items():
+            instants = np.unique(part["ts"].to_physical().to_numpy()).astype(np.int64)
+            found[str(key[0]), str(key[1]), str(key[2])] = instants
+    if not found:
+        raise HistoryError(
+            "no decision instants were recorded (metric_fetches and hpa_status are empty): record "
+            "them, or replay on a grid"
+        )
+    return found
+
+
+def _day_rows(
+    history: History, chosen: Sequence[Candidate], places: Sequence[tuple[Place, ...]]
+) -> list[int]:
+    """Return for each HPA how many usage samples its busiest day has, at most."""
+    sizes = history.sizes("pod_metrics")
+    most = sizes.group_by("cluster", "namespace", "place").agg(pl.col("rows").max())
+    rows = {(c, n, p): int(r) for c, n, p, r in most.iter_rows()}
+    return [
+        sum(rows.get((candidate.cluster, *place), 0) for place in theirs)
+        for candidate, theirs in zip(chosen, places, strict=True)
+    ]
+
+
+def _days(history: History) -> dict[tuple[str, str], dict[Place, tuple[date, ...]]]:
+    found: dict[tuple[str, str], dict[Place, tuple[date, ...]]] = {}
+    for table in SAMPLE_TABLES:
+        keys = ["cluster", "namespace", "place"]
+        days = history.sizes(table).group_by(keys, maintain_order=True).agg("day")
+        for cluster, namespace, place, theirs in days.iter_rows():
+            found.setdefault((table, cluster), {})[namespace, place] = tuple(theirs)
+    return found
+
+
+def _external_series(history: History) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Return by cluster the (namespace, metric, selector, series) of external metrics, sorted."""
+    columns = ["cluster", "namespace", "metric", "selector", "series"]
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for cluster, *owner in history.distinct("external_metrics", columns).iter_rows():
+        found.setdefault(cluster, []).append(tuple(owner))
+    return {cluster: tuple(sorted(owners)) for cluster, owners in found.items()}
+
+
+def _shards(
+    chosen: Sequence[Candidate], rows: Sequence[int], clocks: Clocks
+) -> tuple[tuple[int, int], ...]:
+    """Cut the HPAs into shards of one cluster each, so that a shard's arrays stay small."""
+    ticks = max((clocks.to_ms - clocks.from_ms) // clocks.grid.period_ms, 1)
+    shards, first, day_rows = [], 0, 0
+    for k, candidate in enumerate(chosen):
+        full = (k - first + 1) * ticks > SHARD_DECISIONS or day_rows + rows[k] > SHARD_DAY_ROWS
+        if k > first and (full or candidate.cluster != chosen[first].cluster):
+            shards.append((first, k))
+            first, day_rows = k, 0
+        day_rows += rows[k]
+    return (*shards, (first, len(chosen))) if chosen else ()
+
+
+def _rivals(
+    everyone: Sequence[Candidate], chosen: Sequence[Candidate], selections: Selections
+) -> tuple[tuple[Candidate, ...], ...]:
+    """Return for each chosen HPA all HPAs that may match its pods, itself included."""
+    at: dict[tuple[str, str, str | None], list[int]] = {}
+    for k, candidate in enumerate(everyone):
+        for namespace, owner in selections.places(candidate):
+            at.setdefault((candidate.cluster, namespace, owner), []).append(k)
+    found = []
+    for candidate in chosen:
+        numbers: set[int] = set()
+        for namespace, owner in selections.places(candidate):
+            numbers.update(at[candidate.cluster, namespace, owner])
+        found.append(tuple(everyone[k] for k in sorted(numbers)))
+    return tuple(found)
+
+
+def _without_hpa(
+    scales: pl.DataFrame, everyone: Sequence[Candidate], skipped: Sequence[Skipped]
+) -> tuple[str, ...]:
+    """Return one sentence about recorded targets that no HPA scales."""
+    if skipped:
+        return ()  # a refused HPA's target is not known
+    targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()
+    idle = sorted(set(targets) - {candidate.target for candidate in everyone})
+    if not idle:
+        return ()
+    names = ", ".join(f"{namespace}/{name}" for _, namespace, _, name in idle[:3])
+    more = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
+    return (
+        f"scales: no HPA for {names}{more}; they are left out: add their HPAs to hpas (or to the "
+        "manifests) if they had any",
+    )

@@ -1,0 +1,149 @@
+"""One shard: some HPAs of one cluster over all of the replayed time, as arrays for the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hpabatch.arrays.arena import Arena
+from hpabatch.arrays.layout import I64, Fleet, Memory, Records, Results
+from hpabatch.arrays.observations import Observations
+from hpabatch.arrays.specs import StreamKey
+from hpabatch.engine.candidates import Candidate
+from hpabatch.engine.clocks import Clocks, HpaKey
+from hpabatch.engine.flags import FlagPeriod
+from hpabatch.engine.frames import integers, milliseconds, run_starts
+from hpabatch.engine.membership import ScaleKey
+from hpabatch.engine.pod_columns import PodColumns
+from hpabatch.engine.sources import TrackList
+from hpabatch.model.config import Profile
+from hpabatch.model.hpa import MetricSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleColumns:
+    """The recorded scale of one target, sorted by time; `selector` counts `selectors`."""
+
+    ts_ms: I64
+    replicas: I64
+    status_replicas: I64
+    selector: I64
+    selectors: tuple[str | None, ...]
+
+    def seen(self, now_ms: I64) -> I64:
+        """Return the row that each tick reads, -1 before the first; shape of `now_ms`.
+
+        A change at exactly a tick's instant is that tick's own outcome; the first row is what was
+        found and counts at once.
+        """
+        seen = np.searchsorted(self.ts_ms, now_ms, side="left") - 1
+        return np.where((seen < 0) & (now_ms == self.ts_ms[0]), 0, seen)
+
+
+def scale_columns(scales: pl.DataFrame) -> dict[ScaleKey, ScaleColumns]:
+    """Return the scales of a frame of `scales` rows, sorted by the table's key, by target."""
+    keys = ["cluster", "namespace", "target_kind", "target"]
+    starts = run_starts(scales.select(pl.struct(keys).rle_id()).to_series())
+    ts_ms, texts = milliseconds(scales["ts"]), scales["selector"].to_list()
+    replicas, status = integers(scales["spec_replicas"]), integers(scales["status_replicas"])
+    found = {}
+    ends = np.append(starts, scales.height)[1:]
+    for key, first, last in zip(scales.select(keys)[starts].rows(), starts, ends, strict=True):
+        selectors = tuple(dict.fromkeys(texts[first:last]))
+        number = {text: k for k, text in enumerate(selectors)}
+        found[key[0], key[1], key[2], key[3]] = ScaleColumns(
+            ts_ms=ts_ms[first:last],
+            replicas=replicas[first:last],
+            status_replicas=status[first:last],
+            selector=np.array([number[text] for text in texts[first:last]], np.int64),
+            selectors=selectors,
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInput:
+    """What a shard is built from.
+
+    `fetches` are the FETCH records of its HPAs, by time; `starts_ms` the recorded starts of the
+    cluster's controller, `flags` its flags over time, the first for all time before too;
+    `ambiguous_ms` the instants at which an HPA's selector is ambiguous.
+    """
+
+    candidates: Sequence[Candidate]
+    clocks: Clocks
+    pods: PodColumns
+    scales: Mapping[ScaleKey, ScaleColumns]
+    fetches: Mapping[HpaKey, Records]
+    starts_ms: I64
+    flags: Sequence[FlagPeriod]
+    ambiguous_ms: Mapping[HpaKey, I64]
+    profile: Profile
+    delay_ms: int
+    max_age_ms: int
+    recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Since when a controller had which flags: the SPEC and LANE records that follow."""
+
+    from_ms: int
+    specs: Records
+    lanes: Records
+
+
+@dataclass(slots=True)
+class Shard:
+    """A shard's arrays; a lane's `last_tick` is right once all loads are done.
+
+    Kernels write all of the arena's arrays before they read them. `streams` are each lane's, with
+    their metrics; `numbers` lead from a pod's uid to its number, `pods` are each
+    lane's.
+    """
+
+    candidates: list[Candidate]
+    streams: list[list[tuple[StreamKey, MetricSpec]]]
+    fleet: Fleet
+    observations: Observations
+    memory: Memory
+    results: Results
+    tracks: TrackList
+    numbers: pl.DataFrame
+    pods: list[list[int]]
+    epochs: list[Epoch]
+    arena: Arena
+    loads: int = 0
+
+
+class Growing:
+    """A table that grows by arrays of one type; positions are counted through."""
+
+    def __init__(self, dtype: Any) -> None:
+        """Begin empty."""
+        self.dtype = np.dtype(dtype)
+        self._parts: list[Any] = []
+        self.size = 0
+
+    def add(self, rows: Any) -> tuple[int, int]:
+        """Put rows behind those before; return where they begin and end."""
+        self._parts.append(np.asarray(rows, self.dtype))
+        return self.reserve(len(rows))
+
+    def reserve(self, length: int) -> tuple[int, int]:
+        """Count so many rows; return where they begin and end."""
+        first, self.size = self.size, self.size + length
+        return first, self.size
+
+    def table(self) -> Any:
+        """Return all added rows as one array."""
+        joined = np.concatenate([np.zeros(0, self.dtype), *self._parts])
+        return joined.view(np.recarray) if self.dtype.names else joined
+
+    def room(self, arena: Arena, name: str) -> Any:
+        """Return as many rows as were counted, contents undefined."""
+        return arena.take(name, self.size, self.dtype)

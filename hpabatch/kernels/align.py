@@ -1,0 +1,384 @@
+"""Alignment: what the controller saw of each HPA at each of its ticks, from sorted samples.
+
+A lane's ticks are filled in blocks small enough for a processor's cache, then decided, so that the
+rows of (tick, pod) never go to memory. A pod's samples are walked once, by a cursor. A pod is in
+the controller's cache from its creation until it is gone; a size change at exactly a tick is that
+tick's own outcome and seen at the next one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from hpabatch._jit import kernel, rule
+from hpabatch.arrays.layout import Fleet, Memory, Results
+from hpabatch.arrays.observations import (
+    CURSOR_AMBIGUOUS,
+    CURSOR_CLOCK,
+    CURSOR_FETCH,
+    CURSOR_LAST_CLOCK,
+    CURSOR_PERIOD,
+    CURSOR_SCALE,
+    CURSOR_START,
+    CURSOR_TICK,
+    CURSOR_VALUE,
+    Observations,
+    Rows,
+)
+from hpabatch.kernels.replay import replay_lane
+from hpabatch.kernels.steps import extend_track
+from hpabatch.model.codes import (
+    METRIC_ANSWER_EMPTY,
+    METRIC_OK,
+    SCALE_OK,
+    SCALE_UNKNOWN,
+    SELECTOR_AMBIGUOUS,
+    SELECTOR_OK,
+)
+
+
+@rule
+def spec_in_force(obs: Observations, h: int, now_ms: int) -> int:
+    """Return the PERIOD row in force, -1 where there is none; moves the lane's cursor on."""
+    lane, cursor = obs.lanes[h], obs.cursors[h]
+    k = lane.first_period + cursor[CURSOR_PERIOD]
+    while k < lane.last_period and obs.periods[k].to_ms <= now_ms:
+        k += 1
+    cursor[CURSOR_PERIOD] = k - lane.first_period
+    if k < lane.last_period and obs.periods[k].from_ms <= now_ms:
+        return int(k)
+    return -1
+
+
+@rule
+def restart_before(obs: Observations, h: int, clock: int, now_ms: int) -> int:
+    """Return when (ms) the lane's controller lost its memory since its last tick, else 0.
+
+    By a recorded start, or at a sync that found the HPA gone.
+    """
+    lane, cursor = obs.lanes[h], obs.cursors[h]
+    last = cursor[CURSOR_LAST_CLOCK]
+    restart = now_ms if last >= 0 and clock != last + 1 else 0
+    k = lane.first_start + cursor[CURSOR_START]
+    while k < lane.last_start and obs.starts_ms[k] <= now_ms:
+        restart = max(obs.starts_ms[k], 1)
+        k += 1
+    cursor[CURSOR_START] = k - lane.first_start
+    cursor[CURSOR_LAST_CLOCK] = clock
+    return int(restart)
+
+
+@rule
+def read_scale(obs: Observations, h: int, now_ms: int) -> int:
+    """Return the SCALE_ROW that a tick reads, -1 before the first; moves the cursor on."""
+    lane, cursor = obs.lanes[h], obs.cursors[h]
+    k = lane.first_scale + cursor[CURSOR_SCALE]
+    while k < lane.last_scale and obs.scales[k].ts_ms < now_ms:
+        k += 1
+    cursor[CURSOR_SCALE] = k - lane.first_scale
+    if k > lane.first_scale:
+        return int(k - 1)
+    # The first row is what was found: it counts at its own instant.
+    return int(k) if k < lane.last_scale and obs.scales[k].ts_ms == now_ms else -1
+
+
+@rule
+def is_ambiguous(obs: Observations, h: int, now_ms: int) -> bool:
+    """Say whether the lane's selector is ambiguous at a tick; moves the cursor on."""
+    lane, cursor = obs.lanes[h], obs.cursors[h]
+    k = lane.first_ambiguous + cursor[CURSOR_AMBIGUOUS]
+    while k < lane.last_ambiguous and obs.ambiguous_ms[k] < now_ms:
+        k += 1
+    cursor[CURSOR_AMBIGUOUS] = k - lane.first_ambiguous
+    return bool(k < lane.last_ambiguous and obs.ambiguous_ms[k] == now_ms)
+
+
+@rule
+def fill_tick(obs: Observations, fleet: Fleet, h: int, t: int, clock: int, now_ms: int) -> bool:
+    """Write the TICK record of an instant, without its rows; False: no spec was in force."""
+    lane = obs.lanes[h]
+    period = spec_in_force(obs, h, now_ms)
+    if period < 0:
+        return False
+    tick = fleet.ticks[t]
+    tick.now_ms = now_ms
+    tick.spec = obs.periods[period].spec
+    tick.restart = restart_before(obs, h, clock, now_ms)
+    row = read_scale(obs, h, now_ms)
+    known = max(row, lane.first_scale)
+    tick.scale = SCALE_UNKNOWN if row < 0 else SCALE_OK
+    tick.replicas = obs.scales[known].replicas
+    tick.status_replicas = obs.scales[known].status_replicas
+    # The number of the selector for now; `finish_tick` puts its code there.
+    tick.selector = obs.scales[known].selector if row >= 0 else -1
+    return True
+
+
+@rule
+def finish_tick(obs: Observations, fleet: Fleet, h: int, t: int) -> None:
+    """Replace the selector's number by its code, once the pods are chosen."""
+    tick, lane = fleet.ticks[t], obs.lanes[h]
+    number = tick.selector
+    ambiguous = is_ambiguous(obs, h, tick.now_ms)
+    if number < 0:
+        number = obs.scales[lane.first_scale].selector
+    code = obs.selector_code[lane.first_selector + number]
+    tick.selector = SELECTOR_AMBIGUOUS if ambiguous and code == SELECTOR_OK else code
+
+
+@rule
+def fill_ticks(obs: Observations, fleet: Fleet, h: int, most: int, until_ms: int) -> int:
+    """Fill up to `most` ticks of a lane before `until_ms`; return how many."""
+    lane, cursor = obs.lanes[h], obs.cursors[h]
+    first = cursor[CURSOR_TICK]
+    t, clock = first, cursor[CURSOR_CLOCK]
+    while t < first + most and lane.first_clock + clock < lane.last_clock:
+        now_ms = obs.clock_ms[lane.first_clock + clock]
+        if now_ms >= until_ms:
+            break
+        if fill_tick(obs, fleet, h, t, clock, now_ms):
+            t += 1
+        clock += 1
+    cursor[CURSOR_CLOCK] = clock
+    cursor[CURSOR_TICK] = t
+    return int(t - first)
+
+
+@rule
+def pods_in_view(obs: Observations, h: int, first_ms: int, last_ms: int) -> int:
+    """Write the lane's pods that live at some time of first_ms:last_ms to `in_view`; count them."""
+    lane, count = obs.lanes[h], 0
+    for j in range(lane.first_pod, lane.last_pod):
+        if obs.pods[j].created_ms <= last_ms and obs.pods[j].gone_ms > first_ms:
+            obs.in_view[lane.first_pod + count] = j
+            count += 1
+    return count
+
+
+@rule
+def block_length(obs: Observations, h: int, until_ms: int) -> int:
+    """Return for how many of the lane's next instants the rows of (tick, pod) fit its scratch."""
+    lane, cursor = obs.lanes[h], obs.cursors[h]
+    first = lane.first_clock + cursor[CURSOR_CLOCK]
+    if first >= lane.last_clock or obs.clock_ms[first] >= until_ms:
+        return 0
+    length = lane.last_clock - first
+    # Fewer instants see fewer pods, so this settles; one instant always fits.
+    while True:
+        last_ms = min(obs.clock_ms[first + length - 1], until_ms)
+        pods = pods_in_view(obs, h, obs.clock_ms[first], last_ms)
+        fitting = max(lane.row_capacity // max(pods, 1), 1)
+        if fitting >= length:
+            return int(length)
+        length = fitting
+
+
+@rule
+def fill_states(
+    obs: Observations, fleet: Fleet, h: int, j: int, v: int, width: int, first: int, last: int
+) -> None:
+    """Write the pod's state at each tick of a block, -1 where it is not cached or not matched."""
+    lane, pod = obs.lanes[h], obs.pods[j]
+    member = lane.first_member + (j - lane.first_pod) * lane.selectors
+    state = obs.state_cursor[j]
+    row = lane.first_row + v
+    for t in range(first, last):
+        tick = fleet.ticks[t]
+        now_ms, chosen = tick.now_ms, tick.selector
+        while state + 1 < pod.last_state and obs.state_ms[state + 1] <= now_ms:
+            state += 1
+        alive = pod.created_ms <= now_ms and now_ms < pod.gone_ms
+        matched = chosen >= 0 and obs.member[member + max(chosen, 0)] != 0
+        fleet.row_state[row] = state if alive and matched else -1
+        row += width
+    obs.state_cursor[j] = state
+
+
+@rule
+def fill_samples(
+    obs: Observations,
+    fleet: Fleet,
+    h: int,
+    g: int,
+    j: int,
+    v: int,
+    width: int,
+    first: int,
+    last: int,
+) -> int:
+    """Write the pod's visible sample of stream g at each tick of a block; return how many show."""
+    lane = obs.lanes[h]
+    k = obs.streams[g].first_track + j - lane.first_pod
+    end = obs.tracks[k].last_step
+    cursor, max_age_ms = obs.step_cursor[k], obs.parameters[1]
+    none = cursor < obs.tracks[k].first_step
+    offset, answer = fleet.streams[g].sample_offset, fleet.streams[g].answer_offset
+    ts_ms, window_ms, value, present = 0, 0, 0, 0
+    if not none:
+        step = obs.steps[cursor]
+        ts_ms, window_ms, value, present = (
+            step.ts_ms,
+            step.window_ms,
+            step.value_milli,
+            step.present,
+        )
+    next_ms = obs.steps[cursor + 1].seen_ms if cursor + 1 < end else 2**62
+    row, shown = lane.first_row + v, 0
+    for t in range(first, last):
+        now_ms = fleet.ticks[t].now_ms
+        if next_ms <= now_ms:
+            none = False
+            while next_ms <= now_ms:
+                cursor += 1
+                next_ms = obs.steps[cursor + 1].seen_ms if cursor + 1 < end else 2**62
+            step = obs.steps[cursor]
+            ts_ms, window_ms = step.ts_ms, step.window_ms
+            value, present = step.value_milli, step.present
+        sample = row + offset
+        listed = not none and now_ms - ts_ms <= max_age_ms and fleet.row_state[row] >= 0
+        if listed:
+            fleet.answers[t + answer].code = METRIC_OK
+            fleet.present[sample] = present
+            fleet.value_milli[sample] = value
+            fleet.timing[sample].ts_ms = ts_ms
+            fleet.timing[sample].window_ms = window_ms
+            shown += present
+        else:
+            fleet.present[sample] = 0
+            fleet.value_milli[sample] = 0
+        row += width
+    obs.step_cursor[k] = cursor
+    return shown
+
+
+@rule
+def fill_totals(obs: Observations, fleet: Fleet, h: int, g: int, first: int, last: int) -> int:
+    """Write the visible values of an Object or External metric per tick; return how many show."""
+    cursor, max_age_ms = obs.cursors[h], obs.parameters[1]
+    answer, shown = fleet.streams[g].answer_offset, 0
+    for t in range(first, last):
+        now_ms, place = fleet.ticks[t].now_ms, cursor[CURSOR_VALUE]
+        fleet.answers[t + answer].first_value = place
+        for k in range(obs.streams[g].first_track, obs.streams[g].last_track):
+            step = obs.step_cursor[k]
+            while step + 1 < obs.tracks[k].last_step and obs.steps[step + 1].seen_ms <= now_ms:
+                step += 1
+            obs.step_cursor[k] = step
+            if step >= obs.tracks[k].first_step and now_ms - obs.steps[step].ts_ms <= max_age_ms:
+                fleet.values_milli[place] = obs.steps[step].value_milli
+                place += 1
+        shown += place - cursor[CURSOR_VALUE]
+        if place > cursor[CURSOR_VALUE]:
+            fleet.answers[t + answer].code = METRIC_OK
+        fleet.answers[t + answer].last_value = place
+        cursor[CURSOR_VALUE] = place
+    return shown
+
+
+@rule
+def apply_fetches(obs: Observations, fleet: Fleet, h: int, t: int) -> None:
+    """Put the recorded answers of the metrics APIs, where there are any, over the samples' own."""
+    lane, cursor = obs.lanes[h], obs.cursors[h]
+    if lane.first_fetch == lane.last_fetch:
+        return
+    k = lane.first_fetch + cursor[CURSOR_FETCH]
+    while k < lane.last_fetch and obs.fetches[k].ts_ms <= fleet.ticks[t].now_ms:
+        obs.answers[lane.first_answer + obs.fetches[k].metric] = obs.fetches[k].code
+        k += 1
+    cursor[CURSOR_FETCH] = k - lane.first_fetch
+    spec = fleet.specs[fleet.ticks[t].spec]
+    for m in range(min(lane.answers, spec.last_metric - spec.first_metric)):
+        code = obs.answers[lane.first_answer + m]
+        if code != METRIC_OK:
+            stream = fleet.metrics[spec.first_metric + m].stream
+            fleet.answers[t + fleet.streams[stream].answer_offset].code = code
+
+
+@rule
+def fill_block(obs: Observations, fleet: Fleet, h: int, first: int, last: int) -> None:
+    """Fill everything of the ticks first:last but their TICK records' head."""
+    lane = obs.lanes[h]
+    width = pods_in_view(obs, h, fleet.ticks[first].now_ms, fleet.ticks[last - 1].now_ms)
+    for t in range(first, last):
+        fleet.ticks[t].first_row = lane.first_row + (t - first) * width
+        fleet.ticks[t].last_row = fleet.ticks[t].first_row + width
+    for v in range(width):
+        fill_states(obs, fleet, h, obs.in_view[lane.first_pod + v], v, width, first, last)
+    for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
+        offset = fleet.streams[g].answer_offset
+        for t in range(first, last):
+            answer = fleet.answers[t + offset]
+            answer.code, answer.first_value, answer.last_value = METRIC_ANSWER_EMPTY, 0, 0
+        if obs.streams[g].is_total != 0:
+            obs.seen[g, 0] += fill_totals(obs, fleet, h, g, first, last)
+            continue
+        for v in range(width):
+            j = obs.in_view[lane.first_pod + v]
+            obs.seen[g, 0] += fill_samples(obs, fleet, h, g, j, v, width, first, last)
+    for t in range(first, last):
+        apply_fetches(obs, fleet, h, t)
+        finish_tick(obs, fleet, h, t)
+
+
+@rule
+def extend_lane(obs: Observations, rows: Rows, h: int, since_ms: int) -> None:
+    """Take in one load's samples of a lane; steps of samples from before `since_ms` go."""
+    lane = obs.lanes[h]
+    for k in range(lane.first_track, lane.last_track):
+        extend_track(obs, rows, k, since_ms)
+
+
+@rule
+def replay_observed_lane(
+    obs: Observations,
+    rows: Rows,
+    fleet: Fleet,
+    memory: Memory,
+    h: int,
+    extend: bool,
+    since_ms: int,
+    until_ms: int,
+    recorded: bool,
+    results: Results,
+) -> None:
+    """Take in one load of a lane and decide its ticks before `until_ms`, block by block."""
+    if extend:
+        extend_lane(obs, rows, h, since_ms)
+    while True:
+        length = block_length(obs, h, until_ms)
+        if length == 0:
+            return
+        first = obs.cursors[h, CURSOR_TICK]
+        count = fill_ticks(obs, fleet, h, length, until_ms)
+        if count > 0:
+            fill_block(obs, fleet, h, first, first + count)
+            replay_lane(fleet, memory, h, first, first + count, recorded, results)
+
+
+@kernel
+def replay_observations(
+    obs: Observations,
+    rows: Rows,
+    fleet: Fleet,
+    memory: Memory,
+    extend: bool,
+    since_ms: int,
+    until_ms: int,
+    recorded: bool,
+    results: Results,
+) -> None:
+    """Take in one load of samples and decide every lane's ticks before `until_ms`.
+
+    Loads come in order of time; between two the caller moves the tracks on. Steps of samples from
+    before `since_ms` go. With `extend` False the load was taken in before. Writes `results`, the
+    ticks, answers and values of `fleet` for the ticks decided, and `obs` and `memory` in place;
+    rows and samples of `fleet` are scratch. Raises nothing.
+    """
+    for lane in numba.prange(fleet.lanes.size):
+        h: Any = np.int64(lane)
+        replay_observed_lane(
+            obs, rows, fleet, memory, h, extend, since_ms, until_ms, recorded, results
+        )
