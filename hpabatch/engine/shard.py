@@ -117,7 +117,6 @@ class Shard:
     pods: list[list[int]]
     epochs: list[Epoch]
     arena: Arena
-    loads: int = 0
 
 
 class Growing:

@@ -24,6 +24,7 @@ from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
 from hpabatch.engine.sources import Load, TrackList, load_rows
 from hpabatch.history.schema import empty_frame
 from hpabatch.kernels.align import replay_observations
+from hpabatch.kernels.steps import count_kept, save_kept
 from hpabatch.model import codes
 
 DAY_MS = 86_400_000
@@ -218,9 +219,8 @@ def _run(
     after: After | None,
 ) -> None:
     """Take in a load and decide the ticks before `until_ms`, under the flags of their time."""
-    take_in(shard, load)
+    take_in(shard, load, done_ms - plan.settled.max_age_ms)
     recorded = plan.settled.events == "recorded"
-    since_ms = done_ms - plan.settled.max_age_ms
     boundaries = [e.from_ms for e in shard.epochs[1:] if done_ms < e.from_ms < until_ms]
     extend = True
     for end_ms in [*boundaries, until_ms]:
@@ -231,7 +231,6 @@ def _run(
             shard.fleet,
             shard.memory,
             extend,
-            since_ms,
             end_ms,
             recorded,
             shard.results,
@@ -250,25 +249,26 @@ def _set_flags(shard: Shard, from_ms: int) -> None:
     shard.fleet.lanes[:] = epoch.lanes
 
 
-def take_in(shard: Shard, load: Load) -> None:
-    """Make a load's rows and room for their steps known to the tracks; count what streams got."""
+def take_in(shard: Shard, load: Load, since_ms: int) -> None:
+    """Make a load's rows and room for their steps known to the tracks; count what streams got.
+
+    Of the load before, steps of samples from before `since_ms` are forgotten: every tick from now
+    on finds them too old.
+    """
     observations = shard.observations
     tracks = observations.tracks
-    tracks.old_first, tracks.old_last = tracks.first_step, tracks.last_step
-    room = (tracks.last_step - tracks.first_step) + (load.last_row - load.first_row)
-    ends = np.cumsum(room)
-    tracks.first_step = ends - room
-    tracks.last_step = ends - room
+    kept = shard.arena.take("kept", count_kept(observations, since_ms), STEP)
+    save_kept(observations, since_ms, kept)
+    rows = load.last_row - load.first_row
+    ends = np.cumsum(tracks.old_last - tracks.old_first + rows)
+    tracks.first_step[1:], tracks.first_step[:1] = ends[:-1], 0
+    tracks.last_step = tracks.first_step
     tracks.first_row, tracks.last_row = load.first_row, load.last_row
-    rows = np.concatenate([[0], np.cumsum(load.last_row - load.first_row)])
+    total = np.concatenate([[0], np.cumsum(rows)])
     streams = observations.streams
-    # Two buffers in turn: the kept steps of one are copied to the other.
-    shard.loads += 1
-    name, size = f"steps {shard.loads % 2}", int(ends[-1]) if ends.size else 0
-    observations.seen[:, 1] += rows[streams.last_track] - rows[streams.first_track]
-    shard.observations = observations._replace(
-        old_steps=observations.steps, steps=shard.arena.take(name, size, STEP)
-    )
+    observations.seen[:, 1] += total[streams.last_track] - total[streams.first_track]
+    steps = shard.arena.take("steps", int(ends[-1]) if ends.size else 0, STEP)
+    shard.observations = observations._replace(old_steps=kept, steps=steps)
 
 
 class _Reader:

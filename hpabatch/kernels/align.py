@@ -324,11 +324,11 @@ def fill_block(obs: Observations, fleet: Fleet, h: int, first: int, last: int) -
 
 
 @rule
-def extend_lane(obs: Observations, rows: Rows, h: int, since_ms: int) -> None:
-    """Take in one load's samples of a lane; steps of samples from before `since_ms` go."""
+def extend_lane(obs: Observations, rows: Rows, h: int) -> None:
+    """Take in one load's samples of a lane, behind the steps kept of the last one."""
     lane = obs.lanes[h]
     for k in range(lane.first_track, lane.last_track):
-        extend_track(obs, rows, k, since_ms)
+        extend_track(obs, rows, k)
 
 
 @rule
@@ -339,14 +339,13 @@ def replay_observed_lane(
     memory: Memory,
     h: int,
     extend: bool,
-    since_ms: int,
     until_ms: int,
     recorded: bool,
     results: Results,
 ) -> None:
     """Take in one load of a lane and decide its ticks before `until_ms`, block by block."""
     if extend:
-        extend_lane(obs, rows, h, since_ms)
+        extend_lane(obs, rows, h)
     while True:
         length = block_length(obs, h, until_ms)
         if length == 0:
@@ -365,20 +364,17 @@ def replay_observations(
     fleet: Fleet,
     memory: Memory,
     extend: bool,
-    since_ms: int,
     until_ms: int,
     recorded: bool,
     results: Results,
 ) -> None:
     """Take in one load of samples and decide every lane's ticks before `until_ms`.
 
-    Loads come in order of time; between two the caller moves the tracks on. Steps of samples from
-    before `since_ms` go. With `extend` False the load was taken in before. Writes `results`, the
+    Loads come in order of time; between two the caller moves the tracks on. With `extend` False
+    the load was taken in before. Writes `results`, the
     ticks, answers and values of `fleet` for the ticks decided, and `obs` and `memory` in place;
     rows and samples of `fleet` are scratch. Raises nothing.
     """
     for lane in numba.prange(fleet.lanes.size):
         h: Any = np.int64(lane)
-        replay_observed_lane(
-            obs, rows, fleet, memory, h, extend, since_ms, until_ms, recorded, results
-        )
+        replay_observed_lane(obs, rows, fleet, memory, h, extend, until_ms, recorded, results)

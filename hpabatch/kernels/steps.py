@@ -17,23 +17,43 @@ from hpabatch.rules.visibility import add_step, fetched_at, seen_from
 
 
 @rule
-def keep_steps(old: Records, new: Records, track: Records, since_ms: int) -> int:
-    """Copy the steps that can still be visible from the last load; return their end."""
+def take_kept(kept: Records, steps: Records, track: Records) -> int:
+    """Put a track's kept steps first; return their end."""
     top = track.first_step
     for k in range(track.old_first, track.old_last):
-        step = old[k]
-        if step.ts_ms >= since_ms:
-            top = add_step(
-                new,
-                track.first_step,
-                top,
-                step.seen_ms,
-                step.ts_ms,
-                step.window_ms,
-                step.value_milli,
-                step.present,
-            )
+        steps[top] = kept[k]
+        top += 1
     return int(top)
+
+
+@rule
+def count_kept(observations: Observations, since_ms: int) -> int:
+    """Return how many steps can still be visible from `since_ms` plus the maximum age on."""
+    count = 0
+    for k in range(observations.tracks.size):
+        track = observations.tracks[k]
+        step = track.last_step
+        while step > track.first_step and observations.steps[step - 1].ts_ms >= since_ms:
+            step -= 1
+        count += track.last_step - step
+    return count
+
+
+@rule
+def save_kept(observations: Observations, since_ms: int, kept: Records) -> None:
+    """Copy these steps to `kept` and note in the tracks where they are."""
+    top = 0
+    for k in range(observations.tracks.size):
+        track = observations.tracks[k]
+        step = track.last_step
+        while step > track.first_step and observations.steps[step - 1].ts_ms >= since_ms:
+            step -= 1
+        track.old_first = top
+        while step < track.last_step:
+            kept[top] = observations.steps[step]
+            top += 1
+            step += 1
+        track.old_last = top
 
 
 @rule
@@ -89,11 +109,11 @@ def add_usage_rows(
 
 
 @rule
-def extend_track(observations: Observations, rows: Rows, k: int, since_ms: int) -> None:
+def extend_track(observations: Observations, rows: Rows, k: int) -> None:
     """Write the steps of track k: what is kept of the last load, and this load's rows."""
     track, steps = observations.tracks[k], observations.steps
     delay_ms = observations.parameters[0]
-    top = keep_steps(observations.old_steps, steps, track, since_ms)
+    top = take_kept(observations.old_steps, steps, track)
     if track.source == SOURCE_PLAIN:
         top = add_plain_rows(rows, track, steps, top, delay_ms)
     else:
