@@ -46,7 +46,13 @@ def root(
 def main() -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
     try:
-        from hpabatch.cli import replay, validate  # noqa: F401  (each registers its command)
+        from hpabatch.cli import (  # noqa: F401  (each registers its command)
+            history,
+            import_,
+            replay,
+            synth,
+            validate,
+        )
 
         app()
     except HpabatchError as error:

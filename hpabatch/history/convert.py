@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.schema import INT, TEXT, TIME, Column
+from hpabatch.history.columns import INT, TEXT, TIME, Column
 
 
 def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:

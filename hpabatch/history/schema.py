@@ -10,144 +10,51 @@ word of the name (`_ms`, `_milli`, `_bytes`); a null means "not there", never a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from hpabatch.errors import HistoryError
+from hpabatch.history.columns import (
+    INT,
+    MEMORY_BYTES_MAX,
+    TEXT,
+    Column,
+    Table,
+    amount_column,
+    default_text_column,
+    json_column,
+    replicas_column,
+    text_column,
+    time_column,
+)
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The version that this package writes, and the newest that it reads."""
 
 SCHEMA_KEY = "hpabatch.schema"
 TABLE_KEY = "hpabatch.table"
 """Names in a file's Parquet key-value metadata: schema version and table name."""
 
-TIME = pl.Datetime("ms", "UTC")
-INT = pl.Int64()
-TEXT = pl.String()
-
-INT32_MAX = 2**31 - 1
-# Kernels count memory in milli-bytes: a larger amount would not fit 64 bits.
-MEMORY_BYTES_MAX = (2**63 - 1) // 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table.
-
-    Attributes:
-        name: the name; its last word is the unit.
-        dtype: the polars type that `History.read` returns.
-        doc: what the value means.
-        unit: "ms", "milli", "bytes", "pods", "time" or "".
-        nullable: the column may hold nulls, and null means what `doc` says.
-        optional: the column may be missing from a file; it is then all null (or all `fill`).
-        fill: what a null in a file is read as; the column then never holds nulls.
-        minimum, maximum: bounds of an integer column, both allowed.
-        values: the only texts allowed, or () for any.
-        json: "object" or "array" where the text is a JSON document of that type, else "".
-    """
-
-    name: str
-    dtype: pl.DataType
-    doc: str
-    unit: str = ""
-    nullable: bool = False
-    optional: bool = False
-    fill: str | None = None
-    minimum: int | None = None
-    maximum: int | None = None
-    values: tuple[str, ...] = ()
-    json: str = ""
-
-    @property
-    def holds_nulls(self) -> bool:
-        """Whether nulls can remain after reading."""
-        return (self.nullable or self.optional) and self.fill is None
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table: its columns in order, its key and who needs it.
-
-    `key` identifies a row and is at the same time the sort order (nulls first). `needed_by` names
-    the commands that cannot work without the table; () is an optional table.
-    """
-
-    name: str
-    doc: str
-    columns: tuple[Column, ...]
-    key: tuple[str, ...]
-    needed_by: tuple[str, ...] = ()
-
-    @property
-    def required(self) -> bool:
-        """Whether an absent table is an error."""
-        return bool(self.needed_by)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All column names, in order."""
-        return tuple(column.name for column in self.columns)
-
-    @property
-    def schema(self) -> pl.Schema:
-        """Names and types of all columns, in order."""
-        return pl.Schema({column.name: column.dtype for column in self.columns})
-
-    def column(self, name: str) -> Column:
-        """Return a column by name (KeyError: no such column)."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
-
-
-def _text(name: str, doc: str, *, nullable: bool = False, optional: bool = False) -> Column:
-    return Column(name, TEXT, doc, nullable=nullable, optional=optional)
-
-
-def _default_text(name: str, doc: str) -> Column:
-    return Column(name, TEXT, doc, nullable=True, optional=True, fill="")
-
-
-def _json(name: str, doc: str, *, kind: str = "object", optional: bool = False) -> Column:
-    return Column(name, TEXT, doc, nullable=optional, optional=optional, json=kind)
-
-
-def _time(name: str, doc: str, *, nullable: bool = False, optional: bool = False) -> Column:
-    return Column(name, TIME, doc, "time", nullable=nullable, optional=optional)
-
-
-def _amount(
-    name: str, doc: str, unit: str, *, nullable: bool = True, maximum: int | None = None
-) -> Column:
-    return Column(name, INT, doc, unit, nullable=nullable, minimum=0, maximum=maximum)
-
-
-def _replicas(name: str, doc: str) -> Column:
-    return Column(name, INT, doc, "pods", minimum=0, maximum=INT32_MAX)
-
-
-CLUSTER = _text("cluster", "name of the cluster")
-NAMESPACE = _text("namespace", "namespace of the object")
-UID = _text("uid", "uid of the pod; names recur, uids do not")
-POD = _text("pod", "name of the pod")
-TARGET = _text(
+CLUSTER = text_column("cluster", "name of the cluster")
+NAMESPACE = text_column("namespace", "namespace of the object")
+UID = text_column("uid", "uid of the pod; names recur, uids do not")
+POD = text_column("pod", "name of the pod")
+TARGET = text_column(
     "target",
     "name of the workload that owns the pod (Deployment, StatefulSet, …); null: a bare pod. "
     "Its kind is in `scales`",
     nullable=True,
 )
-TS = _time("ts", "time of the sample, as the metrics API gave it")
-METRIC = _text("metric", "name of the metric")
-METRIC_SELECTOR = _default_text(
+TARGET_OF_POD = default_text_column(
+    "target", "target of the pod, as in `pods`; empty or null: not recorded, or a bare pod"
+)
+TS = time_column("ts", "time of the sample, as the metrics API gave it")
+METRIC = text_column("metric", "name of the metric")
+METRIC_SELECTOR = default_text_column(
     "selector",
     "selector of the metric's series in Kubernetes' string form, sorted by key "
     "(`queue=orders,tier in (a,b)`); empty or null: no selector",
 )
-FETCHED_AT = _time(
+FETCHED_AT = time_column(
     "fetched_at",
     "when the sample was fetched, from which on it is visible; null: not recorded",
     nullable=True,
@@ -173,11 +80,11 @@ POD_METRICS = Table(
         TARGET,
         UID,
         POD,
-        _text("container", "name of the container"),
+        text_column("container", "name of the container"),
         TS,
         WINDOW,
-        _amount("cpu_milli", "cpu usage; null: the container's sample has no cpu", "milli"),
-        _amount(
+        amount_column("cpu_milli", "cpu usage; null: the container's sample has no cpu", "milli"),
+        amount_column(
             "memory_bytes",
             "working set, rounded up to bytes; null: the container's sample has no memory",
             "bytes",
@@ -187,6 +94,7 @@ POD_METRICS = Table(
     ),
     key=("cluster", "namespace", "target", "pod", "uid", "ts", "container"),
     needed_by=("replay",),
+    day="ts",
 )
 
 POD_CUSTOM_METRICS = Table(
@@ -206,6 +114,7 @@ POD_CUSTOM_METRICS = Table(
         FETCHED_AT,
     ),
     key=("cluster", "namespace", "target", "metric", "selector", "pod", "uid", "ts"),
+    day="ts",
 )
 
 OBJECT_METRICS = Table(
@@ -214,8 +123,10 @@ OBJECT_METRICS = Table(
     (
         CLUSTER,
         NAMESPACE,
-        _text("kind", "kind of the described object"),
-        _text("name", "name of the described object; of a Namespace metric: the HPA's namespace"),
+        text_column("kind", "kind of the described object"),
+        text_column(
+            "name", "name of the described object; of a Namespace metric: the HPA's namespace"
+        ),
         METRIC,
         METRIC_SELECTOR,
         TS,
@@ -223,6 +134,7 @@ OBJECT_METRICS = Table(
         FETCHED_AT,
     ),
     key=("cluster", "namespace", "kind", "name", "metric", "selector", "ts"),
+    day="ts",
 )
 
 EXTERNAL_METRICS = Table(
@@ -233,12 +145,13 @@ EXTERNAL_METRICS = Table(
         NAMESPACE,
         METRIC,
         METRIC_SELECTOR,
-        _default_text("series", "name of the series; the metric is the sum over its series"),
+        default_text_column("series", "name of the series; the metric is the sum over its series"),
         TS,
         VALUE,
         FETCHED_AT,
     ),
     key=("cluster", "namespace", "metric", "selector", "series", "ts"),
+    day="ts",
 )
 
 PODS = Table(
@@ -250,18 +163,30 @@ PODS = Table(
         TARGET,
         UID,
         POD,
-        _json("labels", 'labels as a JSON object of texts, e.g. {"app":"cart"}'),
-        _text("owner", "controlling object as Kind/name; null: none", nullable=True, optional=True),
-        _time("created", "metadata.creationTimestamp"),
-        _time("started", "status.startTime, unset before; null: never", nullable=True),
-        _time(
+        json_column("labels", 'labels as a JSON object of texts, e.g. {"app":"cart"}'),
+        text_column(
+            "owner", "controlling object as Kind/name; null: none", nullable=True, optional=True
+        ),
+        time_column("created", "metadata.creationTimestamp"),
+        time_column("started", "status.startTime, unset before; null: never", nullable=True),
+        time_column(
             "deletion_requested",
             "when metadata.deletionTimestamp appeared; null: never",
             nullable=True,
             optional=True,
         ),
-        _time("gone", "when the object vanished; null: never", nullable=True, optional=True),
-        _text("node", "spec.nodeName; null: not recorded", nullable=True, optional=True),
+        time_column("gone", "when the object vanished; null: never", nullable=True, optional=True),
+        text_column("node", "spec.nodeName; null: not recorded", nullable=True, optional=True),
+        Column(
+            "origin",
+            TEXT,
+            "recorded: a pod of the cluster; generated: stands for one of a workload of which only "
+            "the size was recorded; null: recorded",
+            nullable=True,
+            optional=True,
+            fill="recorded",
+            values=("recorded", "generated"),
+        ),
     ),
     key=("cluster", "namespace", "target", "pod", "uid"),
     needed_by=("replay",),
@@ -273,6 +198,7 @@ POD_REQUESTS = Table(
     (
         CLUSTER,
         NAMESPACE,
+        TARGET_OF_POD,
         UID,
         Column(
             "container",
@@ -289,13 +215,13 @@ POD_REQUESTS = Table(
             values=("app", "sidecar", "init", "pod", "overhead"),
         ),
         Column("index", INT, "place in the pod spec's own list, from 0", minimum=0),
-        _time("valid_from", "since when: the pod's creation, or a resize in place"),
-        _amount("cpu_milli", "cpu request; null: none set", "milli"),
-        _amount("memory_milli", "memory request in milli-bytes; null: none set", "milli"),
-        _amount("cpu_limit_milli", "cpu limit; null: none set", "milli"),
-        _amount("memory_limit_milli", "memory limit in milli-bytes; null: none set", "milli"),
+        time_column("valid_from", "since when: the pod's creation, or a resize in place"),
+        amount_column("cpu_milli", "cpu request; null: none set", "milli"),
+        amount_column("memory_milli", "memory request in milli-bytes; null: none set", "milli"),
+        amount_column("cpu_limit_milli", "cpu limit; null: none set", "milli"),
+        amount_column("memory_limit_milli", "memory limit in milli-bytes; null: none set", "milli"),
     ),
-    key=("cluster", "namespace", "uid", "valid_from", "kind", "index", "container"),
+    key=("cluster", "namespace", "target", "uid", "valid_from", "kind", "index", "container"),
     needed_by=("replay",),
 )
 
@@ -305,8 +231,9 @@ POD_STATES = Table(
     (
         CLUSTER,
         NAMESPACE,
+        TARGET_OF_POD,
         UID,
-        _time("ts", "when the change was seen"),
+        time_column("ts", "when the change was seen"),
         Column(
             "phase",
             TEXT,
@@ -320,14 +247,15 @@ POD_STATES = Table(
             nullable=True,
             values=("True", "False", "Unknown"),
         ),
-        _time(
+        time_column(
             "last_transition",
             "lastTransitionTime of the Ready condition; null: no condition",
             nullable=True,
         ),
     ),
-    key=("cluster", "namespace", "uid", "ts"),
+    key=("cluster", "namespace", "target", "uid", "ts"),
     needed_by=("replay",),
+    day="ts",
 )
 
 SCALES = Table(
@@ -336,12 +264,12 @@ SCALES = Table(
     (
         CLUSTER,
         NAMESPACE,
-        _text("target_kind", "kind of the target, as in scaleTargetRef"),
-        _text("target", "name of the target"),
-        _time("ts", "when the change was seen"),
-        _replicas("spec_replicas", "spec.replicas of the scale"),
-        _replicas("status_replicas", "status.replicas of the scale"),
-        _text(
+        text_column("target_kind", "kind of the target, as in scaleTargetRef"),
+        text_column("target", "name of the target"),
+        time_column("ts", "when the change was seen"),
+        replicas_column("spec_replicas", "spec.replicas of the scale"),
+        replicas_column("status_replicas", "status.replicas of the scale"),
+        text_column(
             "selector",
             "status.selector, Kubernetes' string form; null: not recorded; empty: the scale has "
             "none",
@@ -349,8 +277,9 @@ SCALES = Table(
             optional=True,
         ),
     ),
-    key=("cluster", "namespace", "target_kind", "target", "ts"),
+    key=("cluster", "namespace", "target", "target_kind", "ts"),
     needed_by=("replay",),
+    day="ts",
 )
 
 HPAS = Table(
@@ -359,14 +288,16 @@ HPAS = Table(
     (
         CLUSTER,
         NAMESPACE,
-        _text("name", "name of the HPA"),
-        _text("uid", "uid of the HPA"),
-        _time("valid_from", "since when this spec was in force"),
-        _time("valid_to", "until when, exclusive; null: still in force", nullable=True),
-        _json("spec", "spec as autoscaling/v2 JSON"),
-        _json("labels", "labels as a JSON object; null: not recorded", optional=True),
-        _json("annotations", "annotations as a JSON object; null: not recorded", optional=True),
-        _time("created", "metadata.creationTimestamp", nullable=True, optional=True),
+        text_column("name", "name of the HPA"),
+        text_column("uid", "uid of the HPA"),
+        time_column("valid_from", "since when this spec was in force"),
+        time_column("valid_to", "until when, exclusive; null: still in force", nullable=True),
+        json_column("spec", "spec as autoscaling/v2 JSON"),
+        json_column("labels", "labels as a JSON object; null: not recorded", optional=True),
+        json_column(
+            "annotations", "annotations as a JSON object; null: not recorded", optional=True
+        ),
+        time_column("created", "metadata.creationTimestamp", nullable=True, optional=True),
         Column(
             "generation",
             INT,
@@ -386,24 +317,26 @@ HPA_STATUS = Table(
     (
         CLUSTER,
         NAMESPACE,
-        _text("name", "name of the HPA"),
-        _text("uid", "uid of the HPA"),
-        _time("ts", "when the status was seen"),
-        _replicas("current_replicas", "status.currentReplicas"),
-        _replicas("desired_replicas", "status.desiredReplicas"),
-        _json(
+        text_column("name", "name of the HPA"),
+        text_column("uid", "uid of the HPA"),
+        time_column("ts", "when the status was seen"),
+        replicas_column("current_replicas", "status.currentReplicas"),
+        replicas_column("desired_replicas", "status.desiredReplicas"),
+        json_column(
             "current_metrics",
             "status.currentMetrics as a JSON array; null: not recorded",
             kind="array",
             optional=True,
         ),
-        _json(
+        json_column(
             "conditions",
             "status.conditions as a JSON array; null: not recorded",
             kind="array",
             optional=True,
         ),
-        _time("last_scale_time", "status.lastScaleTime; null: never", nullable=True, optional=True),
+        time_column(
+            "last_scale_time", "status.lastScaleTime; null: never", nullable=True, optional=True
+        ),
         Column(
             "observed_generation",
             INT,
@@ -413,6 +346,29 @@ HPA_STATUS = Table(
         ),
     ),
     key=("cluster", "namespace", "name", "uid", "ts"),
+    day="ts",
+)
+
+METRIC_FETCHES = Table(
+    "metric_fetches",
+    "what a metrics API answered an HPA's controller, for one metric of its spec",
+    (
+        CLUSTER,
+        NAMESPACE,
+        text_column("name", "name of the HPA"),
+        Column("metric_index", INT, "place of the metric in the spec's list, from 0", minimum=0),
+        time_column("ts", "when it answered; the answer stands until the next one"),
+        Column(
+            "answer",
+            TEXT,
+            "ok: values as recorded in the metric tables; empty: a list without items; error: the "
+            "request failed",
+            values=("ok", "empty", "error"),
+        ),
+        text_column("error", "the error's text; null: none", nullable=True, optional=True),
+    ),
+    key=("cluster", "namespace", "name", "metric_index", "ts"),
+    day="ts",
 )
 
 CONTROLLER = Table(
@@ -420,15 +376,17 @@ CONTROLLER = Table(
     "what is known of the cluster's controller, and when it lost its state",
     (
         CLUSTER,
-        _time("ts", "when it was seen"),
+        time_column("ts", "when it was seen"),
         Column(
             "event",
             TEXT,
             "start: a process took over and its windows were empty; observed: flags were read",
             values=("start", "observed"),
         ),
-        _text("version", "Kubernetes version; null: not recorded", nullable=True, optional=True),
-        _json("flags", "flags as a JSON object; null: not recorded", optional=True),
+        text_column(
+            "version", "Kubernetes version; null: not recorded", nullable=True, optional=True
+        ),
+        json_column("flags", "flags as a JSON object; null: not recorded", optional=True),
     ),
     key=("cluster", "ts", "event"),
 )
@@ -446,6 +404,7 @@ TABLES: dict[str, Table] = {
         SCALES,
         HPAS,
         HPA_STATUS,
+        METRIC_FETCHES,
         CONTROLLER,
     )
 }

@@ -13,7 +13,8 @@ from hpabatch.errors import HistoryError
 from hpabatch.history import schema
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.checks import check_columns, check_validity, conform, order_rows
-from hpabatch.history.schema import TEXT, TIME, Table, table_named
+from hpabatch.history.columns import TEXT, TIME, Table
+from hpabatch.history.schema import table_named
 
 # One row group of a day of a small fleet; a reader of few columns skips the others anyway.
 ROW_GROUP_ROWS = 1 << 20
@@ -51,14 +52,7 @@ def prepare_rows(frame: pl.DataFrame, spec: Table, where: str) -> pl.DataFrame:
     Raises:
         HistoryError: see `write_table`.
     """
-    unknown = check_columns(frame.columns, spec, where)
-    if unknown:
-        raise HistoryError(f"{unknown[0]}; drop what is not wanted before writing")
-    checked = conform(frame, spec, where)
-    filled = checked.select(
-        pl.col(c.name) if c.name in checked.columns else pl.lit(c.fill, dtype=c.dtype).alias(c.name)
-        for c in spec.columns
-    )
+    filled = checked_rows(frame, spec, where)
     ordered, dropped = order_rows(filled, spec)
     if dropped:
         raise HistoryError(
@@ -70,28 +64,58 @@ def prepare_rows(frame: pl.DataFrame, spec: Table, where: str) -> pl.DataFrame:
     return ordered
 
 
-def _write_parquet(frame: pl.DataFrame, spec: Table, path: Path) -> None:
-    arrow = _arrow_schema(spec)
+def checked_rows(frame: pl.DataFrame, spec: Table, where: str) -> pl.DataFrame:
+    """Return all registered columns of a frame, checked, in the order in which its rows came.
+
+    Raises:
+        HistoryError: a column is missing, unknown or of a wrong type, or a value cannot be.
+    """
+    unknown = check_columns(frame.columns, spec, where)
+    if unknown:
+        raise HistoryError(f"{unknown[0]}; drop what is not wanted before writing")
+    checked = conform(frame, spec, where)
+    return checked.select(
+        pl.col(c.name) if c.name in checked.columns else pl.lit(c.fill, dtype=c.dtype).alias(c.name)
+        for c in spec.columns
+    )
+
+
+def open_parquet(path: Path, spec: Table, level: int = COMPRESSION_LEVEL) -> pq.ParquetWriter:
+    """Return a writer of a table's Parquet file; close it, or use it as a context.
+
+    Args:
+        path: the file, which is replaced.
+        spec: the table.
+        level: of zstd.
+    """
     texts = [c.name for c in spec.columns if c.dtype == TEXT]
     # Times and quantities change little from row to row: differences pack to a few bits
     # (5.5 -> 3.8 bytes a row against plain zstd, and nearly twice the reading speed).
     deltas = {c.name: "DELTA_BINARY_PACKED" for c in spec.columns if c.dtype != TEXT}
-    with pq.ParquetWriter(
+    writer = pq.ParquetWriter(
         path,
-        arrow,
+        _arrow_schema(spec),
         compression="zstd",
-        compression_level=COMPRESSION_LEVEL,
+        compression_level=level,
         use_dictionary=texts,
         column_encoding=deltas,
         store_schema=False,
         write_page_checksum=True,
-    ) as writer:
-        writer.add_key_value_metadata(
-            {schema.SCHEMA_KEY: str(schema.SCHEMA_VERSION), schema.TABLE_KEY: spec.name}
-        )
-        # One chunk: where a frame was glued together must not show in the pages.
-        rows = frame.rechunk().to_arrow().cast(arrow).combine_chunks()
-        writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+    )
+    writer.add_key_value_metadata(
+        {schema.SCHEMA_KEY: str(schema.SCHEMA_VERSION), schema.TABLE_KEY: spec.name}
+    )
+    return writer
+
+
+def arrow_rows(frame: pl.DataFrame, spec: Table) -> Any:
+    """Return rows as one Arrow chunk: where a frame was glued together must not show in pages."""
+    return frame.rechunk().to_arrow().cast(_arrow_schema(spec)).combine_chunks()
+
+
+def _write_parquet(frame: pl.DataFrame, spec: Table, path: Path) -> None:
+    with open_parquet(path, spec) as writer:
+        writer.write_table(arrow_rows(frame, spec), row_group_size=ROW_GROUP_ROWS)
 
 
 def _arrow_schema(spec: Table) -> Any:

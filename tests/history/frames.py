@@ -123,6 +123,9 @@ ROWS: dict[str, list[dict[str, Any]]] = {
             "current_metrics": "[]",
         }
     ],
+    "metric_fetches": [
+        AT | {"name": "cart", "metric_index": 0, "ts": minute(0), "answer": "error", "error": "503"}
+    ],
     "controller": [{"cluster": "demo", "ts": minute(0), "event": "start", "version": "1.38"}],
 }
 

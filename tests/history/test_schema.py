@@ -4,7 +4,8 @@ import polars as pl
 import pytest
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.schema import INT, TABLES, TEXT, TIME, Column, Table, empty_frame, table_named
+from hpabatch.history.columns import INT, TEXT, TIME, Column, Table
+from hpabatch.history.schema import TABLES, empty_frame, table_named
 
 COLUMNS = [(table, column) for table in TABLES.values() for column in table.columns]
 

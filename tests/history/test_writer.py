@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.columns import INT, TIME, Column
 from hpabatch.history.reader import open_history
-from hpabatch.history.schema import INT, TABLES, TIME, Column
+from hpabatch.history.schema import TABLES
 from hpabatch.history.writer import write_table
 from tests.history.frames import ROWS, frame
 

@@ -1,0 +1,263 @@
+"""`hpabatch history`: what a history holds, whether it is sound, and its upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hpabatch.cli.app import app
+from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.errors import EXIT_REFUSED
+
+if TYPE_CHECKING:
+    import polars as pl
+
+history_app = typer.Typer(
+    name="history",
+    help="What a history holds, whether it is sound, and its upkeep.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(history_app)
+
+_PLACE = """A history is a folder of Parquet tables, or a store: a folder, or a URL such as
+s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the environment).
+"""
+
+_INFO = f"""Tell what a history holds.
+
+{_PLACE}
+One row per table goes to stdout: rows, bytes, files, first and last time. What is not as it should
+be, though the rest can be read, goes to stderr (and into --output json).
+
+\b
+Exit codes: 0 fine, 2 the history cannot be read.
+
+\b
+Examples:
+  hpabatch history info history/
+  hpabatch history info s3://bucket/history --output json | jq .clusters
+"""
+
+_CHECK = f"""Read every byte of a history and list what is wrong.
+
+{_PLACE}
+Every file is held against the column registry, its order, its checksums and, in a store, the log
+that names it. One row per finding goes to stdout.
+
+\b
+Exit codes: 0 sound, 2 the history cannot be opened, 3 findings.
+
+\b
+Examples:
+  hpabatch history check history/
+  hpabatch history check history/ --output csv > findings.csv
+"""
+
+_QUALITY = f"""Tell what the recording of each HPA is worth.
+
+{_PLACE}
+One row per HPA goes to stdout: coverage, gaps, scrape interval and jitter, resets, pods without
+requests or with an unknown owner, how long usage was cut off by a limit, late and skewed samples,
+and whether its pods only stand for a recorded size. stderr tells what is worth mending.
+
+\b
+Exit codes: 0 fine, 2 the history cannot be read, 3 something is worth mending.
+
+\b
+Examples:
+  hpabatch history quality history/
+  hpabatch history quality history/ --k8s 1.36 --output csv > quality.csv
+"""
+
+_COMPACT = """Merge a store's small files and remove what no longer counts.
+
+Afterwards the same rows have the same files, however many parts they came in. An interruption loses
+nothing. Parts may be added meanwhile; whoever reads meanwhile may have to start again.
+
+\b
+Exit codes: 0 fine, 2 there is no store, or it cannot be read or written.
+
+\b
+Examples:
+  hpabatch history compact history/
+"""
+
+_MIGRATE = """Copy a history into a new store.
+
+OLD is a folder of Parquet tables (schema version 1 or 2) or a store; it is not changed. NEW is an
+absent or empty folder or URL. An interrupted migration goes on when it is started again.
+
+\b
+Exit codes: 0 fine, 2 something cannot be read or written.
+
+\b
+Examples:
+  hpabatch history migrate old/ history/
+  hpabatch history migrate old/ s3://bucket/history
+"""
+
+PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of a history.")]
+
+
+@history_app.command(help=_INFO)
+def info(path: PathArgument, output: OutputOption = Output.table) -> None:
+    """Tell what a history holds."""
+    from hpabatch.history.info import describe_history
+    from hpabatch.history.reader import open_history
+    from hpabatch.report import history as forms
+
+    check_stdout(output)
+    found = describe_history(open_history(path))
+    if output is Output.table:
+        _send(forms.info_table(found).encode())
+    elif output is Output.json:
+        _send(forms.info_json(found).encode())
+    else:
+        _send_frame(found.tables, output)
+    for problem in found.problems:
+        typer.echo(f"warning: {problem}", err=True)
+
+
+@history_app.command(help=_CHECK)
+def check(path: PathArgument, output: OutputOption = Output.table) -> None:
+    """Read every byte of a history and list what is wrong."""
+    from hpabatch.history.reader import open_history
+    from hpabatch.history.verify import check_history
+
+    check_stdout(output)
+    history = open_history(path)
+    with _progress() as report:
+        findings = check_history(history, report)
+    if output is not Output.table or findings.height:
+        _send_frame(findings, output)
+    files = sum(len(files) for files in history.files.values())
+    noun = "finding" if findings.height == 1 else "findings"
+    typer.echo(f"{files} files in {len(history.files)} tables: {findings.height} {noun}", err=True)
+    if findings.height:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+@history_app.command(help=_QUALITY)
+def quality(
+    path: PathArgument, k8s: K8sOption = DEFAULT_K8S, output: OutputOption = Output.table
+) -> None:
+    """Tell what the recording of each HPA is worth."""
+    from hpabatch.engine import quality as engine
+    from hpabatch.engine.candidates import candidates_from_history
+    from hpabatch.engine.quality_problems import problems
+    from hpabatch.history.reader import open_history
+    from hpabatch.model.config import profile_for
+
+    check_stdout(output)
+    history = open_history(path)
+    candidates, skipped = candidates_from_history(history.read("hpas"), profile_for(k8s))
+    with _progress() as report:
+        found = engine.quality(history, candidates, progress=report)
+    # A terminal has no room for all of it.
+    _send_frame(found.select(_QUALITY_SHOWN) if output is Output.table else found, output)
+    for s in skipped:
+        typer.echo(f"skipped: {s.namespace}/{s.hpa}: {s.reason}", err=True)
+    told = problems(found)
+    for row in told.iter_rows(named=True):
+        typer.echo(f"{row['namespace']}/{row['hpa']}: {row['why']}", err=True)
+    if told.height:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+_QUALITY_SHOWN = (
+    "namespace",
+    "hpa",
+    "pods",
+    "samples",
+    "coverage",
+    "gaps",
+    "interval_ms",
+    "jitter_ms",
+    "at_limit_share",
+    "membership",
+    "synthetic_share",
+)
+
+
+@history_app.command(help=_COMPACT)
+def compact(path: PathArgument) -> None:
+    """Merge a store's small files and remove what no longer counts."""
+    from hpabatch.history.compact import compact as run
+
+    with _progress() as report:
+        done = run(path, progress=report)
+    typer.echo(
+        f"{path}: {done.files_before} files ({done.bytes_before} bytes) are now "
+        f"{done.files_after} ({done.bytes_after} bytes); {done.partitions} days or tables merged, "
+        f"{done.deleted} old files removed",
+        err=True,
+    )
+
+
+@history_app.command(help=_MIGRATE)
+def migrate(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The history to copy.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Folder or URL of the new store.")],
+) -> None:
+    """Copy a history into a new store."""
+    from hpabatch.history.migrate import migrate as run
+
+    with _progress() as report:
+        done = run(old, new, progress=report)
+    for warning in done.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    again = f"; {done.skipped} parts were there already" if done.skipped else ""
+    typer.echo(f"{new}: {done.rows} rows in {done.parts} parts{again}", err=True)
+
+
+def _send_frame(frame: pl.DataFrame, output: Output) -> None:
+    from hpabatch.report import history as forms
+
+    match output:
+        case Output.table:
+            _send(forms.frame_table(frame).encode())
+        case Output.json:
+            _send(forms.frame_json(frame).encode())
+        case Output.csv:
+            _send(forms.frame_csv(frame).encode())
+        case Output.parquet:
+            _send(forms.frame_parquet(frame))
+
+
+def _send(data: bytes) -> None:
+    with data_stream() as stdout:
+        stdout.flush()
+        stdout.buffer.write(data)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float], None]]:
+    """Yield a progress report: a bar on stderr if that is a terminal, else nothing."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda message, share: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("opening", total=1.0)
+        yield lambda message, share: bar.update(task, description=message, completed=share)

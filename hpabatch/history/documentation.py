@@ -1,0 +1,120 @@
+"""The page `docs/history.md`, written from the registry.
+
+`python -m hpabatch.history.documentation docs/history.md` rewrites it; a test holds it up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hpabatch.history.columns import INT, TEXT, Column, Table
+from hpabatch.history.datafiles import MAX_FILE_ROWS, MAX_GROUP_ROWS, MIN_GROUP_ROWS
+from hpabatch.history.schema import SCHEMA_KEY, SCHEMA_VERSION, TABLE_KEY, TABLES
+
+_PREAMBLE = f"""# A history
+
+A history is a set of tables of what a cluster recorded. This page is generated from the registry
+that reader and writer follow (`python -m hpabatch.history.documentation docs/history.md`).
+
+Schema version {SCHEMA_VERSION}. Times are UTC, milliseconds since 1970 (Parquet timestamp with unit
+ms, adjusted to UTC). Quantities are whole numbers (int64) whose unit is the last word of the name:
+`_ms`, `_milli` (thousandths), `_bytes`. A null means "not there", never a magic number. Of rows
+with the same key the last one counts.
+
+## Two layouts
+
+**Flat**: a folder with one file `pods.parquet`, or one folder `pods/` of Parquet files, per table;
+by any writer, in any order, of schema version 1 or {SCHEMA_VERSION}. Good for small histories and
+for exchange. Version 1 has no table `metric_fetches`, no `target` in `pod_requests` and
+`pod_states`, and no `origin` in `pods`.
+
+**Store**: what hpabatch itself writes, in a local folder or at s3://, gs:// or abfs://.
+
+```
+_log/00000000000000000001.json …                        commits
+pod_metrics/cluster=prod/day=2026-10-07/<hash>.parquet  tables that are split by UTC day
+pods/cluster=prod/<hash>.parquet                        the others
+_work/…                                                 unfinished files, local stores only
+```
+
+* A data file counts only if a commit names it. A commit is one JSON file, created whole or not at
+  all, under the next free number; a part with several tables and days appears at once.
+* The newest state is the fold of all commits since the last checkpoint. `hpabatch history compact`
+  merges the files of each cluster and day, writes a checkpoint, and removes what no longer counts.
+* Inside a file rows are sorted by the table's key, so that a place (namespace and the column in
+  bold below) is contiguous. Row groups hold whole places, at least {MIN_GROUP_ROWS:,} rows each and
+  at most {MAX_GROUP_ROWS:,}; files at most {MAX_FILE_ROWS:,} rows.
+* A commit names for each file: path, table, cluster, day, number of rows and bytes, sha256, length
+  and sha256 of the Parquet footer, rows, bytes and CRC-32 of each row group, rows of each place,
+  and the span of its times. Whenever a file is read its size and footer are verified, and in a
+  local folder the checksums of the row groups that are wanted (polars ignores those of pages);
+  `hpabatch history check` verifies everything.
+* Cluster names in paths keep letters, digits, `.`, `_` and `-`; every other byte becomes `~xx`.
+* Encodings: zstd, dictionaries for texts, DELTA_BINARY_PACKED for numbers and times, page
+  checksums. The Parquet key-value metadata holds `{SCHEMA_KEY}` and `{TABLE_KEY}`.
+
+`hpabatch history migrate OLD NEW` copies a flat history, or a store, into a new store.
+
+## Tables
+"""
+
+
+def registry_markdown() -> str:
+    """Return the page."""
+    parts = [_PREAMBLE]
+    for table in TABLES.values():
+        parts.append(_section(table))
+    return "\n".join(parts)
+
+
+def _section(table: Table) -> str:
+    key = ", ".join(f"**{name}**" if name == table.place else name for name in table.key)
+    facts = [f"Key and order: {key}."]
+    facts.append(f"Split by the UTC day of `{table.day}`." if table.day else "Not split by day.")
+    if table.needed_by:
+        facts.append(f"Needed by: {', '.join(table.needed_by)}.")
+    lines = [
+        f"### {table.name}",
+        "",
+        f"One row is {table.doc}. {' '.join(facts)}",
+        "",
+        "| column | type | may be | meaning |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| `{c.name}` | {_type(c)} | {_may_be(c)} | {_meaning(c)} |" for c in table.columns]
+    return "\n".join([*lines, ""])
+
+
+def _type(column: Column) -> str:
+    if column.json:
+        return f"JSON {column.json}"
+    if column.dtype == TEXT:
+        return "text"
+    if column.dtype == INT:
+        return f"int64, {column.unit}" if column.unit else "int64"
+    return "time"
+
+
+def _may_be(column: Column) -> str:
+    words = []
+    if column.nullable:
+        words.append("null")
+    if column.optional:
+        words.append("absent")
+    return ", ".join(words)
+
+
+def _meaning(column: Column) -> str:
+    text = column.doc
+    if column.fill is not None:
+        text += f"; null is read as `{column.fill}`" if column.fill else "; null is read as empty"
+    if column.minimum is not None or column.maximum is not None:
+        low = "" if column.minimum is None else f"at least {column.minimum}"
+        high = "" if column.maximum is None else f"at most {column.maximum}"
+        text += f" ({', '.join(bound for bound in (low, high) if bound)})"
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(registry_markdown())

@@ -1,0 +1,384 @@
+"""A flat history: a folder with one Parquet file, or a folder of files, per table."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, date, datetime
+from difflib import get_close_matches
+from pathlib import Path
+
+import polars as pl
+
+from hpabatch.errors import HistoryError
+from hpabatch.history.base import SIZES, History, Wanted
+from hpabatch.history.catalog import Place
+from hpabatch.history.checks import check_columns, conform, order_rows
+from hpabatch.history.columns import TEXT, TIME, Table
+from hpabatch.history.datafiles import place_columns, split_places
+from hpabatch.history.parquet import load, open_file, row_count
+from hpabatch.history.schema import SCHEMA_KEY, TABLES
+
+# A table of which all columns together stay below this many bytes is read once and kept.
+KEEP_BYTES = 1 << 29
+_CELL_BYTES = 16
+_PIECE_ROWS = 1 << 20
+_BUT_ROWS = [name for name in SIZES if name != "rows"]
+
+Span = tuple[int, int]
+"""First row and number of rows."""
+
+
+class FlatHistory(History):
+    """A folder of tables by any writer, in any order.
+
+    Small tables are kept in memory once they are selected from. Large ones are searched for each
+    selection, in bounded memory but all of each file: migrate those to a store.
+    """
+
+    def __init__(self, path: Path, files: dict[str, tuple[Path, ...]], warnings: list[str]) -> None:
+        """Use `open_history`."""
+        super().__init__(path, files, warnings)
+        self._kept: dict[str, tuple[pl.DataFrame, dict[str, dict[Place, Span]]]] = {}
+        self._small: dict[str, bool] = {}
+        self._sizes_of: dict[str, pl.DataFrame] = {}
+
+    def digests(self) -> dict[str, str]:
+        """Return a sha256 over the bytes of every table's files."""
+        found = {}
+        for table, files in self.files.items():
+            digest = hashlib.sha256()
+            for file in files:
+                with file.open("rb") as stream:
+                    while part := stream.read(1 << 20):
+                        digest.update(part)
+            found[table] = digest.hexdigest()
+        return found
+
+    def versions(self, table: str) -> set[str]:
+        """Return the schema versions of a table's files, "unknown" for other writers' files.
+
+        Raises:
+            HistoryError: a file is broken, or of a newer schema.
+        """
+        found = set()
+        for file in self.files[table]:
+            open_file(file, TABLES[table])
+            found.add(pl.read_parquet_metadata(file).get(SCHEMA_KEY, "unknown"))
+        return found
+
+    def times(self, table: str) -> tuple[datetime | None, datetime | None]:
+        """Return the first and last time of a table (by `Table.day`), None for one without.
+
+        Raises:
+            HistoryError: a file is broken, or does not have the registered columns and values.
+        """
+        spec = TABLES[table]
+        if not spec.day:
+            return None, None
+        ends = [
+            piece.select(
+                pl.col(spec.day).min().alias("first"), pl.col(spec.day).max().alias("last")
+            )
+            for piece in self._pieces(spec, [spec.day])
+        ]
+        if not ends:
+            return None, None
+        first, last = pl.concat(ends).select(pl.col("first").min(), pl.col("last").max()).row(0)
+        return first, last
+
+    def _pieces(self, spec: Table, needed: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Yield checked rows of all files, only a piece at a time in memory."""
+        for file in self.files[spec.name]:
+            for start in range(0, row_count(file), _PIECE_ROWS):
+                yield self._file(spec, file, needed, None, (start, _PIECE_ROWS))
+
+    def _table(
+        self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
+    ) -> pl.DataFrame:
+        # The key is always read: without it there is no order and no way to see a duplicate.
+        needed = [name for name in spec.names if name in wanted or name in spec.key]
+        parts = [self._file(spec, file, needed) for file in self.files[spec.name]]
+        frame, dropped = order_rows(pl.concat(parts), spec)
+        self._warn_of_dropped(spec, dropped)
+        if namespaces is not None:
+            frame = frame.filter(pl.col("namespace").is_in(sorted(namespaces)))
+        return frame
+
+    def _select(
+        self,
+        spec: Table,
+        cluster: str,
+        places: set[Wanted] | None,
+        day: date | None,
+        wanted: Sequence[str],
+    ) -> pl.DataFrame:
+        if not self._is_small(spec):
+            return self._search(spec, cluster, places, day, wanted)
+        frame, spans = self._kept_table(spec)
+        chosen = spans.get(cluster, {})
+        names = chosen if places is None else [place for place in chosen if place in places]
+        columns = list(dict.fromkeys([*wanted, *_of_day(spec)]))
+        parts = [frame.slice(*chosen[name]).select(columns) for name in names]
+        rows = pl.concat(parts) if parts else frame.clear()
+        if day is not None:
+            rows = rows.filter(pl.col(spec.day).dt.date() == day)
+        return rows.select(wanted)
+
+    def _kept_table(self, spec: Table) -> tuple[pl.DataFrame, dict[str, dict[Place, Span]]]:
+        """Return a small table, and first row and length of every cluster's places, in order."""
+        if spec.name not in self._kept:
+            frame = self._table(spec, spec.names, None)
+            spans: dict[str, dict[Place, Span]] = {}
+            row = 0
+            for (cluster,), rows in frame.group_by(["cluster"], maintain_order=True):
+                found = spans.setdefault(str(cluster), {})
+                for place, part in split_places(rows, spec):
+                    found[place] = (row, part.height)
+                    row += part.height
+            self._kept[spec.name] = (frame, spans)
+        return self._kept[spec.name]
+
+    def _search(
+        self,
+        spec: Table,
+        cluster: str,
+        places: set[Wanted] | None,
+        day: date | None,
+        wanted: Sequence[str],
+    ) -> pl.DataFrame:
+        """Return the wanted rows of a table that is too large to keep, reading all its files."""
+        self._counted(spec)  # Every row has a legible cluster, place and day: none is overlooked.
+        needed = [name for name in spec.names if name in wanted or name in spec.key]
+        parts = [
+            self._file(
+                spec, file, needed, lambda found: _filters(spec, found, cluster, places, day)
+            )
+            for file in self.files[spec.name]
+        ]
+        frame = pl.concat(parts)
+        if places is not None:
+            names = ["namespace", spec.place]
+            chosen = pl.DataFrame(list(places), schema=dict.fromkeys(names, TEXT), orient="row")
+            frame = frame.join(
+                chosen, on=names, how="semi", nulls_equal=True, maintain_order="left"
+            )
+        ordered, dropped = order_rows(frame, spec)
+        self._warn_of_dropped(spec, dropped)
+        return ordered.select(wanted)
+
+    def _is_small(self, spec: Table) -> bool:
+        if spec.name not in self._small:
+            rows = 0
+            for file in self.files[spec.name]:
+                open_file(file, spec)
+                rows += row_count(file)
+            self._small[spec.name] = rows * len(spec.names) * _CELL_BYTES <= KEEP_BYTES
+        return self._small[spec.name]
+
+    def _distinct(self, spec: Table, wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
+        if self._is_small(spec):
+            yield self._kept_table(spec)[0].select(wanted).unique()
+            return
+        for cluster, day in self._counted(spec).select("cluster", "day").unique().rows():
+            yield self._search(spec, cluster, None, day, wanted).unique()
+
+    def _sizes(self, spec: Table) -> pl.DataFrame:
+        if self._is_small(spec):
+            return _count(self._kept_table(spec)[0], spec)
+        return self._counted(spec)
+
+    def _counted(self, spec: Table) -> pl.DataFrame:
+        """Return the sizes of a large table, of which only a piece at a time is in memory."""
+        if spec.name not in self._sizes_of:
+            needed = [
+                n for n in spec.names if n in {"cluster", *_of_day(spec), *place_columns(spec)}
+            ]
+            total = pl.DataFrame(schema=SIZES)
+            for piece in self._pieces(spec, needed):
+                counted = pl.concat([total, _count(piece, spec)])
+                total = counted.group_by(_BUT_ROWS).agg(pl.col("rows").sum())
+            self._sizes_of[spec.name] = total.select(SIZES.names())
+        return self._sizes_of[spec.name]
+
+    def _span(self, spec: Table) -> pl.DataFrame:
+        if self._is_small(spec):
+            return _spans(self._kept_table(spec)[0], spec)
+        needed = [n for n in spec.names if n in {"cluster", "fetched_at", *_of_day(spec)}]
+        parts = [_spans(piece, spec) for piece in self._pieces(spec, needed)]
+        least, most = pl.col("^.*_first$").min(), pl.col("^.*_last$").max()
+        return pl.concat(parts).group_by("cluster").agg(least, most)
+
+    def _file(
+        self,
+        spec: Table,
+        file: Path,
+        needed: Sequence[str],
+        filters: Callable[[pl.Schema], list[pl.Expr]] | None = None,
+        span: Span | None = None,
+    ) -> pl.DataFrame:
+        """Return checked rows of a file: all, those that pass, or a span of rows."""
+        found = open_file(file, spec)
+        for warning in check_columns(list(found), spec, str(file)):
+            self._warn(warning)
+        frame = load(
+            file, [name for name in needed if name in found], filters and filters(found), span
+        )
+        present = conform(frame, spec, str(file))
+        return present.select(
+            pl.col(name)
+            if name in found
+            else pl.lit(spec.column(name).fill, dtype=spec.column(name).dtype).alias(name)
+            for name in needed
+        )
+
+    def _warn_of_dropped(self, spec: Table, dropped: int) -> None:
+        if dropped:
+            self._warn(
+                f"{self._place(spec)}: {dropped} row{'s' * (dropped > 1)} with the key of a later "
+                f"row ({', '.join(spec.key)}) dropped"
+            )
+
+    def _place(self, spec: Table) -> str:
+        files = self.files[spec.name]
+        return str(files[0]) if len(files) == 1 else str(files[0].parent)
+
+    def _how_to_add(self, tables: Sequence[Table]) -> str:
+        return (
+            f"add {tables[0].name}.parquet{' and so on' if len(tables) > 1 else ''}"
+            f"{other_formats(self.path, tables)}"
+        )
+
+
+def _of_day(spec: Table) -> list[str]:
+    return [spec.day] if spec.day else []
+
+
+def _filters(
+    spec: Table, found: pl.Schema, cluster: str, places: set[Wanted] | None, day: date | None
+) -> list[pl.Expr]:
+    """Return conditions on a file's own columns that hold for the wanted rows, and few others."""
+    conditions = [_as_text(spec, found, "cluster").is_in([cluster])]
+    if places is not None:
+        for index, name in enumerate(place_columns(spec)):
+            conditions.append(
+                _as_text(spec, found, name).is_in(
+                    {place[index] for place in places}, nulls_equal=True
+                )
+            )
+    kind = found.get(spec.day)
+    if day is not None and isinstance(kind, pl.Datetime):
+        ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.time_unit]
+        start = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * ticks
+        moment = pl.col(spec.day).to_physical()
+        conditions.append((moment >= start) & (moment < start + 86_400 * ticks))
+    return conditions
+
+
+def _as_text(spec: Table, found: pl.Schema, name: str) -> pl.Expr:
+    fill = spec.column(name).fill
+    if name not in found:
+        return pl.lit(fill, dtype=TEXT)
+    text = pl.col(name).cast(TEXT)
+    return text if fill is None else text.fill_null(fill)
+
+
+def _count(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
+    """Return the sizes of a frame's places."""
+    none = pl.lit(None, dtype=TEXT)
+    places = frame.select(
+        "cluster",
+        namespace="namespace" if spec.place else none,
+        place=spec.place if spec.place else none,
+        day=pl.col(spec.day).dt.date() if spec.day else pl.lit(None, dtype=pl.Date()),
+    )
+    return places.group_by(_BUT_ROWS).len("rows").cast(SIZES)
+
+
+def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
+    """Return when the rows of a frame were seen, by cluster."""
+    none = pl.lit(None, dtype=TIME)
+    seen = frame.select(
+        "cluster",
+        time=spec.day or none,
+        fetched="fetched_at" if "fetched_at" in spec.names else none,
+    )
+    bare = pl.col("time").filter(pl.col("fetched").is_null())
+    return seen.group_by("cluster").agg(
+        fetched_first=pl.col("fetched").min(),
+        fetched_last=pl.col("fetched").max(),
+        unfetched_first=bare.min(),
+        unfetched_last=bare.max(),
+    )
+
+
+def open_flat(folder: Path) -> FlatHistory:
+    """Open a folder of Parquet tables; no rows are read yet.
+
+    Raises:
+        HistoryError: there is no such folder, it holds no history table, or a table is there
+            twice.
+    """
+    try:
+        entries = sorted(folder.iterdir())
+    except NotADirectoryError:
+        raise HistoryError(
+            f"{folder} is a file; a history is a folder of tables: name the folder"
+        ) from None
+    except FileNotFoundError:
+        raise HistoryError(f"{folder}: there is no such folder; name that of a history") from None
+    except OSError as error:
+        raise HistoryError(f"{folder} cannot be read: {error.strerror}") from error
+    history = FlatHistory(folder, _find_tables(folder), list(_strays(entries)))
+    if not history.files:
+        raise HistoryError(
+            f"{folder} holds no history table; expected are Parquet files such as hpas.parquet and "
+            f"pod_metrics.parquet{other_formats(folder, list(TABLES.values()))}"
+        )
+    return history
+
+
+def other_formats(folder: Path, tables: Sequence[Table]) -> str:
+    """Return a remark on files that hold these tables in another format, or ""."""
+    names = {t.name for t in tables}
+    others = sorted(p.name for p in folder.iterdir() if p.suffix and p.name.split(".")[0] in names)
+    return f" ({', '.join(others)} is not Parquet: convert it)" if others else ""
+
+
+def _find_tables(folder: Path) -> dict[str, tuple[Path, ...]]:
+    files: dict[str, tuple[Path, ...]] = {}
+    for name in TABLES:
+        single, parts = folder / f"{name}.parquet", folder / name
+        if single.exists() and parts.is_dir():
+            raise HistoryError(
+                f"{single} and the folder {parts} are both there; keep one of them: which one "
+                "holds the table cannot be known"
+            )
+        if parts.is_dir() or single.is_dir():
+            files[name] = _parts_of(parts if parts.is_dir() else single)
+        elif single.exists():
+            files[name] = (single,)
+    return files
+
+
+def _parts_of(folder: Path) -> tuple[Path, ...]:
+    # A name with a dot in front is somebody's unfinished file.
+    parts = tuple(
+        p for p in sorted(folder.glob("*.parquet")) if p.is_file() and not p.name.startswith(".")
+    )
+    if not parts:
+        raise HistoryError(
+            f"the folder {folder} holds no Parquet file; put the table's files there, or remove it"
+        )
+    return parts
+
+
+def _strays(entries: Sequence[Path]) -> Iterator[str]:
+    for entry in entries:
+        name = entry.stem if entry.suffix == ".parquet" else entry.name
+        if entry.name.startswith(".") or name in TABLES:
+            continue
+        if entry.suffix == ".parquet" or entry.is_dir():
+            close = get_close_matches(name, TABLES, n=1)
+            hint = f"; was {close[0]} meant?" if close else ""
+            yield f"{entry} is not a history table and is ignored{hint}"

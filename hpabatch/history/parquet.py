@@ -1,0 +1,151 @@
+"""Opening one Parquet file with suspicion, shared by both layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hpabatch.errors import HistoryError
+from hpabatch.history import schema
+from hpabatch.history.columns import Table
+
+# PanicException is a BaseException: some broken pages end there.
+BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError)
+
+MAGIC = b"PAR1"
+
+# 10^5 row groups of one row take polars 12 s and 2.3 GB: say so instead.
+LARGE_FOOTER = 1 << 20
+MANY_GROUPS = 5_000
+FEW_ROWS = 100
+
+
+def open_file(file: Path, spec: Table) -> pl.Schema:
+    """Check that a file is Parquet of a schema that we read; return its columns.
+
+    Raises:
+        HistoryError: it is missing, empty, something else, cut short, broken, of a newer schema or
+            another table.
+    """
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(4)
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - 8))
+            tail = stream.read(8)
+    except OSError as error:
+        raise HistoryError(
+            f"{file} cannot be read: {error.strerror}; it should hold {spec.name}"
+        ) from error
+    if size == 0:
+        raise HistoryError(f"{file} is empty (0 bytes); write the table {spec.name} again")
+    if head != MAGIC:
+        raise HistoryError(f"{file} is not a Parquet file; convert the table {spec.name} to one")
+    if not tail.endswith(MAGIC) or size < 12:
+        raise HistoryError(
+            f"{file} is a Parquet file that was cut short ({size} bytes); copy or write the table "
+            f"{spec.name} again"
+        )
+    footer = int.from_bytes(tail[:4], "little")
+    if footer > size - 12:
+        # Polars would try to read that much.
+        raise HistoryError(
+            f"{file} is a broken Parquet file (its footer says that it is {footer} bytes long, the "
+            f"file has {size}); copy or write it again"
+        )
+    if footer > LARGE_FOOTER:
+        _check_groups(file)
+    try:
+        metadata = pl.read_parquet_metadata(file)
+        columns = pl.Schema(pl.read_parquet_schema(file))
+    except BROKEN as error:
+        raise HistoryError(broken(file, error)) from error
+    check_metadata(file, spec, metadata)
+    return columns
+
+
+def _check_groups(file: Path) -> None:
+    """Refuse a file that is cut into so many pieces that its footer outweighs its rows."""
+    try:
+        metadata = pq.read_metadata(file)
+    except (pa.ArrowException, OSError) as error:
+        raise HistoryError(broken(file, error)) from error
+    groups, rows = metadata.num_row_groups, metadata.num_rows
+    if groups > MANY_GROUPS and rows < FEW_ROWS * groups:
+        raise HistoryError(
+            f"{file} is cut into {groups} row groups of {rows / groups:.3g} rows on average, too "
+            "small to read in reasonable time; write it again with at least 65536 rows in each"
+        )
+
+
+def check_metadata(file: Path | str, spec: Table, metadata: dict[str, str]) -> None:
+    """Refuse a file of a newer schema or another table.
+
+    Raises:
+        HistoryError: what to do with it.
+    """
+    version = metadata.get(schema.SCHEMA_KEY)
+    if version is not None:
+        if not version.isascii() or not version.isdigit() or version == "0":
+            raise HistoryError(
+                f"{file} names the schema version {version!r}, which is no number; write it again"
+            )
+        if int(version) > schema.SCHEMA_VERSION:
+            raise HistoryError(
+                f"{file} has schema version {version}; this hpabatch reads up to "
+                f"{schema.SCHEMA_VERSION}: use a newer hpabatch"
+            )
+    table = metadata.get(schema.TABLE_KEY, spec.name)
+    if table != spec.name:
+        raise HistoryError(
+            f"{file} was written as the table {table}, not {spec.name}; name it {table}.parquet"
+        )
+
+
+def row_count(file: Path) -> int:
+    """Return how many rows a file has (HistoryError: it is broken)."""
+    try:
+        return int(_scan(file).select(pl.len()).collect().item())
+    except BROKEN as error:
+        raise HistoryError(broken(file, error)) from error
+
+
+def load(
+    file: Path,
+    columns: Sequence[str],
+    filters: Sequence[pl.Expr] | None = None,
+    span: tuple[int, int] | None = None,
+) -> pl.DataFrame:
+    """Return columns of a file, as they are.
+
+    Args:
+        file: Parquet.
+        columns: which; at least one.
+        filters: only rows for which all of these hold.
+        span: only this first row and number of rows.
+
+    Raises:
+        HistoryError: the file is broken.
+    """
+    try:
+        if not filters and span is None:
+            return pl.read_parquet(file, columns=list(columns), hive_partitioning=False, glob=False)
+        rows = _scan(file) if span is None else _scan(file).slice(*span)
+        return rows.filter(*(filters or ())).select(columns).collect()
+    except BROKEN as error:
+        raise HistoryError(broken(file, error)) from error
+
+
+def _scan(file: Path) -> pl.LazyFrame:
+    return pl.scan_parquet(file, hive_partitioning=False, glob=False)
+
+
+def broken(file: Path | str, error: BaseException) -> str:
+    """Return the sentence for a file that its reader gave up on."""
+    lines = str(error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    return f"{file} is a broken Parquet file ({reason}); copy or write it again"

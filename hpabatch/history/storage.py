@@ -1,0 +1,256 @@
+"""Where a store's bytes live: one small interface, for local folders here."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from hpabatch.errors import HistoryError, UsageError
+
+WORK = "_work"
+"""Folder of unfinished files in a local store; whatever is in it counts nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An object found: its name below the root, its size in bytes, its age in seconds."""
+
+    name: str
+    size: int
+    age_s: float
+
+
+class Storage(Protocol):
+    """What a store needs of its place; names are relative to the root, with slashes.
+
+    Every method raises HistoryError where something cannot be read and UsageError where it cannot
+    be written, each with one sentence.
+    """
+
+    @property
+    def location(self) -> str:
+        """The root as the user wrote it."""
+
+    @property
+    def options(self) -> dict[str, Any] | None:
+        """Storage options for polars, None for local files."""
+
+    def names(self, folder: str) -> list[Listed]:
+        """Return all objects below a folder ("": all), by name; a missing folder is empty."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object's bytes, None if there is no such object."""
+
+    def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
+        """Return an object's size and its last `count` bytes, None if there is no such object."""
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """Yield an object's bytes in pieces (HistoryError: there is no such object)."""
+
+    @property
+    def checksums(self) -> bool:
+        """Whether bytes are worth a checksum at every reading: object stores keep their own."""
+
+    def checksum(self, name: str, start: int, stop: int) -> int:
+        """Return the CRC-32 of an object's bytes (HistoryError: they cannot be read)."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make an object whole; False, and nothing changed, if there is one of that name."""
+
+    def put(self, file: Path, name: str) -> None:
+        """Move a local file to a name, replacing what was there; it is whole or not at all."""
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects; one that is gone already is no error."""
+
+    def workspace(self) -> Any:
+        """Return a context manager that yields a local folder for files to `put`."""
+
+    def tidy(self, grace_s: float) -> None:
+        """Remove what killed writers left that has no name, if it is older than that."""
+
+    def url(self, name: str) -> str:
+        """Return what polars opens."""
+
+
+class LocalStorage:
+    """A store in a local folder; every file is flushed to disk before it gets its name."""
+
+    options: dict[str, Any] | None = None
+    checksums = True
+
+    def __init__(self, root: Path | str) -> None:
+        """Take a folder, which need not exist yet."""
+        self.root = Path(root)
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    def names(self, folder: str) -> list[Listed]:
+        """Return all files below a folder, by name."""
+        top, now, found = self.root / folder, time.time(), []
+        try:
+            for place, _, files in os.walk(top, onerror=_raise):
+                for name in files:
+                    path = Path(place, name)
+                    with suppress(FileNotFoundError):
+                        stat = path.stat()
+                        relative = path.relative_to(self.root).as_posix()
+                        found.append(Listed(relative, stat.st_size, now - stat.st_mtime))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise HistoryError(f"{top} cannot be read: {error.strerror}") from error
+        return sorted(found, key=lambda item: item.name)
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's bytes."""
+        try:
+            return (self.root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
+        """Return a file's size and last bytes."""
+        try:
+            with (self.root / name).open("rb") as stream:
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(max(0, size - count))
+                return size, stream.read(count)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """Yield a file's bytes."""
+        try:
+            with (self.root / name).open("rb") as stream:
+                while part := stream.read(1 << 20):
+                    yield part
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def checksum(self, name: str, start: int, stop: int) -> int:
+        """Return the CRC-32 of a file's bytes."""
+        try:
+            with (self.root / name).open("rb", buffering=0) as stream:
+                stream.seek(start)
+                found, buffer = 0, memoryview(bytearray(min(stop - start, 1 << 20)))
+                while start < stop and (count := stream.readinto(buffer[: stop - start])):
+                    found = zlib.crc32(buffer[:count], found)
+                    start += count
+                return found
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make a file whole, unless there is one of that name."""
+        final = self.root / name
+        temporary = final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        with self._writing(name):
+            final.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                temporary.write_bytes(data)
+                _flush(temporary)
+                # A link fails if the name is taken: rename would silently replace it.
+                os.link(temporary, final)
+            except FileExistsError:
+                return False
+            finally:
+                temporary.unlink(missing_ok=True)
+            _flush(final.parent)
+        return True
+
+    def put(self, file: Path, name: str) -> None:
+        """Move a file of the workspace to its name."""
+        final = self.root / name
+        with self._writing(name):
+            final.parent.mkdir(parents=True, exist_ok=True)
+            _flush(file)
+            os.replace(file, final)
+            _flush(final.parent)
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove files, and folders that are empty then."""
+        for name in names:
+            path = self.root / name
+            with self._writing(name):
+                path.unlink(missing_ok=True)
+            with suppress(OSError):
+                for folder in path.parents:
+                    if folder == self.root:
+                        break
+                    folder.rmdir()
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """Yield a folder inside the store, so that `put` can rename."""
+        folder = self.root / WORK / f"{os.getpid()}-{secrets.token_hex(4)}"
+        with self._writing(WORK):
+            folder.mkdir(parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                folder.parent.rmdir()
+
+    def tidy(self, grace_s: float) -> None:
+        """Remove empty workspaces."""
+        top = self.root / WORK
+        with suppress(OSError):
+            for folder in top.iterdir():
+                if time.time() - folder.stat().st_mtime > grace_s:
+                    with suppress(OSError):
+                        folder.rmdir()
+            top.rmdir()
+
+    def url(self, name: str) -> str:
+        """Return a path."""
+        return str(self.root / name)
+
+    def _unreadable(self, name: str, error: OSError) -> HistoryError:
+        reason = error.strerror or str(error)
+        return HistoryError(f"{self.root / name} cannot be read: {reason}; restore it")
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise disk_error(self.root / name, error) from error
+
+
+def disk_error(path: Path | str, error: OSError) -> UsageError:
+    """Return the sentence for a file that cannot be written."""
+    reason = error.strerror or str(error)
+    hint = "choose another place or make room there"
+    if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
+        hint = "the file system must know hard links and renames: choose another place"
+    return UsageError(f"cannot write {path}: {reason}; {hint}")
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,282 @@
+"""Information, check and migration of both layouts."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from polars.testing import assert_frame_equal
+
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history import flat
+from hpabatch.history.catalog import entry_name
+from hpabatch.history.compact import compact
+from hpabatch.history.info import describe_history
+from hpabatch.history.migrate import migrate
+from hpabatch.history.reader import open_history
+from hpabatch.history.schema import TABLES
+from hpabatch.history.store import StoreWriter, open_writer
+from hpabatch.history.verify import check_history
+from tests.history.frames import ROWS, frame, minute, replace, write_all
+
+ROOT = Path(__file__).parents[2]
+
+
+def store(folder: Path) -> Path:
+    with open_writer(folder).part("all") as part:
+        for table in ROWS:
+            part.add(table, frame(table))
+    return folder
+
+
+# -- info
+
+
+def test_info_of_both_layouts_agrees(tmp_path: Path) -> None:
+    flat_info = describe_history(open_history(write_all(tmp_path / "flat")))
+    store_info = describe_history(open_history(store(tmp_path / "store")))
+    columns = ["table", "rows", "files", "first", "last"]
+    assert_frame_equal(flat_info.tables.select(columns), store_info.tables.select(columns))
+    assert (flat_info.layout, store_info.layout) == ("flat", "store")
+    assert flat_info.schema == store_info.schema == "2"
+    assert flat_info.clusters == store_info.clusters == ("demo",)
+    assert (flat_info.parts, store_info.parts) == (0, 1)
+    assert flat_info.problems == store_info.problems == ()
+    row = store_info.tables.row(0, named=True)
+    assert (row["table"], row["rows"], row["files"]) == ("pod_metrics", 6, 1)
+    assert (row["first"], row["last"]) == (minute(0), minute(2))
+
+
+def test_info_of_other_writers_and_empty_tables(tmp_path: Path) -> None:
+    folder = write_all(tmp_path)
+    replace(folder, "scales", frame("scales").clear())
+    found = describe_history(open_history(folder))
+    assert found.schema == "2, unknown"
+    assert found.tables.filter(pl.col("table") == "scales")["first"].to_list() == [None]
+
+
+def test_info_names_what_is_missing_unnamed_or_strange(tmp_path: Path) -> None:
+    folder = store(tmp_path)
+    (folder / "README").write_text("hello")
+    (folder / "pods.parquet").write_text("")
+    lost = next((folder / "scales").rglob("*.parquet"))
+    lost.rename(lost.with_name("lost.parquet"))
+    problems = describe_history(open_history(folder)).problems
+    assert len(problems) == 4
+    assert "pods.parquet is not part of the store" in problems[0]
+    assert "is missing, though the log names it" in problems[1]
+    assert "1 unnamed file (" in problems[2]
+    assert "scales/cluster=demo/day=2026-10-07/lost.parquet" in problems[2]
+    assert "README is not part of the store" in problems[3]
+
+
+# -- check
+
+
+def test_sound_histories_have_no_findings(tmp_path: Path) -> None:
+    told: list[tuple[str, float]] = []
+    for history in (write_all(tmp_path / "flat"), store(tmp_path / "store")):
+        assert check_history(open_history(history), lambda *step: told.append(step)).is_empty()
+        assert [share for _, share in told] == sorted(share for _, share in told)
+        told.clear()
+    with open_writer(tmp_path / "store").part() as part:
+        part.add("scales", frame("scales"))  # Rows that replace others are no fault.
+    assert check_history(open_history(tmp_path / "store")).is_empty()
+
+
+def test_every_fault_of_a_flat_history_is_listed(tmp_path: Path) -> None:
+    folder = write_all(tmp_path)
+    replace(folder, "scales", pl.concat([frame("scales")] * 2))
+    replace(folder, "pods", frame("pods").with_columns(colour=pl.lit("red")))
+    replace(
+        folder,
+        "hpas",
+        pl.concat([frame("hpas")] * 2).with_columns(
+            valid_from=pl.Series([minute(0), minute(1)], dtype=TABLES["hpas"].schema["valid_from"])
+        ),
+    )
+    (folder / "pod_states.parquet").write_bytes(b"PAR1")
+    replace(folder, "object_metrics", frame("object_metrics").drop("metric"))
+    found = check_history(open_history(folder))
+    assert found.select("table", "problem").rows()[0][0] == "object_metrics"
+    texts = dict(found.select("table", "problem").rows())
+    assert "column metric is missing" in texts["object_metrics"]
+    assert "colour is not registered" in texts["pods"]
+    assert "cut short (4 bytes)" in texts["pod_states"]
+    assert "1 row with the key of a later row" in texts["scales"]
+    assert "the next spec of the same HPA begins" in texts["hpas"]
+    assert found.height == 5
+
+
+def test_check_finds_what_the_log_itself_got_wrong(tmp_path: Path) -> None:
+    folder = store(tmp_path)
+    path = folder / entry_name(2)
+    whole = json.loads(path.read_bytes())
+    (number,) = (i for i, f in enumerate(whole["add"]) if f["table"] == "pod_metrics")
+    changes = {
+        "places": [["shop", ["card"], [6]]],
+        "cluster": "other",
+        "day": "2026-10-08",
+        "sha256": "0" * 64,
+    }
+    messages = [
+        "index names ('shop', 'card')",
+        "another cluster or day",
+        "another cluster or day",
+        "sha256 is not the one",
+    ]
+    for (name, value), message in zip(changes.items(), messages, strict=True):
+        document = json.loads(json.dumps(whole))
+        document["add"][number][name] = value
+        path.write_text(json.dumps(document))
+        found = check_history(open_history(folder))
+        assert found["table"].to_list() == ["pod_metrics"]
+        assert message in found["problem"][0]
+
+
+def test_check_finds_specs_that_overlap_across_parts(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    for at in (0, 1):
+        with writer.part() as part:
+            part.add(
+                "hpas",
+                frame("hpas").with_columns(
+                    valid_from=pl.Series([minute(at)], dtype=TABLES["hpas"].schema["valid_from"])
+                ),
+            )
+    found = check_history(open_history(tmp_path))
+    assert found["table"].to_list() == ["hpas"]
+    with pytest.raises(HistoryError, match="begins before this one ends"):
+        open_history(tmp_path).read("hpas")
+
+
+# -- migration
+
+
+def version_1(folder: Path) -> Path:
+    """Write a flat history as the first version of this package did."""
+    for table in ROWS:
+        if table == "metric_fetches":
+            continue
+        later = {"pods": ["origin"], "pod_requests": ["target"], "pod_states": ["target"]}
+        rows = frame(table)
+        rows = rows.drop(n for n in later.get(table, []) if n in rows.columns)
+        metadata = {"hpabatch.schema": "1", "hpabatch.table": table}
+        folder.mkdir(exist_ok=True)
+        arrow = rows.to_arrow().replace_schema_metadata(metadata)
+        pq.write_table(arrow, folder / f"{table}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("keep", [0, 1 << 28])
+def test_a_first_version_becomes_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int
+) -> None:
+    monkeypatch.setattr(flat, "KEEP_BYTES", keep)
+    old = version_1(tmp_path / "old")
+    done = migrate(old, tmp_path / "new")
+    assert done.parts == 11
+    before, after = open_history(old), open_history(tmp_path / "new", "replay")
+    assert after.tables == before.tables
+    for table in before.tables:
+        columns = [n for n in TABLES[table].names if table in ("pods", "scales") or n != "target"]
+        assert_frame_equal(after.read(table, columns), before.read(table, columns))
+    assert after.read("pod_states")["target"].to_list() == ["cart"]
+    assert after.read("pod_requests")["target"].to_list() == ["cart"]
+    assert after.read("pods")["origin"].to_list() == ["recorded"] * 2
+    assert describe_history(before).schema == "1"
+    assert check_history(after).is_empty()
+
+
+def test_a_migration_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = write_all(tmp_path / "old")
+    commit, count = StoreWriter.commit, iter(range(100))
+
+    def fail(self: StoreWriter, entry: object) -> None:
+        if next(count) == 4:
+            raise KeyboardInterrupt
+        commit(self, entry)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreWriter, "commit", fail)
+        with pytest.raises(KeyboardInterrupt):
+            migrate(old, tmp_path / "new")
+    done = migrate(old, tmp_path / "new")
+    assert (done.parts, done.skipped) == (8, 4)
+    again = migrate(old, tmp_path / "new")
+    assert (again.parts, again.skipped, again.rows) == (0, 12, 0)
+    migrate(old, tmp_path / "direct")
+    for folder in ("new", "direct"):
+        compact(tmp_path / folder, grace_s=0)
+    one, two = (open_history(tmp_path / folder) for folder in ("new", "direct"))
+    assert one.digests() == two.digests()
+
+
+def test_a_changed_source_is_migrated_again(tmp_path: Path) -> None:
+    old = write_all(tmp_path / "old")
+    migrate(old, tmp_path / "new")
+    replace(old, "scales", frame("scales").with_columns(spec_replicas=pl.lit(9, dtype=pl.Int64())))
+    assert migrate(old, tmp_path / "new").parts == 1
+    assert open_history(tmp_path / "new").read("scales")["spec_replicas"].to_list() == [9]
+
+
+def test_a_store_is_migrated_too(tmp_path: Path) -> None:
+    migrate(store(tmp_path / "old"), tmp_path / "new")
+    old, new = open_history(tmp_path / "old"), open_history(tmp_path / "new")
+    for table in ROWS:
+        assert_frame_equal(new.read(table), old.read(table))
+
+
+def test_what_is_not_migrated(tmp_path: Path) -> None:
+    old = write_all(tmp_path / "old")
+    with pytest.raises(UsageError, match="cannot be migrated into itself"):
+        migrate(old, f"{tmp_path}/x/../old/")
+    with pytest.raises(UsageError, match="is a flat history"):
+        migrate(old, write_all(tmp_path / "other"))
+    table = pq.read_table(old / "pods.parquet").replace_schema_metadata({"hpabatch.schema": "3"})
+    pq.write_table(table, old / "pods.parquet")
+    with pytest.raises(HistoryError, match="has schema version 3; this hpabatch reads up to 2"):
+        migrate(old, tmp_path / "new")
+
+
+def test_the_demo_survives_a_migration(tmp_path: Path) -> None:
+    demo = open_history(ROOT / "data" / "demo")
+    migrate(demo.path, tmp_path)
+    made = open_history(tmp_path)
+    day = minute(0).date()
+    for table in ("pod_metrics", "scales"):
+        assert_frame_equal(made.read(table), demo.read(table))
+        places = demo.sizes(table).select("namespace", "place").unique(maintain_order=True).rows()
+        for chosen in (places[:1], places[3:9], places):
+            for when in (None, day, day + timedelta(days=1)):
+                assert_frame_equal(
+                    made.select(table, "demo", chosen, day=when),
+                    demo.select(table, "demo", chosen, day=when),
+                )
+
+
+def test_a_history_is_read_by_several_threads(tmp_path: Path) -> None:
+    migrate(ROOT / "data" / "demo", tmp_path)
+    history = open_history(tmp_path)
+    places = history.sizes("pod_metrics").select("namespace", "place").unique().rows()
+    expected = {p: history.select("pod_metrics", "demo", [p]).height for p in places}
+    found: dict[object, int] = {}
+    fresh = open_history(tmp_path)
+
+    def read(mine: list[tuple[str, str | None]]) -> None:
+        for place in mine:
+            found[place] = fresh.select("pod_metrics", "demo", [place]).height
+
+    threads = [threading.Thread(target=read, args=(places[n::4],)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected
