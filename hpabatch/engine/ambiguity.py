@@ -34,14 +34,14 @@ class _Rival:
     """One HPA's syncs: instants, the selector it has at each (-1: the metrics are not reached).
 
     `member` says which pods of the shard each selector matches, shape (pods, selectors);
-    `known_ms` and `known` since when which selector is registered, -1 for none.
+    `known_twice_ms` and `known` since when which selector is registered, -1 for none.
     """
 
     key: HpaKey
     now_ms: I64
     selector: I64
     member: Mask
-    known_ms: I64
+    known_twice_ms: I64
     known: I64
 
 
@@ -103,8 +103,8 @@ def _rival(
     numbers, matched = matched_pods(pods, key[1], candidate.target[3], scale.selectors)
     member = np.zeros((pods.count, len(scale.selectors)), np.bool_)
     member[numbers] = matched != 0
-    known_ms, known = _registered(candidate, now_ms, selector, starts_ms)
-    return _Rival(key, now_ms, selector, member, known_ms, known)
+    known_twice_ms, known = _registered(candidate, now_ms, selector, starts_ms)
+    return _Rival(key, now_ms, selector, member, known_twice_ms, known)
 
 
 def _least(min_replicas: int | None) -> int:
@@ -123,7 +123,10 @@ def spec_of_ticks(candidate: Candidate, ticks_ms: I64) -> I64:
 def _registered(
     candidate: Candidate, now_ms: I64, selector: I64, starts_ms: I64
 ) -> tuple[I64, I64]:
-    """Return since when (ms, ascending) which selector is registered, -1 for none."""
+    """Return since when (twice ms, ascending) which selector is registered, -1 for none.
+
+    Twice, and 1 more for a sync: what is gone at an instant is gone before its syncs.
+    """
     at = np.flatnonzero(selector >= 0)
     ends = [
         period.to_ms
@@ -132,9 +135,9 @@ def _registered(
         and (k + 1 == len(candidate.periods) or candidate.periods[k + 1].from_ms > period.to_ms)
     ]
     gone = np.array([*ends, *starts_ms.tolist()], np.int64)
-    times = np.concatenate([gone, now_ms[at]])
+    times = np.concatenate([2 * gone, 2 * now_ms[at] + 1])
     values = np.concatenate([np.full(gone.size, -1, np.int64), selector[at]])
-    order = np.argsort(times, kind="stable")  # at one instant the sync comes last
+    order = np.argsort(times, kind="stable")
     return times[order], values[order]
 
 
@@ -142,7 +145,7 @@ def _shares_pods(rival: _Rival, other: _Rival, pods: PodColumns) -> Mask:
     """Say at which of the rival's instants the other's registered selector matches its pods."""
     crowded = np.zeros(rival.now_ms.size, np.bool_)
     side: Literal["left", "right"] = "right" if other.key < rival.key else "left"
-    at = np.searchsorted(other.known_ms, rival.now_ms, side=side) - 1
+    at = np.searchsorted(other.known_twice_ms, 2 * rival.now_ms + 1, side=side) - 1
     theirs = np.where(at >= 0, other.known[np.maximum(at, 0)], -1) if other.known.size else at
     for k in range(rival.member.shape[1]):
         for m in range(other.member.shape[1]):
@@ -155,6 +158,7 @@ def _shares_pods(rival: _Rival, other: _Rival, pods: PodColumns) -> Mask:
 
 def _any_cached(now_ms: I64, pods: PodColumns, numbers: I64) -> Mask:
     """Say at which instants any of some pods is in the cache."""
+    numbers = numbers[pods.created_ms[numbers] < pods.gone_ms[numbers]]
     change = np.zeros(now_ms.size + 1, np.int64)
     np.add.at(change, np.searchsorted(now_ms, pods.created_ms[numbers]), 1)
     np.add.at(change, np.searchsorted(now_ms, pods.gone_ms[numbers]), -1)

@@ -303,6 +303,7 @@ class ShardBuilder:
             changes=self.changes.table(),
         )
         return Shard(
+            asked=given.candidates,
             candidates=self.kept,
             streams=self.streams,
             fleet=fleet,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
 from hpabatch.arrays.layout import I64
 from hpabatch.arrays.observations import CURSOR_TICK
 from hpabatch.arrays.specs import StreamKey
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.shard import Shard
-from hpabatch.engine.shard_replay import prepare_shard, run_shard
+from hpabatch.engine.shard_replay import run_step, shard_steps
 from hpabatch.model import codes
 from hpabatch.model.describe import metric_subject
 from hpabatch.model.hpa import MetricSpec
@@ -65,8 +65,7 @@ def observe(plan: ReplayPlan, candidate: Candidate) -> pl.DataFrame:
         ValueError: the plan does not replay that HPA.
     """
     k = plan.chosen.index(candidate)
-    places = plan.places[k : k + 1]
-    shard, facts = prepare_shard(plan, [candidate], places, Arena(), rows_per_block=0)
+    alone = replace(plan, shards=((k, k + 1),))
     frames = [pl.DataFrame(schema=SCHEMA)]
     done = 0
 
@@ -77,8 +76,8 @@ def observe(plan: ReplayPlan, candidate: Candidate) -> pl.DataFrame:
             frames.append(_stream_rows(shard, g, metric, done, last))
         done = last
 
-    if shard.candidates:
-        run_shard(plan, shard, facts, places, collect)
+    for step in shard_steps(alone, [0], rows_per_block=0):
+        run_step(alone, step, collect)
     return pl.concat(frames).sort("ts", "metric_index", maintain_order=True)
 
 

@@ -38,8 +38,8 @@ from hpabatch.model.hpa import HPA
 Select = Callable[[pl.DataFrame], pl.DataFrame]
 
 # A shard's size: a decision takes some 200 bytes until it is written, a sample of a day some 100.
-SHARD_DECISIONS = 800_000
-SHARD_DAY_ROWS = 4_000_000
+SHARD_DECISIONS = 500_000
+SHARD_DAY_ROWS = 1_500_000
 CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
 MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s
 
@@ -49,8 +49,8 @@ class ReplayPlan:
     """What is to be replayed; `shards` are consecutive positions of `chosen` (first, last).
 
     `everyone` are all HPAs of the clusters, `chosen` those to replay, in order of cluster,
-    namespace and name. `places` and `rivals` belong to `chosen`: where their pods are, and which of
-    `everyone` may match the same pods.
+    namespace and name. `places` belong to `chosen`: where their pods are. `rivals` are, of a chosen
+    HPA that has some, all HPAs that may match the same pods, itself included.
     """
 
     history: History
@@ -59,7 +59,7 @@ class ReplayPlan:
     everyone: tuple[Candidate, ...]
     chosen: tuple[Candidate, ...]
     places: tuple[tuple[Place, ...], ...]
-    rivals: tuple[tuple[Candidate, ...], ...]
+    rivals: Mapping[HpaKey, tuple[Candidate, ...]]
     shards: tuple[tuple[int, int], ...]
     rows: tuple[int, ...]
     clocks: Clocks
@@ -339,19 +339,18 @@ def _shards(
 
 def _rivals(
     everyone: Sequence[Candidate], chosen: Sequence[Candidate], selections: Selections
-) -> tuple[tuple[Candidate, ...], ...]:
-    """Return for each chosen HPA all HPAs that may match its pods, itself included."""
+) -> dict[HpaKey, tuple[Candidate, ...]]:
+    """Return for each chosen HPA that may share pods all HPAs that may, itself included."""
     at: dict[tuple[str, str, str | None], list[int]] = {}
     for k, candidate in enumerate(everyone):
         for namespace, owner in selections.places(candidate):
             at.setdefault((candidate.cluster, namespace, owner), []).append(k)
-    found = []
-    for candidate in chosen:
-        numbers: set[int] = set()
-        for namespace, owner in selections.places(candidate):
-            numbers.update(at[candidate.cluster, namespace, owner])
-        found.append(tuple(everyone[k] for k in sorted(numbers)))
-    return tuple(found)
+    found = {}
+    for c in chosen:
+        numbers = {k for n, owner in selections.places(c) for k in at[c.cluster, n, owner]}
+        if len(numbers) > 1:
+            found[c.cluster, c.namespace, c.name] = tuple(everyone[k] for k in sorted(numbers))
+    return found
 
 
 def _without_hpa(

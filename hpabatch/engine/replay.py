@@ -6,18 +6,18 @@ Replay is not prediction: the replicas that the rules see are the recorded ones,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
 from hpabatch.engine.candidates import Candidate, Skipped, candidate_frame
 from hpabatch.engine.decisions import decisions_frame
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.shard import Shard
-from hpabatch.engine.shard_replay import ShardFacts, prepare_shard, run_shard
+from hpabatch.engine.shard_input import ShardFacts
+from hpabatch.engine.shard_replay import Step, ahead, run_step, shard_steps
 from hpabatch.history.reader import History
 from hpabatch.model import codes
 from hpabatch.model.describe import metric_subject
@@ -72,35 +72,42 @@ def replay_history(
     """
     progress("planning", 0.0)
     plan = plan_replay(history, parameters, manifests, select)
-    results, arena = [], Arena()
-    for k in range(len(plan.shards)):
-        progress("deciding", k / len(plan.shards))
-        results.append(replay_shard(plan, k, arena))
+    results = []
+    for result in replay_shards(plan, range(len(plan.shards))):
+        results.append(result)
+        progress("deciding", len(results) / len(plan.shards))
     progress("done", 1.0)
     return join_results(plan, results)
 
 
-def replay_shard(plan: ReplayPlan, k: int, arena: Arena | None = None) -> ShardResult:
-    """Replay one shard of a plan; an arena that is used again saves time.
+def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResult]:
+    """Yield the results of some shards of a plan, in order; the next one is read meanwhile.
 
-    The result depends on the plan's parameters and the shard's HPAs alone: neither on how the
+    A result depends on the plan's parameters and the shard's HPAs alone: neither on how the
     others are cut into shards nor on the number of threads.
 
     Raises:
         HistoryError: a table is broken.
     """
-    first, last = plan.shards[k]
-    shard, facts = prepare_shard(
-        plan, plan.chosen[first:last], plan.places[first:last], arena or Arena()
-    )
-    run_shard(plan, shard, facts, plan.places[first:last])
+    for step in ahead(shard_steps(plan, shards)):
+        run_step(plan, step)
+        if step.last:
+            yield _result(step)
+
+
+def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
+    """Return the result of one shard (HistoryError: a table is broken)."""
+    return next(replay_shards(plan, [k]))
+
+
+def _result(step: Step) -> ShardResult:
+    shard = step.shard
     kept = {id(candidate) for candidate in shard.candidates}
-    skipped = [_without_time(c) for c in plan.chosen[first:last] if id(c) not in kept]
     return ShardResult(
         decisions=decisions_frame(shard),
         hpas=candidate_frame(shard.candidates).drop("labels"),
-        skipped=tuple(skipped),
-        facts=facts,
+        skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
+        facts=step.facts,
         silent=tuple(_silence(shard)),
     )
 

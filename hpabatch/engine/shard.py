@@ -101,11 +101,12 @@ class Epoch:
 class Shard:
     """A shard's arrays; a lane's `last_tick` is right once all loads are done.
 
-    Kernels write all of the arena's arrays before they read them. `streams` are each lane's, with
-    their metrics; `numbers` lead from a pod's uid to its number, `pods` are each
-    lane's.
+    `candidates` are the lanes': those of the HPAs `asked` for that have a tick. Kernels write all
+    of the arena's arrays before they read them. `streams` are each lane's, with their metrics;
+    `numbers` lead from a pod's uid to its number, `pods` are each lane's.
     """
 
+    asked: Sequence[Candidate]
     candidates: list[Candidate]
     streams: list[list[tuple[StreamKey, MetricSpec]]]
     fleet: Fleet

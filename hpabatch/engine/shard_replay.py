@@ -1,233 +1,114 @@
-"""Preparing a shard and running it: read its tables, then decide day by day."""
+"""Running a shard: its samples are read day by day and its ticks decided.
+
+Reading goes one step ahead of deciding, in a thread of its own: a step is a day of a shard, and
+after a shard's last day comes the next shard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import date
+from typing import TypeVar
 
 import numpy as np
-import polars as pl
 
 from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import I64, Records, canonical, records_from
-from hpabatch.arrays.observations import CURSOR_TICK, FETCH, STEP
-from hpabatch.engine.ambiguity import Pair, ambiguous_instants
-from hpabatch.engine.candidates import Candidate
-from hpabatch.engine.clocks import HpaKey
-from hpabatch.engine.frames import NEVER_MS, integers, milliseconds
-from hpabatch.engine.lanes import ShardBuilder
-from hpabatch.engine.membership import Place, ScaleKey
+from hpabatch.arrays.observations import CURSOR_TICK, STEP
+from hpabatch.engine.frames import NEVER_MS
+from hpabatch.engine.membership import Place
 from hpabatch.engine.plan import ReplayPlan
-from hpabatch.engine.pod_columns import PodColumns, pod_columns
-from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
-from hpabatch.engine.sources import Load, TrackList, load_rows
+from hpabatch.engine.shard import Shard
+from hpabatch.engine.shard_input import ShardFacts, prepare_shard
+from hpabatch.engine.sources import Load, load_rows
 from hpabatch.history.schema import empty_frame
 from hpabatch.kernels.align import replay_observations
 from hpabatch.kernels.steps import count_kept, save_kept
-from hpabatch.model import codes
+
+T = TypeVar("T")
 
 DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1)
-_ANSWERS = {
-    "ok": codes.METRIC_OK,
-    "empty": codes.METRIC_ANSWER_EMPTY,
-    "error": codes.METRIC_FETCH_FAILED,
-}
+STEPS_AHEAD = 1
 
 
-@dataclass(slots=True)
-class ShardFacts:
-    """What was noticed in a shard: counts of rows, pairs of rivals, HPAs with generated pods."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a shard: samples, and the ticks from `done_ms` until before `until_ms`.
 
-    strays: int = 0
-    repeated: int = 0
-    pairs: list[Pair] = field(default_factory=list)
-    generated: list[HpaKey] = field(default_factory=list)
-
-
-def prepare_shard(
-    plan: ReplayPlan,
-    candidates: Sequence[Candidate],
-    places: Sequence[Sequence[Place]],
-    arena: Arena,
-    rows_per_block: int | None = None,
-) -> tuple[Shard, ShardFacts]:
-    """Read everything but the samples of some HPAs of one cluster; return their arrays.
-
-    `rows_per_block` (tick, pod) rows of an HPA are filled at a time; 0: all of a load together.
+    `last`: the shard is decided with it.
     """
-    cluster = candidates[0].cluster
-    wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
-    facts = ShardFacts()
-    pods = _read_pods(plan, cluster, wanted, facts)
-    rivals = _rivals_of(plan, candidates)
-    scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
-    ambiguous: dict[HpaKey, I64] = {}
-    starts_ms = canonical(plan.starts_ms.get(cluster, np.zeros(0, np.int64)))
-    chosen = {(c.cluster, c.namespace, c.name) for c in candidates}
-    for group in rivals:
-        found, pairs = ambiguous_instants(
-            group, sorted(chosen), plan.clocks, pods, scales, starts_ms
-        )
-        ambiguous |= found
-        facts.pairs += pairs
-    builder = ShardBuilder(
-        ShardInput(
-            candidates=candidates,
-            clocks=plan.clocks,
-            pods=pods,
-            scales=scales,
-            fetches=_read_fetches(plan, cluster, candidates),
-            starts_ms=starts_ms,
-            flags=plan.flags_of(cluster),
-            ambiguous_ms=ambiguous,
-            profile=plan.profile,
-            delay_ms=plan.settled.delay_ms,
-            max_age_ms=plan.settled.max_age_ms,
-            recorded=plan.settled.events == "recorded",
-        ),
-        rows_per_block,
-    )
-    series = _external_series(plan, cluster, candidates)
-    for candidate in candidates:
-        builder.add(candidate, series.get(candidate.namespace, ()))
-    shard = builder.build(arena)
-    facts.generated = _generated(shard, pods)
-    return shard, facts
+
+    shard: Shard
+    facts: ShardFacts
+    load: Load
+    done_ms: int
+    until_ms: int
+    last: bool
 
 
-def _read_pods(
-    plan: ReplayPlan, cluster: str, places: Sequence[Place], facts: ShardFacts
-) -> PodColumns:
-    history = plan.history
-    # A state or request whose target was not recorded may be any pod's.
-    owned = {(namespace, owner or "") for namespace, owner in places}
-    owned |= {(namespace, "") for namespace, _ in places}
-    rows = history.select("pods", cluster, places)
-    pods = pod_columns(
-        rows,
-        history.select("pod_states", cluster, owned),
-        history.select("pod_requests", cluster, owned),
-    )
-    facts.repeated = rows.height - pods.count
-    return pods
+def shard_steps(
+    plan: ReplayPlan, shards: Sequence[int], rows_per_block: int | None = None
+) -> Iterator[Step]:
+    """Yield the steps of some shards of a plan, in order, reading as it goes.
+
+    A step's arrays are good while the next STEPS_AHEAD steps are read, a shard's until the next
+    shard is run. A shard without any lane has one step.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    # Preparing a shard only names its large arrays; they are written once it is run, which is after
+    # the one before has become a frame. So one arena does for all of them.
+    arena, loads = Arena(), 0
+    columns = [Arena() for _ in range(STEPS_AHEAD + 1)]
+    for k in shards:
+        first, last = plan.shards[k]
+        candidates, places = plan.chosen[first:last], plan.places[first:last]
+        shard, facts = prepare_shard(plan, candidates, places, arena, rows_per_block)
+        reader = _Reader(plan, candidates[0].cluster, places, shard)
+        # A fetch may come before the sample's own time, by a clock that is wrong: then a day's
+        # ticks wait for the next day's samples.
+        wait_ms = DAY_MS if candidates[0].cluster in plan.fetched else 0
+        done_ms = -NEVER_MS
+        for day in reader.days if shard.candidates else ():
+            loads += 1
+            load = reader.load(day, columns[loads % len(columns)])
+            facts.strays += load.strays
+            until_ms = (day - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
+            yield Step(shard, facts, load, done_ms, until_ms, last=False)
+            done_ms = until_ms
+        yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
 
 
-def _rivals_of(plan: ReplayPlan, candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
-    """Return the groups of HPAs that may share pods, each once."""
-    wanted = {id(c) for c in candidates}
-    groups = {
-        tuple(id(r) for r in rivals): rivals
-        for candidate, rivals in zip(plan.chosen, plan.rivals, strict=True)
-        if id(candidate) in wanted and len(rivals) > 1
-    }
-    return list(groups.values())
-
-
-def _read_scales(
-    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
-) -> dict[ScaleKey, ScaleColumns]:
-    places = {(c.target[1], c.target[3]) for c in candidates}
-    frame = plan.history.select("scales", cluster, places)
-    return scale_columns(frame)
-
-
-def _read_fetches(
-    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
-) -> dict[HpaKey, Records]:
-    places = {(c.namespace, c.name) for c in candidates}
-    frame = plan.history.select("metric_fetches", cluster, places)
-    found = {}
-    for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
-        rows = part.sort("ts", "metric_index", maintain_order=True)
-        code = rows["answer"].replace_strict(_ANSWERS, return_dtype=pl.Int64)
-        found[cluster, str(key[0]), str(key[1])] = records_from(
-            FETCH,
-            rows.height,
-            metric=integers(rows["metric_index"]),
-            ts_ms=milliseconds(rows["ts"]),
-            code=integers(code),
-        )
-    return found
-
-
-def _external_series(
-    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
-) -> dict[str, list[tuple[str, ...]]]:
-    """Return by namespace the (namespace, metric, selector, series) of external metrics, sorted."""
-    wanted = {c.namespace for c in candidates if _has_external(c)}
-    found: dict[str, list[tuple[str, ...]]] = {}
-    if not wanted:
-        return found
-    for owner in plan.external_series.get(cluster, ()):
-        if owner[0] in wanted:
-            found.setdefault(owner[0], []).append(owner)
-    return found
-
-
-def _has_external(candidate: Candidate) -> bool:
-    return any(m.type == "External" for p in candidate.periods for m in p.spec.metrics)
-
-
-def _generated(shard: Shard, pods: PodColumns) -> list[HpaKey]:
-    return [
-        (c.cluster, c.namespace, c.name)
-        for c, theirs in zip(shard.candidates, shard.pods, strict=True)
-        if pods.generated[theirs].any()
-    ]
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield the same items, the next one being made in a thread while one is used."""
+    with ThreadPoolExecutor(STEPS_AHEAD, "read") as pool:
+        coming: Future[T | None] = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
 
 
 After = Callable[[Shard], None]
 """What is done with the ticks that a call of the kernel decided."""
 
 
-def run_shard(
-    plan: ReplayPlan,
-    shard: Shard,
-    facts: ShardFacts,
-    places: Sequence[Sequence[Place]],
-    after: After | None = None,
-) -> None:
-    """Decide every tick of a shard, reading its samples day by day; fills `shard.results`."""
+def run_step(plan: ReplayPlan, step: Step, after: After | None = None) -> None:
+    """Take in a step's samples and decide its ticks, under the flags of their time."""
+    shard, done_ms = step.shard, step.done_ms
     if not shard.candidates:
         return
-    cluster = shard.candidates[0].cluster
-    wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
-    reader = _Reader(plan, cluster, wanted, shard)
-    # A fetch may come before the sample's own time, by a clock that is wrong: then a day's ticks
-    # wait for the next day's samples.
-    wait_ms = DAY_MS if cluster in plan.fetched else 0
-    done_ms = -NEVER_MS
-    for day in reader.days:
-        day_ms = (day - _EPOCH).days * DAY_MS
-        until_ms = day_ms + DAY_MS - wait_ms
-        _run(shard, plan, reader.load(day), done_ms, until_ms, after)
-        done_ms = until_ms
-        facts.strays += reader.strays
-    _run(shard, plan, reader.nothing(), done_ms, NEVER_MS, after)
-    lanes = shard.fleet.lanes
-    lanes.last_tick = shard.observations.cursors[:, CURSOR_TICK]
-
-
-def _run(
-    shard: Shard,
-    plan: ReplayPlan,
-    load: Load,
-    done_ms: int,
-    until_ms: int,
-    after: After | None,
-) -> None:
-    """Take in a load and decide the ticks before `until_ms`, under the flags of their time."""
-    take_in(shard, load, done_ms - plan.settled.max_age_ms)
+    take_in(shard, step.load, done_ms - plan.settled.max_age_ms)
     recorded = plan.settled.events == "recorded"
-    boundaries = [e.from_ms for e in shard.epochs[1:] if done_ms < e.from_ms < until_ms]
+    boundaries = [e.from_ms for e in shard.epochs[1:] if done_ms < e.from_ms < step.until_ms]
     extend = True
-    for end_ms in [*boundaries, until_ms]:
-        _set_flags(shard, max(done_ms, -NEVER_MS))
+    for end_ms in [*boundaries, step.until_ms]:
+        _set_flags(shard, done_ms)
         replay_observations(
             shard.observations,
-            load.rows,
+            step.load.rows,
             shard.fleet,
             shard.memory,
             extend,
@@ -238,6 +119,8 @@ def _run(
         extend, done_ms = False, end_ms
         if after is not None:
             after(shard)
+    if step.last:
+        shard.fleet.lanes.last_tick = shard.observations.cursors[:, CURSOR_TICK]
 
 
 def _set_flags(shard: Shard, from_ms: int) -> None:
@@ -275,15 +158,13 @@ class _Reader:
     """Reads a shard's samples, one day at a time."""
 
     def __init__(
-        self, plan: ReplayPlan, cluster: str, places: Sequence[Place], shard: Shard
+        self, plan: ReplayPlan, cluster: str, places: Sequence[Sequence[Place]], shard: Shard
     ) -> None:
         self.plan = plan
         self.cluster = cluster
-        self.places = places
-        self.tracks: TrackList = shard.tracks
+        self.places = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
+        self.tracks = shard.tracks
         self.numbers = shard.numbers
-        self.arena = shard.arena
-        self.strays = 0
         self.tables = self._tables()
         self.days = self._days()
 
@@ -311,8 +192,8 @@ class _Reader:
                 days.update(sizes.get(place, ()))
         return sorted(days)
 
-    def load(self, day: date) -> Load:
-        """Return the samples of a UTC day."""
+    def load(self, day: date, arena: Arena) -> Load:
+        """Return the samples of a UTC day; the arena keeps what lies in pieces."""
         frames = {
             table: self.plan.history.select(
                 table, self.cluster, places, day=day, columns=self._columns(table)
@@ -321,17 +202,12 @@ class _Reader:
         }
         usage = frames.pop("pod_metrics", None)
         if usage is None:
-            usage = self._no_usage()
-        load = load_rows(self.tracks, self.numbers, usage, frames, self.arena)
-        self.strays = load.strays
-        return load
+            usage = empty_frame("pod_metrics")
+        return load_rows(self.tracks, self.numbers, usage, frames, arena)
 
     def nothing(self) -> Load:
         """Return a load without any sample."""
-        return load_rows(self.tracks, self.numbers, self._no_usage(), {}, self.arena)
-
-    def _no_usage(self) -> pl.DataFrame:
-        return empty_frame("pod_metrics")
+        return load_rows(self.tracks, self.numbers, empty_frame("pod_metrics"), {}, Arena())
 
     def _columns(self, table: str) -> list[str] | None:
         if table != "pod_metrics":

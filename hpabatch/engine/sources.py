@@ -143,7 +143,7 @@ def _rows_of_pods(usage: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFr
     strays = int((ends - starts)[~known].sum())
     if np.unique(pod[known]).size < known.sum():
         # One uid under several names or targets: its rows do not lie together.
-        numbered = usage.join(numbers, on="uid", how="inner").sort("p", "ts", "container")
+        numbered = usage.join(numbers, on="uid", how="inner").sort("p", "ts", maintain_order=True)
         found, _, _, _ = _rows_of_pods(numbered.drop("p"), numbers.head(0))
         pods = integers(numbered["p"])
         bounds = np.searchsorted(pods, np.arange(count + 1)).astype(np.int64)

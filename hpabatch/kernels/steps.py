@@ -95,10 +95,11 @@ def add_usage_rows(
             fetched_ms = max(fetched_ms, fetched_at(rows.usage_fetched_ms, r))
             if track.container < 0 or containers[r] == track.container:
                 found = 1
-                is_known = known[r] if known.size > 0 else 1
                 if track.source == SOURCE_OTHER:
-                    is_known = 0
-                present, total = add_container(present, total, is_known, amount[r] * track.factor)
+                    present = 0  # (and `amount` may be empty)
+                else:
+                    is_known, value = known[r] if known.size > 0 else 1, amount[r] * track.factor
+                    present, total = add_container(present, total, is_known, value)
             r += 1
         seen_ms = seen_from(ts_ms, fetched_ms, delay_ms)
         present *= found

@@ -1,0 +1,171 @@
+"""Preparing a shard: everything of its HPAs but the samples, read and packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+import polars as pl
+
+from hpabatch.arrays.arena import Arena
+from hpabatch.arrays.layout import I64, Records, canonical, records_from
+from hpabatch.arrays.observations import FETCH
+from hpabatch.engine.ambiguity import Pair, ambiguous_instants
+from hpabatch.engine.candidates import Candidate
+from hpabatch.engine.clocks import HpaKey
+from hpabatch.engine.frames import integers, milliseconds
+from hpabatch.engine.lanes import ShardBuilder
+from hpabatch.engine.membership import Place, ScaleKey
+from hpabatch.engine.plan import ReplayPlan
+from hpabatch.engine.pod_columns import PodColumns, pod_columns
+from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
+from hpabatch.model import codes
+
+DAY_MS = 86_400_000
+_EPOCH = date(1970, 1, 1)
+_ANSWERS = {
+    "ok": codes.METRIC_OK,
+    "empty": codes.METRIC_ANSWER_EMPTY,
+    "error": codes.METRIC_FETCH_FAILED,
+}
+
+
+@dataclass(slots=True)
+class ShardFacts:
+    """What was noticed in a shard: counts of rows, pairs of rivals, HPAs with generated pods."""
+
+    strays: int = 0
+    repeated: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+    generated: list[HpaKey] = field(default_factory=list)
+
+
+def prepare_shard(
+    plan: ReplayPlan,
+    candidates: Sequence[Candidate],
+    places: Sequence[Sequence[Place]],
+    arena: Arena,
+    rows_per_block: int | None = None,
+) -> tuple[Shard, ShardFacts]:
+    """Read everything but the samples of some HPAs of one cluster; return their arrays.
+
+    `rows_per_block` (tick, pod) rows of an HPA are filled at a time; 0: all of a load together.
+    """
+    cluster = candidates[0].cluster
+    wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
+    facts = ShardFacts()
+    pods = _read_pods(plan, cluster, wanted, facts)
+    rivals = _rivals_of(plan, candidates)
+    scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
+    ambiguous: dict[HpaKey, I64] = {}
+    starts_ms = canonical(plan.starts_ms.get(cluster, np.zeros(0, np.int64)))
+    chosen = {(c.cluster, c.namespace, c.name) for c in candidates}
+    for group in rivals:
+        found, pairs = ambiguous_instants(
+            group, sorted(chosen), plan.clocks, pods, scales, starts_ms
+        )
+        # Groups overlap: each HPA has one with all of its rivals, and others with some of them.
+        ambiguous |= {key: np.union1d(at, ambiguous.get(key, at)) for key, at in found.items()}
+        facts.pairs += pairs
+    builder = ShardBuilder(
+        ShardInput(
+            candidates=candidates,
+            clocks=plan.clocks,
+            pods=pods,
+            scales=scales,
+            fetches=_read_fetches(plan, cluster, candidates),
+            starts_ms=starts_ms,
+            flags=plan.flags_of(cluster),
+            ambiguous_ms=ambiguous,
+            profile=plan.profile,
+            delay_ms=plan.settled.delay_ms,
+            max_age_ms=plan.settled.max_age_ms,
+            recorded=plan.settled.events == "recorded",
+        ),
+        rows_per_block,
+    )
+    series = _external_series(plan, cluster, candidates)
+    for candidate in candidates:
+        builder.add(candidate, series.get(candidate.namespace, ()))
+    shard = builder.build(arena)
+    facts.generated = _generated(shard, pods)
+    return shard, facts
+
+
+def _read_pods(
+    plan: ReplayPlan, cluster: str, places: Sequence[Place], facts: ShardFacts
+) -> PodColumns:
+    history = plan.history
+    # A state or request whose target was not recorded may be any pod's.
+    owned = {(namespace, owner or "") for namespace, owner in places}
+    owned |= {(namespace, "") for namespace, _ in places}
+    rows = history.select("pods", cluster, places)
+    pods = pod_columns(
+        rows,
+        history.select("pod_states", cluster, owned),
+        history.select("pod_requests", cluster, owned),
+    )
+    facts.repeated = rows.height - pods.count
+    return pods
+
+
+def _rivals_of(plan: ReplayPlan, candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+    """Return the groups of HPAs that may share pods, each once."""
+    keys = [(c.cluster, c.namespace, c.name) for c in candidates]
+    groups = [plan.rivals[key] for key in keys if key in plan.rivals]
+    return list({tuple(id(rival) for rival in group): group for group in groups}.values())
+
+
+def _read_scales(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+) -> dict[ScaleKey, ScaleColumns]:
+    places = {(c.target[1], c.target[3]) for c in candidates}
+    frame = plan.history.select("scales", cluster, places)
+    return scale_columns(frame)
+
+
+def _read_fetches(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+) -> dict[HpaKey, Records]:
+    places = {(c.namespace, c.name) for c in candidates}
+    frame = plan.history.select("metric_fetches", cluster, places)
+    found = {}
+    for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
+        rows = part.sort("ts", "metric_index", maintain_order=True)
+        code = rows["answer"].replace_strict(_ANSWERS, return_dtype=pl.Int64)
+        found[cluster, str(key[0]), str(key[1])] = records_from(
+            FETCH,
+            rows.height,
+            metric=integers(rows["metric_index"]),
+            ts_ms=milliseconds(rows["ts"]),
+            code=integers(code),
+        )
+    return found
+
+
+def _external_series(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+) -> dict[str, list[tuple[str, ...]]]:
+    """Return by namespace the (namespace, metric, selector, series) of external metrics, sorted."""
+    wanted = {c.namespace for c in candidates if _has_external(c)}
+    found: dict[str, list[tuple[str, ...]]] = {}
+    if not wanted:
+        return found
+    for owner in plan.external_series.get(cluster, ()):
+        if owner[0] in wanted:
+            found.setdefault(owner[0], []).append(owner)
+    return found
+
+
+def _has_external(candidate: Candidate) -> bool:
+    return any(m.type == "External" for p in candidate.periods for m in p.spec.metrics)
+
+
+def _generated(shard: Shard, pods: PodColumns) -> list[HpaKey]:
+    return [
+        (c.cluster, c.namespace, c.name)
+        for c, theirs in zip(shard.candidates, shard.pods, strict=True)
+        if pods.generated[theirs].any()
+    ]
