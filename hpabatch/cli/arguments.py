@@ -5,124 +5,84 @@ Nothing heavy is imported before it is needed.
 
 from __future__ import annotations
 
+import errno
 import os
-import re
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
+from hpabatch.jobs.choices import parse_duration, selection
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from hpabatch.history.reader import History
+    from hpabatch.jobs.publish import Destination
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
-_MAX_DURATION_MS = 366 * 24 * 3_600_000
+_LONGER_NAMES = 40  # of the job folder and of temporary files: `.NAME.12345-1a2b3c4d.tmp`
 
-
-def parse_duration(text: str, option: str, minimum_ms: int = 0) -> int:
-    """Return a duration such as `500ms`, `15s`, `1m` or `2h` in ms.
-
-    Raises:
-        UsageError: another form, less than the minimum, or more than a year.
-    """
-    found = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
-    if not found:
-        raise UsageError(
-            f"{option} {text!r} is not a duration: a whole number and ms, s, m or h, such as 15s"
-        )
-    duration_ms = int(found[1]) * _UNITS_MS[found[2]]
-    if duration_ms < minimum_ms:
-        least = f"{minimum_ms // 1000}s" if minimum_ms >= 1000 else f"{minimum_ms}ms"
-        raise UsageError(f"{option} {text} is too short: at least {least}")
-    if duration_ms > _MAX_DURATION_MS:
-        raise UsageError(f"{option} {text} is too long: at most a year")
-    return duration_ms
+__all__ = ["check_out", "parse_duration", "selection"]
 
 
-def selection(where: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """Return a function that keeps the candidate HPAs for which an SQL condition is true.
+def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> Destination:
+    """Return where the decisions go: a file, or a folder if `out` ends with a slash or is one.
 
-    Raises:
-        UsageError: the text is not a condition on the candidates' columns; the function itself
-            raises it if no HPA is left.
-    """
-    import polars as pl
-
-    from hpabatch.engine.candidates import candidate_frame
-
-    empty = candidate_frame([])
-    columns = ", ".join(empty.columns)
-
-    def refuse(reason: str) -> UsageError:
-        return UsageError(
-            f"--where {where!r}: {reason}; give an SQL condition on {columns}, such as "
-            "\"namespace = 'shop' AND max_replicas > 5\""
-        )
-
-    try:
-        condition = pl.sql_expr(where)
-        found = empty.select(condition.alias("condition"))["condition"].dtype
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise refuse(_first_line(error)) from None
-    if found != pl.Boolean():
-        raise refuse(f"this is not a condition but of type {found}")
-
-    def select(candidates: pl.DataFrame) -> pl.DataFrame:
-        try:
-            kept = candidates.filter(condition)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise refuse(_first_line(error)) from None
-        if kept.is_empty() and not candidates.is_empty():
-            raise UsageError(
-                f"--where {where!r} is true for none of {candidates.height} HPAs; widen it"
-            )
-        return kept
-
-    return select
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].partition("; valid columns")[0] if lines else type(error).__name__
-
-
-def check_out(out: Path, history: History, manifests: Sequence[str]) -> None:
-    """Refuse, before anything is computed, a place where the decisions cannot or must not go.
+    A place where they cannot or must not go is refused before anything is computed.
 
     Raises:
         UsageError: the place and what to do.
     """
-    import tempfile
+    from hpabatch.jobs.publish import Destination, is_result_folder
 
-    from hpabatch.history.schema import TABLES
-
-    if str(out) == "-":
+    text = str(out)
+    if text == "-":
         raise UsageError("--out -: the decisions go to a file; --output chooses what stdout gets")
+    if "://" in text:
+        raise UsageError(f"--out {out}: the decisions go to a local file or folder; name one")
     try:
-        place = _real(out)
+        place = _real(text)
+        is_folder = text.endswith("/")
         if place.is_dir():
-            raise UsageError(f"--out {out} is a folder; name a file in it")
-        if place.exists() and not place.is_file():
+            if not is_result_folder(place) or not (is_folder or any(place.iterdir())):
+                raise UsageError(
+                    f"--out {out} is a folder; name a file in it, or a new folder, with a / at "
+                    "its end"
+                )
+            is_folder = True
+        elif place.exists() and not place.is_file():
             raise UsageError(f"--out {out} is not a regular file; name another")
-        root = _real(history.path)
-        for table, files in history.files.items():
-            # A table is one file in the history's folder, or a folder of files there.
-            folders = {_real(file).parent for file in files} - {root}
-            if place.parent in folders or place in {_real(file) for file in files}:
-                raise UsageError(f"--out {out} is in the input table {table}; name another")
-        if place.parent == root and place.name.removesuffix(".parquet") in TABLES:
-            raise UsageError(f"--out {out} would be a table of the history; name another")
-        if place in [_real(manifest) for manifest in manifests]:
-            raise UsageError(f"--out {out} is an input of --hpas; name another")
+        elif place.is_file() and is_folder:
+            raise UsageError(f"--out {out} is a file; name it without / at its end, or another")
+        _check_inputs(out, place, history, manifests)
         existing = next(folder for folder in place.parents if folder.exists())
         with tempfile.TemporaryFile(dir=existing):
             pass
+        longest = os.pathconf(existing, "PC_NAME_MAX")
+        if len(os.fsencode(place.name)) + _LONGER_NAMES > longest:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"--out {out} cannot be written: {reason}; name another place") from None
+    return Destination(Path(text), is_folder)
+
+
+def _check_inputs(out: str | Path, place: Path, history: History, manifests: Sequence[str]) -> None:
+    """Refuse a place inside of what is read (UsageError)."""
+    from hpabatch.history.catalog import LOG
+    from hpabatch.history.schema import TABLES
+
+    root = _real(history.path)
+    for table, files in history.files.items():
+        # A table is one file in the history's folder, or a folder of files there.
+        folders = {_real(file).parent for file in files} - {root}
+        if place.parent in folders or place in {_real(file) for file in files}:
+            raise UsageError(f"--out {out} is in the input table {table}; name another")
+    if place.is_relative_to(root):
+        first = (*place.relative_to(root).parts, "")[0].removesuffix(".parquet")
+        if first in TABLES or first == LOG:
+            raise UsageError(f"--out {out} would be a table of the history; name another")
+    if place in [_real(manifest) for manifest in manifests]:
+        raise UsageError(f"--out {out} is an input of --hpas; name another")
 
 
 def _real(path: Path | str) -> Path:

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_out, parse_duration, selection
+from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.progress import Progress, progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
-from hpabatch.errors import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_REFUSED,
-    ManifestError,
-    RefusedError,
-)
+from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, RefusedError
 
 if TYPE_CHECKING:
-    from hpabatch.engine.replay import ReplayResult
-    from hpabatch.model.config import Profile
-    from hpabatch.model.hpa import HPA
+    from hpabatch.jobs.loop import Status
+    from hpabatch.jobs.replay import NothingReplayedError, ReplayDone, ReplayJob
     from hpabatch.report.replay import ReplayReport
 
 _HELP = """Replay a history through the exact HPA rules.
@@ -39,13 +32,19 @@ ones.
 
 \b
 What had to be assumed stands in the result: --sync-period, --phase, --delay and --max-age are
-durations such as 500ms, 15s or 1m, and each is written down with where it came from.
+durations such as 500ms, 15s or 1m, and each is written down with where it came from. --sensitivity
+replays again with other delays, max ages and phases: does the agreement hang on them?
 --where is an SQL condition on the columns cluster, namespace, hpa, target_kind, target,
 min_replicas, max_replicas, has_behavior, specs and labels (a JSON text).
 
 \b
+--out FILE is one Parquet file; --out FOLDER/ a folder of them, with the evidence in evidence.json.
+Nothing is there until all of it is. An interrupted run keeps what is decided in a folder beside it
+(.FILE.job); the same command goes on from there, and gives the same bytes.
+
+\b
 Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others are
-written); 2 wins over 3. Nothing is written unless all of it is.
+written); 2 wins over 3.
 
 \b
 Examples:
@@ -53,6 +52,7 @@ Examples:
   hpabatch replay history/ --hpas manifests/ --events decided --out new.parquet
   hpabatch replay history/ --out shop.parquet --where "namespace = 'shop' AND max_replicas > 5"
   hpabatch replay history/ --out d.parquet --output json | jq '.attention[0].why'
+  hpabatch replay history/ --out decisions/ --instants recorded --score
 """
 
 _MIN_SYNC_PERIOD_MS = 1000
@@ -65,18 +65,29 @@ class Events(StrEnum):
     decided = "decided"
 
 
+class Instants(StrEnum):
+    """When decisions are made."""
+
+    grid = "grid"
+    recorded = "recorded"
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asked for; times in ms, None: not given."""
 
-    history: Path
-    out: Path
+    history: str
+    out: str
     manifests: tuple[str, ...]
     k8s: str
     events: str
+    instants: str
     where: str | None
     top: int
     output: Output
+    score: bool
+    sensitivity: bool
+    restart: bool
     sync_period_ms: int | None
     phase_ms: int | None
     delay_ms: int | None
@@ -85,8 +96,12 @@ class Request:
 
 @app.command(help=_HELP)
 def replay(
-    history: Annotated[Path, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the decisions go.")],
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
+    ],
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE|FOLDER/", help="Where the decisions go.")
+    ],
     hpas: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,6 +111,10 @@ def replay(
     events: Annotated[
         Events, typer.Option("--events", help="Which changes spend the policies' budgets.")
     ] = Events.recorded,
+    instants: Annotated[
+        Instants,
+        typer.Option("--instants", help="Decide at every sync, or when it was recorded to be."),
+    ] = Instants.grid,
     k8s: K8sOption = DEFAULT_K8S,
     output: OutputOption = Output.table,
     where: Annotated[
@@ -139,9 +158,18 @@ def replay(
             help="How long a sample counts without a newer one.  [default: estimated from them]",
         ),
     ] = None,
+    score: Annotated[
+        bool, typer.Option("--score", help="Judge the decided rescales by the recorded ones.")
+    ] = False,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Replay under other assumptions too.")
+    ] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Discard what an interrupted run has left.")
+    ] = False,
 ) -> None:
     """Replay a history through the exact HPA rules."""
-    written: list[Path] = []
+    run = _Run()
     try:
         request = Request(
             history=history,
@@ -149,18 +177,21 @@ def replay(
             manifests=tuple(hpas or ()),
             k8s=k8s,
             events=events.value,
+            instants=instants.value,
             where=where,
             top=top,
             output=output,
+            score=score,
+            sensitivity=sensitivity,
+            restart=restart,
             sync_period_ms=_optional(sync_period, "--sync-period", _MIN_SYNC_PERIOD_MS),
             phase_ms=_optional(phase, "--phase", 0),
             delay_ms=_optional(delay, "--delay", 0),
             max_age_ms=_optional(max_age, "--max-age", 1),
         )
-        code = _replay(request, written)
+        code = run.replay(request)
     except KeyboardInterrupt:
-        what = f"{written[0]} is written" if written else "nothing was written"
-        typer.echo(f"interrupted: {what}", err=True)
+        typer.echo(f"interrupted: {run.left()}", err=True)
         code = EXIT_INTERRUPTED
     raise typer.Exit(code)
 
@@ -169,118 +200,118 @@ def _optional(text: str | None, option: str, minimum_ms: int) -> int | None:
     return None if text is None else parse_duration(text, option, minimum_ms)
 
 
-def _replay(request: Request, written: list[Path]) -> int:
-    """Read, replay, write and tell; return the exit code. `written` gets the file once there."""
-    check_stdout(request.output)
-    with _progress() as progress:
-        progress("loading", 0.0)
-        result, code = _decide(request, progress)
-    _tell(result)
-    if result.hpas.is_empty():
-        raise RefusedError(
-            f"{request.history}: no HPA could be replayed, so nothing is written; "
-            f"{'the reasons are above' if result.skipped else 'the history holds no HPA'}"
-        )
-    with _progress() as progress:
-        progress("summarizing", 0.95)
-        report = _report(result, request)
-        progress("writing", 0.97)
-        _write(result, request.out)
-        written.append(request.out)
-    _show(report, request.output)
-    return code or (EXIT_REFUSED if result.skipped else EXIT_OK)
+class _Run:
+    """One run of the command: how far it is, for whoever interrupts it."""
+
+    def __init__(self) -> None:
+        self.job: ReplayJob | None = None
+        self.status: Status | None = None
+        self.written = False
+
+    def replay(self, request: Request) -> int:
+        """Read, replay, write and tell; return the exit code."""
+        from hpabatch.jobs.replay import NothingReplayedError, replay_to_disk
+
+        check_stdout(request.output)
+        with progress_on_stderr() as progress:
+            self.job, code = _plan(request, progress)
+            try:
+                done = replay_to_disk(self.job, self._report(progress))
+            except NothingReplayedError as error:
+                _tell(error)
+                raise RefusedError(f"{request.history}: {error}") from None
+            self.written = True
+        _tell(done)
+        _show(_report(done, request), request.output)
+        return code or (EXIT_REFUSED if done.skipped else EXIT_OK)
+
+    def _report(self, progress: Progress) -> Callable[[Status], None]:
+        def report(status: Status) -> None:
+            self.status = status
+            progress.status(status)
+            if status.done == status.tasks:
+                progress.step("writing")
+
+        return report
+
+    def left(self) -> str:
+        """Return what there is after an interruption."""
+        if self.job is None or self.status is None:
+            return "nothing was written"
+        if self.written:
+            return f"{self.job.destination.path} is written"
+        from hpabatch.jobs.folder import count_kept
+
+        folder = self.job.destination.job_path
+        kept = count_kept(folder)
+        more = f"; {kept} of {self.status.tasks} parts are kept in {folder}: the same command goes"
+        return "nothing was written" + (f"{more} on from there" if kept else "")
 
 
-def _decide(request: Request, progress: Progress) -> tuple[ReplayResult, int]:
-    """Check what was asked for and replay; return the result and the manifests' exit code."""
-    from hpabatch.engine.replay import ReplayParameters, replay_history
+def _plan(request: Request, progress: Progress) -> tuple[ReplayJob, int]:
+    """Check what was asked for and plan it; return the job and the manifests' exit code."""
+    progress.step("loading")
+    from hpabatch.engine.parameters import ReplayParameters
+    from hpabatch.engine.plan import plan_replay
     from hpabatch.history.reader import open_history
+    from hpabatch.jobs.replay import ReplayJob
     from hpabatch.model.config import profile_for
 
     profile = profile_for(request.k8s)
     select = None if request.where is None else selection(request.where)
-    manifests = request.manifests
     # Manifests stand in for the table of HPAs; every other table is still asked for when read.
-    history = open_history(request.history, None if manifests else "replay")
-    check_out(request.out, history, manifests)
-    chosen, code = _load(manifests, profile) if manifests else (None, EXIT_OK)
+    history = open_history(request.history, None if request.manifests else "replay")
+    destination = check_out(request.out, history, request.manifests)
+    manifests, code = load_hpas(request.manifests, profile)
     parameters = ReplayParameters(
         k8s=request.k8s,
         events=request.events,
+        instants=request.instants,
         sync_period_ms=request.sync_period_ms,
         phase_ms=request.phase_ms,
         delay_ms=request.delay_ms,
         max_age_ms=request.max_age_ms,
     )
-    return replay_history(history, parameters, chosen, select, progress), code
+    progress.step("planning")
+    plan = plan_replay(history, parameters, manifests, select)
+    job = ReplayJob(
+        plan=plan,
+        destination=destination,
+        manifests=manifests,
+        score=request.score,
+        sensitivity=request.sensitivity,
+        restart=request.restart,
+    )
+    return job, code
 
 
-def _load(paths: Sequence[str], profile: Profile) -> tuple[list[HPA], int]:
-    """Return the valid HPAs of manifests and the exit code of the others, which stderr names.
-
-    Raises:
-        ManifestError, RefusedError: not one HPA is left.
-    """
-    from hpabatch.report.validation import talk_lines
-    from hpabatch.sources.manifest_checks import check_manifests, exit_code
-    from hpabatch.sources.manifests import load_manifests
-
-    checked = check_manifests(load_manifests(paths).entries, profile)
-    for line in talk_lines(checked):
-        typer.echo(line, err=True)
-    code = exit_code(checked)
-    found: dict[tuple[str, str], HPA] = {}
-    places: dict[tuple[str, str], str] = {}
-    for item in checked:
-        if item.hpa is None:
-            continue
-        key, place = (item.hpa.namespace or "default", item.hpa.name), item.entry.place
-        if key in found:
-            told = f"given twice, first at {places[key]}: only that one is replayed"
-            typer.echo(f"{place}: {'/'.join(key)}: {told}", err=True)
-            code = code or EXIT_REFUSED
-            continue
-        found[key], places[key] = item.hpa, place
-    if not found:
-        error = RefusedError if code == EXIT_REFUSED else ManifestError
-        raise error(f"--hpas {' '.join(paths)}: no HPA to replay; nothing is written")
-    return list(found.values()), code
-
-
-def _tell(result: ReplayResult) -> None:
+def _tell(done: ReplayDone | NothingReplayedError) -> None:
     """Write warnings and skipped HPAs to stderr."""
-    from hpabatch.report.replay import label
+    from hpabatch.report.texts import label
 
-    for warning in result.warnings:
+    for warning in done.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    for skipped in result.skipped:
+    for skipped in done.skipped:
         name = label(skipped.cluster, skipped.namespace, skipped.hpa, with_cluster=True)
         typer.echo(f"skipped: {name}: {skipped.reason}", err=True)
 
 
-def _report(result: ReplayResult, request: Request) -> ReplayReport:
+def _report(done: ReplayDone, request: Request) -> ReplayReport:
     from hpabatch.engine.attention import rank_attention
-    from hpabatch.engine.summary import summarize, total
+    from hpabatch.engine.summary import total
     from hpabatch.report.replay import ReplayReport
 
-    summary = summarize(result.decisions, result.hpas)
     return ReplayReport(
-        evidence=result.evidence,
-        totals=total(summary),
-        summary=summary,
-        attention=rank_attention(summary, request.top),
-        skipped=result.skipped,
-        warnings=result.warnings,
-        out=str(request.out),
+        evidence=done.evidence,
+        totals=total(done.summary),
+        summary=done.summary,
+        attention=rank_attention(done.summary, request.top),
+        skipped=done.skipped,
+        warnings=done.warnings,
+        out=request.out,
+        score=done.score,
+        sensitivity=done.sensitivity,
     )
-
-
-def _write(result: ReplayResult, out: Path) -> None:
-    from hpabatch.history.atomic import atomic_path
-    from hpabatch.report.replay import write_parquet
-
-    with atomic_path(out) as temporary:
-        write_parquet(result.decisions, result.evidence, temporary)
 
 
 def _show(report: ReplayReport, output: Output) -> None:
@@ -305,49 +336,3 @@ def _show(report: ReplayReport, output: Output) -> None:
     with data_stream() as stdout:
         stdout.flush()
         stdout.buffer.write(data)
-
-
-class Progress(Protocol):
-    """Tells which step is done and how much of the whole, 0 to 1."""
-
-    def __call__(self, message: str, share: float, /) -> None: ...  # noqa: D102
-
-
-_COMPILING = "compiling the rules, once, about 25 s"
-
-
-def _must_compile() -> bool:
-    from hpabatch import _jit
-
-    return not _jit.has_compiled("replay_fleet")
-
-
-def _tell_of_compiling(message: str, share: float) -> None:
-    """Say the one thing that takes long, where there is no progress bar."""
-    if message == "deciding" and _must_compile():
-        typer.echo(_COMPILING, err=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Yield a progress report: a bar on stderr if that is a terminal, else nothing."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield _tell_of_compiling
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("loading", total=1.0)
-
-        def report(message: str, share: float) -> None:
-            # Without a word on it, half a minute of compiling looks like a hang.
-            compiles = message == "deciding" and _must_compile()
-            text = f"{message} ({_COMPILING})" if compiles else message
-            bar.update(task, description=text, completed=share)
-
-        yield report

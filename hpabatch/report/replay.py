@@ -9,25 +9,29 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from hpabatch.engine.summary import KEY, FleetTotals
+from hpabatch.jobs.parquet import write_parquet
+from hpabatch.report.extras import (
+    json_rows,
+    score_json,
+    score_parts,
+    sensitivity_json,
+    sensitivity_parts,
+)
+from hpabatch.report.texts import label, many_clusters, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hpabatch.engine.candidates import Skipped
+    from hpabatch.engine.score import Score
 
-EVIDENCE_KEY: Final = "hpabatch.evidence"
-"""Name in a Parquet file's key-value metadata: the evidence as a JSON object of texts."""
-
-ROW_GROUP_ROWS: Final = 1 << 20
-COMPRESSION_LEVEL: Final = 3  # 1.25 bytes a row at 3.5 M rows/s; 6 saves a tenth
 SHOWN_HPAS: Final = 20
 PLAIN_WIDTH: Final = 100_000  # characters; off a terminal nothing is cut or wrapped
 
@@ -59,7 +63,10 @@ _HELD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """Everything that is told about a replay; `out` is the path of the file of decisions."""
+    """Everything that is told about a replay; `out` is the path of the decisions.
+
+    Score and sensitivity are told where they are there.
+    """
 
     evidence: Mapping[str, str]
     totals: FleetTotals
@@ -68,16 +75,8 @@ class ReplayReport:
     skipped: Sequence[Skipped]
     warnings: Sequence[str]
     out: str
-
-
-def label(cluster: str, namespace: str, hpa: str, *, with_cluster: bool = False) -> str:
-    """Return `namespace/hpa`, with the cluster in front where there are several."""
-    return "/".join(part for part in (cluster if with_cluster else "", namespace, hpa) if part)
-
-
-def printable(text: str) -> str:
-    """Return text without control characters, which could drive the reader's terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    score: Score | None = None
+    sensitivity: pl.DataFrame | None = None
 
 
 # ---- table --------------------------------------------------------------------------------------
@@ -124,8 +123,14 @@ def _parts(report: ReplayReport) -> Iterator[RenderableType]:
         yield "Nothing stands out: no HPA is most worth a look."
     else:
         yield f"Most worth a look ({report.attention.height}):"
-        yield _attention_table(report.attention, _many_clusters(report.summary))
+        yield _attention_table(report.attention, many_clusters(report.summary))
     yield ""
+    if report.score is not None:
+        yield from score_parts(report.score)
+        yield ""
+    if report.sensitivity is not None:
+        yield from sensitivity_parts(report.sensitivity)
+        yield ""
     if report.skipped:
         skipped = len(report.skipped)
         yield f"skipped: {skipped} HPA{'s' * (skipped > 1)} (why: on stderr)"
@@ -186,7 +191,7 @@ def _summary_table(summary: pl.DataFrame) -> RenderableType:
     table.add_column("HPA", overflow="fold")
     for name in ("RANGE", "REAL", "RULES", "SAME", "TURNS", "MIN", "MAX", "HELD", "FAIL"):
         table.add_column(name, justify="right", no_wrap=True)
-    many = _many_clusters(summary)
+    many = many_clusters(summary)
     largest = summary.sort(
         ["applied_replica_hours", *KEY], descending=[True, False, False, False], nulls_last=True
     )
@@ -223,10 +228,6 @@ def _attention_table(attention: pl.DataFrame, many: bool) -> RenderableType:
     return table
 
 
-def _many_clusters(summary: pl.DataFrame) -> bool:
-    return summary["cluster"].n_unique() > 1
-
-
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
@@ -248,23 +249,21 @@ def to_json(report: ReplayReport) -> str:
     parts = {
         "evidence": json.dumps(dict(report.evidence), indent=2),
         "totals": json.dumps(report.totals._asdict(), indent=2, allow_nan=False),
-        "hpas": _json_rows(_with_time_texts(report.summary).iter_rows(named=True)),
-        "attention": _json_rows(report.attention.iter_rows(named=True)),
-        "skipped": _json_rows(
+        "hpas": json_rows(_with_time_texts(report.summary).iter_rows(named=True)),
+        "attention": json_rows(report.attention.iter_rows(named=True)),
+        "skipped": json_rows(
             {"cluster": s.cluster, "namespace": s.namespace, "hpa": s.hpa, "reason": s.reason}
             for s in report.skipped
         ),
         "warnings": json.dumps(list(report.warnings), indent=2),
         "out": json.dumps(report.out),
     }
+    if report.score is not None:
+        parts["score"] = score_json(report.score)
+    if report.sensitivity is not None:
+        parts["sensitivity"] = sensitivity_json(report.sensitivity)
     body = ",\n".join(f'"{name}": {text}' for name, text in parts.items())
     return f"{{\n{body}\n}}\n"
-
-
-def _json_rows(rows: Iterable[Mapping[str, object]]) -> str:
-    """Return a JSON array with one object a line."""
-    lines = ",\n".join(json.dumps(dict(row), allow_nan=False) for row in rows)
-    return f"[\n{lines}\n]" if lines else "[]"
 
 
 def _with_time_texts(summary: pl.DataFrame) -> pl.DataFrame:
@@ -281,55 +280,3 @@ def to_parquet(report: ReplayReport) -> bytes:
     buffer = io.BytesIO()
     write_parquet(report.summary, report.evidence, buffer)
     return buffer.getvalue()
-
-
-def write_parquet(frame: pl.DataFrame, evidence: Mapping[str, str], sink: Path | IO[bytes]) -> None:
-    """Write a frame as Parquet: zstd, texts by dictionary, evidence under `EVIDENCE_KEY`.
-
-    The same rows and evidence give the same bytes with the same versions of this package and
-    pyarrow. Rows are converted a row group at a time.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    import pyarrow.parquet as pq
-
-    schema = _arrow_schema(frame)
-    with pq.ParquetWriter(
-        sink,
-        schema,
-        compression="zstd",
-        compression_level=COMPRESSION_LEVEL,
-        use_dictionary=[name for name, dtype in frame.schema.items() if _is_text(dtype)],
-        # Times and sizes change little from row to row: differences pack to a few bits.
-        column_encoding={
-            name: "DELTA_BINARY_PACKED"
-            for name, dtype in frame.schema.items()
-            if dtype.is_integer() or dtype.is_temporal()
-        },
-        store_schema=False,
-        write_page_checksum=True,
-    ) as writer:
-        writer.add_key_value_metadata({EVIDENCE_KEY: json.dumps(dict(evidence), sort_keys=True)})
-        for first in range(0, max(frame.height, 1), ROW_GROUP_ROWS):
-            rows = frame.slice(first, ROW_GROUP_ROWS).rechunk().to_arrow().cast(schema)
-            writer.write_table(rows.combine_chunks(), row_group_size=ROW_GROUP_ROWS)
-
-
-def _is_text(dtype: pl.DataType) -> bool:
-    return dtype in (pl.String, pl.Categorical, pl.Enum)
-
-
-def _arrow_schema(frame: pl.DataFrame) -> Any:
-    import pyarrow as pa
-
-    def kind(dtype: pl.DataType) -> Any:
-        if _is_text(dtype):
-            return pa.string()
-        if dtype.is_integer():
-            return pa.int64()
-        if dtype.is_temporal():
-            return pa.timestamp("ms", tz="UTC")
-        return pa.bool_() if dtype == pl.Boolean() else pa.float64()
-
-    return pa.schema([pa.field(name, kind(dtype)) for name, dtype in frame.schema.items()])

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.engine.replay import ReplayParameters, replay_history
+from hpabatch.engine import score, sensitivity
+from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.replay import replay_history
 from hpabatch.engine.summary import COLUMNS
 from hpabatch.history.reader import open_history
 from hpabatch.model.codes import BINDINGS
@@ -15,9 +17,10 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "output.md").read_text()
 
 
-def test_every_summary_column_and_binding_is_explained() -> None:
-    for name, meaning in COLUMNS.items():
-        assert f"| `{name}` | {meaning} |" in TEXT
+def test_every_column_and_binding_is_explained() -> None:
+    for columns in (COLUMNS, score.COLUMNS, sensitivity.COLUMNS):
+        for name, meaning in columns.items():
+            assert f"| `{name}` | {meaning} |" in TEXT
     for words in BINDINGS.values():
         assert f"| `{words.name}` | {words.sentence} |" in TEXT
 

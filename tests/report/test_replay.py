@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,8 +12,9 @@ import pytest
 from hpabatch.engine.attention import rank_attention
 from hpabatch.engine.candidates import Skipped
 from hpabatch.engine.summary import summarize, total
+from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report import replay as forms
-from hpabatch.report.replay import EVIDENCE_KEY, ReplayReport
+from hpabatch.report.replay import ReplayReport
 from tests.engine.made import decisions, hpas
 
 EVIDENCE = {
@@ -175,23 +175,3 @@ def test_parquet_holds_the_summary_and_the_evidence() -> None:
     metadata = pl.read_parquet_metadata(io.BytesIO(data))
     assert json.loads(metadata[EVIDENCE_KEY]) == EVIDENCE
     assert forms.to_parquet(told) == data
-
-
-@pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
-def test_decisions_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
-    frame = decisions([{"hpa": name, "error": e} for name, e in (("a", None), ("b", "x"))])
-    path = tmp_path / "d.parquet"
-    forms.write_parquet(frame.with_columns(pl.col(pl.String).cast(kind)), EVIDENCE, path)
-    assert pl.read_parquet(path).equals(frame)
-
-
-def test_row_groups_do_not_change_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = decisions([{"replicas": k} for k in range(10)])
-    monkeypatch.setattr(forms, "ROW_GROUP_ROWS", 3)
-    forms.write_parquet(frame, EVIDENCE, tmp_path / "d.parquet")
-    assert pl.read_parquet(tmp_path / "d.parquet").equals(frame)
-
-
-def test_an_empty_frame_keeps_its_columns(tmp_path: Path) -> None:
-    forms.write_parquet(decisions([]), EVIDENCE, tmp_path / "d.parquet")
-    assert pl.read_parquet(tmp_path / "d.parquet").equals(decisions([]))

@@ -1,0 +1,1 @@
+"""Work in parts: shards and settings become tasks, and a folder keeps what they came to."""

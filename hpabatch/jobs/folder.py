@@ -1,0 +1,258 @@
+"""The folder that keeps finished tasks until a job is whole, so that it can be resumed.
+
+::
+
+    .decisions.parquet.job/
+      job.json          what the job is: its fingerprint, and the facts behind it
+      lock              held (flock) while a process works here
+      tasks/00003/      a finished task: its files and record.json, which names them
+      tasks/.00004.tmp/ a task being worked on
+
+A task counts as done when its folder has its final name: it is written beside, flushed to disk and
+renamed whole. The fingerprint says what the results depend on; under another one nothing is
+resumed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final
+
+from hpabatch.errors import UsageError
+
+FORMAT: Final = 1
+RECORD: Final = "record.json"
+_JOB: Final = "job.json"
+_LOCK: Final = "lock"
+_TASKS: Final = "tasks"
+_NEW_JOB: Final = ".job.json"
+PUBLISHED: Final = "published"
+"""Where a result is put together before it is moved to its place."""
+REPLACED: Final = "replaced"
+_OURS: Final = frozenset({_JOB, _NEW_JOB, _LOCK, _TASKS, PUBLISHED, REPLACED})
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a job is: a digest of all that its results depend on, and facts to tell jobs apart."""
+
+    fingerprint: str
+    facts: Mapping[str, str]
+
+
+class JobFolder:
+    """An open job folder; this process alone works in it until `close`."""
+
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        """Use `open_job`."""
+        self.path = path
+        self._lock = lock
+
+    def __enter__(self) -> JobFolder:
+        """Return the folder."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let others work here; the folder goes too if it keeps no finished task."""
+        if self.path.exists() and not self.done():
+            self.discard()
+        self._lock.close()
+
+    def place(self, key: str) -> Path:
+        """Return the folder of a finished task."""
+        return self.path / _TASKS / key
+
+    def done(self) -> dict[str, dict[str, Any]]:
+        """Return by key the records of finished tasks whose files are all there."""
+        found = {}
+        with suppress(FileNotFoundError):
+            for place in sorted((self.path / _TASKS).iterdir()):
+                record = None if place.name.startswith(".") else _read_record(place)
+                if record is not None:
+                    found[place.name] = record
+        return found
+
+    @contextmanager
+    def task(self, key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Yield a new folder for a task's files, and its record, a dict for JSON to fill.
+
+        At the end of the block the files are flushed to disk and the folder gets its final name;
+        on any exception it is removed.
+
+        Raises:
+            UsageError: the files cannot be written.
+        """
+        final = self.place(key)
+        temporary = final.with_name(f".{key}.tmp")
+        record: dict[str, Any] = {}
+        try:
+            remove(temporary)
+            temporary.mkdir(parents=True)
+            yield temporary, record
+            sizes = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
+            text = json.dumps({"files": sizes, "record": record})
+            (temporary / RECORD).write_text(text)
+            for file in [*temporary.iterdir(), temporary]:
+                flush(file)
+            remove(final)
+            temporary.rename(final)
+            flush(final.parent)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        finally:
+            with suppress(OSError):
+                remove(temporary)
+
+    def discard(self) -> None:
+        """Remove the folder and all that it keeps."""
+        # job.json goes first: what is left of a removal that was interrupted is nobody's job.
+        with suppress(FileNotFoundError):
+            (self.path / _JOB).unlink()
+        remove(self.path)
+
+
+def count_kept(path: Path) -> int:
+    """Return how many finished tasks a job folder keeps; 0 if there is none."""
+    try:
+        return sum(not place.name.startswith(".") for place in (path / _TASKS).iterdir())
+    except OSError:
+        return 0
+
+
+def open_job(path: Path, identity: Identity, *, restart: bool = False) -> JobFolder:
+    """Return a job folder: a new one, or the one that an interrupted run of the same job left.
+
+    Args:
+        path: where the folder is, or is made.
+        identity: of the job that is to be done or resumed.
+        restart: throw away what an earlier run left.
+
+    Raises:
+        UsageError: another process works there, it belongs to another job, is no job folder, or
+            cannot be written.
+    """
+    lock = None
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if {entry.name for entry in path.iterdir()} - _OURS:
+            raise UsageError(f"{path} holds files that are not of hpabatch; move it away")
+        lock = (path / _LOCK).open("a")
+        _claim(path, lock)
+        _settle(path, identity, restart)
+    except BaseException as error:
+        if lock is not None:
+            lock.close()
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from error
+        raise
+    return JobFolder(path, lock)
+
+
+def _claim(path: Path, lock: IO[str]) -> None:
+    """Hold the lock; the kernel lets go of it however this process ends."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = os.fstat(lock.fileno()).st_ino == (path / _LOCK).stat().st_ino
+    except (BlockingIOError, FileNotFoundError):
+        mine = False  # the other one is at work, or has just finished and removed the folder
+    if not mine:
+        raise UsageError(
+            f"{path}: another hpabatch is working on the same output; wait for it, or name another"
+        )
+
+
+def _settle(path: Path, identity: Identity, restart: bool) -> None:
+    """Make sure that the folder is this job's, and write down that it is."""
+    left = None if restart else _read_json(path / _JOB)
+    if left is not None and left.get("fingerprint") != identity.fingerprint:
+        raise UsageError(
+            f"{path} keeps an unfinished run of another command or history "
+            f"({_difference(left, identity)}): repeat that one to finish it, or discard it with "
+            "--restart"
+        )
+    if left is None:
+        remove(path / _TASKS)
+    (path / _TASKS).mkdir(exist_ok=True)
+    text = {
+        "format": FORMAT,
+        "fingerprint": identity.fingerprint,
+        "facts": dict(identity.facts),
+    }
+    temporary = path / _NEW_JOB
+    temporary.write_text(json.dumps(text, indent=1, sort_keys=True))
+    flush(temporary)
+    temporary.replace(path / _JOB)
+    flush(path)
+
+
+def _difference(left: Mapping[str, Any], identity: Identity) -> str:
+    """Return in which fact two jobs differ, as far as is known."""
+    old, new = left.get("facts"), identity.facts
+    if left.get("format") != FORMAT or not isinstance(old, dict):
+        return "of another version of hpabatch"
+    for name in [*new, *old]:
+        if old.get(name) != new.get(name):
+            if name.startswith("sha256:"):
+                return f"table {name.removeprefix('sha256:')} was another"
+            return f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
+    return "other HPAs"
+
+
+def _read_record(place: Path) -> dict[str, Any] | None:
+    """Return a task's record; None: it is not whole."""
+    found = _read_json(place / RECORD)
+    try:
+        if found is None:
+            return None
+        for name, size in found["files"].items():
+            if (place / name).stat().st_size != size:
+                return None
+        record = found["record"]
+    except (OSError, KeyError, AttributeError, TypeError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def flush(path: Path) -> None:
+    """Flush a file or folder to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder and all in it, if it is there."""
+    with suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def cannot_write(path: Path, error: OSError) -> UsageError:
+    """Return the message for a place that cannot be written."""
+    reason = error.strerror or str(error)
+    return UsageError(f"cannot write {path}: {reason}; choose another place or make room there")

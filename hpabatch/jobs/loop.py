@@ -1,0 +1,132 @@
+"""The one loop: tasks that are not done yet, one after the other, each kept once it is done.
+
+A job is a list of tasks and a `Work` that does one of them; a `JobFolder` keeps what was done, so
+the same job resumes where an earlier run stopped, and gives the same result. Only one task's result
+is in memory (two while one is being saved). What is done inside a task may use threads; an executor
+decides where tasks run: in this process, later in several or on other machines. `Work` and tasks
+are therefore to be picklable, and what comes back is a small record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from hpabatch.jobs.folder import JobFolder
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One part of a job: its key (a file name, unique), how much it is, and what it is about."""
+
+    key: str
+    weight: int
+    argument: Any
+
+
+class Work(Protocol[T]):
+    """Does tasks in two steps, so that one may be saved while the next is computed."""
+
+    def compute(self, tasks: Sequence[Task]) -> Iterator[T]:
+        """Yield the tasks' results, in their order; it may read ahead."""
+
+    def save(self, result: T, place: Path) -> dict[str, Any]:
+        """Write the result's files into a folder; return what to remember of it, for JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a job is; weights are summed over tasks.
+
+    `resumed` are the tasks (and their weight) that an earlier run had done.
+    """
+
+    tasks: int
+    done: int
+    resumed: int
+    weight: int
+    done_weight: int
+    resumed_weight: int
+    seconds: float
+
+    @property
+    def rate(self) -> float | None:
+        """Weight done per second in this run; None: nothing is done yet."""
+        done = self.done_weight - self.resumed_weight
+        return done / self.seconds if done and self.seconds > 0 else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes at that rate; None: not known yet."""
+        return (self.weight - self.done_weight) / self.rate if self.rate else None
+
+
+Report = Callable[[Status], None]
+Executor = Callable[[Any, JobFolder, Sequence[Task]], Iterator[Task]]
+"""Does tasks and keeps each in the folder; yields each once it is kept."""
+
+
+def in_process(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> Iterator[Task]:
+    """Do tasks in this process; a task is saved by a second thread while the next is computed."""
+    saved: Future[None] | None = None
+    before: Task | None = None
+    with ThreadPoolExecutor(1, "save") as pool:
+        for task, result in zip(tasks, work.compute(tasks), strict=True):
+            if saved is not None and before is not None:
+                saved.result()
+                yield before
+            saved, before = pool.submit(_keep, work, folder, task, result), task
+            del result
+        if saved is not None and before is not None:
+            saved.result()
+            yield before
+
+
+def _keep(work: Work[T], folder: JobFolder, task: Task, result: T) -> None:
+    with folder.task(task.key) as (place, record):
+        record.update(work.save(result, place))
+
+
+def run_job(
+    tasks: Sequence[Task],
+    work: Work[Any],
+    folder: JobFolder,
+    report: Report = lambda status: None,
+    executor: Executor = in_process,
+) -> list[dict[str, Any]]:
+    """Do all tasks that the folder does not keep yet; return every task's record, in their order.
+
+    Whatever `work` raises ends the job; tasks that are kept stay so.
+    """
+    kept = folder.done()
+    missing = [task for task in tasks if task.key not in kept]
+    weight = sum(task.weight for task in tasks)
+    resumed = weight - sum(task.weight for task in missing)
+    begin, left, open_tasks = time.monotonic(), weight - resumed, len(missing)
+
+    def tell() -> None:
+        report(
+            Status(
+                tasks=len(tasks),
+                done=len(tasks) - open_tasks,
+                resumed=len(tasks) - len(missing),
+                weight=weight,
+                done_weight=weight - left,
+                resumed_weight=resumed,
+                seconds=time.monotonic() - begin,
+            )
+        )
+
+    tell()
+    for task in executor(work, folder, missing):
+        left, open_tasks = left - task.weight, open_tasks - 1
+        tell()
+    found = folder.done()
+    return [found[task.key] for task in tasks]

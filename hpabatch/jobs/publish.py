@@ -1,0 +1,100 @@
+"""Where a replay's decisions go, and how they get there whole: one Parquet file, or a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hpabatch.errors import UsageError
+from hpabatch.jobs.folder import PUBLISHED, REPLACED, JobFolder, cannot_write, flush, remove
+from hpabatch.jobs.joining import join_parquet
+from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata
+
+EVIDENCE_FILE: Final = "evidence.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A file, or a folder of parts."""
+
+    path: Path
+    is_folder: bool = False
+
+    @property
+    def real_path(self) -> Path:
+        """The path without links on the way; a link that stands there is replaced, not followed."""
+        named = self.path.name not in ("", "..")
+        parent = Path(os.path.realpath(self.path.parent if named else self.path))
+        return parent / self.path.name if named else parent
+
+    @property
+    def job_path(self) -> Path:
+        """The job folder, beside it."""
+        return self.real_path.with_name(f".{self.real_path.name}.job")
+
+
+def is_result_folder(path: Path) -> bool:
+    """Say whether a folder holds nothing but the parts of a replay."""
+    try:
+        if not any(path.iterdir()):
+            return True
+        found = json.loads((path / EVIDENCE_FILE).read_text())
+        names = {EVIDENCE_FILE, *found["parts"]}
+        return EVIDENCE_KEY in found and {p.name for p in path.iterdir()} <= names
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+
+
+def publish(
+    destination: Destination, folder: JobFolder, parts: Sequence[Path], evidence: Mapping[str, str]
+) -> None:
+    """Put the decisions of all shards to their place; what was there before stays until then.
+
+    They are put together in the job folder, flushed to disk and then renamed.
+
+    Raises:
+        UsageError: the place cannot be written.
+    """
+    new, old = folder.path / PUBLISHED, folder.path / REPLACED
+    final = destination.real_path
+    try:
+        for place in (new, old):
+            remove(place)
+        if destination.is_folder:
+            _fill_folder(new, parts, evidence)
+            if final.is_dir():
+                if not is_result_folder(final):
+                    raise UsageError(f"{destination.path} has got files of others; move them away")
+                final.rename(old)
+        else:
+            join_parquet(parts, evidence_metadata(evidence), new)
+            flush(new)
+        new.replace(final)
+        flush(final.parent)
+    except OSError as error:
+        raise cannot_write(destination.path, error) from error
+
+
+def _fill_folder(new: Path, parts: Sequence[Path], evidence: Mapping[str, str]) -> None:
+    names = [f"part-{k:05}.parquet" for k in range(len(parts))]
+    text = {EVIDENCE_KEY: dict(evidence), "parts": names}
+    new.mkdir()
+    for name, part in zip(names, parts, strict=True):
+        _link(part, new / name)
+    (new / EVIDENCE_FILE).write_text(json.dumps(text, indent=1, sort_keys=True))
+    for place in (new / EVIDENCE_FILE, new):
+        flush(place)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name; where a file system cannot, copy it."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+        flush(target)

@@ -1,0 +1,174 @@
+"""Thrift's compact protocol, as far as a Parquet footer needs it: read, change, write.
+
+A struct is a dict from field number to (type, value), in the order of the bytes; nothing needs to
+be known of a format's fields to copy them. Specification: apache/thrift,
+doc/specs/thrift-compact-protocol.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, TypeAlias
+
+TRUE: Final = 1
+FALSE: Final = 2
+BYTE: Final = 3
+I16: Final = 4
+I32: Final = 5
+I64: Final = 6
+DOUBLE: Final = 7
+BINARY: Final = 8
+LIST: Final = 9
+SET: Final = 10
+STRUCT: Final = 12
+
+_LONG_LIST: Final = 15  # in a list's header: the length follows
+_MOST_NESTED: Final = 64
+
+Struct: TypeAlias = dict[int, tuple[int, Any]]
+Items: TypeAlias = tuple[int, list[Any]]
+"""A list: the type of its values, and they."""
+
+
+def read_struct(data: bytes) -> Struct:
+    """Return the struct that some bytes begin with.
+
+    Raises:
+        ValueError: the bytes end too early, or are not Thrift.
+    """
+    try:
+        return _Reader(data).struct(0)
+    except (IndexError, struct.error) as error:
+        raise ValueError("the bytes are not Thrift or are cut short") from error
+
+
+def write_struct(fields: Struct) -> bytes:
+    """Return the bytes of a struct, its fields in the dict's order."""
+    out = bytearray()
+    _write_struct(out, fields)
+    return bytes(out)
+
+
+class _Reader:
+    """Walks over bytes; an IndexError means that they end too early."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        value = self.data[self.at]
+        self.at += 1
+        return value
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > 63:
+                raise ValueError("a Thrift number of more than 64 bits")
+
+    def integer(self) -> int:
+        value = self.varint()
+        return (value >> 1) ^ -(value & 1)
+
+    def take(self, length: int) -> bytes:
+        end = self.at + length
+        if end > len(self.data):
+            raise IndexError
+        found = self.data[self.at : end]
+        self.at = end
+        return found
+
+    def struct(self, depth: int) -> Struct:
+        if depth > _MOST_NESTED:
+            raise ValueError("Thrift structs are nested too deeply")
+        fields: Struct = {}
+        number = 0
+        while header := self.byte():
+            delta, kind = header >> 4, header & 15
+            number = number + delta if delta else self.integer()
+            # A boolean field's value is its type.
+            value = kind == TRUE if kind in (TRUE, FALSE) else self.value(kind, depth)
+            fields[number] = (kind, value)
+        return fields
+
+    def value(self, kind: int, depth: int) -> Any:
+        if kind in (I16, I32, I64):
+            return self.integer()
+        if kind == BINARY:
+            return self.take(self.varint())
+        if kind == STRUCT:
+            return self.struct(depth + 1)
+        if kind in (LIST, SET):
+            return self.items(depth + 1)
+        if kind == DOUBLE:
+            return struct.unpack("<d", self.take(8))[0]
+        if kind in (TRUE, FALSE, BYTE):
+            return self.byte()
+        raise ValueError(f"Thrift type {kind} is not known")
+
+    def items(self, depth: int) -> Items:
+        header = self.byte()
+        length, kind = header >> 4, header & 15
+        if length == _LONG_LIST:
+            length = self.varint()
+        if length > len(self.data):
+            raise IndexError
+        return kind, [self.value(kind, depth) for _ in range(length)]
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _write_integer(out: bytearray, value: int) -> None:
+    _write_varint(out, (value << 1) ^ (value >> 63))
+
+
+def _write_struct(out: bytearray, fields: Struct) -> None:
+    before = 0
+    for number, (kind, value) in fields.items():
+        if 0 < number - before <= 15:
+            out.append(number - before << 4 | kind)
+        else:
+            out.append(kind)
+            _write_integer(out, number)
+        before = number
+        if kind not in (TRUE, FALSE):
+            _write_value(out, kind, value)
+    out.append(0)
+
+
+def _write_value(out: bytearray, kind: int, value: Any) -> None:
+    if kind in (I16, I32, I64):
+        _write_integer(out, value)
+    elif kind == BINARY:
+        _write_varint(out, len(value))
+        out += value
+    elif kind == STRUCT:
+        _write_struct(out, value)
+    elif kind in (LIST, SET):
+        _write_items(out, value)
+    elif kind == DOUBLE:
+        out += struct.pack("<d", value)
+    else:
+        out.append(value)
+
+
+def _write_items(out: bytearray, items: Items) -> None:
+    kind, values = items
+    if len(values) < _LONG_LIST:
+        out.append(len(values) << 4 | kind)
+    else:
+        out.append(_LONG_LIST << 4 | kind)
+        _write_varint(out, len(values))
+    for value in values:
+        _write_value(out, kind, value)

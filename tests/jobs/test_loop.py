@@ -1,0 +1,182 @@
+"""The loop and its folder, with work that is nothing but numbers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpabatch.errors import UsageError
+from hpabatch.jobs.folder import Identity, JobFolder, count_kept, open_job
+from hpabatch.jobs.loop import Status, Task, in_process, run_job
+
+JOB = Identity("abc", {"delay": "0 ms"})
+
+
+@dataclass
+class Squares:
+    """Squares numbers; `stop` ends it before some task, `fail` while one is saved."""
+
+    stop: int | None = None
+    fail: int | None = None
+    done: list[int] = field(default_factory=list)
+
+    def compute(self, tasks: Sequence[Task]) -> Iterator[int]:
+        for task in tasks:
+            if task.argument == self.stop:
+                raise KeyboardInterrupt
+            self.done.append(task.argument)
+            yield task.argument**2
+
+    def save(self, result: int, place: Path) -> dict[str, Any]:
+        (place / "square.txt").write_text(str(result))
+        if self.fail is not None and result == self.fail**2:
+            raise OSError(28, "No space left on device")
+        return {"square": result}
+
+
+def tasks(count: int) -> list[Task]:
+    return [Task(f"{k:03}", 10 + k, k) for k in range(count)]
+
+
+def test_all_tasks_in_order(tmp_path: Path) -> None:
+    with open_job(tmp_path / "job", JOB) as folder:
+        records = run_job(tasks(5), Squares(), folder)
+        assert records == [{"square": k * k} for k in range(5)]
+        assert (folder.place("003") / "square.txt").read_text() == "9"
+        assert count_kept(folder.path) == 5
+        folder.discard()
+    assert not (tmp_path / "job").exists()
+    assert count_kept(tmp_path / "job") == 0
+
+
+def test_no_tasks(tmp_path: Path) -> None:
+    with open_job(tmp_path / "job", JOB) as folder:
+        assert run_job([], Squares(), folder) == []
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize("stop", range(5))
+def test_only_what_is_missing_is_done(tmp_path: Path, stop: int) -> None:
+    with pytest.raises(KeyboardInterrupt), open_job(tmp_path / "job", JOB) as folder:
+        run_job(tasks(5), Squares(stop=stop), folder)
+    assert (tmp_path / "job").exists() == (stop > 0)
+    again = Squares()
+    seen: list[Status] = []
+    with open_job(tmp_path / "job", JOB) as folder:
+        assert run_job(tasks(5), again, folder, seen.append)[-1] == {"square": 16}
+    assert again.done == list(range(stop, 5))
+    assert seen[0].resumed == seen[0].done == stop
+    assert seen[-1].done == 5
+
+
+def test_what_cannot_be_saved_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No space left"), open_job(tmp_path / "j", JOB) as folder:
+        run_job(tasks(5), Squares(fail=2), folder)
+    assert sorted(p.name for p in (tmp_path / "j" / "tasks").iterdir()) == ["000", "001"]
+
+
+def test_status() -> None:
+    status = Status(10, 6, 2, 1000, 600, 200, 2.0)
+    assert status.rate == 200
+    assert status.seconds_left == 2
+    assert Status(10, 2, 2, 1000, 200, 200, 2.0).seconds_left is None
+
+
+def test_another_executor(tmp_path: Path) -> None:
+    def backwards(work: Any, folder: JobFolder, tasks: Sequence[Task]) -> Iterator[Task]:
+        yield from in_process(work, folder, tasks[::-1])
+
+    with open_job(tmp_path / "job", JOB) as folder:
+        records = run_job(tasks(4), Squares(), folder, executor=backwards)
+    assert [record["square"] for record in records] == [0, 1, 4, 9]
+
+
+def test_tasks_can_be_sent_elsewhere() -> None:
+    assert pickle.loads(pickle.dumps(tasks(2))) == tasks(2)
+
+
+# ---- the folder ---------------------------------------------------------------------------------
+
+
+def test_only_one_works_in_a_folder(tmp_path: Path) -> None:
+    with open_job(tmp_path / "job", JOB) as folder:
+        run_job(tasks(1), Squares(), folder)
+        with pytest.raises(UsageError, match="another hpabatch is working on the same output"):
+            open_job(tmp_path / "job", JOB)
+    open_job(tmp_path / "job", JOB).__exit__(None, None, None)
+
+
+def left(path: Path) -> None:
+    with open_job(path, JOB) as folder:
+        run_job(tasks(2), Squares(), folder)
+
+
+@pytest.mark.parametrize(
+    ("identity", "told"),
+    [
+        (Identity("x", {"delay": "5 ms"}), "delay was 0 ms, is 5 ms"),
+        (Identity("x", {}), "delay was 0 ms, is not set"),
+        (Identity("x", {"delay": "0 ms", "sha256:pods": "1"}), "table pods was another"),
+        (Identity("x", {"delay": "0 ms"}), "other HPAs"),
+    ],
+)
+def test_another_job_is_told_apart(tmp_path: Path, identity: Identity, told: str) -> None:
+    left(tmp_path / "job")
+    with pytest.raises(UsageError, match=told):
+        open_job(tmp_path / "job", identity)
+    with open_job(tmp_path / "job", identity, restart=True) as folder:
+        assert folder.done() == {}
+
+
+def test_another_format_is_told_apart(tmp_path: Path) -> None:
+    left(tmp_path / "job")
+    file = tmp_path / "job" / "job.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 0, "fingerprint": "x"}))
+    with pytest.raises(UsageError, match="of another version of hpabatch"):
+        open_job(tmp_path / "job", JOB)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_a_job_that_is_not_known_is_begun_anew(tmp_path: Path, text: str) -> None:
+    left(tmp_path / "job")
+    (tmp_path / "job" / "job.json").write_text(text)
+    with open_job(tmp_path / "job", JOB) as folder:
+        assert folder.done() == {}
+
+
+def test_a_removal_that_was_interrupted(tmp_path: Path) -> None:
+    left(tmp_path / "job")
+    (tmp_path / "job" / "job.json").unlink()
+    with open_job(tmp_path / "job", JOB) as folder:
+        assert folder.done() == {}
+
+
+def test_what_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("mine")
+    with pytest.raises(UsageError, match="File exists"):
+        open_job(tmp_path / "job", JOB)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine").touch()
+    with pytest.raises(UsageError, match="holds files that are not of hpabatch"):
+        open_job(tmp_path / "other", JOB, restart=True)
+
+
+def test_a_task_that_raises_leaves_nothing(tmp_path: Path) -> None:
+    with open_job(tmp_path / "job", JOB) as folder:
+        with suppress(ZeroDivisionError), folder.task("a") as (place, _):
+            (place / "half").touch()
+            raise ZeroDivisionError
+        assert not list((tmp_path / "job" / "tasks").iterdir())
+        with folder.task("a") as (place, record):
+            record["it"] = 1
+        assert folder.done() == {"a": {"it": 1}}
+        with folder.task("a") as (place, record):
+            record["it"] = 2
+        assert folder.done() == {"a": {"it": 2}}

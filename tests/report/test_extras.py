@@ -1,0 +1,129 @@
+"""The score and the sensitivity, as a report tells them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hpabatch.engine.attention import rank_attention
+from hpabatch.engine.score import COLUMNS as SCORE_COLUMNS
+from hpabatch.engine.score import score
+from hpabatch.engine.sensitivity import SCHEMA
+from hpabatch.engine.summary import summarize, total
+from hpabatch.report import replay as forms
+from hpabatch.report.replay import ReplayReport
+from tests.engine.made import decisions, hpas
+
+
+def report(rows: list[dict[str, Any]], *names: str, **more: Any) -> ReplayReport:
+    frame = decisions(rows)
+    summary = summarize(frame, hpas(*names))
+    return ReplayReport(
+        evidence={"k8s": "1.38"},
+        totals=total(summary),
+        summary=summary,
+        attention=rank_attention(summary, 3),
+        skipped=(),
+        warnings=(),
+        out="d.parquet",
+        score=score(frame, hpas(*names)),
+        **more,
+    )
+
+
+def met() -> list[dict[str, Any]]:
+    """Return the ticks of an HPA whose one rescale was decided at the same tick, to one size."""
+    before = {"replicas": 3, "applied": 3, "desired": 3}
+    move = {"replicas": 3, "applied": 5, "desired": 5, "rescaled": True}
+    after = {"replicas": 5, "applied": 5, "desired": 5}
+    return [*[before] * 4, move, *[after] * 4]
+
+
+def test_the_score_is_told() -> None:
+    text = forms.to_table(report(met(), "cart"))
+    lines = text.splitlines()
+    assert (
+        "Controller score: 1 of 1 HPAs can be scored; 1 rescales recorded, 1 decided, "
+        "1 of them match" in lines
+    )
+    assert any(line.startswith("precision 100.0%, recall 100.0%; within 1") for line in lines)
+    assert "  recorded and decided at one tick, to one size: 1" in lines
+    row = next(line for line in lines if line.startswith("shop/cart") and "100.0%" in line)
+    assert row.split() == ["shop/cart", "1", "1", "100.0%", "100.0%", "0.00", "+1.00", "+1.00"]
+    assert not [line for line in lines if line.startswith("not scorable")]
+
+
+def test_what_cannot_be_scored_is_told() -> None:
+    still = [{"hpa": "still"}] * 3
+    extra = [{"hpa": "still", "rescaled": True, "desired": 4}]
+    told = report([*met(), *still, *extra], "cart", "still", "never")
+    text = forms.to_table(told)
+    assert "not scorable: 1 HPA: the recorded size never changed" in text
+    assert "not scorable: 1 HPA: no tick was replayed" in text
+    assert "1 more were decided for HPAs that cannot be scored" in text
+    none = forms.to_table(report(still, "still"))
+    assert "Controller score: 0 of 1 HPAs can be scored" in none
+    assert "precision" not in none
+
+
+def test_many_scored_hpas_are_cut() -> None:
+    names = [f"h{k:02}" for k in range(23)]
+    rows = [{"hpa": name} | row for name in names for row in met()]
+    text = forms.to_table(report(rows, *names))
+    assert "… and 3 with fewer rescales: --output json has all" in text
+
+
+def test_the_score_as_json() -> None:
+    found = json.loads(forms.to_json(report(met(), "cart")))["score"]
+    assert list(found) == ["totals", "classes", "hpas"]
+    assert found["totals"]["matched_events"] == 1
+    assert found["classes"][0]["class"] == "exact"
+    assert list(found["hpas"][0]) == list(SCORE_COLUMNS)
+
+
+SENSITIVITY = pl.DataFrame(
+    [
+        {
+            "setting": "as asked",
+            "agreement_share": 0.9,
+            "agreement_change": 0.0,
+            "rescales": 10,
+            "hpas_changed": 0,
+        },
+        {
+            "setting": "delay 15 s",
+            "agreement_share": 0.85,
+            "agreement_change": -0.05,
+            "rescales": 1200,
+            "hpas_changed": 1,
+            "most_changed": "demo/shop/ca\x1brt",
+            "most_change": -0.25,
+        },
+        {"setting": "max age 5 s", "rescales": 0, "hpas_changed": 0},
+    ],
+    schema=SCHEMA,
+)
+
+
+@pytest.mark.parametrize("width", [None, 60])
+def test_the_sensitivity_is_told(width: int | None) -> None:
+    text = forms.to_table(report(met(), "cart", sensitivity=SENSITIVITY), width)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "as asked 90.0% +0.0 10 0" in lines
+    assert "max age 5 s 0 0" in lines
+    assert "\x1b" not in text
+    if width is None:
+        told = "delay 15 s 85.0% -5.0 1,200 1 demo/shop/ca\N{REPLACEMENT CHARACTER}rt -25.0"
+        assert told in lines
+    else:
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_sensitivity_as_json() -> None:
+    found = json.loads(forms.to_json(report(met(), "cart", sensitivity=SENSITIVITY)))
+    assert [row["setting"] for row in found["sensitivity"]] == SENSITIVITY["setting"].to_list()
+    assert found["sensitivity"][2]["agreement_share"] is None
+    assert "sensitivity" not in json.loads(forms.to_json(report(met(), "cart")))
