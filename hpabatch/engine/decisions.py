@@ -108,7 +108,8 @@ def _names(shard: Shard, lane_of: I64) -> pl.DataFrame:
 
 
 def _i64(values: Any) -> I64:
-    return np.ascontiguousarray(values, np.int64)
+    # Always a copy: a frame keeps an array's memory, and a shard's is used again.
+    return np.array(values, np.int64)
 
 
 def _masked(values: Any, known: Any) -> pl.Series:

@@ -38,7 +38,7 @@ from hpabatch.model.hpa import HPA
 Select = Callable[[pl.DataFrame], pl.DataFrame]
 
 # A shard's size: a decision takes some 200 bytes until it is written, a sample of a day some 100.
-SHARD_DECISIONS = 500_000
+SHARD_DECISIONS = 400_000
 SHARD_DAY_ROWS = 1_500_000
 CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
 MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s

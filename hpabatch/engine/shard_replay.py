@@ -171,7 +171,7 @@ class _Reader:
     def _tables(self) -> dict[str, list[Place]]:
         """Return the metric tables that tracks look at, with the places to read."""
         found: dict[str, list[Place]] = {"pod_metrics": list(self.places)}
-        if not any(p >= 0 for p in self.tracks.pods):
+        if not self.tracks.asks_usage:
             found = {}
         for owner in self.tracks.owners:
             table = owner[0]

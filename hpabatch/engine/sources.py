@@ -49,6 +49,7 @@ class TrackList:
     pods: list[int] = field(default_factory=list)
     owners: dict[Owner, list[int]] = field(default_factory=dict)
     containers: dict[str, int] = field(default_factory=dict)
+    asks_usage: bool = False
 
     def __len__(self) -> int:
         """Return how many tracks there are."""
@@ -56,6 +57,7 @@ class TrackList:
 
     def add_usage(self, pods: Sequence[int], resource: str, container: str) -> None:
         """Add a track per pod for its usage of a resource, of one container or ("") of all."""
+        self.asks_usage = True  # even for no pods: rows of unknown pods are to be noticed
         source = {"cpu": SOURCE_CPU, "memory": SOURCE_MEMORY}.get(resource, SOURCE_OTHER)
         factor = MILLI_PER_BYTE if source == SOURCE_MEMORY else 1
         code = self.containers.setdefault(container, len(self.containers)) if container else -1

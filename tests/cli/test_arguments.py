@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +13,7 @@ from hpabatch.cli.arguments import check_out, parse_duration, selection
 from hpabatch.engine.candidates import candidate_frame
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
+from hpabatch.jobs.parquet import EVIDENCE_KEY
 from tests.cli.histories import small
 
 
@@ -108,6 +111,43 @@ def history(tmp_path: Path) -> History:
     return open_history(folder)
 
 
+def test_a_file_or_a_folder(history: History, tmp_path: Path) -> None:
+    assert not check_out(tmp_path / "d.parquet", history, ()).is_folder
+    assert not check_out("d", history, ()).is_folder
+    assert check_out(f"{tmp_path}/d/", history, ()).is_folder
+    (tmp_path / "empty").mkdir()
+    assert check_out(f"{tmp_path}/empty/", history, ()).is_folder
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    (ours / "part-00000.parquet").touch()
+    names = {EVIDENCE_KEY: {}, "parts": ["part-00000.parquet"]}
+    (ours / "evidence.json").write_text(json.dumps(names))
+    for out in (ours, f"{ours}/"):
+        found = check_out(out, history, ())
+        assert (found.is_folder, found.path, found.job_path) == (
+            True,
+            ours,
+            tmp_path / ".ours.job",
+        )
+    (ours / "notes.txt").touch()
+    for out in (ours, f"{ours}/", tmp_path / "empty", f"{tmp_path}/pods/"):
+        with pytest.raises(UsageError, match="is a folder; name a file in it, or a new folder"):
+            check_out(out, history, ())
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file/ is a file; name it without / at its end"):
+        check_out(f"{tmp_path}/file/", history, ())
+
+
+def test_a_link_is_replaced_not_followed(history: History, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link.parquet").symlink_to("far/d.parquet")
+    (tmp_path / "far" / "here").symlink_to("..")
+    found = check_out(tmp_path / "link.parquet", history, ())
+    assert found.job_path == tmp_path / ".link.parquet.job"
+    found = check_out(tmp_path / "far" / "here" / "d.parquet", history, ())
+    assert found.job_path == tmp_path / ".d.parquet.job"
+
+
 def test_places_to_write_to(history: History, tmp_path: Path) -> None:
     (tmp_path / "old.parquet").touch()
     (tmp_path / "link.parquet").symlink_to("old.parquet")
@@ -127,6 +167,10 @@ def test_places_to_write_to(history: History, tmp_path: Path) -> None:
     ("name", "why"),
     [
         (".", "is a folder; name a file in it"),
+        ("pods/scales/", "is a folder; name a file in it"),
+        ("pods/scales/x/", "is in the input table scales"),
+        ("pods/hpa_status/x/y.parquet", "would be a table of the history"),
+        ("pods/_log/x.parquet", "would be a table of the history"),
         ("pods/hpas.parquet", "is in the input table hpas"),
         ("link", "is in the input table hpas"),
         ("pods/scales/0.parquet", "is in the input table scales"),
@@ -135,6 +179,7 @@ def test_places_to_write_to(history: History, tmp_path: Path) -> None:
         ("pods/hpa_status", "would be a table of the history"),
         ("file/x.parquet", "cannot be written: Not a directory"),
         ("x" * 300, "cannot be written: File name too long"),
+        ("x" * 250, "cannot be written: File name too long"),
         ("manifest.yaml", "is an input of --hpas"),
         ("/dev/null", "is not a regular file"),
         ("/proc/x.parquet", "cannot be written"),
@@ -144,11 +189,13 @@ def test_places_not_to_write_to(history: History, tmp_path: Path, name: str, why
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("pods/hpas.parquet")
     with pytest.raises(UsageError) as refused:
-        check_out(tmp_path / name, history, [str(tmp_path / "manifest.yaml")])
-    assert str(refused.value).startswith(f"--out {tmp_path / name} ")
+        check_out(os.path.join(tmp_path, name), history, [str(tmp_path / "manifest.yaml")])
+    assert str(refused.value).startswith(f"--out {os.path.join(tmp_path, name)} ")
     assert why in str(refused.value)
 
 
 def test_the_decisions_do_not_go_to_stdout(history: History) -> None:
     with pytest.raises(UsageError, match="--out -: the decisions go to a file"):
         check_out(Path("-"), history, ())
+    with pytest.raises(UsageError, match="--out s3://a/b: the decisions go to a local file"):
+        check_out("s3://a/b", history, ())

@@ -21,7 +21,7 @@ import pytest
 
 from hpabatch.cli import main
 from hpabatch.engine.summary import COLUMNS
-from hpabatch.report.replay import EVIDENCE_KEY
+from hpabatch.jobs.parquet import EVIDENCE_KEY
 from tests.cli.histories import DEMO, MANIFESTS, drop_rows, edit, edit_spec, many, small, table
 from tests.cli.test_startup import PROGRAM as STARTUP
 
@@ -87,7 +87,7 @@ def test_the_demo(run: Run, out: Path) -> None:
     assert lines[-1] == f"decisions: {out}"
     assert "\x1b" not in done.stdout
     assert (
-        "search/ranker: Pods metric gpu_utilization: no sample of it is in the history"
+        "search/ranker: Pods metric gpu_utilization: no sample of it (for the pods of its target)"
         in done.stderr
     )
     assert leftovers(out) == [out.name]
@@ -236,6 +236,12 @@ def test_a_manifest_without_history(run: Run, history: Path, out: Path) -> None:
 
 # ---- bad histories -------------------------------------------------------------------------------
 
+
+def no_samples(history: Path) -> None:
+    for file in history.glob("*_metrics.parquet"):
+        drop_rows(history, file.stem, pl.lit(value=True))
+
+
 BREAK: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "missing table": (
         lambda h: (h / "pods.parquet").unlink(),
@@ -269,9 +275,9 @@ BREAK: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
         lambda h: edit(h, "pod_metrics", cpu_milli=pl.lit(float("nan"))),
         ("pod_metrics.parquet", "cpu_milli", "NaN"),
     ),
-    "empty table": (
-        lambda h: table(h, "pod_metrics").clear().write_parquet(h / "pod_metrics.parquet"),
-        ("pod_metrics.parquet has no rows",),
+    "no samples": (
+        no_samples,
+        ("the history holds no sample of any metric, so there is nothing to replay",),
     ),
     "no HPAs": (
         lambda h: table(h, "hpas").clear().write_parquet(h / "hpas.parquet"),
@@ -397,7 +403,7 @@ def test_no_history(run: Run, tmp_path: Path, out: Path) -> None:
 def test_an_interrupt_while_writing_leaves_nothing(
     run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hpabatch.report import replay as forms
+    from hpabatch.jobs import parts
 
     def interrupted(frame: Any, evidence: Any, sink: Path) -> None:
         sink.write_bytes(b"half")
@@ -405,7 +411,7 @@ def test_an_interrupt_while_writing_leaves_nothing(
 
     out.parent.mkdir()
     out.write_text("old")
-    monkeypatch.setattr(forms, "write_parquet", interrupted)
+    monkeypatch.setattr(parts, "write_parquet", interrupted)
     done = run(history, "--out", out)
     assert (done.code, done.stdout) == (130, "")
     assert done.stderr.splitlines()[-1] == "interrupted: nothing was written"
@@ -427,9 +433,8 @@ def test_an_interrupt_after_writing_says_so(
     assert done.stderr.splitlines()[-1] == f"interrupted: {out} is written"
 
 
-@pytest.mark.compiled
-def test_ctrl_c_in_the_middle(out: Path) -> None:
-    program = [sys.executable, "-c", _STALLING, str(DEMO), "--out", str(out)]
+def test_ctrl_c_in_the_middle(history: Path, out: Path) -> None:
+    program = [sys.executable, "-c", _STALLING, str(history), "--out", str(out)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == b"deciding\n"
@@ -440,14 +445,14 @@ def test_ctrl_c_in_the_middle(out: Path) -> None:
     assert leftovers(out) == []
 
 
-# The replay itself is over in a moment, so its kernel is made to wait for the signal.
+# The replay itself is over in a moment, so it is made to wait for the signal.
 _STALLING = """
 import sys, time
-from hpabatch.engine import replay
+from hpabatch.jobs.parts import ReplayWork
 def stalled(*_):
     print("deciding", file=sys.stderr, flush=True)
     time.sleep(60)
-replay.replay_fleet = stalled
+ReplayWork.compute = stalled
 sys.argv = ["hpabatch", "replay", *sys.argv[1:]]
 from hpabatch.cli import main
 main()
@@ -518,5 +523,38 @@ def test_help_is_there_at_once_with_examples() -> None:
     )
     assert done.stderr.splitlines()[-1] == "imported:"
     assert "hpabatch replay history/ --out decisions.parquet" in done.stdout
-    for option in ("--hpas", "--events", "--k8s", "--where", "--top", "--max-age"):
+    for option in ("--hpas", "--events", "--k8s", "--where", "--top", "--max-age", "--restart"):
         assert option in done.stdout
+
+
+# ---- on request ---------------------------------------------------------------------------------
+
+
+def test_score_and_sensitivity(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--score", "--sensitivity", "-o", "json")
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [h["hpa"] for h in found["score"]["hpas"]] == [h["hpa"] for h in found["hpas"]]
+    assert found["sensitivity"][0]["setting"] == "as asked"
+    assert found["sensitivity"][0]["agreement_share"] == found["totals"]["agreement_share"]
+    alone = run(history, "--out", out.with_name("alone.parquet"), "-o", "json")
+    assert json.loads(alone.stdout)["hpas"] == found["hpas"]
+    assert out.read_bytes() == out.with_name("alone.parquet").read_bytes()
+    table_form = run(history, "--out", out, "--score", "--sensitivity").stdout
+    assert "Controller score: " in table_form
+    assert "Sensitivity to what was assumed:" in table_form
+
+
+def test_recorded_instants(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--instants", "recorded")
+    assert done.code == 2
+    assert "no decision instants were recorded" in done.stderr
+    assert leftovers(out) == []
+
+
+def test_a_folder(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", f"{out.parent}/parts/", "-o", "json")
+    assert done.code == 0, done.stderr
+    assert leftovers(out) == ["parts"]
+    assert pl.read_parquet(out.parent / "parts" / "*.parquet").height == 400
+    assert json.loads(done.stdout)["out"] == f"{out.parent}/parts/"
