@@ -47,7 +47,8 @@ _CHECK = f"""Read every byte of a history and list what is wrong.
 
 {_PLACE}
 Every file is held against the column registry, its order, its checksums and, in a store, the log
-that names it. One row per finding goes to stdout.
+that names it. A table that replay cannot do without is a finding if it is absent. One row per
+finding goes to stdout.
 
 \b
 Exit codes: 0 sound, 2 the history cannot be opened, 3 findings.
@@ -90,7 +91,8 @@ Examples:
 _MIGRATE = """Copy a history into a new store.
 
 OLD is a folder of Parquet tables (schema version 1 or 2) or a store; it is not changed. NEW is an
-absent or empty folder or URL. An interrupted migration goes on when it is started again.
+absent or empty folder or URL; one that holds something else is refused. An interrupted migration
+goes on when it is started again, as long as OLD is what it was.
 
 \b
 Exit codes: 0 fine, 2 something cannot be read or written.

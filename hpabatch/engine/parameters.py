@@ -74,8 +74,15 @@ def settle(
     period_ms = parameters.sync_period_ms
     if period_ms is None:
         sources["sync_period"] = "recorded" if flags else "assumed"
-        newest = [periods[-1].flags for _, periods in sorted(flags.items())]
-        period_ms = (newest[0] if newest else ControllerFlags()).sync_period_ms
+        periods = {p[-1].flags.sync_period_ms for p in flags.values()}
+        if len(periods) > 1:
+            raise UsageError(
+                "the clusters of this history were run with different sync periods ("
+                + ", ".join(f"{ms} ms" for ms in sorted(periods))
+                + "): name one with --sync-period, "
+                "or replay the clusters one by one with --where \"cluster = '...'\" and it"
+            )
+        period_ms = next(iter(periods), ControllerFlags().sync_period_ms)
     max_age_ms = parameters.max_age_ms
     if max_age_ms is None:
         sources["max_age"] = "estimated"
@@ -139,12 +146,16 @@ def _steps(frame: pl.DataFrame, table: str) -> np.ndarray[tuple[int], np.dtype[n
 
 def evidence_of(
     settled: Settled,
-    flags: Sequence[FlagPeriod],
+    flags: Sequence[ControllerFlags],
     profile: Profile,
     history: History,
 ) -> dict[str, str]:
-    """Return what a result rests on, as texts."""
-    newest = flags[-1].flags
+    """Return what a result rests on, as texts; `flags` are each cluster's newest."""
+    known = flags or [ControllerFlags()]
+
+    def of(name: str, unit: str = "") -> str:
+        return ", ".join(dict.fromkeys(f"{getattr(f, name)}{unit}" for f in known))
+
     found = {
         "hpabatch": hpabatch.__version__,
         "k8s": profile.name,
@@ -156,9 +167,9 @@ def evidence_of(
         "phase": f"{settled.phase_ms} ms ({settled.sources['phase']})",
         "delay": f"{settled.delay_ms} ms ({settled.sources['delay']})",
         "max_age": f"{settled.max_age_ms} ms ({settled.sources['max_age']})",
-        "tolerance": str(newest.tolerance),
-        "cpu_initialization_period": f"{newest.cpu_initialization_period_ms} ms",
-        "initial_readiness_delay": f"{newest.initial_readiness_delay_ms} ms",
-        "downscale_stabilization": f"{newest.downscale_stabilization_ms} ms",
+        "tolerance": of("tolerance"),
+        "cpu_initialization_period": of("cpu_initialization_period_ms", " ms"),
+        "initial_readiness_delay": of("initial_readiness_delay_ms", " ms"),
+        "downscale_stabilization": of("downscale_stabilization_ms", " ms"),
     }
     return found | {f"sha256:{table}": text for table, text in history.digests().items()}

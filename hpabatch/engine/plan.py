@@ -111,10 +111,9 @@ def plan_replay(
     pods = history.distinct("pods", ["cluster", "namespace", "target", "labels"])
     selections = Selections(scales, pods)
     chosen, more = _with_scale(chosen, selections)
-    clocks, settled, fetched = _clocks(history, settled, parameters, chosen)
+    clocks, settled, fetched = _clocks(history, settled, parameters, chosen, everyone)
     places = [tuple(selections.places(candidate)) for candidate in chosen]
     sizes = _day_rows(history, chosen, places)
-    newest = next((flags[c] for c in sorted(flags)), DEFAULT_FLAGS)
     return ReplayPlan(
         history=history,
         profile=profile,
@@ -133,7 +132,9 @@ def plan_replay(
         external_series=_external_series(history),
         skipped=(*skipped, *more),
         warnings=_without_hpa(scales, everyone, skipped),
-        evidence=evidence_of(settled, newest, profile, history),
+        evidence=evidence_of(
+            settled, [flags[c][-1].flags for c in sorted(flags)], profile, history
+        ),
     )
 
 
@@ -176,6 +177,7 @@ def _clocks(
     settled: Settled,
     parameters: ReplayParameters,
     chosen: Sequence[Candidate],
+    everyone: Sequence[Candidate],
 ) -> tuple[Clocks, Settled, frozenset[str]]:
     """Return when decisions are made, and the clusters whose fetches were recorded.
 
@@ -183,7 +185,10 @@ def _clocks(
         HistoryError: no sample of any metric, or more instants than any history has.
     """
     spans = pl.concat([history.span(table) for table in SAMPLE_TABLES])
-    recorded, estimated = _own_instants(history, settled, parameters, chosen)
+    # Those of HPAs that are not chosen say who of several on the same pods syncs first.
+    namespaces = {candidate.namespace for candidate in chosen}
+    around = [candidate for candidate in everyone if candidate.namespace in namespaces]
+    recorded, estimated = _own_instants(history, settled, parameters, around)
     fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
     first, last = _span(spans, settled.delay_ms)
     if first is None or last is None:
@@ -201,7 +206,8 @@ def _clocks(
             "fit: look for samples with a wrong time, or choose a longer sync period"
         )
     if estimated:
-        source = f"estimated for {len(estimated)} of {len(chosen)} HPAs, else assumed"
+        own = sum((c.cluster, c.namespace, c.name) in estimated for c in chosen)
+        source = f"estimated for {own} of {len(chosen)} HPAs, else assumed"
         settled = with_source(settled, "phase", source)
     clocks = Clocks(first, last, grid, estimated, recorded)
     if not recorded and not grid.instants(first, last).size:
@@ -228,7 +234,7 @@ def _own_instants(
     history: History,
     settled: Settled,
     parameters: ReplayParameters,
-    chosen: Sequence[Candidate],
+    everyone: Sequence[Candidate],
 ) -> tuple[dict[HpaKey, I64], dict[HpaKey, SyncEstimate]]:
     """Return the instants of HPAs that have their own: as recorded, or as estimated."""
     if parameters.instants == "recorded":
@@ -238,7 +244,7 @@ def _own_instants(
         return {}, {}
     found: dict[HpaKey, SyncEstimate] = {}
     by_namespace: dict[str, list[Candidate]] = {}
-    for candidate in chosen:
+    for candidate in everyone:
         by_namespace.setdefault(candidate.namespace, []).append(candidate)
     for namespace, candidates in by_namespace.items():
         status, fetches, scales = (

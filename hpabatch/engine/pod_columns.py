@@ -14,6 +14,7 @@ import polars as pl
 
 from hpabatch.arrays.layout import I64, POD_STATE, REQUEST, Records, records_from
 from hpabatch.engine.frames import NEVER_MS, integers, milliseconds
+from hpabatch.engine.labels import LabelIndex
 from hpabatch.engine.requests import Row, request_of_rows
 from hpabatch.model import codes
 
@@ -32,15 +33,15 @@ def _joined(pod: I64, ms: I64) -> I64:
 class PodColumns:
     """Pods numbered 0..n-1 in the order of the table's key; states numbered over all pods.
 
-    `numbers` leads from uid to number; `kinds` are the distinct (namespace, target, labels), `kind`
-    each pod's. Times in ms, NEVER_MS where a thing never happened; pod p
-    has the states state_first[p]:state_first[p+1], in force from `state_ms` on. `request_set` is
-    the number of the state's rows in `request_rows`, -1 for none.
+    `numbers` leads from uid to number; `kinds` are the distinct (namespace, target, labels),
+    numbered, `of_kind` their pods. Times in ms, NEVER_MS where a thing never happened; pod p has
+    the states state_first[p]:state_first[p+1], in force from `state_ms` on. `request_set` is the
+    number of the state's rows in `request_rows`, -1 for none.
     """
 
     numbers: pl.DataFrame
-    kind: I64
-    kinds: Sequence[tuple[str, str | None, str]]
+    kinds: LabelIndex[int]
+    of_kind: Sequence[I64]
     created_ms: I64
     gone_ms: I64
     state_first: I64
@@ -76,7 +77,7 @@ def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame
     frame = pods.unique(["cluster", "uid"], keep="last", maintain_order=True)
     frame = frame.with_row_index("p").with_columns(pl.col("p").cast(pl.Int64))
     numbers = frame.select("uid", "p")
-    kinds = frame.select(*_KIND, kind=pl.struct(_KIND).rank("dense").cast(pl.Int64) - 1)
+    index, of_kind = _kinds(frame)
     shown = _numbered(states, numbers, "ts")
     asked = _numbered(requests, numbers, "valid_from")
     created, started = milliseconds(frame["created"]), milliseconds(frame["started"])
@@ -90,8 +91,8 @@ def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame
     request_set, rows = _request_sets(asked, keys)
     return PodColumns(
         numbers=numbers,
-        kind=integers(kinds["kind"]),
-        kinds=kinds.unique("kind").sort("kind").select(_KIND).rows(),
+        kinds=index,
+        of_kind=of_kind,
         created_ms=created,
         gone_ms=milliseconds(frame["gone"]),
         state_first=np.searchsorted(pod, np.arange(frame.height + 1)).astype(np.int64),
@@ -101,6 +102,15 @@ def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame
         request_rows=rows,
         generated=(frame["origin"] == "generated").to_numpy().astype(np.int64),
     )
+
+
+def _kinds(pods: pl.DataFrame) -> tuple[LabelIndex[int], list[I64]]:
+    """Return the distinct (namespace, target, labels), numbered, and the pods of each."""
+    index: LabelIndex[int] = LabelIndex()
+    grouped = pods.group_by(_KIND, maintain_order=True).agg("p")
+    for kind, (namespace, owner, labels) in enumerate(grouped.select(_KIND).iter_rows()):
+        index.add(namespace, owner, labels, kind)
+    return index, [part.to_numpy().astype(np.int64) for part in grouped["p"]]
 
 
 def _numbered(frame: pl.DataFrame, numbers: pl.DataFrame, time: str) -> pl.DataFrame:

@@ -141,8 +141,8 @@ def replay_warnings(
     """Return what should be told of a replay; `found` by shard: its facts and silent metrics."""
     warnings = list(plan.history.warnings)
     facts = [f for f, _ in found]
-    strays = sum(f.strays for f in facts)
-    repeated = sum(f.repeated for f in facts)
+    strays = sum({(f.cluster, uid): n for f in facts for uid, n in f.strays.items()}.values())
+    repeated = sum({(f.cluster, uid): n for f in facts for uid, n in f.repeated.items()}.values())
     if strays:
         warnings.append(
             f"pod_metrics: {strays} rows belong to pods that the pods table does not "

@@ -34,10 +34,15 @@ _ANSWERS = {
 
 @dataclass(slots=True)
 class ShardFacts:
-    """What was noticed in a shard: counts of rows, pairs of rivals, HPAs with generated pods."""
+    """What was noticed in a shard: pairs of rivals, HPAs with generated pods, and by uid rows of
+    `pod_metrics` without a pod and rows of `pods` that a later one replaced.
 
-    strays: int = 0
-    repeated: int = 0
+    A place may be read for several shards: by uid nothing is told twice.
+    """
+
+    cluster: str
+    strays: dict[str, int] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=dict)
     pairs: list[Pair] = field(default_factory=list)
     generated: list[HpaKey] = field(default_factory=list)
 
@@ -55,7 +60,7 @@ def prepare_shard(
     """
     cluster = candidates[0].cluster
     wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
-    facts = ShardFacts()
+    facts = ShardFacts(cluster)
     pods = _read_pods(plan, cluster, wanted, facts)
     rivals = _rivals_of(plan, candidates)
     scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
@@ -107,7 +112,9 @@ def _read_pods(
         history.select("pod_states", cluster, owned),
         history.select("pod_requests", cluster, owned),
     )
-    facts.repeated = rows.height - pods.count
+    if rows.height > pods.count:
+        often = rows.group_by("uid", maintain_order=True).len().filter(pl.col("len") > 1)
+        facts.repeated = {uid: int(n) - 1 for uid, n in often.iter_rows()}
     return pods
 
 
@@ -130,7 +137,9 @@ def _read_fetches(
     plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
 ) -> dict[HpaKey, Records]:
     places = {(c.namespace, c.name) for c in candidates}
+    longest = max(len(p.spec.metrics) for c in candidates for p in c.periods)
     frame = plan.history.select("metric_fetches", cluster, places)
+    frame = frame.filter(pl.col("metric_index") < longest)  # others are of no spec that is known
     found = {}
     for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
         rows = part.sort("ts", "metric_index", maintain_order=True)

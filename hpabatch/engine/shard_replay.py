@@ -75,7 +75,8 @@ def shard_steps(
         for day in reader.days if shard.candidates else ():
             loads += 1
             load = reader.load(day, columns[loads % len(columns)])
-            facts.strays += load.strays
+            for uid, rows in load.strays.items():
+                facts.strays[uid] = facts.strays.get(uid, 0) + rows
             until_ms = (day - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
             yield Step(shard, facts, load, done_ms, until_ms, last=False)
             done_ms = until_ms

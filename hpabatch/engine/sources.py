@@ -88,12 +88,15 @@ class TrackList:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Samples of some time: their columns, and per track its rows; `strays` had no known pod."""
+    """Samples of some time: their columns, and per track its rows.
+
+    `strays` are the rows of unknown pods by uid.
+    """
 
     rows: Rows
     first_row: I64
     last_row: I64
-    strays: int
+    strays: dict[str, int]
 
 
 def load_rows(
@@ -129,30 +132,34 @@ def load_rows(
     return Load(_columns(usage, parts, tracks.containers, arena), first, last, strays)
 
 
-def _rows_of_pods(usage: pl.DataFrame, numbers: pl.DataFrame) -> tuple[pl.DataFrame, I64, I64, int]:
+def _rows_of_pods(
+    usage: pl.DataFrame, numbers: pl.DataFrame
+) -> tuple[pl.DataFrame, I64, I64, dict[str, int]]:
     """Return the rows with each pod's together, where they begin and end, and the strays."""
     count = numbers.height
     starts = run_starts(usage["uid"])
-    runs = (
-        usage["uid"]
-        .gather(starts)
-        .to_frame()
-        .join(numbers, on="uid", how="left", maintain_order="left")
-    )
+    uids = usage["uid"].gather(starts)
+    runs = uids.to_frame().join(numbers, on="uid", how="left", maintain_order="left")
     pod = integers(runs["p"], -1)
     ends = np.append(starts, usage.height)[1:]
     known = pod >= 0
-    strays = int((ends - starts)[~known].sum())
-    if np.unique(pod[known]).size < known.sum():
-        # One uid under several names or targets: its rows do not lie together.
+    strays: dict[str, int] = {}
+    for k in np.flatnonzero(~known).tolist():
+        strays[uids[k]] = strays.get(uids[k], 0) + int(ends[k] - starts[k])
+    if np.unique(pod[known]).size < known.sum() or _goes_back(usage["ts"], starts):
+        # One uid under several names or targets: its rows do not lie together, or not in order.
         numbered = usage.join(numbers, on="uid", how="inner").sort("p", "ts", maintain_order=True)
-        found, _, _, _ = _rows_of_pods(numbered.drop("p"), numbers.head(0))
-        pods = integers(numbered["p"])
-        bounds = np.searchsorted(pods, np.arange(count + 1)).astype(np.int64)
-        return found, bounds[:-1], bounds[1:], strays
+        bounds = np.searchsorted(integers(numbered["p"]), np.arange(count + 1)).astype(np.int64)
+        return numbered.drop("p"), bounds[:-1], bounds[1:], strays
     first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
     first[pod[known]], last[pod[known]] = starts[known], ends[known]
     return usage, first, last, strays
+
+
+def _goes_back(ts: pl.Series, starts: I64) -> bool:
+    """Say whether times fall anywhere but where a run begins."""
+    back = (ts < ts.shift(1)).arg_true().to_numpy()
+    return bool(back.size) and bool(np.setdiff1d(back, starts, assume_unique=True).size)
 
 
 def _plain_columns(frame: pl.DataFrame, table: str, numbers: pl.DataFrame) -> pl.DataFrame:

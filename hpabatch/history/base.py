@@ -177,7 +177,8 @@ class History(ABC):
         """Return how many rows each place has: cluster, namespace, place, day, rows.
 
         Namespace and place are null for a table without namespaces, `day` for one that is not
-        split by day. Rows are an upper bound where later parts replaced rows of earlier ones.
+        split by day. Rows are an upper bound where later parts replaced rows of earlier ones (a
+        place without target, in `pod_states` and `pod_requests`, may then have none left).
         Sorted, nulls first.
 
         Raises:

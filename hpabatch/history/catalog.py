@@ -3,25 +3,34 @@
 A data file counts only if a commit names it. Commits are numbered; each is one JSON file that is
 created whole or not at all, and never overwritten. The state of a store is the fold of the log: of
 every commit's added and removed files, beginning at the newest checkpoint (which names all).
+
+A checkpoint's predecessors are deleted, so that somebody who has slept could create one of their
+numbers again. Such an entry counts nothing: it is below the checkpoint. Its writer finds that out
+because the checkpoint names the digests of the entries that it replaces (see `Snapshot.holds`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from bisect import bisect_left
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
 from typing import Any
 
 from hpabatch.errors import HistoryError
 from hpabatch.history import schema
+from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.history.storage import Storage
 
 LOG = "_log"
 _DIGITS = 20
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_INT64 = 2**63
+_FIELDS = {"schema", "part", "add", "remove", "checkpoint", "parts", "replaces", "digest"}
 
 Place = tuple[str | None, str | None]
 """Namespace and place of a row; both None in a table without namespaces."""
@@ -112,6 +121,7 @@ class LogEntry:
         remove: paths of files that no longer count.
         checkpoint: forget everything before: `add` is all there is.
         parts: of a checkpoint: names of all parts before.
+        replaces: of a checkpoint: numbers and digests of the entries that it was folded from.
     """
 
     part: str = ""
@@ -119,6 +129,7 @@ class LogEntry:
     remove: tuple[str, ...] = ()
     checkpoint: bool = False
     parts: tuple[str, ...] = ()
+    replaces: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,8 @@ class Snapshot:
         parts: names of the parts that are complete.
         removed: paths that the newest checkpoint removed: somebody may be deleting them just now.
         checkpoint: number of the newest checkpoint; 0: there is none.
+        digests: of the entries from the newest checkpoint on, by number.
+        replaced: digests that the newest checkpoint names.
     """
 
     number: int = 0
@@ -138,6 +151,16 @@ class Snapshot:
     parts: frozenset[str] = frozenset()
     removed: frozenset[str] = frozenset()
     checkpoint: int = 0
+    digests: Mapping[int, str] = field(default_factory=dict)
+    replaced: Mapping[int, str] = field(default_factory=dict)
+
+    def holds(self, number: int, data: bytes) -> bool:
+        """Whether this state comes from a log entry of that number and these bytes.
+
+        False for an entry whose number was used before, by somebody whose entry a checkpoint
+        replaced; also if more than one checkpoint was written since.
+        """
+        return digest_of(data) in (self.digests.get(number), self.replaced.get(number))
 
     @property
     def is_checkpoint(self) -> bool:
@@ -153,7 +176,7 @@ class Snapshot:
             days.setdefault(file.day, []).append(file)
         return found
 
-    def after(self, number: int, entry: LogEntry) -> Snapshot:
+    def after(self, number: int, entry: LogEntry, digest: str) -> Snapshot:
         """Return the state after one more commit."""
         added = tuple(replace(file, commit=number) for file in entry.add)
         gone = {file.path for file in added}.union(entry.remove)
@@ -161,18 +184,40 @@ class Snapshot:
         parts = self.parts.union(entry.parts, [entry.part] if entry.part else [])
         removed = frozenset(entry.remove) if entry.checkpoint else self.removed
         checkpoint = number if entry.checkpoint else self.checkpoint
-        return Snapshot(number, kept + added, parts, removed, checkpoint)
+        digests = {number: digest} if entry.checkpoint else {**self.digests, number: digest}
+        replaced = dict(entry.replaces) if entry.checkpoint else self.replaced
+        return Snapshot(number, kept + added, parts, removed, checkpoint, digests, replaced)
 
 
 def encode_entry(entry: LogEntry) -> bytes:
     """Return a log entry as JSON; the same entry gives the same bytes."""
     document: dict[str, Any] = {"schema": schema.SCHEMA_VERSION, "part": entry.part}
     if entry.checkpoint:
-        document |= {"checkpoint": True, "parts": sorted(entry.parts)}
+        document |= {"checkpoint": True, "parts": sorted(entry.parts), "replaces": entry.replaces}
     names = [item.name for item in fields(FileEntry) if item.name != "commit"]
     files = [{name: getattr(file, name) for name in names} for file in entry.add]
     document |= {"add": files, "remove": sorted(entry.remove)}
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    document["digest"] = hashlib.sha256(_canonical(document)).hexdigest()
+    return _canonical(document) + b"\n"
+
+
+def digest_of(data: bytes) -> str:
+    """Return what a checkpoint names an entry's bytes by."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def folder_of(table: str, cluster: str, day: str | None) -> str:
+    """Return the folder of a partition's data files, below the store's root."""
+    parts = [table, f"cluster={quote(cluster)}"]
+    return "/".join(parts if day is None else [*parts, f"day={day}"])
+
+
+def quote(name: str) -> str:
+    """Return a name that every file system and URL takes: other characters become ~xx."""
+    text = "".join(c if c in _SAFE else "".join(f"~{b:02x}" for b in c.encode()) for c in name)
+    if len(text) <= 120:
+        return text
+    return f"{text[:100]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def decode_entry(data: bytes, where: str) -> LogEntry:
@@ -189,18 +234,34 @@ def decode_entry(data: bytes, where: str) -> LogEntry:
                 f"{where} has schema version {version}; this hpabatch reads up to "
                 f"{schema.SCHEMA_VERSION}: use a newer hpabatch"
             )
+        _check_digest(document)
         return LogEntry(
             part=_text(document["part"]),
-            add=tuple(_file(item) for item in document["add"]),
-            remove=tuple(_text(path) for path in document["remove"]),
+            add=tuple(_file(item) for item in _list(document["add"])),
+            remove=tuple(_text(path) for path in _list(document["remove"])),
             checkpoint=bool(document.get("checkpoint", False)),
             parts=tuple(_text(part) for part in document.get("parts", ())),
+            replaces=tuple((_number(n), _text(d)) for n, d in document.get("replaces", ())),
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(
             f"{where} is a broken log entry ({type(error).__name__}: {error}); restore it from a "
             "copy of the store"
         ) from error
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _check_digest(document: dict[str, Any]) -> None:
+    """Refuse an entry that was changed; one without a digest is of an early version."""
+    unknown = set(document) - _FIELDS
+    if unknown:
+        raise ValueError(f"unknown field {min(unknown)}")
+    digest = document.pop("digest", None)
+    if digest is not None and hashlib.sha256(_canonical(document)).hexdigest() != digest:
+        raise ValueError("its digest is not that of what it says: it was changed")
 
 
 def entry_name(number: int) -> str:
@@ -244,11 +305,12 @@ def _fold(storage: Storage, state: Snapshot, data: Mapping[int, bytes | None]) -
         if entries[number].checkpoint:
             break
     for number in sorted(entries):
-        entry = entries[number]
+        entry, content = entries[number], data[number]
+        assert content is not None
         if number != state.number + 1 and not entry.checkpoint:
             missing = storage.url(entry_name(state.number + 1))
             raise HistoryError(f"{missing} is missing, though later commits exist; restore it")
-        state = state.after(number, entry)
+        state = state.after(number, entry, digest_of(content))
     return state
 
 
@@ -287,6 +349,8 @@ def _file(item: Any) -> FileEntry:
         raise ValueError(f"bytes of {entry.path} do not add up")
     if entry.rows != counted or entry.rows != sum(rows for rows, _, _ in entry.groups):
         raise ValueError(f"rows of {entry.path} do not add up")
+    if entry.path.rpartition("/")[0] != folder_of(entry.table, entry.cluster, entry.day):
+        raise ValueError(f"{entry.path} is not where rows of its table, cluster and day belong")
     return entry
 
 
@@ -309,19 +373,27 @@ def _text(value: Any) -> str:
     return value
 
 
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value
+
+
 def _name(value: Any) -> str | None:
     return None if value is None else _text(value)
 
 
 def _number(value: Any) -> int:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value < _INT64:
         raise TypeError(f"{value!r} is no count")
     return value
 
 
 def _moment(value: Any) -> int | None:
-    if value is not None and type(value) is not int:
-        raise TypeError(f"{value!r} is no time")
+    if value is None:
+        return None
+    if type(value) is not int or not YEAR_2000_MS <= value < YEAR_2100_MS:
+        raise TypeError(f"{value!r} is no time between 2000 and 2100")
     return value
 
 

@@ -13,6 +13,9 @@ TEXT = pl.String()
 INT32_MAX = 2**31 - 1
 # Kernels count memory in milli-bytes: a larger amount would not fit 64 bits.
 MEMORY_BYTES_MAX = (2**63 - 1) // 1000
+MEMORY_MILLI_MAX = MEMORY_BYTES_MAX * 1000
+# 10^12 cores: more is a wrong unit, and sums over thousands of containers still fit 64 bits.
+CPU_MILLI_MAX = 10**15
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,26 @@ from hpabatch.history.catalog import (
     entry_name,
     load_snapshot,
 )
-from hpabatch.history.datafiles import Limits, Partition, Piece, split_places, write_run
+from hpabatch.history.datafiles import (
+    MAX_FILE_ROWS,
+    Limits,
+    Partition,
+    Piece,
+    split_places,
+    write_run,
+)
 from hpabatch.history.schema import TABLES
 from hpabatch.history.shards import StoreHistory, order_of_place
-from hpabatch.history.storage import Storage
+from hpabatch.history.storage import WORK, LocalStorage, Storage
 from hpabatch.history.storages import open_storage
 
-# Places are merged in batches of about this many rows: that bounds memory.
+# Places are merged in batches of about this many rows: that bounds memory, with the largest place.
 BATCH_ROWS = 1 << 18
+
+# For each batch whole row groups are read, of many small files nearly all rows. If that could be
+# more rows than this, files are merged in passes: so many rows at a time to a run with small row
+# groups, and then the runs.
+LOADED_ROWS = 1 << 20
 
 # Files that no commit names may belong to somebody who is writing just now, unless they are older.
 GRACE_S = 86_400.0
@@ -86,15 +98,16 @@ def compact(
     with storage.workspace() as folder:
         for _ in range(100):
             after = _merge(storage, snapshot, done, folder, limits, progress)
-            if _is_compact(snapshot, after):
+            lost = _orphans(storage, snapshot, after, grace_s)
+            if _is_compact(snapshot, after) and lost <= snapshot.removed:
                 break
-            entry = _checkpoint(snapshot, after)
             number = snapshot.number + 1
-            if storage.create(entry_name(number), encode_entry(entry)):
-                snapshot = snapshot.after(number, entry)
+            data = encode_entry(_checkpoint(snapshot, after, lost))
+            storage.create(entry_name(number), data)
+            # If somebody added a part, what it touched is merged again.
+            snapshot = load_snapshot(storage, load_snapshot(storage, snapshot))
+            if snapshot.holds(number, data):
                 break
-            # Somebody added a part: merge what it touched again.
-            snapshot = load_snapshot(storage, snapshot)
         else:
             raise UsageError(f"{path}: parts are added faster than it is compacted; try later")
     progress("removing", 1.0)
@@ -125,12 +138,13 @@ def _merge(
     for key, files in _partitions(snapshot):
         progress(f"merging {key[0]}", seen / rows)
         seen += sum(file.rows for file in files)
-        if key not in done or done[key][0] != files:
+        stale = key in done and any(file.path in snapshot.removed for file in done[key][1])
+        if key not in done or done[key][0] != files or stale:
             merged = list(files)
             if len({(file.commit, file.run) for file in files}) > 1:
                 partition = Partition(TABLES[key[0]], key[1], key[2])
-                pieces = _pieces(history, partition, files)
-                merged = write_run(pieces, partition, 0, storage, folder, limits)
+                pieces = _bounded_pieces(history, partition, files, folder)
+                merged = write_run(pieces, partition, 0, storage, folder, limits, snapshot.removed)
             done[key] = (files, merged)
         run = result[-1].run + 1 if result else 0
         result += [replace(file, run=run) for file in done[key][1]]
@@ -142,6 +156,44 @@ def _partitions(snapshot: Snapshot) -> Iterator[tuple[_Key, tuple[FileEntry, ...
         for cluster, days in sorted(snapshot.partitions.get(table, {}).items()):
             for day in sorted(days, key=str):
                 yield (table, cluster, day), tuple(days[day])
+
+
+def _bounded_pieces(
+    history: StoreHistory, partition: Partition, files: Sequence[FileEntry], folder: Path
+) -> Iterator[Piece]:
+    """Yield the merged rows of every place, in order, with bounded memory however many files."""
+    if sum(_largest_group(file) for file in files) <= LOADED_ROWS:
+        yield from _pieces(history, partition, files)
+        return
+    chunks = list(_chunks(files))
+    limits = Limits(max(1, BATCH_ROWS // len(chunks)), BATCH_ROWS, MAX_FILE_ROWS)
+    local = LocalStorage(folder / "runs")
+    runs: list[FileEntry] = []
+    for number, chunk in enumerate(chunks, 1):
+        some = StoreHistory(history.storage, Snapshot(files=tuple(chunk)))
+        pieces = _pieces(some, partition, chunk)
+        written = write_run(pieces, partition, number, local, folder, limits)
+        runs += [replace(file, commit=number) for file in written]
+    yield from _pieces(StoreHistory(local, Snapshot(files=tuple(runs))), partition, runs)
+    local.delete([file.path for file in runs])
+
+
+def _largest_group(file: FileEntry) -> int:
+    return max((rows for rows, _, _ in file.groups), default=0)
+
+
+def _chunks(files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
+    """Yield neighbours in the order of commits, together of at most LOADED_ROWS, or one file."""
+    chunk: list[FileEntry] = []
+    rows = 0
+    for file in files:
+        if chunk and rows + file.rows > LOADED_ROWS:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(file)
+        rows += file.rows
+    if chunk:
+        yield chunk
 
 
 def _pieces(
@@ -169,19 +221,37 @@ def _is_compact(snapshot: Snapshot, after: Sequence[FileEntry]) -> bool:
     return snapshot.is_checkpoint and [f.path for f in snapshot.files] == [f.path for f in after]
 
 
-def _checkpoint(snapshot: Snapshot, after: Sequence[FileEntry]) -> LogEntry:
+def _orphans(
+    storage: Storage, snapshot: Snapshot, after: Sequence[FileEntry], grace_s: float
+) -> set[str]:
+    """Return old data files that nobody named."""
+    named = {file.path for file in (*snapshot.files, *after)}
+    return {
+        item.name
+        for item in storage.names("")
+        if item.age_s > grace_s and item.name not in named and is_data(item.name)
+    }
+
+
+def _checkpoint(snapshot: Snapshot, after: Sequence[FileEntry], lost: set[str]) -> LogEntry:
+    """Return the entry that replaces all before.
+
+    It names whatever is deleted then: whoever still wants to commit such a file, perhaps because
+    its part took longer than a day, sees that and gives it another name.
+    """
     kept = {file.path for file in after}
-    gone = {file.path for file in snapshot.files}.union(snapshot.removed) - kept
+    gone = {file.path for file in snapshot.files}.union(snapshot.removed, lost) - kept
     return LogEntry(
         add=tuple(after),
         remove=tuple(sorted(gone)),
         checkpoint=True,
         parts=tuple(sorted(snapshot.parts)),
+        replaces=tuple(sorted(snapshot.digests.items())),
     )
 
 
 def _remove(storage: Storage, grace_s: float) -> int:
-    """Remove old log entries, replaced data files, and old files that nobody named."""
+    """Remove log entries before the checkpoint, files that it removed, and old unfinished ones."""
     snapshot = load_snapshot(storage)
     named = {file.path for file in snapshot.files}
     found = []
@@ -190,9 +260,10 @@ def _remove(storage: Storage, grace_s: float) -> int:
         if item.name.startswith(f"{LOG}/"):
             replaced = item.name.endswith(".json") and item.name < entry_name(snapshot.checkpoint)
             gone = replaced or (item.name.endswith(".tmp") and aged)
+        elif is_data(item.name):
+            gone = item.name in snapshot.removed and item.name not in named
         else:
-            unnamed = item.name not in named and is_ours(item.name)
-            gone = unnamed and (aged or item.name in snapshot.removed)
+            gone = aged and is_ours(item.name)
         if gone:
             found.append(item.name)
     storage.delete(found)
@@ -200,7 +271,11 @@ def _remove(storage: Storage, grace_s: float) -> int:
     return len(found)
 
 
+def is_data(name: str) -> bool:
+    """Whether a name is one that a store gives to data files."""
+    return "/" in name and name.split("/")[0] in TABLES
+
+
 def is_ours(name: str) -> bool:
     """Whether a name is one that a store gives: a stranger's files are never removed."""
-    top = name.split("/")[0]
-    return "/" in name and (top in TABLES or top == "_work")
+    return is_data(name) or name.startswith(f"{WORK}/")

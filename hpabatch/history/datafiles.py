@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 
-from hpabatch.history.catalog import FileEntry, Place
+from hpabatch.history.catalog import FileEntry, Place, folder_of
 from hpabatch.history.columns import TIME, Table
 from hpabatch.history.storage import Storage, disk_error
 from hpabatch.history.writer import arrow_rows, open_parquet
@@ -22,8 +22,6 @@ MIN_GROUP_ROWS = 1 << 16
 MAX_GROUP_ROWS = 1 << 20
 MAX_FILE_ROWS = 1 << 22
 LEVEL = 3
-
-_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 Piece = tuple[Place, pl.DataFrame]
 """Rows of one place."""
@@ -55,8 +53,7 @@ class Partition:
     @property
     def folder(self) -> str:
         """The folder below the store's root."""
-        parts = [self.spec.name, f"cluster={quote(self.cluster)}"]
-        return "/".join(parts if self.day is None else [*parts, f"day={self.day}"])
+        return folder_of(self.spec.name, self.cluster, self.day)
 
 
 def default_limits() -> Limits:
@@ -64,12 +61,13 @@ def default_limits() -> Limits:
     return Limits(MIN_GROUP_ROWS, MAX_GROUP_ROWS, MAX_FILE_ROWS)
 
 
-def quote(name: str) -> str:
-    """Return a name that every file system and URL takes: other characters become ~xx."""
-    text = "".join(c if c in _SAFE else "".join(f"~{b:02x}" for b in c.encode()) for c in name)
-    if len(text) <= 120:
-        return text
-    return f"{text[:100]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+def free_path(path: str, taken: Container[str]) -> str:
+    """Return a data file's path, with a number if that path is taken."""
+    found, number = path, 1
+    while found in taken:
+        number += 1
+        found = f"{path.removesuffix('.parquet')}-{number}.parquet"
+    return found
 
 
 def place_columns(spec: Table) -> list[str]:
@@ -102,6 +100,7 @@ def write_run(
     storage: Storage,
     folder: Path,
     limits: Limits | None = None,
+    taken: Container[str] = (),
 ) -> list[FileEntry]:
     """Write sorted pieces as data files and put them in their place.
 
@@ -116,6 +115,7 @@ def write_run(
         storage: where the files go.
         folder: a local folder for unfinished files, see `Storage.workspace`.
         limits: other sizes than the usual ones.
+        taken: paths not to use: a running compaction may be about to delete them.
 
     Raises:
         UsageError: the files cannot be written.
@@ -127,13 +127,13 @@ def write_run(
         for group in _groups(pieces, limits):
             rows = sum(frame.height for _, frame in group)
             if building is not None and building.rows + rows > limits.file_max:
-                entries.append(building.finish(storage, run))
+                entries.append(building.finish(storage, run, taken))
                 building = None
             if building is None:
                 building = _Building(partition, folder / f"{run}-{len(entries)}.parquet")
             building.write(group)
         if building is not None:
-            entries.append(building.finish(storage, run))
+            entries.append(building.finish(storage, run, taken))
             building = None
     except OSError as error:
         raise disk_error(folder, error) from error
@@ -190,7 +190,7 @@ class _Building:
         if self.partition.spec.day:
             self.times.append(_times(frame, self.partition.spec))
 
-    def finish(self, storage: Storage, run: int) -> FileEntry:
+    def finish(self, storage: Storage, run: int, taken: Container[str]) -> FileEntry:
         self.writer.close()
         size = self.path.stat().st_size
         starts = _group_starts(self.path)
@@ -199,7 +199,7 @@ class _Building:
         footer_sha = hashlib.sha256(_tail(self.path, footer)).hexdigest()[:16]
         ends = [*starts[1:], size - footer]
         entry = FileEntry(
-            path=f"{self.partition.folder}/{sha[:16]}.parquet",
+            path=free_path(f"{self.partition.folder}/{sha[:16]}.parquet", taken),
             table=self.partition.spec.name,
             cluster=self.partition.cluster,
             day=self.partition.day,

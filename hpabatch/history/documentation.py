@@ -27,9 +27,11 @@ with the same key the last one counts.
 **Flat**: a folder with one file `pods.parquet`, or one folder `pods/` of Parquet files, per table;
 by any writer, in any order, of schema version 1 or {SCHEMA_VERSION}. Good for small histories and
 for exchange. Version 1 has no table `metric_fetches`, no `target` in `pod_requests` and
-`pod_states`, and no `origin` in `pods`.
+`pod_states`, and no `origin` in `pods`. Where the pages of a file have checksums they are verified
+before its first reading, once each time the history is opened.
 
-**Store**: what hpabatch itself writes, in a local folder or at s3://, gs:// or abfs://.
+**Store**: what hpabatch itself writes, in a local folder or at s3://, gs:// or abfs://
+(tested with s3).
 
 ```
 _log/00000000000000000001.json …                        commits
@@ -43,18 +45,26 @@ _work/…                                                 unfinished files, loca
 * The newest state is the fold of all commits since the last checkpoint. `hpabatch history compact`
   merges the files of each cluster and day, writes a checkpoint, and removes what no longer counts.
 * Inside a file rows are sorted by the table's key, so that a place (namespace and the column in
-  bold below) is contiguous. Row groups hold whole places, at least {MIN_GROUP_ROWS:,} rows each and
-  at most {MAX_GROUP_ROWS:,}; files at most {MAX_FILE_ROWS:,} rows.
+  bold below) is contiguous. Row groups hold whole places, at least {MIN_GROUP_ROWS:,} rows each
+  (except a file's last) and at most {MAX_GROUP_ROWS:,}; files at most {MAX_FILE_ROWS:,} rows.
 * A commit names for each file: path, table, cluster, day, number of rows and bytes, sha256, length
   and sha256 of the Parquet footer, rows, bytes and CRC-32 of each row group, rows of each place,
-  and the span of its times. Whenever a file is read its size and footer are verified, and in a
-  local folder the checksums of the row groups that are wanted (polars ignores those of pages);
-  `hpabatch history check` verifies everything.
+  and the span of its times. Whoever opens a store verifies a file's size and footer before the
+  first reading, and in a local folder the checksums of the row groups that are wanted, each once;
+  `hpabatch history check` verifies everything. The commit itself ends with a sha256 of what it
+  says.
+* A checkpoint names the digests of the commits that it replaces, and every file that is removed
+  then. So a writer whose number was used before, or whose file is about to be removed, notices it
+  and commits again. A part that takes longer than a day while somebody compacts may have to be
+  written again; nothing of it was added then.
+* In `pod_requests` and `pod_states` a row without target yields to a row that names one and has
+  otherwise the same key.
 * Cluster names in paths keep letters, digits, `.`, `_` and `-`; every other byte becomes `~xx`.
 * Encodings: zstd, dictionaries for texts, DELTA_BINARY_PACKED for numbers and times, page
   checksums. The Parquet key-value metadata holds `{SCHEMA_KEY}` and `{TABLE_KEY}`.
 
-`hpabatch history migrate OLD NEW` copies a flat history, or a store, into a new store.
+`hpabatch history migrate OLD NEW` copies a flat history, or a store, into a new store; one that
+holds something else is refused.
 
 ## Tables
 """

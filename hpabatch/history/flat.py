@@ -13,10 +13,10 @@ import polars as pl
 from hpabatch.errors import HistoryError
 from hpabatch.history.base import SIZES, History, Wanted
 from hpabatch.history.catalog import Place
-from hpabatch.history.checks import check_columns, conform, order_rows
+from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.datafiles import place_columns, split_places
-from hpabatch.history.parquet import load, open_file, row_count
+from hpabatch.history.parquet import check_pages, load, open_file, row_count
 from hpabatch.history.schema import SCHEMA_KEY, TABLES
 
 # A table of which all columns together stay below this many bytes is read once and kept.
@@ -42,6 +42,7 @@ class FlatHistory(History):
         self._kept: dict[str, tuple[pl.DataFrame, dict[str, dict[Place, Span]]]] = {}
         self._small: dict[str, bool] = {}
         self._sizes_of: dict[str, pl.DataFrame] = {}
+        self._sound: set[Path] = set()
 
     def digests(self) -> dict[str, str]:
         """Return a sha256 over the bytes of every table's files."""
@@ -150,13 +151,17 @@ class FlatHistory(History):
         """Return the wanted rows of a table that is too large to keep, reading all its files."""
         self._counted(spec)  # Every row has a legible cluster, place and day: none is overlooked.
         needed = [name for name in spec.names if name in wanted or name in spec.key]
+        # Whether a row without target counts depends on those with one: see `order_rows`.
+        bare = spec.name in OWNED and any(name == "" for _, name in places or ())
+        among = None if bare else places
         parts = [
-            self._file(
-                spec, file, needed, lambda found: _filters(spec, found, cluster, places, day)
-            )
+            self._file(spec, file, needed, lambda found: _filters(spec, found, cluster, among, day))
             for file in self.files[spec.name]
         ]
         frame = pl.concat(parts)
+        if bare:
+            frame, dropped = order_rows(frame, spec)
+            self._warn_of_dropped(spec, dropped)
         if places is not None:
             names = ["namespace", spec.place]
             chosen = pl.DataFrame(list(places), schema=dict.fromkeys(names, TEXT), orient="row")
@@ -219,6 +224,9 @@ class FlatHistory(History):
     ) -> pl.DataFrame:
         """Return checked rows of a file: all, those that pass, or a span of rows."""
         found = open_file(file, spec)
+        if file not in self._sound:
+            check_pages(file, spec)
+            self._sound.add(file)
         for warning in check_columns(list(found), spec, str(file)):
             self._warn(warning)
         frame = load(
@@ -356,7 +364,8 @@ def _find_tables(folder: Path) -> dict[str, tuple[Path, ...]]:
             )
         if parts.is_dir() or single.is_dir():
             files[name] = _parts_of(parts if parts.is_dir() else single)
-        elif single.exists():
+        elif single.exists() or single.is_symlink():
+            # A link to nowhere is a table that cannot be read, not one that is absent.
             files[name] = (single,)
     return files
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from hpabatch.errors import UsageError
+from hpabatch.history.base import History
 from hpabatch.history.compact import Progress
 from hpabatch.history.reader import open_history
 from hpabatch.history.storages import as_url, open_storage
-from hpabatch.history.store import open_writer
+from hpabatch.history.store import StoreWriter, open_writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ def migrate(
 
     Raises:
         HistoryError: the old history cannot be read, or is of a newer schema.
-        UsageError: the new one cannot be written, or is the old one.
+        UsageError: the new one cannot be written, is the old one, or holds something else: rows of
+            two histories, or of two states of one, would replace each other.
     """
     history = open_history(old)
     if _same(old, new):
@@ -56,7 +59,8 @@ def migrate(
     writer = open_writer(new)
     # Other tables get a pod's target from `pods`.
     tables = sorted(history.tables, key=lambda name: name != "pods")
-    digests = history.digests()
+    prefix = f"migrate/{_digest(history)}/"
+    _refuse_other(writer, prefix)
     total = sum(int(history.sizes(table)["rows"].sum()) for table in tables) or 1
     parts = skipped = rows = seen = 0
     for table in tables:
@@ -67,7 +71,7 @@ def migrate(
             assert day is None or isinstance(day, date)
             progress(f"migrating {table}", seen / total)
             seen += int(sizes["rows"].sum())
-            name = f"migrate/{digests[table][:12]}/{table}/{cluster}/{day or 'all'}"
+            name = f"{prefix}{table}/{cluster}/{day or 'all'}"
             if writer.has_part(name):
                 skipped += 1
                 continue
@@ -77,6 +81,24 @@ def migrate(
             rows += frame.height
             parts += 1
     return Migrated(parts, skipped, rows, tuple(history.warnings))
+
+
+def _digest(history: History) -> str:
+    """Return what tells one history, in its present state, from others."""
+    lines = [f"{table} {digest}" for table, digest in sorted(history.digests().items())]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def _refuse_other(writer: StoreWriter, prefix: str) -> None:
+    parts = writer.snapshot.parts
+    strange = min((part for part in parts if not part.startswith(prefix)), default=None)
+    if strange is None and (parts or not writer.snapshot.files):
+        return
+    found = f"the part {strange}" if strange else "rows of nameless parts"
+    raise UsageError(
+        f"{writer.storage.location} holds something else than a migration of this history as it is "
+        f"now ({found}); name an absent or empty folder"
+    )
 
 
 def _same(old: Path | str, new: Path | str) -> bool:

@@ -140,6 +140,47 @@ def load(
         raise HistoryError(broken(file, error)) from error
 
 
+def check_pages(file: Path, spec: Table) -> None:
+    """Check the checksums that the pages of a table's columns may have: polars ignores them.
+
+    A file that has none, as its first page tells, is not read for that.
+
+    Raises:
+        HistoryError: the bytes of a page are not those that were written.
+    """
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+            ours = schema.SCHEMA_KEY.encode() in (parquet.metadata.metadata or {})
+            if not ours and not _has_checksums(file, parquet.metadata):
+                return
+            columns = [name for name in parquet.schema_arrow.names if name in spec.names]
+            for group in range(parquet.metadata.num_row_groups):
+                for column in columns:
+                    parquet.read_row_group(group, [column])
+    except (pa.ArrowException, *BROKEN) as error:
+        raise HistoryError(broken(file, error)) from error
+
+
+def _has_checksums(file: Path, metadata: pq.FileMetaData) -> bool:
+    """Whether the first page has a checksum."""
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return False
+    chunk = metadata.row_group(0).column(0)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    with file.open("rb") as stream:
+        stream.seek(start)
+        head = stream.read(64)
+    # Thrift's compact protocol: three required int32 (kind and two sizes) as variable-length
+    # numbers after the byte 0x15 each. The checksum is the fourth such field where it is there.
+    place = 0
+    for _ in range(3):
+        place += 1
+        while place < len(head) and head[place] & 0x80:
+            place += 1
+        place += 1
+    return head[place : place + 1] == b"\x15"
+
+
 def _scan(file: Path) -> pl.LazyFrame:
     return pl.scan_parquet(file, hive_partitioning=False, glob=False)
 

@@ -8,7 +8,7 @@ from hpabatch.history.base import History
 from hpabatch.history.catalog import LOG
 from hpabatch.history.flat import open_flat
 from hpabatch.history.shards import open_store
-from hpabatch.history.storages import as_url
+from hpabatch.history.storages import as_url, is_folder
 
 __all__ = ["History", "open_history"]
 
@@ -25,7 +25,7 @@ def open_history(path: Path | str, command: str | None = None) -> History:
             store's log is broken.
     """
     history: History
-    if as_url(path) or (Path(path) / LOG).is_dir():
+    if as_url(path) or is_folder(Path(path) / LOG):
         history = open_store(path)
     else:
         history = open_flat(Path(path))

@@ -90,8 +90,8 @@ class DataFiles:
         found = self.storage.tail(file.path, length)
         if found is None:
             raise HistoryError(
-                f"{url} is missing, though the log names it; if the store was compacted meanwhile, "
-                "open it again, else restore the file"
+                f"{url} is missing, though the log names it; if it was removed meanwhile by "
+                "`hpabatch history compact`, open the history again, else restore the file"
             )
         size, tail = found
         if size != file.bytes:

@@ -14,8 +14,10 @@ import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.columns import (
+    CPU_MILLI_MAX,
     INT,
     MEMORY_BYTES_MAX,
+    MEMORY_MILLI_MAX,
     TEXT,
     Column,
     Table,
@@ -83,7 +85,12 @@ POD_METRICS = Table(
         text_column("container", "name of the container"),
         TS,
         WINDOW,
-        amount_column("cpu_milli", "cpu usage; null: the container's sample has no cpu", "milli"),
+        amount_column(
+            "cpu_milli",
+            "cpu usage; null: the container's sample has no cpu",
+            "milli",
+            maximum=CPU_MILLI_MAX,
+        ),
         amount_column(
             "memory_bytes",
             "working set, rounded up to bytes; null: the container's sample has no memory",
@@ -216,10 +223,22 @@ POD_REQUESTS = Table(
         ),
         Column("index", INT, "place in the pod spec's own list, from 0", minimum=0),
         time_column("valid_from", "since when: the pod's creation, or a resize in place"),
-        amount_column("cpu_milli", "cpu request; null: none set", "milli"),
-        amount_column("memory_milli", "memory request in milli-bytes; null: none set", "milli"),
-        amount_column("cpu_limit_milli", "cpu limit; null: none set", "milli"),
-        amount_column("memory_limit_milli", "memory limit in milli-bytes; null: none set", "milli"),
+        amount_column("cpu_milli", "cpu request; null: none set", "milli", maximum=CPU_MILLI_MAX),
+        amount_column(
+            "memory_milli",
+            "memory request in milli-bytes; null: none set",
+            "milli",
+            maximum=MEMORY_MILLI_MAX,
+        ),
+        amount_column(
+            "cpu_limit_milli", "cpu limit; null: none set", "milli", maximum=CPU_MILLI_MAX
+        ),
+        amount_column(
+            "memory_limit_milli",
+            "memory limit in milli-bytes; null: none set",
+            "milli",
+            maximum=MEMORY_MILLI_MAX,
+        ),
     ),
     key=("cluster", "namespace", "target", "uid", "valid_from", "kind", "index", "container"),
     needed_by=("replay",),

@@ -162,7 +162,7 @@ class LocalStorage:
         final = self.root / name
         temporary = final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         with self._writing(name):
-            final.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(final.parent)
             try:
                 temporary.write_bytes(data)
                 _flush(temporary)
@@ -179,9 +179,14 @@ class LocalStorage:
         """Move a file of the workspace to its name."""
         final = self.root / name
         with self._writing(name):
-            final.parent.mkdir(parents=True, exist_ok=True)
             _flush(file)
-            os.replace(file, final)
+            try:
+                _make_folder(final.parent)
+                os.replace(file, final)
+            except FileNotFoundError:
+                # Somebody who deleted the last file there has removed the empty folder as well.
+                _make_folder(final.parent)
+                os.replace(file, final)
             _flush(final.parent)
 
     def delete(self, names: Sequence[str]) -> None:
@@ -201,7 +206,11 @@ class LocalStorage:
         """Yield a folder inside the store, so that `put` can rename."""
         folder = self.root / WORK / f"{os.getpid()}-{secrets.token_hex(4)}"
         with self._writing(WORK):
-            folder.mkdir(parents=True)
+            try:
+                folder.mkdir(parents=True)
+            except FileNotFoundError:
+                # Somebody who was done has removed the empty folder above.
+                folder.mkdir(parents=True)
         try:
             yield folder
         finally:
@@ -242,6 +251,15 @@ def disk_error(path: Path | str, error: OSError) -> UsageError:
     if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
         hint = "the file system must know hard links and renames: choose another place"
     return UsageError(f"cannot write {path}: {reason}; {hint}")
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder with those above it; each new one is flushed to disk in the one above."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _flush(folder.parent)
 
 
 def _raise(error: OSError) -> None:

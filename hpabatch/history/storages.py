@@ -19,6 +19,14 @@ def as_url(path: Path | str) -> str | None:
     return text if "://" in text else None
 
 
+def is_folder(path: Path | str) -> bool:
+    """Whether there is a local folder of that name; False for a name that cannot be."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def open_storage(path: Path | str) -> Storage:
     """Return the storage of a folder or URL; nothing is read yet.
 

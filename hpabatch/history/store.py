@@ -7,7 +7,8 @@ removes them some day.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import date
@@ -27,19 +28,16 @@ from hpabatch.history.catalog import (
     entry_name,
     load_snapshot,
 )
-from hpabatch.history.checks import order_rows
+from hpabatch.history.checks import OWNED, order_rows
 from hpabatch.history.columns import TIME, Table
-from hpabatch.history.datafiles import Limits, Partition, split_places, write_run
+from hpabatch.history.datafiles import Limits, Partition, free_path, split_places, write_run
 from hpabatch.history.schema import TABLES, table_named
-from hpabatch.history.storage import Storage
+from hpabatch.history.storage import Storage, disk_error
 from hpabatch.history.storages import open_storage
 from hpabatch.history.writer import checked_rows
 
 # So many rows wait in memory (about 120 bytes each) before files are written.
 BUFFER_ROWS = 1 << 20
-
-_OWNED = ("pod_requests", "pod_states")
-"""Tables whose target is found in `pods` where a row leaves it out."""
 
 _OWNER = ["cluster", "namespace", "uid", "target"]
 
@@ -91,25 +89,47 @@ class StoreWriter:
     def commit(self, entry: LogEntry) -> None:
         """Append a log entry, after those that others append at the same time.
 
+        An entry counts once the state that is read back afterwards comes from it: that its number
+        was free is not enough, for a compaction may have replaced and deleted somebody else's
+        entry of that number (see `catalog`). It is then appended again, later.
+
         Raises:
-            HistoryError, UsageError: the log cannot be read or written.
+            HistoryError: the log cannot be read.
+            UsageError: it cannot be written, or a file of the entry was deleted meanwhile.
         """
+        self.refresh()
         while not (entry.part and entry.part in self.snapshot.parts):
             number = self.snapshot.number + 1
-            safe = replace(entry, add=tuple(self._safe(file, number) for file in entry.add))
-            if self.storage.create(entry_name(number), encode_entry(safe)):
-                self.snapshot = self.snapshot.after(number, safe)
+            self._check_present(entry.add)
+            safe = replace(entry, add=tuple(self._safe(file) for file in entry.add))
+            data = encode_entry(safe)
+            self.storage.create(entry_name(number), data)
+            self.refresh()
+            # Twice: one listing may pass a checkpoint that a newer one replaces just then.
+            if self.refresh().holds(number, data):
                 return
-            if self.refresh().number < number:
+            if self.snapshot.number < number:
                 raise UsageError(
                     f"{self.storage.url(entry_name(number))} exists but is not listed; try again"
                 )
 
-    def _safe(self, file: FileEntry, number: int) -> FileEntry:
+    def _check_present(self, files: Sequence[FileEntry]) -> None:
+        """Refuse files that a compaction deleted as nobody's, because their part took too long."""
+        with ThreadPoolExecutor(16) as pool:
+            tails = list(pool.map(lambda file: self.storage.tail(file.path, 1), files))
+        for file, tail in zip(files, tails, strict=True):
+            if tail is None:
+                raise UsageError(
+                    f"{self.storage.url(file.path)} was removed by a compaction before its part "
+                    "was complete, and nothing of the part was added; write the part again, in "
+                    "less than a day"
+                )
+
+    def _safe(self, file: FileEntry) -> FileEntry:
         """Return the entry under a name that no running `compact` is about to delete."""
-        if file.path not in self.snapshot.removed:
+        path = free_path(file.path, self.snapshot.removed)
+        if path == file.path:
             return file
-        path = file.path.removesuffix(".parquet") + f"-{number}.parquet"
         with self.storage.workspace() as folder:
             copy = folder / "copy.parquet"
             with copy.open("wb") as stream:
@@ -135,6 +155,8 @@ class PartWriter:
         self._entries: list[FileEntry] = []
         self._waiting: dict[str, list[pl.DataFrame]] = {}
         self._rows = 0
+        self._owned_rows = 0
+        self._spilled: list[tuple[str, Path]] = []
         self._runs = 0
         self._owners: list[pl.DataFrame] = []
         self._stack = ExitStack()
@@ -153,7 +175,11 @@ class PartWriter:
         """Commit, or forget everything if the block failed."""
         with self._stack:
             if kind is None and not self.store.has_part(self.name):
-                self._flush(TABLES)
+                self._flush([name for name in TABLES if name not in OWNED])
+                for table, file in self._spilled:
+                    self._write_rows(table, pl.read_parquet(file, glob=False))
+                    file.unlink()
+                self._flush(OWNED)
                 if self._entries or self.name:
                     self.store.commit(LogEntry(self.name, tuple(self._entries)))
 
@@ -176,36 +202,64 @@ class PartWriter:
         if table == "pods":
             self._owners.append(ready.select(_OWNER))
         self._waiting.setdefault(table, []).append(ready)
+        if table in OWNED:
+            self._owned_rows += ready.height
+            if self._owned_rows >= BUFFER_ROWS:
+                self._spill()
+            return
         self._rows += ready.height
         if self._rows >= BUFFER_ROWS:
-            # Their pods may come later.
-            self._flush([name for name in TABLES if name not in _OWNED])
+            self._flush([name for name in TABLES if name not in OWNED])
 
-    def _flush(self, tables: Mapping[str, Table] | list[str]) -> None:
+    def _spill(self) -> None:
+        """Put rows aside whose pods may still come in this part."""
+        for name in OWNED:
+            frames = self._waiting.pop(name, [])
+            if frames:
+                file = self._work() / f"{name}-{len(self._spilled)}.spilled"
+                try:
+                    pl.concat(frames).write_parquet(file, compression="lz4")
+                except OSError as error:
+                    raise disk_error(file, error) from error
+                self._spilled.append((name, file))
+        self._owned_rows = 0
+
+    def _flush(self, tables: Sequence[str]) -> None:
         """Write what waits of these tables to data files."""
         for name in tables:
             frames = self._waiting.pop(name, [])
-            if not frames:
-                continue
-            frame = pl.concat(frames)
-            del frames
-            self._rows -= frame.height
-            if name in _OWNED:
-                frame = self._with_targets(frame)
-            ordered, dropped = order_rows(frame, TABLES[name])
-            del frame
-            self.dropped += dropped
-            for partition, rows in split_partitions(ordered, TABLES[name]):
-                self._write(partition, rows)
+            if frames:
+                self._write_rows(name, pl.concat(frames))
+                if name not in OWNED:
+                    self._rows -= sum(frame.height for frame in frames)
+
+    def _write_rows(self, table: str, frame: pl.DataFrame) -> None:
+        """Write rows to data files, as one sorted run for each cluster and day."""
+        if table in OWNED:
+            frame = self._with_targets(frame)
+        ordered, dropped = order_rows(frame, TABLES[table])
+        del frame
+        self.dropped += dropped
+        for partition, rows in split_partitions(ordered, TABLES[table]):
+            self._write(partition, rows)
 
     def _write(self, partition: Partition, rows: pl.DataFrame) -> None:
-        if self._folder is None:
-            self._folder = self._stack.enter_context(self.store.storage.workspace())
-        pieces = split_places(rows, partition.spec)
+        store = self.store
         self._entries += write_run(
-            pieces, partition, self._runs, self.store.storage, self._folder, self.store.limits
+            split_places(rows, partition.spec),
+            partition,
+            self._runs,
+            store.storage,
+            self._work(),
+            store.limits,
+            store.snapshot.removed,
         )
         self._runs += 1
+
+    def _work(self) -> Path:
+        if self._folder is None:
+            self._folder = self._stack.enter_context(self.store.storage.workspace())
+        return self._folder
 
     def _with_targets(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return rows with the target of their pod where they name none."""

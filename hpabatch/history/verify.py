@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.base import History
@@ -18,7 +15,7 @@ from hpabatch.history.columns import TEXT, Table
 from hpabatch.history.compact import Progress
 from hpabatch.history.datafiles import split_places
 from hpabatch.history.flat import FlatHistory
-from hpabatch.history.parquet import BROKEN, broken, open_file
+from hpabatch.history.parquet import check_pages, open_file
 from hpabatch.history.schema import TABLES
 from hpabatch.history.shards import StoreHistory
 
@@ -30,7 +27,8 @@ def check_history(
 ) -> pl.DataFrame:
     """Return what is wrong with a history: table, file and a sentence per finding.
 
-    Reads every byte. Of a file with several faults at least one is named.
+    Reads every byte. Of a file with several faults at least one is named. A table
+    that some command cannot do without is a finding if it is absent.
 
     Args:
         history: of either layout.
@@ -41,6 +39,11 @@ def check_history(
     else:
         assert isinstance(history, FlatHistory)
         found = list(_check_flat(history, progress))
+    found += [
+        (name, "", f"the table is missing; {' and '.join(spec.needed_by)} needs {spec.doc} per row")
+        for name, spec in TABLES.items()
+        if spec.required and name not in history.files
+    ]
     return pl.DataFrame(found, schema=FINDINGS, orient="row").unique(maintain_order=True)
 
 
@@ -120,7 +123,7 @@ def _check_flat(history: FlatHistory, progress: Progress) -> Iterator[Finding]:
         for file in files:
             try:
                 open_file(file, TABLES[table])
-                _check_pages(file)
+                check_pages(file, TABLES[table])
             except HistoryError as error:
                 bad = True
                 yield table, str(file), str(error)
@@ -134,13 +137,3 @@ def _check_flat(history: FlatHistory, progress: Progress) -> Iterator[Finding]:
             yield table, str(files[0] if len(files) == 1 else files[0].parent), str(error)
         for warning in history.warnings[known:]:
             yield table, str(files[0] if len(files) == 1 else files[0].parent), warning
-
-
-def _check_pages(file: Path) -> None:
-    """Check the checksums that pages may have: polars does not look at them."""
-    try:
-        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-            for number in range(parquet.metadata.num_row_groups):
-                parquet.read_row_group(number)
-    except (pa.ArrowException, *BROKEN) as error:
-        raise HistoryError(broken(file, error)) from error

@@ -93,6 +93,7 @@ def _reopen(location: str, bare: Sequence[Setting], score: bool) -> ReplayWork:
 
 def _facts_to_json(facts: ShardFacts) -> dict[str, Any]:
     return {
+        "cluster": facts.cluster,
         "strays": facts.strays,
         "repeated": facts.repeated,
         "pairs": facts.pairs,
@@ -103,6 +104,7 @@ def _facts_to_json(facts: ShardFacts) -> dict[str, Any]:
 def facts_from_json(found: Mapping[str, Any]) -> ShardFacts:
     """Return a shard's facts from a task's record."""
     return ShardFacts(
+        cluster=found["cluster"],
         strays=found["strays"],
         repeated=found["repeated"],
         pairs=[(tuple(first), tuple(second)) for first, second in found["pairs"]],

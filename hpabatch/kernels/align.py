@@ -165,8 +165,9 @@ def block_length(obs: Observations, h: int, until_ms: int) -> int:
     first = lane.first_clock + cursor[CURSOR_CLOCK]
     if first >= lane.last_clock or obs.clock_ms[first] >= until_ms:
         return 0
-    length = lane.last_clock - first
-    # Fewer instants see fewer pods, so this settles; one instant always fits.
+    # As many as fit with the pods of the first instant; more pods in the block make it shorter.
+    pods = pods_in_view(obs, h, obs.clock_ms[first], obs.clock_ms[first])
+    length = min(lane.last_clock - first, max(lane.row_capacity // max(pods, 1), 1))
     while True:
         last_ms = min(obs.clock_ms[first + length - 1], until_ms)
         pods = pods_in_view(obs, h, obs.clock_ms[first], last_ms)

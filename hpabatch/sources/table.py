@@ -19,13 +19,14 @@ from typing import Protocol
 
 import polars as pl
 
-from hpabatch.errors import RefusedError
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.model.encode import spec_to_json
 from hpabatch.sources.table_decode import read_map
 from hpabatch.sources.table_files import TableFile, digest_files, find_files, open_file
 from hpabatch.sources.table_groups import Figures, Sink, import_group, keep_result, kept_result
-from hpabatch.sources.table_hpas import hpa_rows
+from hpabatch.sources.table_hpas import hpa_rows, in_store, load_hpas
 from hpabatch.sources.table_map import Level, TableMap
-from hpabatch.sources.table_pods import GroupResult
+from hpabatch.sources.table_pods import GroupResult, metric_conflicts, without_duplicates
 from hpabatch.sources.table_rows import POD_KEY, WORKLOAD_KEY
 from hpabatch.sources.table_scales import (
     first_sizes,
@@ -33,10 +34,18 @@ from hpabatch.sources.table_scales import (
     summarize_workloads,
     workload_sizes,
 )
-from hpabatch.sources.table_spill import GROUP_ROWS, Spill, spill_files
+from hpabatch.sources.table_spill import GROUP_ROWS, Spill, locked, spill_files
+from hpabatch.sources.table_workloads import unsized_rows
+
+READER_VERSION = 2
+"""Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
 """How much of the work reading is, for progress."""
+
+
+_UNSIZED = "no replicas, nor did an earlier row of the workload say any"
+_CONFLICT = "the containers of a pod say different values of a Pods metric"
 
 
 class Progress(Protocol):
@@ -65,11 +74,6 @@ class ImportResult:
     understood: tuple[tuple[str, str], ...] = ()
     resumed: int = 0
     first: dict[str, pl.DataFrame] = field(default_factory=dict)
-
-    @property
-    def faults(self) -> int:
-        """The rows that were left out because something was wrong with them."""
-        return sum(self.dropped.values()) + self.duplicates
 
 
 def import_table(
@@ -109,11 +113,12 @@ def import_table(
     from hpabatch.history.store import open_writer
 
     folder = work_folder(out, digest) if work is None else work / f"import-{digest[:16]}"
-    job = _Job(table, files, digest, folder, Sink(open_writer(out)), progress)
-    if job.is_complete:
-        return _nothing_to_do(job)
-    result = job.run(strict, group_rows)
-    shutil.rmtree(folder, ignore_errors=True)
+    store = open_writer(out)
+    job = _Job(table, files, digest, folder, Sink(store), progress)
+    with locked(folder):
+        store.refresh()
+        result = _nothing_to_do(job) if job.is_complete else job.run(strict, group_rows)
+        shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
@@ -123,20 +128,23 @@ def work_folder(out: Path | str, digest: str) -> Path:
     if "://" in str(out):
         return Path(tempfile.gettempdir()) / f"hpabatch-{name}"
     place = Path(out).absolute()
+    if not place.name:
+        raise UsageError(f"{out} is no place for a history: name a folder in it")
     return place.with_name(f".{place.name}.{name}")
 
 
 def _digest(paths: Sequence[Path], map_file: Path, table: TableMap) -> str:
-    """Return a digest of the input, the map and the lists that it names."""
+    """Return a digest of the input, the map and the lists and manifests that it names."""
     digest = hashlib.sha256(map_file.read_bytes())
-    digest.update(repr((table.requests, table.limits)).encode())
+    hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
+    specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
+    digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
     digest.update(digest_files(paths).encode())
     return digest.hexdigest()
 
 
 def _nothing_to_do(job: _Job) -> ImportResult:
     """Return the result of an import that an earlier run completed."""
-    shutil.rmtree(job.folder, ignore_errors=True)
     return ImportResult(
         files=tuple(str(file.path) for file in job.files),
         rows_read=0,
@@ -193,6 +201,9 @@ class _Job:
             )
         workloads, unused = self._finish(pl.concat(lives), pl.concat(sizes), spill)
         warnings = self.figures.doubts() + unused
+        if self.figures.conflicts:
+            warnings.append(f"{self.figures.conflicts:,} values: {_CONFLICT}: the last one counts")
+        dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
         if self.figures.duplicates:
             warnings.append(
                 f"{self.figures.duplicates:,} rows have the key of a later row: the last one counts"
@@ -201,7 +212,7 @@ class _Job:
             files=tuple(str(file.path) for file in self.files),
             rows_read=spill.tally.read,
             rows_excluded=spill.tally.excluded,
-            dropped=dict(sorted(spill.tally.dropped.items())),
+            dropped=dict(sorted(dropped.items())),
             duplicates=self.figures.duplicates,
             written=dict(self.figures.written),
             workloads=workloads,
@@ -238,10 +249,15 @@ class _Job:
         if not strict:
             return
         faults = Counter(spill.tally.dropped)
-        key = list(POD_KEY if self.table.level is Level.pod else WORKLOAD_KEY)
+        pods = self.table.level is Level.pod
         for number in range(spill.groups):
-            rows = spill.read_group(number).select(key)
-            faults["the key of a later row"] += rows.height - rows.n_unique()
+            rows = spill.read_group(number)
+            single = without_duplicates(rows, list(POD_KEY if pods else WORKLOAD_KEY))
+            faults["the key of a later row"] += rows.height - single.height
+            if pods:
+                faults[_CONFLICT] += metric_conflicts(single, self.table)
+            else:
+                faults[_UNSIZED] += unsized_rows(single)
         if sum(faults.values()):
             raise RefusedError(
                 f"{sum(faults.values()):,} of {spill.tally.read:,} rows are faulty and --strict is "
@@ -269,6 +285,7 @@ class _Job:
         """Write scales and HPAs, the last part; return a row per workload, and warnings."""
         changes = workload_sizes(lives, sizes, spill.spans, self.table)
         hpas, unused = hpa_rows(self.table.hpas, first_sizes(changes))
+        hpas = in_store(hpas, self.sink.stored_hpas())
         with self.sink.part(f"{self.name}/end") as figures:
             self.sink.add("scales", scales_table(changes))
             self.sink.add("hpas", hpas)

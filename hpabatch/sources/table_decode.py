@@ -16,6 +16,7 @@ from hpabatch.sources.table_map import (
     Scales,
     TableMap,
 )
+from hpabatch.sources.table_sql import check_sql
 from hpabatch.sources.table_units import (
     CPU_MILLI,
     DURATION_MS,
@@ -27,7 +28,6 @@ from hpabatch.sources.table_units import (
 from hpabatch.sources.table_values import (
     Amount,
     Source,
-    check_sql,
     decode_amount,
     decode_source,
     decode_time,
@@ -273,12 +273,12 @@ class _Decoder:
             return Format()
         separator = section.one_of("separator", SEPARATORS)
         decimal = section.one_of("decimal", ["point", "comma"])
-        null = section.texts("null")
+        missing = section.texts("missing")
         section.close()
         return Format(
             separator=SEPARATORS[separator] if separator else "",
             decimal="," if decimal == "comma" else ".",
-            null=Format().null if null is None else null,
+            missing=Format().missing if missing is None else missing,
         )
 
     def _rounding(self, has_metrics: bool) -> dict[str, Rounding]:

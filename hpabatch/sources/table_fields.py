@@ -16,6 +16,8 @@ MAX_BYTES = 16 * 2**20
 _DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_DURATION_MS = 366 * 86_400_000
+# Thousandths are kept in 64 bits; the same limit as for amounts of rows (MILLI_MAX).
+_MAX_MILLI = 2**62
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -192,6 +194,8 @@ def quantity_milli(value: object) -> int | str:
         milli = Quantity.parse(value).milli()
     except ValueError as error:
         return f"{value!r} is not a quantity such as 500m or 1Gi: {error}"
+    if milli > _MAX_MILLI:
+        return f"{show(value)} is impossibly large: at most {_MAX_MILLI // 1000:.3g} is possible"
     return milli if milli >= 0 else f"{value!r} is negative"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import os
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,9 @@ from pathlib import Path
 import polars as pl
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.sources.table_fields import did_you_mean
+from hpabatch.sources.table_fields import did_you_mean, show
 from hpabatch.sources.table_map import SEPARATORS, Format, TableMap
+from hpabatch.sources.table_sql import BROKEN
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
@@ -21,7 +22,8 @@ CHUNK_ROWS = 1 << 17
 """Rows read at a time: enough to keep polars busy, few enough to hold several times."""
 
 _SAMPLE_BYTES = 1 << 20
-_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+# A packed text that is cut off or damaged ends in EOFError, zlib.error or BadGzipFile (OSError).
+_BROKEN = (*BROKEN, OSError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +46,28 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for text in inputs:
-        path = Path(text)
-        if path.is_dir():
-            names = sorted(p for p in path.rglob("*") if _is_table(p) and _is_visible(p, path))
-        elif path.is_file():
-            if not _is_table(path):
-                raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
-            names = [path]
-        else:
-            names = sorted(
-                p
-                for p in map(Path, glob.glob(text, recursive=True))
-                if p.is_file() and _is_table(p)
-            )
+        try:
+            names = _named(text)
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise UsageError(f"{show(text)} cannot be read: {reason}") from None
         if not names:
             raise UsageError(f"{text}: no such file, folder or pattern of Parquet or CSV files")
         found.update(dict.fromkeys(names))
     return list(found)
+
+
+def _named(text: str) -> list[Path]:
+    """Return the files that one name stands for."""
+    path = Path(text)
+    if path.is_dir():
+        return sorted(p for p in path.rglob("*") if _is_table(p) and _is_visible(p, path))
+    if path.is_file():
+        if not _is_table(path):
+            raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
+        return [path]
+    found = map(Path, glob.glob(text, recursive=True))
+    return sorted(p for p in found if p.is_file() and _is_table(p))
 
 
 def _is_table(path: Path) -> bool:
@@ -104,16 +111,19 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
 
 
 def digest_files(files: Sequence[Path]) -> str:
-    """Return a digest of names, sizes, heads and tails: the same files give the same parts."""
+    """Return a digest of names and all bytes: the same files give the same parts.
+
+    Raises:
+        HistoryError: a file cannot be read.
+    """
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(0)
-            digest.update(f"{path.name}\0{size}\0".encode())
-            digest.update(stream.read(_SAMPLE_BYTES))
-            stream.seek(max(0, size - _SAMPLE_BYTES))
-            digest.update(stream.read(_SAMPLE_BYTES))
+        try:
+            with path.open("rb") as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise HistoryError(_broken(path, error)) from None
+        digest.update(f"{path.name}\0{found}\0".encode())
     return digest.hexdigest()
 
 
@@ -146,7 +156,7 @@ def _scan_text(path: Path, separator: str, form: Format) -> pl.LazyFrame:
         path,
         separator=separator,
         infer_schema=False,
-        null_values=list(form.null),
+        null_values=list(form.missing),
         glob=False,
         truncate_ragged_lines=False,
     )
@@ -190,6 +200,8 @@ def _broken(path: Path, error: BaseException) -> str:
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = lines[0] if lines else type(error).__name__
+    if isinstance(error, EOFError | zlib.error):
+        return f"{path} cannot be read: it is cut off or damaged; copy or pack it again"
     if isinstance(error, OSError) and error.strerror:
         return f"{path} cannot be read: {error.strerror}"
     if "more fields than defined" in text:

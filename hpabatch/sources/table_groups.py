@@ -19,9 +19,11 @@ import polars as pl
 
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.schema import table_named
+from hpabatch.history.shards import StoreHistory
 from hpabatch.history.writer import checked_rows
 from hpabatch.sources.table_map import Level, TableMap
 from hpabatch.sources.table_pods import GroupResult, import_pods
+from hpabatch.sources.table_spill import disk_errors
 from hpabatch.sources.table_workloads import import_workloads
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Figures:
     written: Counter[str] = field(default_factory=Counter)
     samples: int = 0
     duplicates: int = 0
+    unsized: int = 0
+    conflicts: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
 
@@ -48,6 +52,8 @@ class Figures:
         self.written.update(other.written)
         self.samples += other.samples
         self.duplicates += other.duplicates
+        self.unsized += other.unsized
+        self.conflicts += other.conflicts
         self.cpu_milli = max(self.cpu_milli, other.cpu_milli)
         self.memory_bytes = max(self.memory_bytes, other.memory_bytes)
 
@@ -82,6 +88,13 @@ class Sink:
     def has_part(self, name: str) -> bool:
         """Whether the store has that part."""
         return self.store is not None and self.store.has_part(name)
+
+    def stored_hpas(self) -> pl.DataFrame | None:
+        """Return the HPAs that the store has so far, None where it has none."""
+        if self.store is None:
+            return None
+        history = StoreHistory(self.store.storage, self.store.refresh())
+        return history.read("hpas", optional=True) if "hpas" in history.tables else None
 
     @contextmanager
     def part(self, name: str) -> Iterator[Figures]:
@@ -132,22 +145,30 @@ def import_group(
         result = importer(rows, spans, table, sink.add)
         figures.samples = result.samples
         figures.duplicates = result.duplicates
+        figures.unsized = result.unsized
+        figures.conflicts = result.conflicts
     return result, figures
 
 
 def keep_result(folder: Path, number: int, result: GroupResult, figures: Figures) -> None:
     """Keep what a group gave; the last file written makes it count."""
     for name, frame in (("lives", result.lives), ("sizes", result.sizes)):
-        with atomic_path(folder / f"group-{number:05d}.{name}.parquet") as temporary:
+        with (
+            disk_errors(folder),
+            atomic_path(folder / f"group-{number:05d}.{name}.parquet") as temporary,
+        ):
             frame.write_parquet(temporary)
     said = {
         "written": dict(figures.written),
         "samples": figures.samples,
         "duplicates": figures.duplicates,
+        "unsized": figures.unsized,
+        "conflicts": figures.conflicts,
         "cpu_milli": figures.cpu_milli,
         "memory_bytes": figures.memory_bytes,
     }
-    with atomic_path(folder / f"group-{number:05d}.json") as temporary:
+    place = folder / f"group-{number:05d}.json"
+    with disk_errors(folder), atomic_path(place) as temporary:
         temporary.write_text(json.dumps(said))
 
 

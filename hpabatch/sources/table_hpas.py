@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TIME
 from hpabatch.model.config import DEFAULT_K8S, profile_for
 from hpabatch.model.decode import decode_hpa
@@ -227,6 +230,45 @@ def hpa_rows(hpas: HpaMap, workloads: Mapping[Place, int]) -> tuple[pl.DataFrame
               "spec": pl.String, "valid_from": pl.Int64}  # fmt: skip
     frame = pl.DataFrame(rows, schema=schema).with_columns(pl.col("valid_from").cast(TIME))
     return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), unused
+
+
+def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the rows to add so that the HPAs of a store and of an import make one history.
+
+    A spec that is in force already is left out; one that is in force when another begins ends
+    there, by a row with its key that the store takes for the newer one.
+
+    Args:
+        hpas: rows of the import, at most one per HPA, without an end.
+        stored: the table of the store; None: it has none.
+
+    Raises:
+        HistoryError: what comes out would have two specs at once.
+    """
+    if stored is None or stored.is_empty() or hpas.is_empty():
+        return hpas
+    known = stored.select(hpas.columns).sort("valid_from")
+    specs: dict[tuple[object, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in known.join(hpas, on=_HPA, how="semi", maintain_order="left").rows(named=True):
+        specs[tuple(row[name] for name in _HPA)].append(row)
+    added: list[dict[str, Any]] = []
+    for row in hpas.rows(named=True):
+        since, others = row["valid_from"], specs[tuple(row[name] for name in _HPA)]
+        older = next((one for one in reversed(others) if one["valid_from"] < since), None)
+        newer = next((one for one in others if one["valid_from"] > since), None)
+        if older is not None and (older["valid_to"] is None or older["valid_to"] > since):
+            if older["spec"] == row["spec"]:
+                continue
+            added.append({**older, "valid_to": since})
+        added.append({**row, "valid_to": None if newer is None else newer["valid_from"]})
+    found = pl.DataFrame(added, schema=hpas.schema)
+    key = [*_HPA, "valid_from"]
+    whole = pl.concat([known, found]).unique(key, keep="last", maintain_order=True)
+    check_validity(whole.sort(key), "hpas of the store with those of the map")
+    return found
+
+
+_HPA = ("cluster", "namespace", "name")
 
 
 def _targets(hpa: HPA, place: Place) -> bool:

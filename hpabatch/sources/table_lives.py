@@ -27,7 +27,9 @@ SIZE: dict[str, pl.DataType] = {
     **dict.fromkeys(PLACE, pl.String()),
     "ts": pl.Int64(),
     "replicas": pl.Int64(),
+    "seq": pl.Int64(),
 }
+"""A size; of those of one workload and time the one with the largest seq counts."""
 AMOUNTS = {
     "requests.cpu": "cpu_milli",
     "requests.memory": "memory_milli",

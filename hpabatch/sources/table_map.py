@@ -12,14 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from hpabatch.sources.table_hpas import HpaMap
-from hpabatch.sources.table_units import (
-    Rounding,
-)
+from hpabatch.sources.table_sql import check_sql
+from hpabatch.sources.table_units import Rounding
 from hpabatch.sources.table_values import (
     Amount,
     Source,
     TimeSource,
-    check_sql,
 )
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
@@ -69,7 +67,7 @@ class Format:
 
     separator: str = ""
     decimal: str = "."
-    null: tuple[str, ...] = ("", "NA", "N/A", "null", "NULL", "None", "-")
+    missing: tuple[str, ...] = ("", "NA", "N/A", "null", "NULL", "None", "-")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,18 @@ _POD = ["cluster", "namespace", "target", "pod"]
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What a group gave beside its rows: lives, recorded sizes (SIZE), and counts."""
+    """What a group gave beside its rows: lives, recorded sizes (SIZE), and counts.
+
+    `unsized` rows say no replicas, nor does an earlier one; `conflicts` are pods' metrics of which
+    the containers' rows say different values.
+    """
 
     lives: pl.DataFrame
     sizes: pl.DataFrame
     samples: int
     duplicates: int
+    unsized: int = 0
+    conflicts: int = 0
 
 
 def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
@@ -44,7 +50,9 @@ def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: A
     rows = rows.with_columns(life=_life_numbers(rows, table))
     lives = _lives(rows, spans, table)
     rows = rows.rename({"uid": "given"}).join(
-        lives.select(*_POD, "given", "life", "uid", "created"), on=[*_POD, "given", "life"]
+        lives.select(*_POD, "given", "life", "uid", "created"),
+        on=[*_POD, "given", "life"],
+        maintain_order="left",
     )
     add("pods", pods_table(lives, Level.pod))
     add("pod_requests", _requests(rows, table))
@@ -56,7 +64,19 @@ def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: A
     sizes = pl.DataFrame(schema=SIZE)
     if table.scales.origin == "replicas":
         sizes = recorded_sizes(rows)
-    return GroupResult(lives.select(list(LIFE)), sizes, samples, count - rows.height)
+    conflicts = metric_conflicts(rows, table)
+    lives = lives.select(list(LIFE))
+    return GroupResult(lives, sizes, samples, count - rows.height, conflicts=conflicts)
+
+
+def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
+    """Return how many values of Pods metrics differ between the containers of a pod."""
+    found = 0
+    for name in table.metrics:
+        value = pl.col(METRIC + name)
+        said = rows.filter(value.is_not_null()).group_by([*_POD, "uid", "ts"])
+        found += said.agg(value.n_unique()).filter(value > 1).height
+    return found
 
 
 def without_duplicates(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
@@ -158,11 +178,21 @@ def _states(rows: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
 
 
 def recorded_sizes(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the changes of the replicas column per workload; of one time's the last counts."""
+    """Return the sizes that matter of the replicas column (SIZE); of one time's the last counts.
+
+    Of most workloads those are the changes. The first and the last one may have pods in other
+    groups, whose rows can lie between these: all of theirs are kept.
+    """
     place = list(PLACE)
     known = rows.filter(pl.col("replicas").is_not_null())
     by_time = known.sort("seq").unique([*place, "ts"], keep="last", maintain_order=True)
-    return changed_rows(by_time.select(list(SIZE)), place, ["replicas"])
+    by_time = by_time.select(list(SIZE))
+    workload = ["cluster", "namespace", "target"]
+    names = rows.select(workload).unique().sort(workload)
+    edges = pl.concat([names.head(1), names.tail(1)]).unique()
+    whole = by_time.join(edges, on=workload, how="anti")
+    shared = by_time.join(edges, on=workload, how="semi")
+    return pl.concat([changed_rows(whole, place, ["replicas"]), shared])
 
 
 def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.DataFrame]]:

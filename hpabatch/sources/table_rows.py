@@ -19,6 +19,7 @@ from hpabatch.history.columns import MEMORY_BYTES_MAX
 from hpabatch.sources.table_fields import quantity_milli
 from hpabatch.sources.table_files import TableFile
 from hpabatch.sources.table_map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
+from hpabatch.sources.table_sql import BROKEN, first_line, probe
 from hpabatch.sources.table_time import time_ms
 from hpabatch.sources.table_units import QUANTITY
 from hpabatch.sources.table_values import Source
@@ -30,6 +31,7 @@ METRIC = "m."
 """What the column of a custom metric begins with."""
 
 _NO_TIME = "!time"
+_ROW = "!row"
 _SEQ_BITS = 40
 _TRUE = ["true", "t", "1", "yes", "ready"]
 _FALSE = ["false", "f", "0", "no", "notready"]
@@ -94,7 +96,7 @@ def clean_rows(
             the time is not said, decimals have commas, or an SQL expression fails.
     """
     tally = Tally(read=raw.height)
-    piece = _Piece(raw.with_row_index("_row"), table, str(file.path))
+    piece = _Piece(raw.with_row_index(_ROW), table, str(file.path), first == 0)
     times = piece.evaluate(table.time.source, "columns.time")
     raw = piece.raw.with_columns(
         times.is_null().alias(_NO_TIME), time_ms(times, table.time, piece.where).alias(TIME_COLUMN)
@@ -103,9 +105,9 @@ def clean_rows(
         kept = piece.filter(raw, table.where)
         tally.excluded = raw.height - kept.height
         raw = kept
-    piece = _Piece(raw, table, piece.where)
+    piece = _Piece(raw, table, piece.where, first == 0)
     piece.collect()
-    seq = raw["_row"].cast(pl.Int64) + first + (file.number << _SEQ_BITS)
+    seq = raw[_ROW].cast(pl.Int64) + first + (file.number << _SEQ_BITS)
     frame = pl.DataFrame([*piece.columns, seq.alias("seq")])
     reason = frame.select(
         pl.coalesce([pl.when(bad).then(pl.lit(text)) for text, bad in piece.checks])
@@ -121,10 +123,11 @@ class _Piece:
     A column whose name begins with `!` says where there was something that could not be read.
     """
 
-    def __init__(self, raw: pl.DataFrame, table: TableMap, where: str) -> None:
+    def __init__(self, raw: pl.DataFrame, table: TableMap, where: str, probed: bool) -> None:
         self.raw = raw
         self.table = table
         self.where = where
+        self.probed = probed
         self.columns: list[pl.Series] = []
         self.checks: list[tuple[str, pl.Expr]] = []
 
@@ -198,10 +201,13 @@ class _Piece:
 
     def evaluate(self, source: Source, place: str) -> pl.Series:
         """Return a source's raw values, one per row."""
+        told = f"{self.where}: {place}: sql {source.sql!r}"
+        expression = source.expression()
         try:
-            found = self.raw.select(source.expression().alias("_found")).to_series()
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            told = f"{self.where}: {place}: sql {source.sql!r}"
+            found = self.raw.select(expression.alias("_found")).to_series()
+            if self.probed and source.sql is not None:
+                probe(self.raw, expression, told)
+        except BROKEN as error:
             raise HistoryError(f"{told}: {_first(error)}") from None
         constant = len(found) == 1 and self.raw.height != 1
         return found.new_from_index(0, self.raw.height) if constant else found
@@ -209,8 +215,10 @@ class _Piece:
     def filter(self, raw: pl.DataFrame, condition: str) -> pl.DataFrame:
         """Return the rows for which the map's `where` is true."""
         try:
+            if self.probed:
+                probe(raw, pl.sql_expr(condition), f"{self.where}: where {condition!r}")
             return raw.filter(pl.sql_expr(condition))
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        except BROKEN as error:
             raise HistoryError(f"{self.where}: where {condition!r}: {_first(error)}") from None
 
     def _text(self, source: Source, place: str) -> pl.Series:
@@ -263,7 +271,7 @@ class _Piece:
 
 def _first(error: BaseException) -> str:
     """Return a reason in one line; that a CSV's columns are texts surprises in comparisons."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    line = first_line(error)
     if "str" not in line and "String" not in line:
         return line
     return (

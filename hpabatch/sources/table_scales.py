@@ -6,16 +6,17 @@ import polars as pl
 
 from hpabatch.history.columns import TIME
 from hpabatch.sources.table_hpas import Place
-from hpabatch.sources.table_lives import PLACE, SIZE, changed_rows, selector_of
+from hpabatch.sources.table_lives import PLACE, changed_rows, selector_of
 from hpabatch.sources.table_map import TableMap
 
 _KEYS = list(PLACE)
+_COLUMNS = [*_KEYS, "ts", "replicas"]
 
 
 def workload_sizes(
     lives: pl.DataFrame, sizes: pl.DataFrame, spans: pl.DataFrame, table: TableMap
 ) -> pl.DataFrame:
-    """Return the changes of every workload's size (SIZE), the first from when it was first there.
+    """Return the changes of every workload's size, the first from when it was first there.
 
     `lives` (LIFE) and `sizes` (SIZE, from a column) are those of the whole table; `spans` has first
     and last ts by cluster.
@@ -23,7 +24,7 @@ def workload_sizes(
     since = lives.group_by(_KEYS).agg(pl.col("created").min().alias("since"))
     match table.scales.origin:
         case "replicas":
-            found = sizes
+            found = sizes.sort("seq").unique([*_KEYS, "ts"], keep="last", maintain_order=True)
         case "constant":
             found = since.select(*_KEYS, ts="since").with_columns(
                 replicas=pl.lit(table.scales.size, dtype=pl.Int64)
@@ -32,13 +33,13 @@ def workload_sizes(
             found = _most_common(_alive(lives), spans)
         case _:
             found = _alive(lives)
-    found = found.select(list(SIZE)).with_columns(
+    found = found.select(_COLUMNS).with_columns(
         pl.col("replicas").clip(lower_bound=table.scales.at_least)
     )
     found = changed_rows(found, _KEYS, ["replicas"]).join(since, on=_KEYS, how="left")
     first = pl.col("ts") == pl.col("ts").min().over(_KEYS)
     earlier = pl.min_horizontal("ts", "since")
-    return found.with_columns(ts=pl.when(first).then(earlier).otherwise("ts")).select(list(SIZE))
+    return found.with_columns(ts=pl.when(first).then(earlier).otherwise("ts")).select(_COLUMNS)
 
 
 def _alive(lives: pl.DataFrame) -> pl.DataFrame:

@@ -7,20 +7,26 @@ pods (or workloads), whose rows are cut out of every run. A file whose runs are 
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import polars as pl
 
+from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.sources.table_files import CHUNK_ROWS, TableFile, read_chunks
 from hpabatch.sources.table_map import Level, TableMap
 from hpabatch.sources.table_rows import Tally, clean_rows
+from hpabatch.sources.table_sql import first_line
 
 RUN_ROWS = 1 << 19
 """Clean rows sorted together: fewer runs make fewer, longer reads."""
@@ -30,6 +36,7 @@ GROUP_ROWS = 1 << 19
 
 _ROW_GROUP = 1 << 15
 _DONE = "done.json"
+_LOCK = "lock"
 _COUNTS = "counts.parquet"
 
 
@@ -53,7 +60,6 @@ class Spill:
     groups: int = 0
     rows: int = 0
     spans: pl.DataFrame = field(default_factory=pl.DataFrame)
-    workloads: int = 0
 
     def read_group(self, number: int) -> pl.DataFrame:
         """Return the clean rows of a group, in the order of the runs."""
@@ -62,7 +68,55 @@ class Spill:
             first, end = run.starts[number], run.starts[number + 1]
             if end > first:
                 parts.append(pl.scan_parquet(run.path, glob=False).slice(first, end - first))
-        return pl.concat([part.collect() for part in parts])
+        with disk_errors(self.runs[0].path.parents[1]):
+            return pl.concat([part.collect() for part in parts])
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Tell what is wrong with the work folder when the block cannot read or write in it.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or first_line(error)
+        raise UsageError(
+            f"the folder for intermediate files {folder} cannot be used: {reason}; make room "
+            "there or name another with --work"
+        ) from error
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a work folder and keep it to this process while the block runs.
+
+    Raises:
+        UsageError: it cannot be made, or another process works in it.
+    """
+    place = folder / _LOCK
+    with disk_errors(folder):
+        stream = _open_lock(place)
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it just now may have deleted it, with the folder.
+            mine = place.exists() and os.path.samestat(os.fstat(stream.fileno()), place.stat())
+        except OSError:
+            mine = False
+        if not mine:
+            raise UsageError(
+                f"the same import is running already, with intermediate files in {folder}: wait "
+                "for its end and repeat the command"
+            )
+        yield
+
+
+def _open_lock(place: Path) -> BinaryIO:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place.open("ab")
 
 
 def key_names(table: TableMap) -> list[str]:
@@ -85,6 +139,7 @@ def spill_files(
     Raises:
         HistoryError: a file is broken or does not fit the map.
         UsageError: the work folder cannot be written.
+        RefusedError: two workloads have one name, or no row says how many replicas there were.
     """
     spill = Spill()
     counts = []
@@ -105,8 +160,9 @@ def _spill_file(
     file: TableFile, table: TableMap, folder: Path, progress: Callable[[int], None]
 ) -> None:
     """Write the runs of one file, its counts, and last of all `done.json`."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    with disk_errors(folder.parent):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
     tally = Tally()
     runs: list[str] = []
     counts: list[pl.DataFrame] = []
@@ -114,20 +170,22 @@ def _spill_file(
         name = f"run-{len(runs):05d}.parquet"
         keys = key_names(table)
         ordered = frame.sort([*keys, "ts", "seq"])
-        ordered.write_parquet(
-            folder / name, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
-        )
+        with disk_errors(folder.parent):
+            ordered.write_parquet(
+                folder / name, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
+            )
         runs.append(name)
         counts = [_count(pl.concat([*counts, _count(ordered.with_columns(rows=1), keys)]), keys)]
     empty = pl.DataFrame(schema={**dict.fromkeys(key_names(table), pl.String), **_COUNTED})
-    (counts[0] if counts else empty).write_parquet(folder / _COUNTS)
+    with disk_errors(folder.parent):
+        (counts[0] if counts else empty).write_parquet(folder / _COUNTS)
     told = {
         "runs": runs,
         "read": tally.read,
         "excluded": tally.excluded,
         "dropped": dict(tally.dropped),
     }
-    with atomic_path(folder / _DONE) as temporary:
+    with disk_errors(folder.parent), atomic_path(folder / _DONE) as temporary:
         temporary.write_text(json.dumps(told))
 
 
@@ -148,15 +206,47 @@ def _collected(
         yield pl.concat(waiting)
 
 
-_COUNTED = {"rows": pl.Int64, "first": pl.Int64, "last": pl.Int64}
+_COUNTED = {
+    "rows": pl.Int64,
+    "sized": pl.Int64,
+    "first": pl.Int64,
+    "kind_first": pl.String,
+    "last": pl.Int64,
+    "kind_last": pl.String,
+}
 
 
 def _count(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Return per key the rows and the first and last ts, of rows or of earlier counts."""
+    """Return per key the rows, the first and last ts and kind, of rows or of earlier counts."""
     if "ts" in frame.columns:
-        frame = frame.with_columns(first="ts", last="ts")
+        sized = pl.col("replicas").is_not_null() if "replicas" in frame.columns else pl.lit(1)
+        frame = frame.with_columns(
+            first="ts", last="ts", kind_first="kind", kind_last="kind", sized=sized.cast(pl.Int64)
+        )
     return frame.group_by(keys).agg(
-        pl.col("rows").sum().cast(pl.Int64), pl.col("first").min(), pl.col("last").max()
+        pl.col("rows", "sized").sum().cast(pl.Int64),
+        pl.col("first", "kind_first").min(),
+        pl.col("last", "kind_last").max(),
+    )
+
+
+def _refuse_kinds(total: pl.DataFrame) -> None:
+    """Refuse two workloads of one name: a history tells their pods apart by name only.
+
+    Raises:
+        RefusedError: a namespace has a name with two kinds.
+    """
+    names = ["cluster", "namespace", "target"]
+    kinds = total.group_by(names).agg(pl.col("kind_first").min(), pl.col("kind_last").max())
+    twice = kinds.filter(pl.col("kind_first") != pl.col("kind_last")).sort(names)
+    if twice.is_empty():
+        return
+    _, namespace, name, one, other = twice.row(0)
+    more = f" (and {twice.height - 1:,} more)" if twice.height > 1 else ""
+    raise RefusedError(
+        f"namespace {namespace} has {one}/{name} and {other}/{name}{more}, and a history tells "
+        "workloads apart by namespace and name: import one kind (`where`) or make the names "
+        "differ (columns.workload by sql); nothing is written"
     )
 
 
@@ -166,9 +256,14 @@ def _group(spill: Spill, counts: pl.DataFrame, table: TableMap, group_rows: int)
     total = _count(counts, keys).sort(keys)
     spill.rows = int(total["rows"].sum())
     spill.spans = total.group_by("cluster").agg(pl.col("first").min(), pl.col("last").max())
-    spill.workloads = total.select(keys[:3]).n_unique()
     if not spill.rows:
         return
+    _refuse_kinds(total)
+    if table.level is Level.workload and not total["sized"].sum():
+        raise RefusedError(
+            f"none of {spill.rows:,} rows says how many replicas there were: is columns.replicas "
+            "right? Nothing is written"
+        )
     ends = total["rows"].cum_sum().to_numpy()
     # The group of a key is where its rows begin in the whole, counted in group sizes.
     number = (ends - total["rows"].to_numpy()) // group_rows

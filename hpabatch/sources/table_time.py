@@ -7,6 +7,7 @@ from typing import Literal
 import polars as pl
 
 from hpabatch.errors import HistoryError
+from hpabatch.sources.table_sql import first_line
 from hpabatch.sources.table_units import TIME_PER_MS
 from hpabatch.sources.table_values import TEXT_TIME, TimeSource
 
@@ -127,8 +128,8 @@ def _by_format(raw: pl.Series, source: TimeSource, at: str) -> pl.Series:
             source.format, time_unit="ms", strict=False, exact=True
         )
     except pl.exceptions.PolarsError as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise HistoryError(f"{at}: columns.time.format {source.format!r}: {first}") from None
+        told = f"{at}: columns.time.format {source.format!r}"
+        raise HistoryError(f"{told}: {first_line(error)}") from None
     assert isinstance(parsed.dtype, pl.Datetime)
     if parsed.dtype.time_zone is not None:
         return parsed.to_physical()

@@ -17,6 +17,7 @@ from hpabatch.sources.table_fields import (
     read_document,
     show,
 )
+from hpabatch.sources.table_sql import BROKEN, check_sql, first_line
 from hpabatch.sources.table_units import QUANTITY, TIME_PER_MS
 
 AMBIGUOUS = ("earliest", "latest", "drop")
@@ -119,23 +120,6 @@ class Amount:
         return self.constant
 
 
-def check_sql(text: str) -> tuple[str, ...]:
-    """Return the columns that an SQL expression reads.
-
-    Raises:
-        ValueError: it is not an SQL expression, or not one that works row by row.
-    """
-    try:
-        expression = pl.sql_expr(text)
-        names = tuple(dict.fromkeys(expression.meta.root_names()))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        first = str(error).strip().splitlines()
-        raise ValueError(
-            f"{text!r} is not an SQL expression: {first[0] if first else ''}"
-        ) from None
-    return names
-
-
 def decode_source(
     section: Section, name: str, units: Collection[str] = (), *, statistic: Collection[str] = ()
 ) -> Source | None:
@@ -181,7 +165,8 @@ def _one_of(inner: Section) -> Source:
         except ValueError as error:
             inner.refuse("sql", str(error))
     if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
-        inner.refuse("value", f"a text or a number is wanted, found {show(value)}")
+        hint = ": put it in quotes" if isinstance(value, bool) else ""
+        inner.refuse("value", f"a text or a number is wanted, found {show(value)}{hint}")
     assert value is None or isinstance(value, str | int | float)
     return Source(column=column, sql=sql, value=value)
 
@@ -194,14 +179,10 @@ def _pattern(inner: Section) -> str | None:
         groups = re.compile(pattern).groups
         pl.select(pl.lit("").str.extract(pattern))
     except (re.error, pl.exceptions.PolarsError) as error:
-        inner.refuse("pattern", f"{pattern!r} is not a regular expression: {_first_line(error)}")
+        inner.refuse("pattern", f"{pattern!r} is not a regular expression: {first_line(error)}")
     if groups < 1:
         inner.refuse("pattern", f"{pattern!r} has no group in (brackets) that says what to take")
     return pattern
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def decode_time(columns: Section) -> TimeSource:
@@ -233,7 +214,9 @@ def decode_time(columns: Section) -> TimeSource:
 def _check_zone(inner: Section, zone: str) -> None:
     try:
         zoneinfo.ZoneInfo(zone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        # Polars knows other names than Python: neither localtime nor posix/UTC, for example.
+        pl.select(pl.lit(0).cast(pl.Datetime("ms")).dt.replace_time_zone(zone))
+    except (*BROKEN, ValueError, OSError, LookupError):
         hint = did_you_mean(zone, zoneinfo.available_timezones())
         inner.refuse("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin{hint}")
 

@@ -50,13 +50,14 @@ def import_workloads(
     rows = without_duplicates(rows, list(WORKLOAD_KEY))
     duplicates = count - rows.height
     edges = {cluster: (first, last) for cluster, first, last in spans.rows()}
-    lives, sizes, samples = [], [], 0
+    lives, sizes, samples, unsized = [], [], 0, 0
     for key, part in rows.group_by(list(WORKLOAD_KEY[:3]), maintain_order=True):
         part = part.with_columns(
             pl.col("replicas").forward_fill(),
             pl.col("kind").last(),
             container=pl.lit(table.texts["container"].value),
         )
+        unsized += part["replicas"].null_count()
         part = part.filter(pl.col("replicas").is_not_null())
         if part.is_empty():
             continue
@@ -68,6 +69,7 @@ def import_workloads(
         sizes.append(pl.DataFrame(steps, schema=["ts", "replicas"], orient="row").select(
             *(pl.lit(value).alias(name) for name, value in names.items()),
             pl.col("ts", "replicas").cast(pl.Int64),
+            seq=pl.lit(0, dtype=pl.Int64),
         ))  # fmt: skip
         add("pod_requests", _requests(part, frame, table))
         for batch in _batches(part, found, frame, table):
@@ -78,7 +80,13 @@ def import_workloads(
     add("pods", pods_table(all_lives, Level.workload))
     add("pod_states", states_table(all_lives))
     all_sizes = pl.concat(sizes) if sizes else pl.DataFrame(schema=SIZE)
-    return GroupResult(all_lives, all_sizes, samples, duplicates)
+    return GroupResult(all_lives, all_sizes, samples, duplicates, unsized)
+
+
+def unsized_rows(rows: pl.DataFrame) -> int:
+    """Return how many sorted rows come before their workload's first number of replicas."""
+    known = pl.col("replicas").forward_fill().over(list(WORKLOAD_KEY[:3]))
+    return rows.select(known).to_series().null_count()
 
 
 def _lives(
@@ -168,11 +176,10 @@ def _requests(part: pl.DataFrame, frame: pl.DataFrame, table: TableMap) -> pl.Da
     if not names:
         return requests_table(containers, None, table)
     changed = changed_rows(part.select("target", "ts", *names), ["target"], names)
-    pairs = frame.select("target", "cluster", "uid", end=pl.coalesce("gone", "created"))
+    pairs = frame.select("target", "cluster", "uid")
     ends = frame.select("uid", gone=pl.col("gone").fill_null(2**62))
     changes = (
-        pairs.drop("end")
-        .join(changed, on="target")
+        pairs.join(changed, on="target")
         .join(ends, on="uid")
         .filter(pl.col("ts") < pl.col("gone"))
         .select("cluster", "uid", "ts", pl.col(names).round(0), container=pl.lit(container))

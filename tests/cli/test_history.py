@@ -96,6 +96,13 @@ def test_check_lists_findings(store: Path) -> None:
     assert pl.read_parquet(run("check", str(store), "-o", "parquet").stdout_bytes).height == 1
 
 
+def test_check_names_a_table_that_is_absent(folder: Path) -> None:
+    (folder / "pods.parquet").unlink()
+    result = run("check", str(folder), "-o", "csv")
+    assert result.exit_code == EXIT_REFUSED
+    assert result.stdout.splitlines()[1].startswith('pods,"",the table is missing; replay needs')
+
+
 def test_what_cannot_be_opened(tmp_path: Path, folder: Path) -> None:
     for name in ("info", "check"):
         with pytest.raises(HistoryError, match="there is no such folder"):

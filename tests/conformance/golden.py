@@ -16,8 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hpabatch.arrays.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
 from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile, profile_for
@@ -26,7 +24,7 @@ from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
 from hpabatch.model.selectors import parse_selector
-from hpabatch.rules.usage import pod_usage
+from hpabatch.rules.usage import add_container
 
 Json = dict[str, Any]
 
@@ -142,10 +140,11 @@ def _resource_sample(sample: Json, resource: str, container: str | None) -> PodS
     usages = sample.get("containers") or {}
     if container is not None:
         usages = {container: usages[container]} if container in usages else {}
-    known = np.array([resource in usage for usage in usages.values()], np.int8)
-    milli = [to_milli(usage[resource]) if resource in usage else 0 for usage in usages.values()]
-    present, value = pod_usage(known, np.array(milli, np.int64), 0, len(milli))
-    if not present:
+    present, value = 1, 0
+    for usage in usages.values():
+        milli = to_milli(usage[resource]) if resource in usage else 0
+        present, value = add_container(present, value, int(resource in usage), milli)
+    if not usages or not present:
         return None
     window_ms = (sample.get("window_s") or 0) * 1000
     return PodSample(int(value), zero_ms(sample.get("timestamp")), window_ms)

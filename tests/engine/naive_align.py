@@ -1,7 +1,9 @@
-"""The plain alignment once more, naively: rows as dicts, every instant looked up from scratch.
+"""The alignment once more, naively: rows as dicts, every instant looked up from scratch.
 
 The twin of `hpabatch.engine`: it imports nothing of it. A history is a dict of table names to lists
 of rows; times are whole ms, absent values None. `spec` of an `hpas` row is a v2 spec as a dict.
+A `clock` is a dict of delay, max_age, period and phase (ms), and `recorded`: whether HPAs have
+their recorded instants instead.
 """
 
 from __future__ import annotations
@@ -23,11 +25,25 @@ SELECTORS: dict[str, Callable[[Row], bool]] = {
 }
 BROKEN_SELECTORS = ("app=(", "app in web")
 PLACE = ("cluster", "namespace")
+SAMPLE_TABLES = ("pod_metrics", "pod_custom_metrics", "object_metrics", "external_metrics")
 CUSTOM_WINDOW_MS = 60_000
 
 
 def same(row: Row, other: Row, names: tuple[str, ...]) -> bool:
     return all(row[name] == other[name] for name in names)
+
+
+def instants_of(tables: Tables, hpa: Row, clock: Row) -> list[int]:
+    """Return when an HPA is synced: while samples become visible, on the grid or as recorded."""
+    seen = [seen_from(row, clock["delay"]) for table in SAMPLE_TABLES for row in tables[table]]
+    first, last = min(seen), max(seen)
+    if clock["recorded"]:
+        for table in ("metric_fetches", "hpa_status"):
+            own = {row["ts"] for row in tables[table] if same(row, hpa, (*PLACE, "name"))}
+            if own:
+                return sorted(ms for ms in own if first <= ms <= last)
+    before = first - first % clock["period"] + clock["phase"]
+    return [ms for ms in range(before, last + 1, clock["period"]) if ms >= first]
 
 
 def spec_in_force(tables: Tables, hpa: Row, now: int) -> Row | None:
@@ -65,21 +81,25 @@ def is_cached(pod: Row, now: int) -> bool:
     return pod["created"] <= now and (pod["gone"] is None or now < pod["gone"])
 
 
+def is_selected(scale: Row, pod: Row) -> bool:
+    """Say whether a scale's selector matches a pod; without one its target's own pods count."""
+    if scale["selector"] is None:
+        return bool(pod["target"] == scale["target"])
+    return SELECTORS[scale["selector"]](pod["labels"])
+
+
 def selected_pods(tables: Tables, hpa: Row, scale: Row | None, now: int) -> list[Row]:
     """Return the cached pods that the scale's selector matches, in the order of the table's key."""
     if scale is None or scale["selector"] in ("", *BROKEN_SELECTORS):
         return []
-    found = []
-    for pod in tables["pods"]:
-        if not same(pod, hpa, PLACE) or not is_cached(pod, now):
-            continue
-        if scale["selector"] is None:
-            matches = pod["target"] == scale["target"]
-        else:
-            matches = SELECTORS[scale["selector"]](pod["labels"])
-        if matches:
-            found.append(pod)
-    return sorted(found, key=lambda p: (p["target"] is not None, p["target"] or "", p["pod"]))
+    found = [
+        pod
+        for pod in tables["pods"]
+        if same(pod, hpa, PLACE) and is_cached(pod, now) and is_selected(scale, pod)
+    ]
+    return sorted(
+        found, key=lambda p: (p["target"] is not None, p["target"] or "", p["pod"], p["uid"])
+    )
 
 
 def pod_state(tables: Tables, pod: Row, now: int) -> Row:
@@ -207,7 +227,12 @@ def pod_answers(tables: Tables, pods: list[Row], metric: Row, clock: Row) -> Row
         samples.append(
             (shown["value"], shown["ts"], shown["window"]) if shown and present else None
         )
-    return {"ok": listed, "samples": samples, "requests": requests, "values": []}
+    return {
+        "answer": "ok" if listed else "empty",
+        "samples": samples,
+        "requests": requests,
+        "values": [],
+    }
 
 
 def total_answers(tables: Tables, hpa: Row, metric: Row, clock: Row) -> Row:
@@ -228,20 +253,82 @@ def total_answers(tables: Tables, hpa: Row, metric: Row, clock: Row) -> Row:
             series.setdefault(row.get("series", ""), []).append(row)
     shown = [visible(series[k], clock["now"], clock["max_age"]) for k in sorted(series)]
     values = [row["value_milli"] for row in shown if row is not None]
-    return {"ok": bool(values), "samples": None, "requests": None, "values": values}
+    return {
+        "answer": "ok" if values else "empty",
+        "samples": None,
+        "requests": None,
+        "values": values,
+    }
 
 
-def is_ambiguous(tables: Tables, hpa: Row, pods: list[Row], now: int) -> bool:
-    """Say whether another HPA of the namespace matches one of these pods at the same time."""
+def answer_of(tables: Tables, hpa: Row, metric: int, now: int) -> str | None:
+    """Return the newest recorded answer of a metrics API, None without one."""
+    rows = [
+        row
+        for row in tables["metric_fetches"]
+        if same(row, hpa, (*PLACE, "name")) and row["metric_index"] == metric and row["ts"] <= now
+    ]
+    newest = max(rows, key=lambda row: int(row["ts"]), default=None)
+    return None if newest is None else str(newest["answer"])
+
+
+def reached_scale(tables: Tables, hpa: Row, now: int) -> Row | None:
+    """Return the scale of an HPA whose sync at `now` comes to its pods, else None."""
+    row = spec_in_force(tables, hpa, now)
+    scale = scale_read(scale_rows(tables, hpa), now)
+    if row is None or scale is None or scale["selector"] in ("", *BROKEN_SELECTORS):
+        return None
+    size, spec = scale["spec_replicas"], row["spec"]
+    return scale if size and spec["minReplicas"] <= size <= spec["maxReplicas"] else None
+
+
+def registered_scale(tables: Tables, hpa: Row, clock: Row, before: tuple[int, str]) -> Row | None:
+    """Return the scale with whose selector an HPA is known at (instant, name of who asks).
+
+    It is known from its own syncs on, those of lesser names first; an HPA that goes and a
+    controller that starts are forgotten at once.
+    """
+    now, _ = before
+    lost = [
+        row["ts"]
+        for row in tables["controller"]
+        if row["event"] == "start" and row["cluster"] == hpa["cluster"]
+    ]
+    for row in tables["hpas"]:
+        end = row["valid_to"]
+        gone = end is not None and spec_in_force(tables, hpa, end) is None
+        if same(row, hpa, (*PLACE, "name")) and gone:
+            lost.append(end)
+    syncs = instants_of(tables, hpa, clock)
+    events = [(ms, "", False) for ms in lost if ms <= now]
+    events += [(ms, hpa["name"], True) for ms in syncs if (ms, hpa["name"]) < before]
+    known = None
+    for ms, _, is_sync in sorted(events):
+        known = (reached_scale(tables, hpa, ms) or known) if is_sync else None
+    return known
+
+
+def is_ambiguous(tables: Tables, hpa: Row, pods: list[Row], now: int, clock: Row) -> bool:
+    """Say whether another HPA's known selector matches one of these pods."""
+    if reached_scale(tables, hpa, now) is None:
+        return False
     names = {r["name"] for r in tables["hpas"] if same(r, hpa, PLACE)} - {hpa["name"]}
-    for name in names:
-        other = spec_in_force(tables, hpa | {"name": name}, now)
-        if other is not None:
-            scale = scale_read(scale_rows(tables, other), now)
-            theirs = selected_pods(tables, other, scale, now)
-            if any(same(a, b, ("uid",)) for a in pods for b in theirs):
-                return True
+    for name in sorted(names):
+        other = {"cluster": hpa["cluster"], "namespace": hpa["namespace"], "name": name}
+        scale = registered_scale(tables, other, clock, (now, hpa["name"]))
+        if scale is not None and any(is_selected(scale, pod) for pod in pods):
+            return True
     return False
+
+
+def ambiguous_instants(tables: Tables, hpa: Row, clock: Row) -> list[int]:
+    """Return all instants at which an HPA's selector is ambiguous."""
+    found = []
+    for now in instants_of(tables, hpa, clock):
+        pods = selected_pods(tables, hpa, scale_read(scale_rows(tables, hpa), now), now)
+        if is_ambiguous(tables, hpa, pods, now, clock):
+            found.append(now)
+    return found
 
 
 def is_restart(tables: Tables, hpa: Row, ticks: list[int], now: int) -> bool:
@@ -258,36 +345,36 @@ def is_restart(tables: Tables, hpa: Row, ticks: list[int], now: int) -> bool:
     return vanished or any(since < start <= now for start in starts)
 
 
-def observe(tables: Tables, hpa: Row, ticks: list[int], clock: Row) -> Row | None:
-    """Return what the controller sees of an HPA at `clock["now"]`, None where it does not exist.
-
-    `clock` has now, delay and max_age, all ms.
-    """
-    now = clock["now"]
-    spec = spec_in_force(tables, hpa, now)
-    if spec is None:
+def observe(tables: Tables, hpa: Row, now: int, clock: Row) -> Row | None:
+    """Return what the controller sees of an HPA at `now`, None where it does not exist."""
+    row = spec_in_force(tables, hpa, now)
+    if row is None:
         return None
     scale = scale_read(scale_rows(tables, hpa), now)
     pods = selected_pods(tables, hpa, scale, now)
     metrics = []
-    for metric in spec["spec"]["metrics"]:
+    for m, metric in enumerate(row["spec"]["metrics"]):
         if metric["type"] in ("Object", "External"):
-            metrics.append(total_answers(tables, hpa, metric, clock))
+            shown = total_answers(tables, hpa, metric, clock | {"now": now})
         else:
-            metrics.append(pod_answers(tables, pods, metric, clock))
+            shown = pod_answers(tables, pods, metric, clock | {"now": now})
+        answer = answer_of(tables, hpa, m, now)
+        if answer in ("empty", "error"):
+            shown["answer"] = answer
+        metrics.append(shown)
     selector = "ok"
     if scale is not None and scale["selector"] == "":
         selector = "missing"
     elif scale is not None and scale["selector"] in BROKEN_SELECTORS:
         selector = "invalid"
-    elif is_ambiguous(tables, hpa, pods, now):
+    elif is_ambiguous(tables, hpa, pods, now, clock):
         selector = "ambiguous"
     return {
         "now": now,
-        "max_replicas": spec["spec"]["maxReplicas"],
+        "max_replicas": row["spec"]["maxReplicas"],
         "scale": scale and (scale["spec_replicas"], scale["status_replicas"]),
         "selector": selector,
-        "restart": is_restart(tables, hpa, ticks, now),
+        "restart": is_restart(tables, hpa, instants_of(tables, hpa, clock), now),
         "pods": [pod_state(tables, pod, now) for pod in pods],
         "metrics": metrics,
     }

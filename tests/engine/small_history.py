@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
 
-from hpabatch.history.schema import TABLES, TIME
+from hpabatch.history.columns import TIME
+from hpabatch.history.schema import TABLES
 from hpabatch.history.writer import write_table
 from tests.engine.naive_align import BROKEN_SELECTORS, SELECTORS, Row, Tables
 
-T0 = 1_791_331_200_000  # 2026-10-07T00:00:00Z, on the grid of ticks
+MIDNIGHT = 1_791_331_200_000  # 2026-10-07T00:00:00Z, on the grid of ticks
+T0 = MIDNIGHT - 60_000
 STEP = 10_000
-TICKS = [T0 + k * STEP for k in range(13)]
 SHOP = {"cluster": "c1", "namespace": "shop"}
-PODS = ("web-0", "web-1", "web-2", "api-0")
+# A name with a stroke is that of a further pod of the same name.
+PODS = ("web-0", "web-1", "web-2", "api-0", "web-0'")
 
 # Half steps, so that events fall between ticks as often as on them, and now and then 1 ms beside.
 instants = st.builds(
@@ -119,7 +122,7 @@ def scale_row(workload: str, ts: int, replicas: int, **more: Any) -> Row:
 
 def pod_row(pod: str, **more: Any) -> Row:
     workload = pod.split("-")[0]
-    row: Row = SHOP | {"target": workload, "uid": f"uid-{pod}", "pod": pod}
+    row: Row = SHOP | {"target": workload, "uid": f"uid-{pod}", "pod": pod.removesuffix("'")}
     row |= {"labels": {"app": workload}, "created": T0 - 90_000, "started": T0 - 85_000}
     return row | {"deletion_requested": None, "gone": None} | more
 
@@ -136,13 +139,28 @@ def state_row(pod: str, **more: Any) -> Row:
 
 
 def usage_row(pod: str, ts: int, cpu_milli: int | None, container: str = "app", **more: Any) -> Row:
-    row = SHOP | {"target": pod.split("-")[0], "uid": f"uid-{pod}", "pod": pod, "ts": ts}
-    row |= {"container": container, "window_ms": 15_000, "cpu_milli": cpu_milli}
+    row = SHOP | {"target": pod.split("-")[0], "uid": f"uid-{pod}", "ts": ts}
+    row |= {
+        "pod": pod.removesuffix("'"),
+        "container": container,
+        "window_ms": 15_000,
+        "cpu_milli": cpu_milli,
+    }
     return row | {"memory_bytes": 1024, "fetched_at": None} | more
 
 
 def start_row(ts: int, **more: Any) -> Row:
     return {"cluster": "c1", "ts": ts, "event": "start", "version": None, "flags": None} | more
+
+
+def fetch_row(hpa: str, metric: int, ts: int, answer: str) -> Row:
+    row = SHOP | {"name": hpa, "metric_index": metric, "ts": ts}
+    return row | {"answer": answer, "error": None}
+
+
+def status_row(hpa: str, ts: int) -> Row:
+    row = SHOP | {"name": hpa, "uid": f"hpa-{hpa}", "ts": ts}
+    return row | {"current_replicas": 1, "desired_replicas": 1}
 
 
 def empty_tables() -> Tables:
@@ -188,6 +206,25 @@ def write_history(tables: Tables, folder: Path) -> Path:
     return folder
 
 
+def write_pieces(tables: Tables, folder: Path, seed: int) -> Path:
+    """Write the same tables as any other writer might: rows in any order and files, some twice."""
+    rng = random.Random(seed)
+    for table, rows in tables.items():
+        pieces: list[list[Row]] = [[] for _ in range(rng.randint(1, 3))]
+        for row in rng.sample(rows, len(rows)):
+            for piece in rng.sample(pieces, min(len(pieces), rng.choice([1, 1, 1, 2]))):
+                piece.append(row)
+        for k, piece in enumerate(pieces):
+            if piece:
+                path = folder / table / f"{rng.randint(0, 99)}-{k}.parquet"
+                path.parent.mkdir(exist_ok=True)
+                size = rng.choice([1, 3, 1000])
+                to_frame(table, piece).write_parquet(
+                    path, compression="uncompressed", row_group_size=size
+                )
+    return folder
+
+
 def distinct(rows: list[Row], *key: str) -> list[Row]:
     """Return the rows without those whose key was there before."""
     return list({tuple(row[name] for name in key): row for row in rows}.values())
@@ -196,7 +233,7 @@ def distinct(rows: list[Row], *key: str) -> list[Row]:
 @st.composite
 def pods(draw: st.DrawFn) -> list[Row]:
     found = []
-    for pod in draw(st.lists(st.sampled_from(PODS), min_size=1, max_size=4, unique=True)):
+    for pod in draw(st.lists(st.sampled_from(PODS), min_size=1, max_size=5, unique=True)):
         labels: Row = {"app": draw(st.sampled_from(["web", "web", "api"]))}
         if draw(st.booleans()):
             labels["tier"] = draw(st.sampled_from(["db", "front"]))
@@ -248,7 +285,7 @@ def requests(draw: st.DrawFn) -> list[Row]:
 @st.composite
 def usages(draw: st.DrawFn) -> list[Row]:
     rows = []
-    for pod in draw(st.lists(st.sampled_from([*PODS, "stray-0"]), max_size=12)):
+    for pod in draw(st.lists(st.sampled_from([*PODS, "stray-0"]), max_size=14)):
         item = {
             "ts": draw(instants),
             "window_ms": draw(st.sampled_from([None, 0, 15_000])),
@@ -265,9 +302,8 @@ def usages(draw: st.DrawFn) -> list[Row]:
 @st.composite
 def customs(draw: st.DrawFn) -> list[Row]:
     rows = [
-        SHOP
-        | {"target": None, "uid": f"uid-{pod}", "pod": pod, "metric": "rps", "selector": selector}
-        | {"ts": draw(instants), "window_ms": draw(st.sampled_from([None, 30_000]))}
+        usage_row(pod, draw(instants), None, window_ms=draw(st.sampled_from([None, 30_000])))
+        | {"metric": "rps", "selector": selector}
         | {"value_milli": draw(st.integers(-5, 9000)), "fetched_at": draw(maybe_instant)}
         for pod, selector in draw(
             st.lists(
@@ -316,30 +352,84 @@ def scales(draw: st.DrawFn) -> list[Row]:
     for workload in ("web", "api"):
         for ts in draw(st.lists(instants, min_size=1, max_size=4, unique=True)):
             sizes = {
-                "spec_replicas": draw(st.integers(0, 4)),
+                "spec_replicas": draw(st.integers(0, 6)),
                 "status_replicas": draw(st.integers(0, 4)),
             }
             rows.append(scale_row(workload, ts, 0, selector=draw(texts), **sizes))
     return rows
 
 
+BEHAVIOR: Row = {
+    "scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 20}]},
+    "scaleDown": {"stabilizationWindowSeconds": 30},
+}
+
+
 @st.composite
 def hpas(draw: st.DrawFn) -> list[Row]:
     chosen = st.lists(st.sampled_from(METRICS), min_size=1, max_size=4)
+    specs = st.sampled_from([{}, {}, {"behavior": BEHAVIOR}])
     ends = sorted(draw(st.lists(instants, min_size=3, max_size=3, unique=True)))
     rows = []
     first = {"valid_from": ends[0], "valid_to": ends[1]}
     again = {"valid_from": draw(st.sampled_from(ends[1:])), "max_replicas": 4}
     again["uid"] = draw(st.sampled_from(["hpa-one", "hpa-another"]))
-    rows.append(hpa_row("one", "web", draw(chosen), **(first if draw(st.booleans()) else {})))
+    more = first if draw(st.booleans()) else {}
+    rows.append(hpa_row("one", "web", draw(chosen), spec=draw(specs), **more))
     if rows[0]["valid_to"] is not None:
-        rows.append(hpa_row("one", "web", draw(chosen), **again))
-    if draw(st.booleans()):
+        rows.append(hpa_row("one", "web", draw(chosen), spec=draw(specs), **again))
+    for name in draw(st.lists(st.sampled_from(["a", "two"]), max_size=2, unique=True)):
         workload = draw(st.sampled_from(["web", "api"]))
         rows.append(
-            hpa_row("two", workload, draw(chosen), valid_to=draw(st.none() | st.just(ends[2])))
+            hpa_row(name, workload, draw(chosen), valid_to=draw(st.none() | st.just(ends[2])))
         )
     return rows
+
+
+FLAGS: list[Row | None] = [
+    None,
+    {"tolerance": 0.5},
+    {"--horizontal-pod-autoscaler-downscale-stabilization": "20s"},
+    {"cpu-initialization-period": "40s", "initial-readiness-delay": "0s"},
+]
+
+
+@st.composite
+def controllers(draw: st.DrawFn) -> list[Row]:
+    rows = [
+        start_row(ts, event=event, flags=flags, cluster=cluster)
+        for ts, event, flags, cluster in draw(
+            st.lists(
+                st.tuples(
+                    instants,
+                    st.sampled_from(["start", "observed"]),
+                    st.sampled_from(FLAGS),
+                    st.sampled_from(["c1", "c1", "c2"]),
+                ),
+                max_size=3,
+            )
+        )
+    ]
+    return distinct(rows, "cluster", "ts", "event")
+
+
+@st.composite
+def fetches(draw: st.DrawFn) -> list[Row]:
+    rows = [
+        fetch_row(*row)
+        for row in draw(
+            st.lists(
+                st.tuples(
+                    st.sampled_from(["one", "two"]),
+                    st.integers(0, 4),
+                    instants,
+                    st.sampled_from(["ok", "empty", "error"]),
+                ),
+                max_size=6,
+            )
+        )
+    ]
+    return distinct(rows, "name", "metric_index", "ts")
 
 
 @st.composite
@@ -355,8 +445,19 @@ def histories(draw: st.DrawFn) -> Tables:
     tables["external_metrics"] = draw(externals())
     tables["scales"] = draw(scales())
     tables["hpas"] = draw(hpas())
-    tables["controller"] = [
-        start_row(ts) for ts in draw(st.lists(instants, max_size=2, unique=True))
-    ]
+    tables["controller"] = draw(controllers())
+    tables["metric_fetches"] = draw(fetches())
+    times = draw(st.lists(instants, max_size=5, unique=True))
+    tables["hpa_status"] = [status_row("one", ts) for ts in times]
+    # A pod's rows say the same of its target, or leave it out.
+    targets = {pod["uid"]: pod["target"] for pod in tables["pods"]}
+    for table in ("pod_metrics", "pod_custom_metrics"):
+        for row in tables[table]:
+            row["target"] = targets.get(row["uid"], "web")
+    for table in ("pod_states", "pod_requests"):
+        is_told = draw(st.booleans())
+        for row in tables[table]:
+            row["target"] = targets.get(row["uid"]) if is_told else None
     other_cluster(tables)
+    tables["controller"] = distinct(tables["controller"], "cluster", "ts", "event")
     return tables

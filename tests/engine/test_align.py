@@ -1,164 +1,113 @@
-"""The alignment against its naive twin, at every tick and for every kind of metric."""
+"""The engine's alignment against its naive twin, at every tick and for every kind of metric."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import Fleet
-from hpabatch.engine.align import Aligner, Clock, Lane, join_lanes
-from hpabatch.engine.ambiguity import mark_ambiguous
-from hpabatch.engine.candidates import candidates_from_history
-from hpabatch.engine.flags import recorded_starts
-from hpabatch.engine.recording import Recording
-from hpabatch.history.reader import History, open_history
-from hpabatch.model import codes
-from hpabatch.model.config import PROFILES, ControllerFlags
+from hpabatch.engine import lanes as engine_lanes
+from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.history.reader import open_history
 from tests.engine import naive_align as naive
+from tests.engine.observed import Key, Seen, observed
 from tests.engine.small_history import (
     METRICS,
+    MIDNIGHT,
     SHOP,
     STEP,
     T0,
-    TICKS,
     empty_tables,
+    fetch_row,
     histories,
     hpa_row,
     other_cluster,
     pod_row,
     request_row,
+    resource,
     scale_row,
     start_row,
     state_row,
+    status_row,
     usage_row,
-    write_history,
+    write_pieces,
 )
 
-PROFILE = PROFILES["1.38"]
-SELECTOR_WORDS = {
-    codes.SELECTOR_OK: "ok",
-    codes.SELECTOR_MISSING: "missing",
-    codes.SELECTOR_INVALID: "invalid",
-    codes.SELECTOR_AMBIGUOUS: "ambiguous",
-}
-PHASES = {code: name for name, code in codes.PHASES.items()}
-READY = {code: name for name, code in codes.READINESS.items()}
+CLOCK: naive.Row = {"delay": 0, "max_age": 60_000, "period": STEP, "phase": 0, "recorded": False}
 
 
-def align(history: History, delay: int, max_age: int) -> tuple[list[Lane], Fleet]:
-    recording = Recording(history, delay)
-    candidates, skipped = candidates_from_history(history.read("hpas"), PROFILE)
-    assert not skipped
-    clock = Clock(np.array(TICKS), recorded_starts(history.read("controller")))
-    aligner = Aligner(recording, clock, max_age, PROFILE)
-    lanes = [lane for c in candidates if (lane := aligner.lane(c)) is not None]
-    lanes = [lane for lane in lanes if lane.ticks.size]
-    mark_ambiguous(recording, clock, lanes, candidates)
-    return lanes, join_lanes(lanes, ControllerFlags(), PROFILE)
+def align(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key, Seen]:
+    parameters = ReplayParameters(
+        "1.38",
+        sync_period_ms=clock["period"],
+        phase_ms=clock["phase"],
+        delay_ms=clock["delay"],
+        max_age_ms=clock["max_age"],
+        instants="recorded" if clock["recorded"] else "grid",
+    )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(engine_lanes, "ROWS_PER_BLOCK", block),
+    ):
+        return observed(open_history(write_pieces(tables, Path(folder), block)), parameters)
 
 
-def seen_metric(fleet: Fleet, t: int, m: int, with_pods: bool) -> naive.Row:
-    """Return what the fleet holds of one metric at a tick, in the naive twin's form."""
-    stream = fleet.streams[fleet.metrics[m].stream]
-    answer = fleet.answers[t + stream.answer_offset]
-    assert answer.code in (codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
-    found: naive.Row = {"ok": answer.code == codes.METRIC_OK, "samples": None, "requests": None}
-    found["values"] = fleet.values_milli[answer.first_value : answer.last_value].tolist()
-    if with_pods:
-        found["samples"], found["requests"] = [], []
-        for row in range(fleet.ticks[t].first_row, fleet.ticks[t].last_row):
-            k = row + stream.sample_offset
-            timing, request = (
-                fleet.timing[k],
-                fleet.requests[fleet.row_state[row] + stream.request_offset],
-            )
-            sample = (int(fleet.value_milli[k]), int(timing.ts_ms), int(timing.window_ms))
-            found["samples"].append(sample if fleet.present[k] else None)
-            found["requests"].append(int(request.milli) if request.known else None)
-    return found
-
-
-def seen_pod(fleet: Fleet, row: int) -> naive.Row:
-    state = fleet.states[fleet.row_state[row]]
-    return {
-        "phase": PHASES.get(int(state.pod_flags) & codes.PHASE_MASK, ""),
-        "ready": READY.get(int(state.pod_flags) & codes.READY_MASK),
-        "transition": int(state.transition_ms),
-        "start": int(state.start_ms) if state.pod_flags & codes.POD_STARTED else None,
-        "deleting": bool(state.pod_flags & codes.POD_DELETING),
-    }
-
-
-def seen_tick(fleet: Fleet, t: int, metrics: list[naive.Row]) -> naive.Row:
-    tick = fleet.ticks[t]
-    spec = fleet.specs[tick.spec]
-    assert spec.last_metric - spec.first_metric == len(metrics)
-    known = tick.scale == codes.SCALE_OK
-    return {
-        "now": int(tick.now_ms),
-        "max_replicas": int(spec.max_replicas),
-        "scale": (int(tick.replicas), int(tick.status_replicas)) if known else None,
-        "selector": SELECTOR_WORDS[int(tick.selector)] if known else "ok",
-        "restart": bool(tick.restart),
-        "pods": [seen_pod(fleet, row) for row in range(tick.first_row, tick.last_row)],
-        "metrics": [
-            seen_metric(fleet, t, m, metric["type"] not in ("Object", "External"))
-            for m, metric in enumerate(metrics, start=int(spec.first_metric))
-        ],
-    }
-
-
-def check(tables: naive.Tables, delay: int, max_age: int) -> int:
-    """Compare the fleet with the twin in every lane and tick; return how many ticks there were."""
-    with tempfile.TemporaryDirectory() as folder:
-        history = open_history(write_history(tables, Path(folder)))
-        lanes, fleet = align(history, delay, max_age)
-    expected_lanes = []
+def check(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key, Seen]:
+    """Return what the engine sees, after comparing every lane and tick with the twin."""
+    found = align(tables, clock, block)
     names = sorted({(r["cluster"], r["namespace"], r["name"]) for r in tables["hpas"]})
-    for cluster, namespace, name in names:
-        hpa = {"cluster": cluster, "namespace": namespace, "name": name}
-        clock = {"delay": delay, "max_age": max_age}
-        ticks = [naive.observe(tables, hpa, TICKS, clock | {"now": now}) for now in TICKS]
-        if any(tick is not None for tick in ticks):
-            expected_lanes.append((hpa, [tick for tick in ticks if tick is not None]))
-    found = [(lane.candidate.cluster, lane.candidate.name) for lane in lanes]
-    assert found == [(hpa["cluster"], hpa["name"]) for hpa, _ in expected_lanes]
-    for h, (hpa, expected) in enumerate(expected_lanes):
-        first, last = fleet.lanes[h].first_tick, fleet.lanes[h].last_tick
-        assert last - first == len(expected)
-        for t, tick in enumerate(expected, start=int(first)):
-            spec = naive.spec_in_force(tables, hpa, tick["now"])
-            assert spec is not None
-            assert seen_tick(fleet, t, spec["spec"]["metrics"]) == tick
-        # A controller that has just started knows of no change from before its first tick.
-        first_ms = int(fleet.ticks[fleet.lanes[h].first_tick].now_ms)
-        changes = fleet.changes[fleet.lanes[h].first_change : fleet.lanes[h].last_change]
-        assert [tuple(map(int, c)) for c in changes.tolist()] == [
-            change for change in naive.size_changes(tables, hpa) if change[0] >= first_ms
+    expected = {}
+    for key in names:
+        hpa = dict(zip(("cluster", "namespace", "name"), key, strict=True))
+        seen = [
+            naive.observe(tables, hpa, now, clock) for now in naive.instants_of(tables, hpa, clock)
         ]
-    return int(fleet.ticks.size)
+        if any(seen):
+            expected[key] = [tick for tick in seen if tick is not None]
+    assert list(found) == list(expected)
+    for key, ticks in expected.items():
+        for mine, theirs in zip(found[key].ticks, ticks, strict=False):
+            assert mine == theirs
+        assert len(found[key].ticks) == len(ticks)
+        # A controller that has just started knows of no change from before its first tick.
+        hpa = dict(zip(("cluster", "namespace", "name"), key, strict=True))
+        changes = naive.size_changes(tables, hpa)
+        assert found[key].changes == [c for c in changes if c[0] >= ticks[0]["now"]]
+    return found
 
 
 @given(
     tables=histories(),
-    delay=st.sampled_from([0, 1, 5_000, 10_000]),
-    max_age=st.sampled_from([0, 9_999, 10_000, 35_000, 500_000]),
+    clock=st.fixed_dictionaries(
+        {
+            "delay": st.sampled_from([0, 1, 5_000, 10_000]),
+            "max_age": st.sampled_from([10_001, 35_000, 500_000]),
+            "period": st.sampled_from([STEP, STEP, 7_001]),
+            "phase": st.sampled_from([0, 0, 2_001]),
+            "recorded": st.sampled_from([False, False, True]),
+        }
+    ),
+    block=st.sampled_from([1, 2, 3, 5, 16, 1024]),
 )
-@settings(max_examples=100)
-def test_the_fleet_is_what_the_naive_twin_sees(
-    tables: naive.Tables, delay: int, max_age: int
+@settings(max_examples=60)
+def test_the_engine_sees_what_the_naive_twin_sees(
+    tables: naive.Tables, clock: naive.Row, block: int
 ) -> None:
-    check(tables, delay, max_age)
+    assume(not clock["recorded"] or tables["metric_fetches"] or tables["hpa_status"])
+    assume(any(naive.instants_of(tables, hpa, clock) for hpa in tables["hpas"]))
+    check(tables, clock, block)
 
 
 def small(**extra: list[naive.Row]) -> naive.Tables:
-    """Return a history of one HPA `one` on `web` with one pod; `extra` replaces whole tables."""
+    """Return a history of one HPA `one` on `web` with one pod; `extra` replaces whole tables.
+
+    Another cluster's samples make 13 ticks, the seventh of them at midnight.
+    """
     tables = empty_tables()
     tables["pods"] = [pod_row("web-0")]
     tables["pod_requests"] = [request_row("web-0")]
@@ -166,22 +115,20 @@ def small(**extra: list[naive.Row]) -> naive.Tables:
     tables["pod_metrics"] = [usage_row("web-0", T0, 70)]
     tables["scales"] = [scale_row("web", T0 - STEP, 2)]
     tables["hpas"] = [hpa_row("one", "web", METRICS[:1])]
-    return tables | extra
+    tables |= extra
+    ends = (T0, T0 + 12 * STEP)
+    tables["pod_metrics"] += [usage_row("far-0", ms, 1, cluster="c3", fetched_at=ms) for ms in ends]
+    return tables
 
 
-def ticks_of(tables: naive.Tables, delay: int = 0, max_age: int = 60_000) -> list[naive.Row]:
-    """Return every tick of the first lane, once the twin agrees with all of them."""
-    check(tables, delay, max_age)
-    with tempfile.TemporaryDirectory() as folder:
-        history = open_history(write_history(tables, Path(folder)))
-        lanes, fleet = align(history, delay, max_age)
-    specs = [dict(row["spec"]) for row in tables["hpas"] if row["name"] == "one"]
-    assert lanes[0].candidate.name == "one"
-    metrics = specs[0]["metrics"]
-    return [seen_tick(fleet, t, metrics) for t in range(int(fleet.lanes[0].last_tick))]
+def ticks_of(tables: naive.Tables, hpa: str = "one", **parameters: Any) -> list[naive.Row]:
+    """Return every tick of an HPA, once the twin agrees with all of them in blocks of any size."""
+    for block in (1, 2, 1024):
+        found = check(tables, CLOCK | parameters, block)
+    return found["c1", "shop", hpa].ticks
 
 
-def samples(tables: naive.Tables, **parameters: int) -> list[Any]:
+def samples(tables: naive.Tables, **parameters: Any) -> list[Any]:
     """Return the first pod's sample of the first metric at every tick, None where it is missing."""
     found = []
     for tick in ticks_of(tables, **parameters):
@@ -227,7 +174,7 @@ def test_a_pod_is_there_at_its_creation_and_not_when_it_is_gone() -> None:
     life = {"created": T0 + 2 * STEP, "started": T0 + 2 * STEP, "gone": T0 + 5 * STEP}
     ticks = ticks_of(small(pods=[pod_row("web-0", **life)]))
     assert [len(tick["pods"]) for tick in ticks] == [0, 0, 1, 1, 1] + [0] * 8
-    assert not any(tick["metrics"][0]["ok"] for tick in ticks[:2])
+    assert {tick["metrics"][0]["answer"] for tick in ticks[:2]} == {"empty"}
 
 
 def test_a_pod_before_its_first_state_is_pending_without_a_condition() -> None:
@@ -260,7 +207,7 @@ def test_a_resize_in_place_changes_the_request_from_its_own_instant() -> None:
 def test_a_pod_of_which_one_container_lacks_cpu_is_dropped_whole() -> None:
     rows = [usage_row("web-0", T0, 70), usage_row("web-0", T0, None, "proxy")]
     tick = ticks_of(small(pod_metrics=rows))[0]["metrics"][0]
-    assert (tick["ok"], tick["samples"]) == (True, [None])
+    assert (tick["answer"], tick["samples"]) == ("ok", [None])
 
 
 def test_a_container_metric_counts_the_newest_item_of_its_pod_only() -> None:
@@ -272,7 +219,8 @@ def test_a_container_metric_counts_the_newest_item_of_its_pod_only() -> None:
     ]
     tables = small(pod_metrics=rows, hpas=[hpa_row("one", "web", [METRICS[3]])])
     assert samples(tables)[:3] == [70, None, 80]
-    assert ticks_of(tables)[1]["metrics"][0]["ok"]  # the answer is not empty: the pod is in it
+    # The answer is not empty: the pod is in it.
+    assert ticks_of(tables)[1]["metrics"][0]["answer"] == "ok"
 
 
 def test_a_missing_window_is_none_for_usage_and_a_minute_for_custom_metrics() -> None:
@@ -343,16 +291,214 @@ def test_the_series_of_an_external_metric_age_one_by_one() -> None:
     tables = small(external_metrics=rows, hpas=[hpa_row("one", "web", [METRICS[10]])])
     found = [tick["metrics"][0]["values"] for tick in ticks_of(tables, max_age=3 * STEP)]
     assert found[:7] == [[5], [5], [5, -3], [5, -3], [-3], [-3], []]
-    assert [tick["metrics"][0]["ok"] for tick in ticks_of(tables, max_age=3 * STEP)][5:7] == [
-        True,
-        False,
+    answers = [tick["metrics"][0]["answer"] for tick in ticks_of(tables, max_age=3 * STEP)]
+    assert answers[5:7] == ["ok", "empty"]
+
+
+# ---- over midnight, late, early -----------------------------------------------------------------
+
+
+def test_a_sample_of_yesterday_is_visible_today_until_it_is_too_old() -> None:
+    # The seventh tick is at midnight; nothing is recorded after it.
+    assert samples(small(), max_age=9 * STEP) == [70] * 10 + [None] * 3
+    rows = [usage_row("web-0", T0, 70), usage_row("web-0", MIDNIGHT + STEP, 71)]
+    assert samples(small(pod_metrics=rows), max_age=9 * STEP) == [70] * 7 + [71] * 6
+
+
+def test_a_sample_of_yesterday_that_arrives_today() -> None:
+    rows = [
+        usage_row("web-0", T0, 1, fetched_at=T0),
+        usage_row("web-0", T0 + STEP, 2, fetched_at=MIDNIGHT + 3 * STEP),
+        usage_row("web-0", MIDNIGHT + STEP, 3, fetched_at=MIDNIGHT + 5 * STEP),
     ]
+    found = samples(small(pod_metrics=rows), max_age=20 * STEP)
+    assert found == [1] * 9 + [2, 2, 3, 3]
+
+
+def test_a_sample_of_tomorrow_by_a_clock_that_is_ahead_is_visible_when_it_was_fetched() -> None:
+    rows = [
+        usage_row("web-0", T0, 1, fetched_at=T0),
+        usage_row("web-0", MIDNIGHT + 3 * STEP, 2, fetched_at=T0 + STEP),
+        # It is the newest until real time passes it: this one is older.
+        usage_row("web-0", T0 + 2 * STEP, 3, fetched_at=T0 + 2 * STEP),
+        usage_row("web-0", MIDNIGHT + 4 * STEP, 4, fetched_at=MIDNIGHT + 4 * STEP),
+    ]
+    assert samples(small(pod_metrics=rows), max_age=STEP) == [1] + [2] * 9 + [4] * 2 + [None]
+
+
+HOUR = 3_600_000
+
+
+def test_clocks_that_are_wrong_by_nearly_a_day_and_samples_that_wait_for_days() -> None:
+    rows = [
+        usage_row("web-0", T0, 1, fetched_at=T0),
+        usage_row("web-0", MIDNIGHT + 30 * HOUR, 2, fetched_at=MIDNIGHT + 7 * HOUR),
+        usage_row("web-0", MIDNIGHT + 40 * HOUR, 3, fetched_at=MIDNIGHT + 100 * HOUR),
+        usage_row("web-0", MIDNIGHT + 101 * HOUR, 4, fetched_at=MIDNIGHT + 101 * HOUR),
+    ]
+    tables = small(pod_metrics=rows)
+    found = samples(tables, period=HOUR, max_age=90 * HOUR)
+    # Ticks are at full hours from midnight on.
+    assert found == [1] * 7 + [2] * 93 + [3] + [4]
+
+
+def test_days_without_samples_between() -> None:
+    rows = [usage_row("web-0", T0, 1), usage_row("web-0", T0 + 96 * HOUR, 2)]
+    found = samples(small(pod_metrics=rows), period=HOUR, max_age=30 * HOUR)
+    assert found == [1] * 30 + [None] * 66
+
+
+# ---- answers, renamed pods, unknown resources ----------------------------------------------------
+
+
+def test_the_newest_recorded_answer_of_each_metric_stands() -> None:
+    answers = [
+        fetch_row("one", 0, T0 - STEP, "error"),
+        fetch_row("one", 0, T0 + STEP, "ok"),
+        fetch_row("one", 0, T0 + 2 * STEP + 1, "error"),
+        fetch_row("one", 0, T0 + 2 * STEP + 2, "empty"),
+        fetch_row("one", 1, T0 + 3 * STEP, "error"),
+        fetch_row("one", 7, T0, "error"),  # the spec has no such metric
+        fetch_row("two", 0, T0, "error"),
+    ]
+    tables = small(metric_fetches=answers, hpas=[hpa_row("one", "web", METRICS[:2])])
+    found = [[m["answer"] for m in tick["metrics"]] for tick in ticks_of(tables)]
+    assert found[:5] == [
+        ["error", "ok"],
+        ["ok", "ok"],
+        ["ok", "ok"],
+        ["empty", "error"],
+        ["empty", "error"],
+    ]
+    # What was sampled is there all the same.
+    assert ticks_of(tables)[3]["metrics"][0]["samples"] == [(70, T0, 15_000)]
+
+
+@pytest.mark.parametrize("block", [1, 8192])
+def test_a_resource_that_is_not_recorded_has_samples_without_a_value(block: int) -> None:
+    gpu = resource("Resource", "nvidia.com/gpu", {"type": "AverageValue", "averageValue": "1"})
+    tables = small(hpas=[hpa_row("one", "web", [gpu])])
+    tick = align(tables, CLOCK, block)["c1", "shop", "one"].ticks[0]
+    assert tick["metrics"][0]["answer"] == "ok"
+    assert tick["metrics"][0]["samples"] == [None]
+
+
+def test_a_pod_that_was_renamed_while_others_have_names_between() -> None:
+    # A uid stands for one pod, whatever its rows call it.
+    rows = [
+        usage_row("web-0", T0, 1) | {"pod": "z"},
+        usage_row("web-0", T0 + STEP, 2) | {"pod": "a"},
+        usage_row("web-1", T0, 5) | {"pod": "m"},
+    ]
+    tables = small(pod_metrics=rows, pods=[pod_row("web-0"), pod_row("web-1")])
+    assert samples(tables)[:3] == [1, 2, 2]
+
+
+def test_a_pod_that_was_renamed_backwards() -> None:
+    rows = [
+        usage_row("web-0", T0, 1) | {"pod": "z"},
+        usage_row("web-0", T0 + STEP, 2) | {"pod": "a"},
+    ]
+    assert samples(small(pod_metrics=rows))[:3] == [1, 2, 2]
+
+
+def test_a_pod_that_is_made_again_under_its_name_is_another() -> None:
+    pods = [pod_row("web-0", gone=T0 + 3 * STEP), pod_row("web-0'", created=T0 + 2 * STEP)]
+    rows = [usage_row("web-0", T0, 1), usage_row("web-0'", T0 + 3 * STEP, 2)]
+    ticks = ticks_of(small(pods=pods, pod_metrics=rows))
+    assert [
+        [sample and sample[0] for sample in tick["metrics"][0]["samples"]] for tick in ticks[:5]
+    ] == [[1], [1], [1, None], [2], [2]]
+
+
+def test_two_replica_sets_under_one_selector_are_one_workload() -> None:
+    pods = [
+        pod_row("web-0", labels={"app": "web", "hash": "old"}, gone=T0 + 2 * STEP),
+        pod_row("web-1", labels={"app": "web", "hash": "new"}, created=T0 + STEP),
+    ]
+    ticks = ticks_of(small(pods=pods))
+    assert [len(tick["pods"]) for tick in ticks[:4]] == [1, 2, 1, 1]
+
+
+# ---- ambiguous selectors -------------------------------------------------------------------------
+
+
+def ambiguous(tables: naive.Tables, **parameters: Any) -> dict[str, list[int]]:
+    """Return the places of the ticks at which an HPA's selector is ambiguous, by HPA."""
+    found = check(tables, CLOCK | parameters)
+    return {
+        key[2]: [k for k, tick in enumerate(seen.ticks) if tick["selector"] == "ambiguous"]
+        for key, seen in found.items()
+    }
+
+
+def rivals(*names: str, **more: Any) -> list[naive.Row]:
+    return [hpa_row(name, "web", METRICS[:1], **more) for name in names]
 
 
 @pytest.mark.parametrize("gone", [None, T0 + 3 * STEP])
 def test_two_hpas_are_ambiguous_while_a_pod_of_both_is_cached(gone: int | None) -> None:
     tables = small(pods=[pod_row("web-0", created=T0 + STEP, gone=gone)])
-    tables["hpas"].append(hpa_row("two", "web", METRICS[:1], valid_to=T0 + 5 * STEP))
-    found = [tick["selector"] for tick in ticks_of(tables)]
+    tables["hpas"] += rivals("two", valid_to=T0 + 5 * STEP)
     end = 5 if gone is None else 3
-    assert found == ["ok"] + ["ambiguous"] * (end - 1) + ["ok"] * (13 - end)
+    known = list(range(1, end))
+    assert ambiguous(tables) == {"one": known, "two": known}
+
+
+def test_the_first_of_two_to_sync_acts_once() -> None:
+    assert ambiguous(small(hpas=rivals("b", "a"))) == {
+        "a": list(range(1, 13)),
+        "b": list(range(13)),
+    }
+    # With instants of their own the order is that of time.
+    times = [("a", 3), ("b", 1), ("b", 2), ("a", 5), ("b", 6)]
+    status = [status_row(name, T0 + k * STEP) for name, k in times]
+    tables = small(hpas=rivals("b", "a"), hpa_status=status)
+    assert ambiguous(tables, recorded=True) == {"a": [0, 1], "b": [2]}
+
+
+def test_a_controller_that_starts_forgets_all_selectors_at_once() -> None:
+    tables = small(hpas=rivals("a", "b"), controller=[start_row(T0 + 3 * STEP)])
+    assert ambiguous(tables)["a"] == [1, 2, *range(4, 13)]
+    assert ambiguous(tables)["b"] == list(range(13))
+
+
+def test_an_hpa_that_is_gone_is_forgotten_at_once() -> None:
+    tables = small(hpas=rivals("a") + rivals("b", valid_to=T0 + 3 * STEP))
+    assert ambiguous(tables) == {"a": [1, 2], "b": [0, 1, 2]}
+
+
+def test_an_edited_hpa_is_not_forgotten() -> None:
+    tables = small(hpas=rivals("a") + rivals("b", valid_to=T0 + 3 * STEP))
+    tables["hpas"] += rivals("b", valid_from=T0 + 3 * STEP)
+    tables["hpas"][-1]["uid"] = "z"
+    assert ambiguous(tables)["a"] == list(range(1, 13))
+
+
+def test_an_hpa_that_does_not_look_at_its_pods_keeps_what_it_was_known_by() -> None:
+    # `b` is forced down from 9 to its most, 5, before it ever comes to its metrics.
+    tables = small(hpas=[*rivals("a"), hpa_row("b", "other", METRICS[:1])])
+    tables["scales"] += [
+        scale_row("other", T0 - STEP, 9, selector="app=web"),
+        scale_row("other", T0 + 3 * STEP, 5, selector="app=web"),
+        scale_row("other", T0 + 6 * STEP, 9, selector="app=api"),
+    ]
+    assert ambiguous(tables) == {"a": list(range(5, 13)), "b": [4, 5, 6]}
+
+
+def test_an_hpa_with_several_rivals_is_ambiguous_with_each() -> None:
+    pods = [pod_row("web-0", gone=T0 + 2 * STEP), pod_row("api-0", created=T0 + 5 * STEP)]
+    hpas = [hpa_row(name, name, METRICS[:1]) for name in ("a", "b", "c")]
+    scales = [
+        scale_row("a", T0 - STEP, 2, selector="app in (api,web)"),
+        scale_row("b", T0 - STEP, 2, selector="app=web"),
+        scale_row("c", T0 - STEP, 2, selector="app=api"),
+    ]
+    found = ambiguous(small(pods=pods, hpas=hpas, scales=scales))
+    assert found == {"a": [1, *range(5, 13)], "b": [0, 1], "c": list(range(5, 13))}
+
+
+def test_a_pod_that_was_gone_before_it_was_made_makes_nothing_clear() -> None:
+    pods = [pod_row("web-0", created=T0 + 8 * STEP, gone=T0 + 2 * STEP), pod_row("web-1")]
+    found = ambiguous(small(pods=pods, hpas=rivals("a", "b")))
+    assert found == {"a": list(range(1, 13)), "b": list(range(13))}

@@ -196,7 +196,8 @@ def test_durations(hours: float, text: str) -> None:
 
 @pytest.mark.compiled
 def test_the_badly_set_hpas_of_the_demo_come_out_on_top() -> None:
-    from hpabatch.engine.replay import ReplayParameters, replay_history
+    from hpabatch.engine.parameters import ReplayParameters
+    from hpabatch.engine.replay import replay_history
     from hpabatch.history.reader import open_history
 
     result = replay_history(open_history(DEMO, "replay"), ReplayParameters("1.38"))

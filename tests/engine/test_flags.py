@@ -64,20 +64,40 @@ def test_any_text_is_a_whole_number_of_milliseconds_or_refused(text: str) -> Non
     assert ms >= 0
 
 
+def flags_of(*flags: object) -> list[tuple[int, ControllerFlags]]:
+    """Return the recorded periods of the one cluster: since when (after T0) which flags."""
+    found = recorded_flags(controller(*flags))
+    return [(period.from_ms - T0, period.flags) for period in found.get("c1", ())]
+
+
 def test_flags_that_are_not_named_have_upstreams_defaults() -> None:
     flags = {"--horizontal-pod-autoscaler-sync-period": "30s", "tolerance": 0.2, "other": "x"}
-    assert recorded_flags(controller(flags)) == ControllerFlags(
-        sync_period_ms=30_000, tolerance=0.2
-    )
-    assert recorded_flags(controller({})) == ControllerFlags()
-    assert recorded_flags(controller(None)) is None
-    assert recorded_flags(controller()) is None
+    assert flags_of(flags) == [(0, ControllerFlags(sync_period_ms=30_000, tolerance=0.2))]
+    assert flags_of({}) == [(0, ControllerFlags())]
+    assert recorded_flags(controller(None)) == {}
+    assert recorded_flags(controller()) == {}
 
 
-def test_the_newest_row_with_flags_counts() -> None:
-    found = recorded_flags(controller({"sync-period": "1s"}, {"sync-period": "2s"}, None))
-    assert found is not None
-    assert found.sync_period_ms == 2000
+def test_only_changes_are_periods() -> None:
+    one, two = {"sync-period": "1s"}, {"sync-period": "2s"}
+    assert flags_of(None, one, {**one, "other": 1}, None, two, two, one) == [
+        (1, ControllerFlags(sync_period_ms=1000)),
+        (4, ControllerFlags(sync_period_ms=2000)),
+        (6, ControllerFlags(sync_period_ms=1000)),
+    ]
+
+
+def test_each_cluster_has_its_own_in_order_of_time() -> None:
+    given = [("c2", 5, "1s"), ("c1", 9, "2s"), ("c1", 3, "4s"), ("c3", 1, None)]
+    rows = [
+        start_row(T0 + ms, cluster=name, flags=text and {"sync-period": text})
+        for name, ms, text in given
+    ]
+    found = recorded_flags(to_frame("controller", rows))
+    assert {
+        name: [(period.from_ms - T0, period.flags.sync_period_ms) for period in periods]
+        for name, periods in found.items()
+    } == {"c1": [(3, 4000), (9, 2000)], "c2": [(5, 1000)]}
 
 
 @pytest.mark.parametrize(

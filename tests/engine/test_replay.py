@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.replay import ReplayParameters, ReplayResult, replay_history
+from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.replay import ReplayResult, replay_history
 from hpabatch.engine.summary import summarize
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
@@ -158,6 +159,72 @@ def test_the_clock_starts_when_the_first_sample_is_visible(tmp_path: Path) -> No
     assert instants(sync_period_ms=30_000, phase_ms=10_000) == [10_000, 40_000]
 
 
+# ---- flags that change -------------------------------------------------------------------------
+
+AT_ONCE: Row = {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}}
+KEEN, LAZY = {"tolerance": 0.05}, {"tolerance": 0.9}
+
+
+def noisy(**more: Any) -> Tables:
+    """Return a workload of two pods that is a little over and under its target in turn."""
+    tables = workload("web", HITS_PER_POD, replicas=2, spec=AT_ONCE)
+    tables["object_metrics"] = hits([3, 1] * 6)
+    for table in tables:
+        tables[table] = [row | more for row in tables[table]]
+    return tables
+
+
+def observed_flags(*rows: tuple[int, Row], cluster: str = "c1") -> list[Row]:
+    return [
+        start_row(T0 + ms, event="observed", flags=flags, cluster=cluster) for ms, flags in rows
+    ]
+
+
+def decided(tables: Tables, folder: Path, cluster: str = "c1") -> pl.DataFrame:
+    return of(replay(tables, folder), "web", cluster)
+
+
+@pytest.mark.parametrize("change", [-5_000, 1, 30_000, 59_999, 60_000, 60_001, 75_000, 10**9])
+def test_flags_that_change_hold_from_their_own_tick_on(tmp_path: Path, change: int) -> None:
+    # Nothing is remembered here, so the replay is one with the first flags and then one with the
+    # second. Midnight, where the next day's samples are read, is at 60 s.
+    def with_flags(name: str, *rows: tuple[int, Row]) -> pl.DataFrame:
+        return decided(noisy() | {"controller": observed_flags(*rows)}, tmp_path / name)
+
+    keen, lazy = with_flags("keen", (0, KEEN)), with_flags("lazy", (0, LAZY))
+    assert keen["desired"].to_list() == [3, 1] * 6
+    assert lazy["desired"].to_list() == [2] * 12
+    early = pl.col("ts").to_physical() < T0 + change
+    expected = pl.concat([keen.filter(early), lazy.filter(~early)])
+    both = with_flags("both", (-20_000, KEEN), (change, LAZY))
+    assert both["desired"].equals(expected["desired"])
+    # What was recorded first is taken for the time before too.
+    assert with_flags("late", (100_000, KEEN))["desired"].equals(keen["desired"])
+
+
+def test_a_longer_window_from_a_flag_keeps_what_was_recommended_before(tmp_path: Path) -> None:
+    # From 60 s on the window is five minutes: it holds all that was wanted since 45 s at least.
+    tables = workload("web", HITS_PER_POD, replicas=6, max_replicas=10)
+    tables["object_metrics"] = hits([6, 5, 4, 3, 2, 1, 1, 1])
+    tables["controller"] = observed_flags(
+        (0, {"downscale-stabilization": "15s"}), (60_000, {"downscale-stabilization": "5m"})
+    )
+    found = decided(tables, tmp_path)
+    assert found["desired"].to_list()[:4] == [6, 6, 5, 4]
+    assert min(found["desired"].to_list()[4:]) >= 4
+
+
+def test_each_cluster_has_its_own_flags(tmp_path: Path) -> None:
+    tables = together(noisy(), noisy(cluster="c2"), noisy(cluster="c3"))
+    tables["controller"] = observed_flags((0, KEEN)) + observed_flags((0, LAZY), cluster="c2")
+    found = {
+        cluster: decided(tables, tmp_path / cluster, cluster)["desired"].to_list()
+        for cluster in ("c1", "c2", "c3")
+    }
+    # (Without any recorded flags: upstream's, a tolerance of 0.1.)
+    assert found == {"c1": [3, 1] * 6, "c2": [2] * 12, "c3": [3, 1] * 6}
+
+
 # ---- what is wrong is told, the rest goes on ---------------------------------------------------
 
 
@@ -169,7 +236,7 @@ def test_whatever_cannot_be_replayed_is_told_and_the_rest_goes_on(tmp_path: Path
         workload("ended", valid_to=T0 - 50_000),
         workload("moved", spec={"scaleTargetRef": REPLICA_SET}),
     )
-    tables["pod_metrics"].append(usage_row("nobody-0", T0, 5))
+    tables["pod_metrics"].append(usage_row("good-9", T0, 5))
     result = replay(tables, tmp_path)
     assert result.hpas["hpa"].to_list() == ["good", "silent"]
     reasons = {skipped.hpa: skipped.reason for skipped in result.skipped}
@@ -193,6 +260,15 @@ def test_a_target_without_any_pod_is_replayed_as_a_failed_metric(tmp_path: Path)
     assert found["desired"].to_list() == [1] * 9
 
 
+def test_an_hpa_that_is_gone_over_midnight_has_no_ticks_meanwhile(tmp_path: Path) -> None:
+    tables = workload("web", valid_to=T0 + 2 * SYNC)
+    tables["hpas"].append(hpa_row("web", "web", METRICS[:1], valid_from=T0 + 6 * SYNC, uid="z"))
+    # (Flags that change meanwhile part the time in which there is nothing to decide.)
+    tables["controller"] = observed_flags((0, KEEN), (37_000, LAZY), (53_000, KEEN))
+    found = of(replay(tables, tmp_path), "web")["ts"].to_physical()
+    assert found.to_list() == [T0 + k * SYNC for k in (0, 1, 6, 7, 8)]
+
+
 def test_an_hpa_that_got_another_target_is_replayed_since_then(tmp_path: Path) -> None:
     tables = workload("web", valid_from=T0 + 30_000)
     old = workload("old", valid_to=T0 + 30_000)
@@ -214,13 +290,22 @@ def test_a_uid_that_stands_for_two_pods_counts_once_and_is_told(tmp_path: Path) 
 def test_a_sample_with_a_wrong_year_is_refused_before_memory_runs_out(tmp_path: Path) -> None:
     tables = workload("web")
     tables["pod_metrics"].append(usage_row("web-0", 1_000_000_000_000, 5))
-    with pytest.raises(HistoryError, match="samples from 2001-09-09T01:46:45Z to 2026-10-07"):
+    told = "samples from 2001-09-09T01:46:40Z to 2026-10-07T00:01:00Z make [0-9]+ ticks for each"
+    with pytest.raises(HistoryError, match=told):
         replay(tables, tmp_path)
 
 
-def test_a_history_without_samples_of_known_pods_has_nothing_to_replay(tmp_path: Path) -> None:
+def test_samples_of_unknown_pods_only_are_failed_metrics_and_a_warning(tmp_path: Path) -> None:
     tables = workload("web")
-    tables["pod_metrics"] = [usage_row("nobody-0", T0, 5)]
+    tables["pod_metrics"] = [usage_row("web-9", T0 + k * SYNC, 5) for k in range(3)]
+    result = replay(tables, tmp_path)
+    assert of(result, "web")["error"].to_list() == ["no metrics returned"] * 3
+    assert any("3 rows belong to pods that the pods table does not" in w for w in result.warnings)
+
+
+def test_a_history_without_any_sample_has_nothing_to_replay(tmp_path: Path) -> None:
+    tables = workload("web")
+    tables["pod_metrics"] = []
     with pytest.raises(HistoryError, match="holds no sample of any metric"):
         replay(tables, tmp_path)
 

@@ -46,6 +46,7 @@ def edit(folder: Path, number: int, **changes: Any) -> None:
     document = json.loads(path.read_bytes())
     for name, value in changes.items():
         (document if name in document else document["add"][0])[name] = value
+    del document["digest"]
     path.write_text(json.dumps(document))
 
 
@@ -54,7 +55,9 @@ def test_entries_come_back(folder: Path) -> None:
         data = (folder / entry_name(number)).read_bytes()
         entry = decode_entry(data, "here")
         assert encode_entry(entry) == data
-    checkpoint = LogEntry("", entry.add, ("x",), checkpoint=True, parts=("a", "b"))
+    checkpoint = LogEntry(
+        "", entry.add, ("x",), checkpoint=True, parts=("a", "b"), replaces=((2, "ff"), (3, "00"))
+    )
     assert decode_entry(encode_entry(checkpoint), "here") == checkpoint
 
 
@@ -122,11 +125,39 @@ def test_a_newer_schema(folder: Path) -> None:
         {"fetched": [1]},
         {"fetched": [1, None]},
         {"remove": 7},
+        {"add": {}},
+        {"rows": 10**30},
+        {"first": 10**18},
+        {"first": -1},
+        {"unfetched": [0, 10**30]},
+        {"table": "pod_states"},
+        {"cluster": "other"},
+        {"day": "2026-10-07"},
+        {"path": "pods/cluster=demo/x/y.parquet"},
     ],
 )
 def test_wrong_values_in_a_commit(folder: Path, changes: dict[str, Any]) -> None:
     edit(folder, 3, **changes)
     assert "is a broken log entry (" in refusal(folder)
+
+
+def test_any_other_change_of_a_commit_is_noticed_by_its_digest(folder: Path) -> None:
+    path = folder / entry_name(3)
+    whole = path.read_bytes()
+    for old, new in ((b'"cart"', b'"card"'), (b'"two"', b'"tow"'), (b'"digest"', b'"digesT"')):
+        path.write_bytes(whole.replace(old, new))
+        assert "is a broken log entry (" in refusal(folder)
+    for place in range(0, len(whole) - 1, 7):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(HistoryError):
+            open_history(folder)
+
+
+def test_a_commit_of_an_early_version_has_no_digest(folder: Path) -> None:
+    edit(folder, 3)
+    assert open_history(folder).read("pods")["node"].to_list() == ["two"] * 2
 
 
 def test_other_files_in_the_log_are_ignored(folder: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,6 +20,7 @@ from hpabatch.history.catalog import entry_name, load_snapshot
 from hpabatch.history.compact import compact
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
+from hpabatch.history.rows import DataFiles
 from hpabatch.history.storage import LocalStorage
 from hpabatch.history.store import open_writer
 from tests.history.frames import ROWS, frame
@@ -84,6 +86,45 @@ def test_places_are_merged_in_batches(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "BATCH_ROWS", 3)
     compact(tmp_path)
     assert_frame_equal(open_history(tmp_path).read("scales"), before)
+
+
+def test_many_small_files_are_merged_in_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, loaded = frame("scales"), []
+    for folder in ("passes", "whole"):
+        writer = open_writer(tmp_path / folder)
+        for number in range(20):
+            rows = pl.concat(
+                base.with_columns(
+                    target=pl.lit(f"t{place:02}"),
+                    ts=pl.col("ts") + timedelta(minutes=number + minute),
+                    spec_replicas=pl.lit(number, dtype=pl.Int64()),
+                )
+                for place in range(20)
+                for minute in range(3)  # Two are replaced by the next part.
+            )
+            with writer.part() as part:
+                part.add("scales", rows)
+    before = open_history(tmp_path / "passes").read("scales")
+    assert before.height == 20 * 22
+    compact(tmp_path / "whole")
+    load = DataFiles._load
+
+    def spy(self: DataFiles, *arguments: Any) -> list[pl.DataFrame]:
+        found = load(self, *arguments)
+        loaded.append(sum(frame.height for frame in found))
+        return found
+
+    monkeypatch.setattr(module, "BATCH_ROWS", 60)
+    monkeypatch.setattr(module, "LOADED_ROWS", 200)
+    monkeypatch.setattr(DataFiles, "_load", spy)
+    compact(tmp_path / "passes")
+    assert max(loaded) <= 200
+    assert_frame_equal(open_history(tmp_path / "passes").read("scales"), before)
+    data = [[n for n in names(tmp_path / f) if n[0] != "_"] for f in ("passes", "whole")]
+    assert data[0] == data[1]
+    assert not (tmp_path / "passes" / "_work").exists()
 
 
 def test_only_a_store_is_compacted(tmp_path: Path) -> None:

@@ -63,6 +63,11 @@ READS: tuple[Callable[[History], object], ...] = (
 )
 
 
+def damage(file: Path) -> pl.DataFrame:
+    """Return what `check` finds, without tables that are absent."""
+    return check_history(open_history(root(file))).filter(pl.col("file") != "")
+
+
 def refusals(file: Path) -> list[str]:
     """Return the sentences of every way to read; none may succeed."""
     found = []
@@ -70,7 +75,7 @@ def refusals(file: Path) -> list[str]:
         with pytest.raises(HistoryError) as caught:
             read(open_history(root(file)))
         found.append(str(caught.value))
-    findings = check_history(open_history(root(file)))
+    findings = damage(file)
     assert findings["table"].to_list() == [TABLE]
     found.append(findings["problem"][0])
     assert all(str(file) in text and "\n" not in text for text in found)
@@ -164,7 +169,7 @@ def test_no_flipped_bit_of_a_store_gives_another_number(store_file: Path) -> Non
             # Only the magic at the beginning is not looked at.
             assert damaged[:4] != whole[:4]
             assert_frame_equal(read, expected)
-        assert check_history(open_history(root(store_file))).height == 1
+        assert damage(store_file).height == 1
 
 
 def test_only_row_groups_that_are_wanted_are_verified(tmp_path: Path) -> None:
@@ -179,6 +184,46 @@ def test_only_row_groups_that_are_wanted_are_verified(tmp_path: Path) -> None:
     assert history.select(TABLE, "demo", [("shop", "other")]).height == 240
     with pytest.raises(HistoryError, match="the bytes of row group 0"):
         history.select(TABLE, "demo", [("shop", "cart")])
+
+
+def test_no_flipped_bit_of_a_flat_file_of_ours_gives_another_number(flat_file: Path) -> None:
+    whole = flat_file.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    expected = open_history(root(flat_file)).read(TABLE)
+    chance = random.Random(7)
+    refused = 0
+    for _ in range(100):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(4, len(whole) - footer)] ^= 1 << chance.randrange(8)
+        flat_file.write_bytes(damaged)
+        try:
+            read = open_history(root(flat_file)).read(TABLE)
+        except HistoryError as error:
+            refused += 1
+            assert str(flat_file) in str(error)  # noqa: PT017
+        else:
+            assert_frame_equal(read, expected)
+    assert refused > 50
+
+
+@pytest.mark.parametrize("checksums", [False, True])
+def test_pages_are_verified_once_where_they_have_checksums(
+    flat_file: Path, monkeypatch: pytest.MonkeyPatch, checksums: bool
+) -> None:
+    strange = pq.read_table(flat_file).replace_schema_metadata({})
+    pq.write_table(strange, flat_file, write_page_checksum=checksums)
+    read: list[int] = []
+    original = pq.ParquetFile.read_row_group
+
+    def spy(self: pq.ParquetFile, number: int, columns: list[str]) -> object:
+        read.append(number)
+        return original(self, number, columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
+    history = open_history(root(flat_file))
+    for _ in range(2):
+        history.read(TABLE)
+    assert len(read) == (len(strange.column_names) if checksums else 0)
 
 
 def test_damage_that_a_flat_file_tells_of_is_found_by_check(flat_file: Path) -> None:

@@ -190,11 +190,11 @@ def test_a_file_without_permission(folder: Path) -> None:
     assert "cannot be read: Permission denied" in refusal(folder, "pods")
 
 
-def test_a_dangling_link_is_a_missing_table(folder: Path) -> None:
+def test_a_dangling_link_cannot_be_read(folder: Path) -> None:
     path = folder / "pods.parquet"
     path.unlink()
     path.symlink_to(folder / "nowhere")
-    assert "the table pods (a pod's life) is missing" in refusal(folder, "pods")
+    assert "pods.parquet cannot be read: No such file" in refusal(folder, "pods")
 
 
 @pytest.mark.parametrize(

@@ -49,3 +49,15 @@ def test_an_unknown_column_is_a_key_error() -> None:
 def test_empty_frames_have_the_registered_schema() -> None:
     assert empty_frame("scales").schema == TABLES["scales"].schema
     assert empty_frame("scales").schema["ts"] == pl.Datetime("ms", "UTC")
+
+
+def test_amounts_have_a_maximum() -> None:
+    """A wrong unit is refused, and sums fit 64 bits."""
+    for table in ("pod_metrics", "pod_requests"):
+        for column in TABLES[table].columns:
+            if column.name.endswith(("cpu_milli", "cpu_limit_milli")):
+                assert column.maximum == 10**15
+            elif column.name.startswith("memory"):
+                unit = 1000 if column.unit == "bytes" else 1
+                assert column.maximum is not None
+                assert column.maximum * unit <= 2**63 - 1

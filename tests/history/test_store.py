@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,14 +16,16 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history import storage as storage_module
 from hpabatch.history import store
-from hpabatch.history.catalog import LogEntry, entry_name, load_snapshot
+from hpabatch.history.catalog import LogEntry, entry_name, load_snapshot, quote
 from hpabatch.history.compact import compact
-from hpabatch.history.datafiles import Limits, quote
+from hpabatch.history.datafiles import Limits
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.storage import LocalStorage
+from hpabatch.history.storages import is_folder
 from hpabatch.history.store import open_writer
 from tests.history.frames import ROWS, frame, minute, write_all
 
@@ -255,6 +258,7 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 KILLED = """
 import sys, time
+from hpabatch.history import storage as storage_module
 from hpabatch.history import store
 from tests.history.frames import frame
 store.BUFFER_ROWS = 1
@@ -330,9 +334,185 @@ def test_a_writer_goes_on_after_somebody_compacted(tmp_path: Path) -> None:
     with writer.part() as part:
         part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(1)))
     assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [1]
-    assert any(name.endswith("-5.parquet") for name in data_files(tmp_path))
+    assert any(name.endswith("-2.parquet") for name in data_files(tmp_path))
     compact(tmp_path)
     assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [1]
+
+
+def one_start(at: int) -> pl.DataFrame:
+    ts = pl.Series("ts", [minute(at)], dtype=TABLES["controller"].schema["ts"])
+    return frame("controller").with_columns(ts)
+
+
+def test_a_writer_that_slept_through_a_compaction_is_not_lost(tmp_path: Path) -> None:
+    one, two = open_writer(tmp_path), open_writer(tmp_path)
+    with two.part("two") as part:
+        part.add("controller", one_start(2))
+    compact(tmp_path)
+    assert not (tmp_path / entry_name(2)).exists()
+    with one.part("one") as part:
+        part.add("controller", one_start(1))
+    history = open_history(tmp_path)
+    assert history.read("controller").height == 2
+    assert describe_history(history).parts == 2
+
+
+@pytest.mark.parametrize("compactions", [1, 2, 3])
+def test_a_number_that_is_free_again_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compactions: int
+) -> None:
+    """Somebody sleeps between looking at the log and creating an entry, however long."""
+    one, two = open_writer(tmp_path), open_writer(tmp_path)
+    create = LocalStorage.create
+
+    def sleep_first(self: LocalStorage, name: str, data: bytes) -> bool:
+        monkeypatch.setattr(LocalStorage, "create", create)
+        for number in range(compactions):
+            with two.part(str(number)) as part:
+                part.add("controller", one_start(10 + number))
+            compact(tmp_path)
+        assert create(self, name, data)
+        return True
+
+    monkeypatch.setattr(LocalStorage, "create", sleep_first)
+    with one.part() as part:
+        part.add("controller", one_start(0))
+    compact(tmp_path)
+    rows = open_history(tmp_path).read("controller")["ts"]
+    assert rows.to_list() == [minute(n) for n in (0, *range(10, 10 + compactions))]
+
+
+def test_an_entry_that_a_compaction_took_in_at_once_is_not_added_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = open_writer(tmp_path)
+    create = LocalStorage.create
+
+    def then_compact(self: LocalStorage, name: str, data: bytes) -> bool:
+        made = create(self, name, data)
+        monkeypatch.setattr(LocalStorage, "create", create)
+        compact(tmp_path)
+        return made
+
+    monkeypatch.setattr(LocalStorage, "create", then_compact)
+    with writer.part() as part:
+        part.add("controller", one_start(1))
+    assert load_snapshot(LocalStorage(tmp_path)).number == 3
+    assert open_history(tmp_path).read("controller").height == 1
+
+
+def test_a_part_whose_files_were_removed_as_nobodys_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 1)
+    writer = open_writer(tmp_path)
+    with (  # noqa: PT012
+        pytest.raises(
+            UsageError, match=r"was removed by a compaction before its part was complete"
+        ),
+        writer.part("slow") as part,
+    ):
+        part.add("controller", one_start(1))
+        compact(tmp_path, grace_s=-1)
+    history = open_history(tmp_path)
+    assert history.tables == ()
+    assert describe_history(history).parts == 0
+    with writer.part("slow") as part:
+        part.add("controller", one_start(1))
+    assert open_history(tmp_path).read("controller").height == 1
+
+
+def test_a_file_that_is_about_to_be_removed_gets_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 1)
+    writer = open_writer(tmp_path)
+    with writer.part() as part, monkeypatch.context() as patch:
+        part.add("controller", one_start(1))
+        patch.setattr(LocalStorage, "delete", lambda *_: None)
+        compact(tmp_path, grace_s=-1)  # It has named what it deletes, and not come to deleting.
+    compact(tmp_path)
+    assert open_history(tmp_path).read("controller").height == 1
+    (name,) = data_files(tmp_path)
+    assert name.endswith("-2.parquet")
+
+
+def test_a_merged_file_is_not_what_another_compaction_removes(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    values = (1, 2)
+    for turn in range(3):
+        for value in values:
+            with writer.part() as part:
+                part.add("controller", one_start(1).with_columns(version=pl.lit(str(value))))
+        compact(tmp_path)
+        snapshot = load_snapshot(LocalStorage(tmp_path))
+        assert not {file.path for file in snapshot.files} & snapshot.removed, turn
+        assert open_history(tmp_path).read("controller")["version"].to_list() == ["2"]
+
+
+def test_the_same_state_again_when_its_pod_is_known(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    for table in ("pod_states", "pods", "pod_states"):
+        with writer.part() as part:
+            part.add(table, frame(table))
+    for _ in range(2):
+        history = open_history(tmp_path)
+        assert history.read("pod_states")["target"].to_list() == ["cart"]
+        assert history.select("pod_states", "demo", [("shop", "")]).is_empty()
+        assert history.select("pod_states", "demo", [("shop", "cart")]).height == 1
+        assert history.distinct("pod_states", ["namespace", "target"]).rows() == [("shop", "cart")]
+        compact(tmp_path)
+
+
+def test_rows_that_wait_for_pods_are_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 4)
+    with open_writer(tmp_path).part() as part:
+        for number in range(10):
+            ts = pl.Series("ts", [minute(number)], dtype=TABLES["pod_states"].schema["ts"])
+            part.add("pod_states", frame("pod_states").with_columns(ts))
+            part.add("scales", frame("scales").with_columns(ts))
+        assert len(list(tmp_path.rglob("*.spilled"))) == 2
+        assert len(list(tmp_path.rglob("*.parquet"))) == 2
+        part.add("pods", frame("pods"))
+    history = open_history(tmp_path)
+    assert history.read("pod_states")["target"].to_list() == ["cart"] * 10
+    assert history.read("scales").height == 10
+    assert not (tmp_path / "_work").exists()
+
+
+def test_new_folders_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[Path] = []
+    monkeypatch.setattr(storage_module, "_flush", flushed.append)
+    LocalStorage(tmp_path / "a" / "b").create("c/d/x.json", b"{}")
+    for folder in (tmp_path, *(tmp_path / name for name in ("a", "a/b", "a/b/c", "a/b/c/d"))):
+        assert folder in flushed
+
+
+def test_a_folder_that_somebody_removes_between_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, replace_file = LocalStorage(tmp_path), os.replace
+
+    def late(source: Path, final: Path) -> None:
+        monkeypatch.setattr(os, "replace", replace_file)
+        final.parent.rmdir()
+        replace_file(source, final)
+
+    with place.workspace() as folder:
+        (folder / "x").write_text("x")
+        monkeypatch.setattr(os, "replace", late)
+        place.put(folder / "x", "pods/cluster=demo/x.parquet")
+    assert place.read("pods/cluster=demo/x.parquet") == b"x"
+
+
+def test_a_name_that_cannot_be_one_is_a_sentence() -> None:
+    for name in ("x" * 300, "y" * 5000, "a\0b"):
+        assert not is_folder(name)
+    for name in ("x" * 300, "y" * 5000):
+        with pytest.raises(HistoryError, match="cannot be read: File name too long"):
+            open_history(name)
 
 
 def test_an_open_history_does_not_change(tmp_path: Path) -> None:
@@ -390,8 +570,12 @@ def test_values_are_checked_where_bytes_are_not(
 ) -> None:
     fill(tmp_path)
     path = tmp_path / entry_name(2)
-    document = path.read_text().replace('"day":"2026-10-07"', '"day":"2026-10-08"')
-    path.write_text(document)
+    text = path.read_text().replace('"day":"2026-10-07"', '"day":"2026-10-08"')
+    document = json.loads(text.replace("/day=2026-10-07", "/day=2026-10-08"))
+    del document["digest"]
+    path.write_text(json.dumps(document))
+    for day in tmp_path.rglob("day=2026-10-07"):
+        day.rename(day.with_name("day=2026-10-08"))
     assert open_history(tmp_path).read("scales", ["ts"]).height == 1
     monkeypatch.setattr(LocalStorage, "checksums", False)
     with pytest.raises(HistoryError, match="a day other than 2026-10-08 in 1 row"):

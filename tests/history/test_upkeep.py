@@ -120,19 +120,13 @@ def test_check_finds_what_the_log_itself_got_wrong(tmp_path: Path) -> None:
     (number,) = (i for i, f in enumerate(whole["add"]) if f["table"] == "pod_metrics")
     changes = {
         "places": [["shop", ["card"], [6]]],
-        "cluster": "other",
-        "day": "2026-10-08",
         "sha256": "0" * 64,
     }
-    messages = [
-        "index names ('shop', 'card')",
-        "another cluster or day",
-        "another cluster or day",
-        "sha256 is not the one",
-    ]
+    messages = ["index names ('shop', 'card')", "sha256 is not the one"]
     for (name, value), message in zip(changes.items(), messages, strict=True):
         document = json.loads(json.dumps(whole))
         document["add"][number][name] = value
+        del document["digest"]
         path.write_text(json.dumps(document))
         found = check_history(open_history(folder))
         assert found["table"].to_list() == ["pod_metrics"]
@@ -150,7 +144,8 @@ def test_check_finds_specs_that_overlap_across_parts(tmp_path: Path) -> None:
                 ),
             )
     found = check_history(open_history(tmp_path))
-    assert found["table"].to_list() == ["hpas"]
+    assert found["table"][0] == "hpas"
+    assert "begins before this one ends" in found["problem"][0]
     with pytest.raises(HistoryError, match="begins before this one ends"):
         open_history(tmp_path).read("hpas")
 
@@ -219,12 +214,44 @@ def test_a_migration_goes_on_where_it_stopped(
     assert one.digests() == two.digests()
 
 
-def test_a_changed_source_is_migrated_again(tmp_path: Path) -> None:
+def test_a_migration_into_something_else_is_refused(tmp_path: Path) -> None:
     old = write_all(tmp_path / "old")
     migrate(old, tmp_path / "new")
     replace(old, "scales", frame("scales").with_columns(spec_replicas=pl.lit(9, dtype=pl.Int64())))
-    assert migrate(old, tmp_path / "new").parts == 1
-    assert open_history(tmp_path / "new").read("scales")["spec_replicas"].to_list() == [9]
+    with pytest.raises(UsageError, match=r"holds something else .*\(the part migrate/.*name an ab"):
+        migrate(old, tmp_path / "new")
+    assert open_history(tmp_path / "new").read("scales")["spec_replicas"].to_list() == [2]
+    with pytest.raises(UsageError, match=r"holds something else .*\(the part all\)"):
+        migrate(old, store(tmp_path / "store"))
+    with open_writer(tmp_path / "nameless").part() as part:
+        part.add("scales", frame("scales"))
+    with pytest.raises(UsageError, match=r"holds something else .*\(rows of nameless parts\)"):
+        migrate(old, tmp_path / "nameless")
+    open_writer(tmp_path / "empty")
+    assert migrate(old, tmp_path / "empty").parts == 12
+
+
+def test_an_absent_table_that_is_needed_is_a_finding(tmp_path: Path) -> None:
+    made = (write_all(tmp_path / "flat"), store(tmp_path / "store"))
+    (made[0] / "pods.parquet").unlink()
+    (made[0] / "controller.parquet").unlink()  # Not needed by any command.
+    (found,) = check_history(open_history(made[0])).rows()
+    assert found[:2] == ("pods", "")
+    assert "the table is missing; replay needs" in found[2]
+    open_writer(tmp_path / "empty")
+    assert set(check_history(open_history(tmp_path / "empty"))["table"]) == {
+        name for name, spec in TABLES.items() if spec.required
+    }
+
+
+def test_a_link_to_nowhere_is_a_finding(tmp_path: Path) -> None:
+    folder = write_all(tmp_path)
+    for name in ("pods", "controller"):
+        (folder / f"{name}.parquet").unlink()
+        (folder / f"{name}.parquet").symlink_to(tmp_path / "nowhere")
+    found = check_history(open_history(folder))
+    assert found["table"].to_list() == ["pods", "controller"]
+    assert all("cannot be read: No such file" in text for text in found["problem"])
 
 
 def test_a_store_is_migrated_too(tmp_path: Path) -> None:

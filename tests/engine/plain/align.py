@@ -8,8 +8,8 @@ gone. A size change at exactly a tick's instant is that tick's own outcome and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,24 +30,32 @@ from hpabatch.arrays.layout import (
 )
 from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
 from hpabatch.engine.candidates import Candidate
-from hpabatch.engine.pod_rows import PodRows, visible_samples
-from hpabatch.engine.recording import Recording, SampleColumns, ScaleColumns
-from hpabatch.engine.requests import RequestLookup
 from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import LabelSelector, MetricSpec
 from hpabatch.model.selectors import parse_selector, selector_from_object
+from tests.engine.plain.pod_rows import PodRows, visible_samples
+from tests.engine.plain.recording import Recording, SampleColumns, ScaleColumns
+from tests.engine.plain.requests import RequestLookup
+
+Answer = tuple[int, int, str]
+"""An answer of a metrics API: its time in ms, the metric's place in the spec, and what it was."""
+
+ANSWER_CODES = {"error": codes.METRIC_FETCH_FAILED, "empty": codes.METRIC_ANSWER_EMPTY}
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
-    """When decisions are made: all ticks of the replay, and by cluster its controller's starts.
+class Facts:
+    """What is known of an HPA besides its spec, its target and its pods; times in ms, ascending.
 
-    Times in ms, ascending.
+    The clock's instants, its controller's starts, the metrics APIs' answers, and the instants at
+    which its selector is ambiguous.
     """
 
     ticks_ms: I64
-    starts_ms: Mapping[str, I64]
+    starts_ms: I64
+    answers: Sequence[Answer] = ()
+    ambiguous_ms: Collection[int] = ()
 
 
 @dataclass(slots=True)
@@ -63,30 +71,25 @@ class Lane:
     samples: list[tuple[I8, I64, Records]]
     answers: list[tuple[Records, I64]]
     changes: Records
-    # Metrics that no tick saw a sample of, and whether the history holds samples at all.
-    silent: list[tuple[MetricSpec, bool]] = field(default_factory=list)
 
 
 class Aligner:
     """Builds lanes from a recording; `max_age_ms` is the age at which a sample is forgotten."""
 
-    def __init__(
-        self, recording: Recording, clock: Clock, max_age_ms: int, profile: Profile
-    ) -> None:
+    def __init__(self, recording: Recording, max_age_ms: int, profile: Profile) -> None:
         """Keep the parameters; nothing is computed yet."""
         self.recording = recording
-        self.clock = clock
         self.max_age_ms = max_age_ms
         self.requests = RequestLookup(recording, profile.gate_pod_level_resources)
 
-    def lane(self, candidate: Candidate) -> Lane | None:
+    def lane(self, candidate: Candidate, facts: Facts) -> Lane | None:
         """Return an HPA's lane, None if its target's scale was never recorded."""
         scale = self.recording.scales.get(candidate.target)
         if scale is None:
             return None
-        spec_of = spec_of_ticks(candidate, self.clock.ticks_ms)
+        spec_of = spec_of_ticks(candidate, facts.ticks_ms)
         kept = np.flatnonzero(spec_of >= 0)
-        now_ms, spec_of = self.clock.ticks_ms[kept], spec_of[kept]
+        now_ms, spec_of = facts.ticks_ms[kept], spec_of[kept]
         members = self._members(candidate, scale)
         seen = scale_seen(scale, now_ms)
         rows = PodRows(self.recording, self.requests, self.max_age_ms, members, seen, scale, now_ms)
@@ -102,11 +105,14 @@ class Aligner:
             answers=[],
             changes=scale_changes(scale, now_ms),
         )
-        starts_ms = self.clock.starts_ms.get(candidate.cluster, np.zeros(0, np.int64))
-        lane.ticks.restart = restarts(now_ms, kept, starts_ms)
+        lane.ticks.restart = restarts(now_ms, kept, facts.starts_ms)
+        ambiguous = np.isin(now_ms, list(facts.ambiguous_ms))
+        ambiguous &= lane.ticks.selector == codes.SELECTOR_OK
+        lane.ticks.selector[ambiguous] = codes.SELECTOR_AMBIGUOUS
         metrics = _metric_of_stream(candidate, streams)
         for key, metric in zip(streams, metrics, strict=True):
             self._observe(lane, key, metric, rows, now_ms)
+        _apply_answers(lane, spec_of, facts.answers)
         return lane
 
     def _members(self, candidate: Candidate, scale: ScaleColumns) -> list[I64]:
@@ -123,15 +129,11 @@ class Aligner:
         if metric.type in ("Object", "External"):
             series = self._series(place, metric)
             answers, values = self._totals(series, now_ms)
-            if not values.size:
-                lane.silent.append((metric, series is not None and series.ts_ms.size > 0))
             lane.samples.append(rows.no_samples())
             lane.answers.append((answers, values))
             return
         samples = self._pod_source(key, metric)
         present, value, timing, listed = rows.samples(samples)
-        if not present.any():
-            lane.silent.append((metric, bool(samples.ts_ms.size)))
         empty = np.bincount(rows.tick, weights=listed, minlength=now_ms.size) == 0
         code = np.where(empty, codes.METRIC_ANSWER_EMPTY, codes.METRIC_OK)
         lane.samples.append((present, value, timing))
@@ -176,6 +178,17 @@ class Aligner:
             last_value=last,
         )
         return answers, np.zeros(0, np.int64) if values is None else values
+
+
+def _apply_answers(lane: Lane, spec_of: I64, answers: Sequence[Answer]) -> None:
+    """Put the metrics APIs' answers over the samples: at each tick the newest of each metric."""
+    for t, now_ms in enumerate(lane.ticks.now_ms.tolist()):
+        keys = stream_keys(lane.candidate.periods[int(spec_of[t])].spec)
+        for m, key in enumerate(keys):
+            given = [(ms, word) for ms, metric, word in answers if metric == m and ms <= now_ms]
+            if given and max(given)[1] != "ok":
+                code = ANSWER_CODES[max(given)[1]]
+                lane.answers[lane.streams.index(key)][0].code[t] = code
 
 
 def spec_of_ticks(candidate: Candidate, ticks_ms: I64) -> I64:

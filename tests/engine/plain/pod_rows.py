@@ -16,9 +16,8 @@ from hpabatch.arrays.layout import (
 )
 from hpabatch.arrays.pack import pod_flags
 from hpabatch.arrays.specs import StreamKey
-from hpabatch.engine.candidates import NEVER_MS
-from hpabatch.engine.recording import Recording, SampleColumns, ScaleColumns
-from hpabatch.engine.requests import RequestLookup
+from tests.engine.plain.recording import NEVER_MS, Recording, SampleColumns, ScaleColumns
+from tests.engine.plain.requests import RequestLookup
 
 
 def visible_samples(samples: SampleColumns, owner: int, now_ms: I64, max_age_ms: int) -> I64:

@@ -14,14 +14,15 @@ import numpy as np
 import polars as pl
 
 from hpabatch.arrays.layout import I8, I64
-from hpabatch.engine.candidates import ALWAYS_MS, NEVER_MS
 from hpabatch.history.reader import History
-from hpabatch.kernels.usage import sum_containers
 from hpabatch.model.selectors import parse_selector
+
+NEVER_MS, ALWAYS_MS = 2**62, -(2**62)
 
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
 MILLI_PER_BYTE = 1000
 
+SAMPLE_TABLES = ("pod_metrics", "pod_custom_metrics", "object_metrics", "external_metrics")
 CUSTOM_KEY = ["metric", "selector"]
 OBJECT_KEY = ["cluster", "namespace", "kind", "name", "metric", "selector"]
 EXTERNAL_KEY = ["cluster", "namespace", "metric", "selector"]
@@ -116,7 +117,6 @@ class Recording:
         self.delay_ms = delay_ms
         rows = history.read("pods")
         frame = rows.unique(["cluster", "uid"], keep="last", maintain_order=True)
-        self.repeated = rows.height - frame.height
         frame = frame.with_row_index("p")
         self._numbers = frame.select("cluster", "uid", "p")
         self.pods = _pods(frame)
@@ -127,14 +127,13 @@ class Recording:
         self.state_values = _state_values(self.states)
         self.requests = self._by_pod(history.read("pod_requests"), ["valid_from"])
         self.request_first = positions(integers(self.requests["p"]), self.count)
-        usage = history.read("pod_metrics")
-        self.usage = self._by_pod(usage, ["ts", "container"])
-        self.strays = usage.height - self.usage.height
-        custom = self._by_pod(history.read("pod_custom_metrics"), ["ts"])
+        self._recorded = [history.read(table) for table in SAMPLE_TABLES]
+        self.usage = self._by_pod(self._recorded[0], ["ts", "container"])
+        custom = self._by_pod(self._recorded[1], ["ts"])
         custom = custom.sort(CUSTOM_KEY, maintain_order=True)
         self.custom = KeyedRows(custom, CUSTOM_KEY)
-        self.object = KeyedRows(history.read("object_metrics"), OBJECT_KEY)
-        self.external = KeyedRows(history.read("external_metrics"), EXTERNAL_KEY)
+        self.object = KeyedRows(self._recorded[2], OBJECT_KEY)
+        self.external = KeyedRows(self._recorded[3], EXTERNAL_KEY)
         self.scales = _scales(history.read("scales"))
         self._usage_cache: dict[tuple[str, str], SampleColumns] = {}
         self._custom_cache: dict[tuple[str, str], SampleColumns] = {}
@@ -145,24 +144,10 @@ class Recording:
         numbered = frame.join(self._numbers, on=["cluster", "uid"], how="inner")
         return numbered.sort("p", *order, maintain_order=True)
 
-    def span_ms(self) -> tuple[int, int] | None:
-        """Return when the first and the last sample become visible, None without samples."""
-        ends = [
-            (int(seen.min()), int(seen.max()))
-            for frame in self._sampled()
-            if (seen := _seen_ms(frame, self.delay_ms)).size
-        ]
-        return (min(a for a, _ in ends), max(b for _, b in ends)) if ends else None
-
-    def sample_spacing_ms(self) -> int:
-        """Return the median time between two samples of one pod (or series); 0 if unknown."""
-        owners = (["p"], [*CUSTOM_KEY, "p"], OBJECT_KEY, [*EXTERNAL_KEY, "series"])
-        steps = [_steps(f, keys) for f, keys in zip(self._sampled(), owners, strict=True)]
-        known = np.concatenate(steps)
-        return int(np.median(known)) if known.size else 0
-
-    def _sampled(self) -> tuple[pl.DataFrame, ...]:
-        return self.usage, self.custom.frame, self.object.frame, self.external.frame
+    def span_ms(self) -> tuple[int, int]:
+        """Return when the first and the last sample of anything become visible."""
+        seen = np.concatenate([_seen_ms(frame, self.delay_ms) for frame in self._recorded])
+        return int(seen.min()), int(seen.max())
 
     def pod_samples(self, resource: str, container: str) -> SampleColumns:
         """Return pods' usage of cpu or memory, of one container or ("") of all together."""
@@ -185,9 +170,11 @@ class Recording:
         if container:
             chosen = np.flatnonzero((rows["container"] == container).to_numpy())
         sample = np.searchsorted(starts, chosen, side="right") - 1
-        first = positions(sample, starts.size)
-        present, total = np.zeros(starts.size, np.int8), np.zeros(starts.size, np.int64)
-        sum_containers(first, known[chosen], (integers(amount) * scale)[chosen], present, total)
+        count = np.bincount(sample, minlength=starts.size)
+        lacking = np.bincount(sample, weights=known[chosen] == 0, minlength=starts.size)
+        present = ((count > 0) & (lacking == 0)).astype(np.int8)
+        total = np.zeros(starts.size, np.int64)
+        np.add.at(total, sample, (integers(amount) * scale)[chosen])
         fetched = milliseconds(rows["fetched_at"], ALWAYS_MS)
         seen = np.maximum.reduceat(fetched, starts) if starts.size else fetched
         return SampleColumns(
@@ -196,7 +183,7 @@ class Recording:
             seen_ms=np.where(seen == ALWAYS_MS, ts + self.delay_ms, seen),
             window_ms=integers(rows["window_ms"])[starts],
             present=present,
-            value_milli=total,
+            value_milli=total * present,
         )
 
     def custom_samples(self, metric: str, selector: str) -> SampleColumns:
@@ -295,13 +282,6 @@ def _group_starts(frame: pl.DataFrame, keys: list[str]) -> I64:
     """Return the positions at which the key of neighbouring rows changes, the first included."""
     owner = integers(frame.select(pl.struct(keys).rle_id()).to_series().cast(pl.Int64))
     return np.flatnonzero(np.diff(owner, prepend=-1)).astype(np.int64)
-
-
-def _steps(frame: pl.DataFrame, keys: list[str]) -> I64:
-    """Return the positive time steps between neighbouring rows of one owner."""
-    step = np.diff(milliseconds(frame["ts"]), prepend=0)
-    step[_group_starts(frame, keys)] = 0
-    return np.asarray(step[step > 0], np.int64)
 
 
 def _groups(frame: pl.DataFrame, columns: list[str], values: I64) -> dict[tuple[str, ...], I64]:
