@@ -68,7 +68,7 @@ class Options(TypedDict, total=False):
 
     k8s: str
     where: str | None
-    manifests: Sequence[str | Path]
+    manifests: Sequence[str | Path] | str | Path
     events: str
     instants: str
     sync_period: Duration | None
@@ -162,6 +162,8 @@ class Recording:
         from hpabatch.jobs.publish import is_result_folder
 
         plan, manifests = self._plan(options)
+        if Path(out).resolve().is_relative_to(self.history.path.resolve()):
+            raise UsageError(f"{out} is inside the history that is replayed; name another place")
         folder = str(out).endswith("/") or (Path(out).is_dir() and is_result_folder(Path(out)))
         return replay_to_disk(
             ReplayJob(
@@ -190,6 +192,8 @@ class Recording:
         Raises:
             UsageError: there is no such HPA, or there are several.
         """
+        if "where" in options:
+            raise UsageError("observations are those of one HPA: leave out `where`")
         plan, _ = self._plan(options, only=_named(hpa))
         if not plan.chosen:
             raise UsageError(f"{hpa}: {plan.skipped[-1].reason}")
@@ -198,6 +202,12 @@ class Recording:
     def _plan(
         self, options: Options, only: Select | None = None
     ) -> tuple[ReplayPlan, list[HPA] | None]:
+        unknown = sorted(set(options) - set(Options.__annotations__))
+        if unknown:
+            raise UsageError(
+                f"there is no option {', '.join(unknown)}; the options are "
+                f"{', '.join(Options.__annotations__)}"
+            )
         parameters = ReplayParameters(
             k8s=options.get("k8s", DEFAULT_K8S),
             events=_one_of(options.get("events", "recorded"), "events", ("recorded", "decided")),
@@ -359,14 +369,19 @@ def _one_of(text: str, name: str, values: Sequence[str]) -> str:
 def _milliseconds(value: Duration | None, name: str, minimum_ms: int = 0) -> int | None:
     if isinstance(value, timedelta):
         value = f"{value // timedelta(milliseconds=1)}ms"
+    if value is not None and not isinstance(value, str):
+        raise UsageError(
+            f"{name}={value!r} is not a duration: a text such as '15s', or a timedelta"
+        )
     return None if value is None else parse_duration(value, name, minimum_ms)
 
 
-def _load(paths: Sequence[str | Path] | None, k8s: str) -> list[HPA] | None:
+def _load(paths: Sequence[str | Path] | str | Path | None, k8s: str) -> list[HPA] | None:
     """Return the HPAs of manifests (RefusedError: the first that is not valid)."""
-    if paths is None:
+    if not paths:
         return None
-    checked = check_manifests(load_manifests([str(p) for p in paths]).entries, profile_for(k8s))
+    each = [paths] if isinstance(paths, str | Path) else paths
+    checked = check_manifests(load_manifests([str(p) for p in each]).entries, profile_for(k8s))
     for item in checked:
         if item.hpa is None:
             raise RefusedError(f"{item.entry.place}: {item.complaints[0]}")

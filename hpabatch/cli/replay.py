@@ -139,7 +139,7 @@ def replay(
         typer.Option(
             "--phase",
             metavar="TIME",
-            help="Syncs come this long after full periods.  [default: 0s]",
+            help="Syncs come this long after full periods.  [default: estimated, else 0s]",
         ),
     ] = None,
     delay: Annotated[
@@ -306,6 +306,7 @@ def _report(done: ReplayDone, request: Request) -> ReplayReport:
         totals=total(done.summary),
         summary=done.summary,
         attention=rank_attention(done.summary, request.top),
+        unranked=request.top == 0,
         skipped=done.skipped,
         warnings=done.warnings,
         out=request.out,

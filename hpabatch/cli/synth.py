@@ -150,12 +150,13 @@ def _make(out: str, settings: FleetSettings) -> None:
     from hpabatch.history.store import open_writer
     from hpabatch.sources.synthetic_scale import check_store, write_fleet
 
-    typer.echo(
-        f"{out}: about {settings.samples:,} samples, {_size(settings.bytes)} of Parquet", err=True
-    )
+    # What is refused anyway needs no estimate; what lacks the room leaves nothing behind.
     _check_room(out, settings)
     store = open_writer(out)
     check_store(settings, store)
+    typer.echo(
+        f"{out}: about {settings.samples:,} samples, {_size(settings.bytes)} of Parquet", err=True
+    )
     began = time.monotonic()
     with _progress() as progress:
         written = write_fleet(settings, store, progress)
@@ -166,7 +167,7 @@ def _check_room(out: str, settings: FleetSettings) -> None:
     """Refuse a disk that is too small; of object storage nothing can be known.
 
     Raises:
-        UsageError: how much is wanted and how much is there.
+        UsageError: how much is wanted and how much is there, or why that cannot be known.
     """
     import os
     import shutil
@@ -174,11 +175,16 @@ def _check_room(out: str, settings: FleetSettings) -> None:
 
     if "://" in out:
         return
-    place = Path(os.path.realpath(out))
-    present = sum(file.stat().st_size for file in place.rglob("*.parquet") if file.is_file())
+    try:
+        place = Path(os.path.realpath(out))
+        present = sum(file.stat().st_size for file in place.rglob("*.parquet") if file.is_file())
+        existing = next(folder for folder in (place, *place.parents) if folder.exists())
+        free = shutil.disk_usage(existing).free
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        shown = out if len(out) <= 80 else out[:79] + "…"
+        raise UsageError(f"{shown} cannot be used: {reason}; name another place") from None
     wanted = max(settings.bytes - present, 0)
-    existing = next(folder for folder in (place, *place.parents) if folder.exists())
-    free = shutil.disk_usage(existing).free
     if wanted > free:
         raise UsageError(
             f"{out} needs about {_size(wanted)} more and only {_size(free)} are free there; make "

@@ -270,15 +270,14 @@ RULES: Final[tuple[Rule, ...]] = (
         "never_scales_out",
         65,
         _lasts("above_target_share", NEAR_TARGET_SHARE)
-        & (_C("asked_out_share") < NEVER_SHARE)
+        & (_C("asked_out_share") == 0)
         & _GREW.not_(),
         _C("above_target_share"),
         (
             "above its target for ",
             _time("above_target_share"),
-            " and never beyond the tolerance (at most ",
-            _decimal(_C("ratio_max"), 3),
-            " times): can usage rise that far, or does a limit cap it?",
+            ", within the tolerance, and its metrics never asked for more: can usage rise that "
+            "far, or does a limit cap it?",
         ),
     ),
     Rule(

@@ -211,7 +211,7 @@ class ShardBuilder:
     ) -> None:
         """Add a lane's streams with their tracks, and room for their rows, samples and answers."""
         ticks = last_tick - lane["first_tick"]
-        capacity = max(self.rows_per_block or ticks * len(pods), len(pods))
+        capacity = max(self.rows_per_block or ticks * max(len(pods), 1), len(pods))
         source["first_row"], _ = self.rows.reserve(capacity)
         source["row_capacity"] = capacity
         source["first_sample"] = self.samples.size

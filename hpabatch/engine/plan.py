@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from itertools import groupby
 
 import numpy as np
 import polars as pl
@@ -29,6 +30,7 @@ from hpabatch.engine.parameters import (
     settle,
     with_source,
 )
+from hpabatch.engine.sources import POD_TABLES
 from hpabatch.engine.sync import SyncEstimate, estimate_fleet
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import History
@@ -41,6 +43,7 @@ Select = Callable[[pl.DataFrame], pl.DataFrame]
 SHARD_DECISIONS = 400_000
 SHARD_DAY_ROWS = 1_500_000
 CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
+INSTANT_TABLES = ("hpa_status", "metric_fetches")
 MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s
 
 
@@ -111,7 +114,8 @@ def plan_replay(
     pods = history.distinct("pods", ["cluster", "namespace", "target", "labels"])
     selections = Selections(scales, pods)
     chosen, more = _with_scale(chosen, selections)
-    clocks, settled, fetched = _clocks(history, settled, parameters, chosen, everyone)
+    rivals = _rivals(everyone, chosen, selections)
+    clocks, settled, fetched = _clocks(history, settled, parameters, chosen, rivals)
     places = [tuple(selections.places(candidate)) for candidate in chosen]
     sizes = _day_rows(history, chosen, places)
     return ReplayPlan(
@@ -121,7 +125,7 @@ def plan_replay(
         everyone=tuple(everyone),
         chosen=tuple(chosen),
         places=tuple(places),
-        rivals=_rivals(everyone, chosen, selections),
+        rivals=rivals,
         shards=_shards(chosen, sizes, clocks),
         rows=tuple(sizes),
         clocks=clocks,
@@ -133,7 +137,7 @@ def plan_replay(
         skipped=(*skipped, *more),
         warnings=_without_hpa(scales, everyone, skipped),
         evidence=evidence_of(
-            settled, [flags[c][-1].flags for c in sorted(flags)], profile, history
+            settled, [p.flags for c in sorted(flags) for p in flags[c]], profile, history
         ),
     )
 
@@ -177,7 +181,7 @@ def _clocks(
     settled: Settled,
     parameters: ReplayParameters,
     chosen: Sequence[Candidate],
-    everyone: Sequence[Candidate],
+    rivals: Mapping[HpaKey, Sequence[Candidate]],
 ) -> tuple[Clocks, Settled, frozenset[str]]:
     """Return when decisions are made, and the clusters whose fetches were recorded.
 
@@ -185,10 +189,9 @@ def _clocks(
         HistoryError: no sample of any metric, or more instants than any history has.
     """
     spans = pl.concat([history.span(table) for table in SAMPLE_TABLES])
-    # Those of HPAs that are not chosen say who of several on the same pods syncs first.
-    namespaces = {candidate.namespace for candidate in chosen}
-    around = [candidate for candidate in everyone if candidate.namespace in namespaces]
-    recorded, estimated = _own_instants(history, settled, parameters, around)
+    # Those of rivals that are not chosen say who of several on the same pods syncs first.
+    around = {_key(c): c for group in ([*chosen], *rivals.values()) for c in group}
+    recorded, estimated = _own_instants(history, settled, parameters, [*around.values()])
     fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
     first, last = _span(spans, settled.delay_ms)
     if first is None or last is None:
@@ -206,9 +209,13 @@ def _clocks(
             "fit: look for samples with a wrong time, or choose a longer sync period"
         )
     if estimated:
-        own = sum((c.cluster, c.namespace, c.name) in estimated for c in chosen)
-        source = f"estimated for {own} of {len(chosen)} HPAs, else assumed"
-        settled = with_source(settled, "phase", source)
+        own = f"estimated for {sum(_key(c) in estimated for c in chosen)} of {len(chosen)} HPAs"
+        settled = with_source(settled, "phase", f"{own}, else assumed")
+        near = f"{settled.sources['sync_period']}, near it {own}"
+        settled = with_source(settled, "sync_period", near)
+    if recorded:
+        own = f"recorded for {sum(_key(c) in recorded for c in chosen)} of {len(chosen)} HPAs"
+        settled = replace(settled, instants=f"{own}, else a grid")
     clocks = Clocks(first, last, grid, estimated, recorded)
     if not recorded and not grid.instants(first, last).size:
         raise HistoryError(
@@ -238,19 +245,17 @@ def _own_instants(
 ) -> tuple[dict[HpaKey, I64], dict[HpaKey, SyncEstimate]]:
     """Return the instants of HPAs that have their own: as recorded, or as estimated."""
     if parameters.instants == "recorded":
-        return _recorded_instants(history), {}
+        return _recorded_instants(history, everyone), {}
     tables = {"hpa_status", "metric_fetches"} & set(history.files)
     if parameters.phase_ms is not None or not tables:
         return {}, {}
     found: dict[HpaKey, SyncEstimate] = {}
-    by_namespace: dict[str, list[Candidate]] = {}
-    for candidate in everyone:
-        by_namespace.setdefault(candidate.namespace, []).append(candidate)
-    for namespace, candidates in by_namespace.items():
-        status, fetches, scales = (
-            history.read(table, namespaces=[namespace], optional=True)
-            for table in ("hpa_status", "metric_fetches", "scales")
-        )
+    for cluster, candidates in _groups(everyone):
+        names = [(c.namespace, c.name) for c in candidates]
+        targets = [(c.target[1], c.target[3]) for c in candidates]
+        status = history.select("hpa_status", cluster, names)
+        fetches = history.select("metric_fetches", cluster, names)
+        scales = history.select("scales", cluster, targets)
         frame = candidate_frame(candidates)
         estimates = estimate_fleet(status, fetches, scales, frame, settled.sync_period_ms)
         found |= _credible(estimates, settled.sync_period_ms)
@@ -275,20 +280,33 @@ def _credible(estimates: pl.DataFrame, period_ms: int) -> dict[HpaKey, SyncEstim
     }
 
 
-def _recorded_instants(history: History) -> dict[HpaKey, I64]:
+def _key(candidate: Candidate) -> HpaKey:
+    return candidate.cluster, candidate.namespace, candidate.name
+
+
+def _groups(candidates: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
+    """Yield HPAs of one cluster and namespace at a time: as many as are read together."""
+    ordered = sorted(candidates, key=_key)
+    for (cluster, _), group in groupby(ordered, key=lambda c: (c.cluster, c.namespace)):
+        yield cluster, list(group)
+
+
+def _recorded_instants(history: History, candidates: Sequence[Candidate]) -> dict[HpaKey, I64]:
     """Return by HPA the instants of its metric fetches, else those of its status.
 
     Raises:
         HistoryError: neither was recorded.
     """
     found: dict[HpaKey, I64] = {}
-    for table in ("hpa_status", "metric_fetches"):
-        frame = history.read(table, ["cluster", "namespace", "name", "ts"], optional=True)
-        parts = frame.partition_by("cluster", "namespace", "name", as_dict=True)
-        for key, part in parts.items():
-            instants = np.unique(part["ts"].to_physical().to_numpy()).astype(np.int64)
-            found[str(key[0]), str(key[1]), str(key[2])] = instants
-    if not found:
+    for table in INSTANT_TABLES:
+        for cluster, group in _groups(candidates):
+            names = [(c.namespace, c.name) for c in group]
+            frame = history.select(table, cluster, names, columns=["namespace", "name", "ts"])
+            for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
+                instants = np.unique(part["ts"].to_physical().to_numpy()).astype(np.int64)
+                found[cluster, str(key[0]), str(key[1])] = instants
+    nowhere = all(history.sizes(table).is_empty() for table in INSTANT_TABLES)
+    if not found and nowhere:
         raise HistoryError(
             "no decision instants were recorded (metric_fetches and hpa_status are empty): record "
             "them, or replay on a grid"
@@ -300,7 +318,8 @@ def _day_rows(
     history: History, chosen: Sequence[Candidate], places: Sequence[tuple[Place, ...]]
 ) -> list[int]:
     """Return for each HPA how many usage samples its busiest day has, at most."""
-    sizes = history.sizes("pod_metrics")
+    sizes = pl.concat([history.sizes(table) for table in POD_TABLES])
+    sizes = sizes.group_by("cluster", "namespace", "place", "day").agg(pl.col("rows").sum())
     most = sizes.group_by("cluster", "namespace", "place").agg(pl.col("rows").max())
     rows = {(c, n, p): int(r) for c, n, p, r in most.iter_rows()}
     return [

@@ -211,6 +211,6 @@ class _Reader:
         return load_rows(self.tracks, self.numbers, empty_frame("pod_metrics"), {}, Arena())
 
     def _columns(self, table: str) -> list[str] | None:
-        if table != "pod_metrics":
-            return None
-        return self.tracks.usage_columns()
+        if table == "pod_custom_metrics":
+            return ["uid", "metric", "selector", "ts", "window_ms", "value_milli", "fetched_at"]
+        return self.tracks.usage_columns() if table == "pod_metrics" else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ from hpabatch.arrays.observations import (
     Rows,
 )
 from hpabatch.engine.frames import integers, joined_integers, milliseconds, run_starts
+from hpabatch.errors import HistoryError
 from hpabatch.history.columns import INT, TIME
 
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
@@ -229,6 +231,12 @@ def _fetched(frame: pl.DataFrame, arena: Arena) -> I64:
     column = frame["fetched_at"]
     if column.null_count() == frame.height:
         return np.zeros(0, np.int64)
+    lead = (frame["ts"] - column).max()
+    if isinstance(lead, timedelta) and lead > timedelta(days=1):
+        raise HistoryError(
+            f"a sample was fetched {lead} before it was taken; clocks that differ by more than a "
+            "day cannot be aligned: correct ts or fetched_at"
+        )
     return joined_integers(column, NOT_FETCHED_MS, f"fetched {frame.width}", arena)
 
 

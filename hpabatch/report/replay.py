@@ -65,7 +65,7 @@ _HELD: Final = (
 class ReplayReport:
     """Everything that is told about a replay; `out` is the path of the decisions.
 
-    Score and sensitivity are told where they are there.
+    Score and sensitivity are told where they are there. `unranked`: nobody asked for attention.
     """
 
     evidence: Mapping[str, str]
@@ -77,6 +77,7 @@ class ReplayReport:
     out: str
     score: Score | None = None
     sensitivity: pl.DataFrame | None = None
+    unranked: bool = False
 
 
 # ---- table --------------------------------------------------------------------------------------
@@ -119,7 +120,9 @@ def _parts(report: ReplayReport) -> Iterator[RenderableType]:
         yield f"… and {more} smaller HPA{'s' * (more > 1)}: --output csv shows all"
     yield _LEGEND
     yield ""
-    if report.attention.is_empty():
+    if report.unranked:
+        yield "Not asked what is most worth a look (--top 0)."
+    elif report.attention.is_empty():
         yield "Nothing stands out: no HPA is most worth a look."
     else:
         yield f"Most worth a look ({report.attention.height}):"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hpabatch.sources.synthetic_fleet import Container, Signal
 from hpabatch.sources.synthetic_load import Floats, Ints
-from hpabatch.sources.synthetic_scale_demand import demand_pods, recorded_sizes
+from hpabatch.sources.synthetic_scale_demand import MINUTES, demand_pods, recorded_sizes
 from hpabatch.sources.synthetic_scale_pods import NEVER, PodLife, PodPlay
 from hpabatch.sources.synthetic_scale_settings import DAY_MS, FleetSettings, Purpose, Streams
 from hpabatch.sources.synthetic_scale_workload import ScaleWorkload, draw_workload, streams_of
@@ -120,9 +120,17 @@ class PlayedWorkload:
         ends = np.sort(np.concatenate([self.until[serves], self._downs[:, 0]]))
         up = np.searchsorted(begins, seconds, side="right")
         down = np.searchsorted(ends, seconds, side="right")
-        minutes = np.arange(len(self.demand)) * 60.0
-        demand = np.interp(seconds, minutes, self.demand) * self.work.plan_milli
+        demand = self._demand_at(day, seconds) * self.work.plan_milli
         return np.asarray(demand / np.maximum(up - down, 1))
+
+    def _demand_at(self, day: int, seconds: Floats) -> Floats:
+        """Return the demand in pods at times of a day, in seconds since the start.
+
+        The last minute of a day stays as it is: the next day's first one is not drawn where the
+        history ends, and a longer history has to begin with the shorter one.
+        """
+        minutes = np.arange(day * MINUTES, (day + 1) * MINUTES)
+        return np.interp(seconds, minutes * 60.0, self.demand[minutes])
 
     def usage(self, day: int, chosen: Ints) -> Samples:
         """Return the usage of all containers of some lives (their places) on a day."""
@@ -162,7 +170,7 @@ class PlayedWorkload:
         step = np.arange(settings.steps, dtype=np.int64)
         keep = rng.random(len(step)) >= settings.gaps
         seconds = (day * DAY_MS + step * settings.step_ms) / 1000
-        demand = np.interp(seconds, np.arange(len(self.demand)) * 60.0, self.demand)
+        demand = self._demand_at(day, seconds)
         noise = 1.0 + _SIGNAL_NOISE * rng.standard_normal(len(step))
         milli = np.rint(demand * self.work.plan_milli * signal.per_core * noise).astype(np.int64)
         ts_ms = day * DAY_MS + step * settings.step_ms

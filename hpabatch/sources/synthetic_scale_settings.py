@@ -33,7 +33,7 @@ METRICS = ("cpu", "mix")
 
 # Any change to what is drawn must raise this number: it keeps an interrupted run of an older
 # version from being continued with other data.
-_GENERATOR = 1
+_GENERATOR = 2
 
 # Bytes of Parquet per sample, measured on 2 to 7 M samples each: in whole seconds, and what
 # fetch times, sidecars (their rows take turns) and jitter in milliseconds add; and per pod.

@@ -117,6 +117,9 @@ def import_table(
     job = _Job(table, files, digest, folder, Sink(store), progress)
     with locked(folder):
         store.refresh()
+        if table.hpas.given:
+            # A store whose HPAs cannot be read is refused before the hours of reading, not after.
+            job.sink.stored_hpas()
         result = _nothing_to_do(job) if job.is_complete else job.run(strict, group_rows)
         shutil.rmtree(folder, ignore_errors=True)
     return result
@@ -285,7 +288,8 @@ class _Job:
         """Write scales and HPAs, the last part; return a row per workload, and warnings."""
         changes = workload_sizes(lives, sizes, spill.spans, self.table)
         hpas, unused = hpa_rows(self.table.hpas, first_sizes(changes))
-        hpas = in_store(hpas, self.sink.stored_hpas())
+        if not hpas.is_empty():
+            hpas = in_store(hpas, self.sink.stored_hpas())
         with self.sink.part(f"{self.name}/end") as figures:
             self.sink.add("scales", scales_table(changes))
             self.sink.add("hpas", hpas)

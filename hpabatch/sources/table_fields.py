@@ -18,6 +18,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_DURATION_MS = 366 * 86_400_000
 # Thousandths are kept in 64 bits; the same limit as for amounts of rows (MILLI_MAX).
 _MAX_MILLI = 2**62
+_LARGEST = Quantity.from_milli(_MAX_MILLI)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -191,12 +192,13 @@ def quantity_milli(value: object) -> int | str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return f"a quantity is wanted (500m, 1Gi), found {show(value)}"
     try:
-        milli = Quantity.parse(value).milli()
+        quantity = Quantity.parse(value)
     except ValueError as error:
         return f"{value!r} is not a quantity such as 500m or 1Gi: {error}"
-    if milli > _MAX_MILLI:
-        return f"{show(value)} is impossibly large: at most {_MAX_MILLI // 1000:.3g} is possible"
-    return milli if milli >= 0 else f"{value!r} is negative"
+    # Thousandths of more would wrap, as they do in Kubernetes.
+    if quantity.compare(_LARGEST) > 0:
+        return f"{show(value)} is impossibly large: at most {_MAX_MILLI // 1000:.2g} is possible"
+    return f"{value!r} is negative" if quantity.sign() < 0 else quantity.milli()
 
 
 def show(value: object) -> str:

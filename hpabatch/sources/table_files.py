@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
 from hpabatch.sources.table_fields import did_you_mean, show
 from hpabatch.sources.table_map import SEPARATORS, Format, TableMap
 from hpabatch.sources.table_sql import BROKEN
@@ -92,6 +96,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         if path.stat().st_size == 0:
             raise HistoryError(f"{path} is empty (0 bytes)")
         if parquet:
+            _check_parquet(path)
             lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             rows = int(lazy.select(pl.len()).collect().item())
         else:
@@ -108,6 +113,36 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
         )
     return TableFile(path, number, parquet, rows, columns, separator)
+
+
+def _check_parquet(path: Path) -> None:
+    """Refuse what polars would take: another first word, a broken end, or far too many pieces.
+
+    Raises:
+        HistoryError: the file is one of those.
+    """
+    with path.open("rb") as stream:
+        head = stream.read(4)
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - 8))
+        tail = stream.read(8)
+    if head != MAGIC:
+        raise HistoryError(f"{path} cannot be read: it is not Parquet, whatever its name says")
+    footer = int.from_bytes(tail[:4], "little")
+    if tail[4:] != MAGIC or footer > size - 12:
+        raise HistoryError(f"{path} cannot be read: it was cut short; copy or write it again")
+    if footer <= LARGE_FOOTER:
+        return
+    try:
+        metadata = pq.read_metadata(path)
+    except pa.ArrowException as error:
+        raise HistoryError(_broken(path, error)) from None
+    groups, rows = metadata.num_row_groups, metadata.num_rows
+    if groups > MANY_GROUPS and rows < FEW_ROWS * groups:
+        raise HistoryError(
+            f"{path} is cut into {groups:,} row groups of {rows / groups:.3g} rows on average, too "
+            "small to read in reasonable time; write it again with at least 65536 rows in each"
+        )
 
 
 def digest_files(files: Sequence[Path]) -> str:

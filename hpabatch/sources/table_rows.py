@@ -30,8 +30,9 @@ WORKLOAD_KEY = ("cluster", "namespace", "target", "ts")
 METRIC = "m."
 """What the column of a custom metric begins with."""
 
-_NO_TIME = "!time"
-_ROW = "!row"
+# No column of a table has such a name.
+_NO_TIME = "\0time"
+_ROW = "\0row"
 _SEQ_BITS = 40
 _TRUE = ["true", "t", "1", "yes", "ready"]
 _FALSE = ["false", "f", "0", "no", "notready"]

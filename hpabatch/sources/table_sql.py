@@ -22,6 +22,8 @@ _ACROSS = frozenset(
     {"Agg", "Over", "Window", "Rolling", "Len", "Explode", "Gather", "Filter", "Slice", "Sort",
      "SortBy", "Shift", "Quantile", "Correlation", "Any", "All"}
 )  # fmt: skip
+# Names and values, and the functions on texts, lists and times (whose Slice is one of the text).
+_LEAVES = frozenset({"Literal", "Column", "StringExpr", "ListExpr", "ArrayExpr", "TemporalExpr"})
 
 
 def first_line(error: BaseException) -> str:
@@ -58,7 +60,7 @@ def _across_rows(tree: object) -> Iterator[str]:
             waiting += node
         elif isinstance(node, dict):
             yield from (name for name in node if name in _ACROSS)
-            waiting += [item for name, item in node.items() if name not in ("Literal", "Column")]
+            waiting += [item for name, item in node.items() if name not in _LEAVES]
 
 
 def probe(rows: pl.DataFrame, expression: pl.Expr, told: str) -> None:

@@ -22,6 +22,8 @@ _AMBIGUOUS: dict[str, Literal["earliest", "latest", "null"]] = {
     "drop": "null",
 }
 _MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+# The years 1678 to 2261, which 64 bits can count in every unit.
+_FIRST_MS, _LAST_MS = -9_214_560_000_000, 9_214_646_400_000
 
 
 def time_ms(raw: pl.Series, source: TimeSource, where: str) -> pl.Series:
@@ -138,13 +140,17 @@ def _by_format(raw: pl.Series, source: TimeSource, at: str) -> pl.Series:
 
 def _in_zone(local: pl.Series, source: TimeSource, at: str) -> pl.Series:
     """Return naive times as ms by the map's zone."""
+    assert isinstance(local.dtype, pl.Datetime)
+    # Times that no calendar has make polars and Python fail.
+    per_ms = _MILLI[local.dtype.time_unit]
+    inside = local.to_physical().is_between(_FIRST_MS * per_ms, _LAST_MS * per_ms)
+    naive = local.set(~inside.fill_null(value=True), None)
     if source.zone is None:
         raise HistoryError(
-            f"{at} holds times without a zone, such as {local.drop_nulls()[:1].to_list()}: "
+            f"{at} holds times without a zone, such as {naive.drop_nulls()[:1].to_list()}: "
             "say columns.time.zone (UTC, Europe/Berlin)"
         )
-    assert isinstance(local.dtype, pl.Datetime)
-    zoned = local.dt.replace_time_zone(
+    zoned = naive.dt.replace_time_zone(
         source.zone, ambiguous=_AMBIGUOUS[source.ambiguous], non_existent="null"
     )
-    return zoned.to_physical() // _MILLI[local.dtype.time_unit]
+    return zoned.to_physical() // per_ms

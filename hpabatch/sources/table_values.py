@@ -217,7 +217,7 @@ def _check_zone(inner: Section, zone: str) -> None:
         # Polars knows other names than Python: neither localtime nor posix/UTC, for example.
         pl.select(pl.lit(0).cast(pl.Datetime("ms")).dt.replace_time_zone(zone))
     except (*BROKEN, ValueError, OSError, LookupError):
-        hint = did_you_mean(zone, zoneinfo.available_timezones())
+        hint = did_you_mean(zone, zoneinfo.available_timezones() - {zone})
         inner.refuse("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin{hint}")
 
 

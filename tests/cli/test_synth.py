@@ -217,3 +217,16 @@ def test_nothing_heavy_is_imported_with_the_module() -> None:
         check=True,
     )
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x" * 5000, "x\0y"])
+def test_a_place_that_cannot_be_is_a_sentence(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be used: .*name another place"):
+        run(tmp_path / name, *TINY)
+
+
+def test_what_is_refused_gets_no_estimate(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = CliRunner().invoke(app, ["synth", str(tmp_path / "file"), *TINY])
+    assert isinstance(result.exception, UsageError)
+    assert "samples" not in result.stderr

@@ -96,8 +96,8 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     (
         "never_scales_out",
         {"above_target_share": 0.5, "ratio_max": 1.0526},
-        "above its target for 12 h and never beyond the tolerance (at most 1.053 times): can "
-        "usage rise that far, or does a limit cap it?",
+        "above its target for 12 h, within the tolerance, and its metrics never asked for more: "
+        "can usage rise that far, or does a limit cap it?",
     ),
     (
         "not_recorded",

@@ -81,7 +81,7 @@ def test_nezhas_limits_are_what_the_usage_says(app: str) -> None:
 @pytest.mark.parametrize(("app", "hpas"), [("online-boutique", 10), ("train-ticket", 46)])
 def test_nezha_is_invalid_in_its_gaps_only(tmp_path: Path, app: str, hpas: int) -> None:
     imported = import_map(f"nezha-{app}", tmp_path / "history")
-    assert (imported.faults, imported.assumed, imported.warnings) == (0, (), ())
+    assert (imported.dropped, imported.assumed, imported.warnings) == ({}, (), ())
     result = replay(tmp_path / "history")
     assert (result.hpas.height, result.skipped, result.warnings) == (hpas, (), ())
     # 60 s between samples, jittered by milliseconds: a sample outlives one lost one.
@@ -189,7 +189,7 @@ def test_a_real_hpa_is_followed_as_far_as_its_pods_usage_is_known(
     name = f"scalereval-{app}-KHPA-{target}"
     hpas, unrequested, moves, phase = EXPECTED[app, target]
     imported = import_map(name, tmp_path / "plain")
-    assert (imported.faults, imported.assumed, imported.warnings) == (0, (), ())
+    assert (imported.dropped, imported.assumed, imported.warnings) == ({}, (), ())
     assert read(tmp_path / "plain", "pods")["origin"].unique().to_list() == ["generated"]
     assert phase_ms(read(tmp_path / "plain", "scales")) == phase
     result = replay(tmp_path / "plain")

@@ -126,6 +126,15 @@ def test_more_days_change_no_earlier_one() -> None:
     assert (both["gone"] == both["gone_long"]).all()
 
 
+def test_more_days_change_no_last_minute_of_a_day() -> None:
+    """Every 15 s, without jitter: the values after the last whole minute, too."""
+    fine = replace(MIXED, hpas=4, pods=3, days=1, step_ms=15_000, jitter_ms=0, gaps=0.0)
+    short, long = tables_of(fine), tables_of(replace(fine, days=2))
+    end = pl.lit(start_ms(fine.start + timedelta(days=1)))
+    for table in ("pod_metrics", *custom_tables(short)):
+        assert short[table].equals(long[table].filter(pl.col("ts").dt.epoch("ms") < end)), table
+
+
 def custom_tables(tables: Tables) -> list[str]:
     return [name for name in tables if name.endswith("_metrics") and name != "pod_metrics"]
 

@@ -12,7 +12,8 @@ import pytest
 
 from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageError
 from hpabatch.sources.table import import_table
-from hpabatch.sources.table_files import find_files
+from hpabatch.sources.table_decode import read_map
+from hpabatch.sources.table_files import find_files, open_file, read_chunks
 from tests.sources.tables import (
     BEGIN_S,
     POD_MAP,
@@ -49,7 +50,7 @@ def test_a_csv_is_read_however_it_is_written(tmp_path: Path, data: str) -> None:
     result, tables = run_import(tmp_path, POD_MAP, data)
     assert usage(tables) == [(250, 1000)]
     assert tables["pods"]["pod"].to_list() == ["cart-1"]
-    assert (result.rows_read, result.faults) == (1, 0)
+    assert (result.rows_read, result.dropped) == (1, {})
 
 
 def test_decimal_commas_are_refused_or_mapped(tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_sql_of_a_csv_sees_texts_and_is_told_so(tmp_path: Path) -> None:
         run_import(tmp_path, merged(POD_MAP, {"where": "mem > 5"}), HEAD + ROW)
     said = {"where": "CAST(mem AS DOUBLE) > 5 AND _time_ms > 0"}
     result, _ = run_import(tmp_path, merged(POD_MAP, said), HEAD + ROW + faulty("mem", "1"))
-    assert (result.rows_excluded, result.faults) == (1, 0)
+    assert (result.rows_excluded, result.dropped) == (1, {})
 
 
 TYPES: list[tuple[str, Any, str | None]] = [
@@ -296,3 +297,49 @@ def test_random_damage_is_a_sentence_or_a_count(tmp_path: Path, seed: int) -> No
     except HpabatchError as error:
         code = error.exit_code
     assert code in (0, 2, 3)
+
+
+def test_a_packed_file_that_is_damaged_or_cut_off_is_a_sentence(tmp_path: Path) -> None:
+    whole = gzip.compress((HEAD + ROW * 200).encode(), mtime=0)
+    told: list[str] = []
+    for k in range(10, len(whole)):
+        damaged = bytearray(whole)
+        damaged[k] ^= 0xFF
+        for data in (whole[:k], bytes(damaged)):
+            path = write_csv(tmp_path, data, "x.csv.gz")
+            try:
+                opened = open_file(Path(path), 0, read_map(write_map(tmp_path, POD_MAP)))
+                list(read_chunks(opened, read_map(tmp_path / "map.yaml")))
+            except HistoryError as error:
+                told.append(str(error))
+    assert len(told) > len(whole) // 2
+    assert all("x.csv.gz" in text for text in told)
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x" * 5000, "a\0b", "x/" * 3000 + "*.csv"])
+def test_a_name_that_cannot_be_is_a_sentence(name: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be read|no such file"):
+        find_files([name])
+
+
+def test_parquet_with_another_beginning_or_end_is_refused(tmp_path: Path) -> None:
+    said = read_map(write_map(tmp_path, POD_MAP))
+    path = tmp_path / "x.parquet"
+    row = {"ts": [BEGIN_S], "app": ["cart"], "pod": ["cart-1"], "cpu": [0.25], "mem": [1000]}
+    pl.DataFrame(row).write_parquet(path)
+    whole = path.read_bytes()
+    path.write_bytes(b"XXXX" + whole[4:])
+    with pytest.raises(HistoryError, match="cannot be read: it is not Parquet"):
+        open_file(path, 0, said)
+    for cut in (whole[:-3], whole[:-8] + b"\xff\xff\xff\x7fPAR1", b"PAR1"):
+        path.write_bytes(cut)
+        with pytest.raises(HistoryError, match="was cut short"):
+            open_file(path, 0, said)
+
+
+def test_parquet_of_very_many_row_groups_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    row = {name: range(6000) for name in ("ts", "app", "pod", "cpu", "mem")}
+    pl.DataFrame(row).write_parquet(path, row_group_size=1)
+    with pytest.raises(HistoryError, match=r"cut into 6,000 row groups of 1 rows on average"):
+        open_file(path, 0, read_map(write_map(tmp_path, POD_MAP)))

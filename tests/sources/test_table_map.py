@@ -52,6 +52,10 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
     ),
     (merged(POD_MAP, {"columns": {"time": {"format": "%Y"}}}), "a format is for texts"),
     (merged(POD_MAP, {"columns": {"time": {"column": None, "value": 5}}}), "a constant is no time"),
+    (
+        merged(POD_MAP, {"columns": {"namespace": {"value": False}}}),
+        "columns.namespace.value: a text or a number is wanted, found False: put it in quotes",
+    ),
     (merged(POD_MAP, {"where": "cpu >"}), "where: 'cpu >' is not an SQL expression"),
     (merged(POD_MAP, {"window": 15}), "window: 15 is not a duration"),
     (merged(POD_MAP, {"window": "900d"}), "longer than a year"),
@@ -65,6 +69,12 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         "limits.cpu: '0.5 cores' is not a quantity",
     ),
     (merged(POD_MAP, {"limits": {"cpu": "-1"}}), "limits.cpu: '-1' is negative"),
+    (merged(POD_MAP, {"limits": {"cpu": "-1e30"}}), "limits.cpu: -1e+30 is negative"),
+    (merged(POD_MAP, {"limits": {"cpu": 1e30}}), "limits.cpu: 1e+30 is impossibly large: at most"),
+    (
+        merged(POD_MAP, {"limits": {"memory": {"workloads": {"a": "9" * 40 + "E"}}}}),
+        "limits.memory.workloads.a: '9999",
+    ),
     (merged(POD_MAP, {"limits": {"cpu": {"of_limit": 0.5}}}), "a limit is no share of itself"),
     (merged(POD_MAP, {"limits": {"cpu": {"column": "x"}}}), "limits.cpu.unit: missing"),
     (merged(POD_MAP, {"limits": {"cpu": {}}}), "limits.cpu: say value, column, workloads, file"),
@@ -96,6 +106,7 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         "hpas.manifests: said beside a template",
     ),
     (merged(POD_MAP, {"format": {"separator": ";"}}), "not one of comma, semicolon, tab"),
+    (merged(POD_MAP, {"format": {"nul": "x"}}), "format.nul: unknown key (known here:"),
     (merged(POD_MAP, {"rounding": {"cpu": "upp"}}), "did you mean up?"),
     (merged(WORKLOAD_MAP, {"columns": {"cpu": {"of": None}}}), "columns.cpu.of: say what"),
     (merged(WORKLOAD_MAP, {"columns": {"replicas": None}}), "needs the number of pods"),
@@ -124,6 +135,27 @@ def test_an_absent_or_binary_map_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00\x81")
     with pytest.raises(UsageError, match="cannot be read"):
         read_map(tmp_path / "b.yaml")
+
+
+@pytest.mark.parametrize(
+    "zone", ["localtime", "posixrules", "Factory", "posix/UTC", "right/UTC", "utc", "x" * 300]
+)
+def test_zones_that_polars_does_not_know_are_refused(tmp_path: Path, zone: str) -> None:
+    path = write_map(tmp_path, merged(POD_MAP, {"columns": {"time": {"zone": zone}}}))
+    with pytest.raises(UsageError, match=r"columns.time.zone: .* is not a time zone such as UTC"):
+        read_map(path)
+
+
+def test_the_largest_amount_that_fits_is_kept(tmp_path: Path) -> None:
+    largest = str(2**62 // 1000)
+    table = read_map(write_map(tmp_path, merged(POD_MAP, {"limits": {"memory": largest}})))
+    assert table.limits["memory"].constant == 2**62 // 1000 * 1000
+
+
+def test_texts_that_mean_nothing_are_written_as_the_page_says(tmp_path: Path) -> None:
+    said = (tmp_path / "said.yaml", "level: pod\nformat: {missing: [x, '']}\n")
+    columns = "columns: {time: t, workload: w, pod: p, cpu: c}\n"
+    assert read_map(write_map(tmp_path, said[1] + columns)).format.missing == ("x", "")
 
 
 def test_what_is_left_open_is_named(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
@@ -15,6 +16,7 @@ from hpabatch.sources.table_time import time_ms
 from hpabatch.sources.table_values import Source, TimeSource
 
 COLUMN = Source(column="t")
+MS = timedelta(milliseconds=1)
 
 
 def ms(values: list[object], dtype: pl.DataType | None = None, **said: Any) -> list[int | None]:
@@ -128,3 +130,16 @@ def test_every_rfc_3339_text_is_read_as_python_reads_it(
     if moment.microsecond % 1000:  # cut off within its second, whatever the sign
         assert ms([text]) == [wanted]
     assert ms([text]) == [wanted]
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_times_that_no_calendar_has_are_none(unit: Any, zone: str) -> None:
+    wild = pl.Series("t", [-(2**63), 2**63 - 1, 0, None], dtype=pl.Int64).cast(pl.Datetime(unit))
+    found = time_ms(wild, TimeSource(COLUMN, zone=zone), "f").to_list()
+    assert (found[:2], found[3]) == ([None, None], None)
+    offset = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).utcoffset()
+    assert offset is not None
+    assert found[2] == -(offset // MS)
+    with pytest.raises(HistoryError, match="times without a zone"):
+        time_ms(wild, TimeSource(COLUMN), "f")
