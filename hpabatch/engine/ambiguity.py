@@ -90,7 +90,7 @@ def _rival(
 ) -> _Rival:
     key = (candidate.cluster, candidate.namespace, candidate.name)
     now_ms = clocks.instants(clocks.of(key))
-    spec_of = spec_of_ticks(candidate, now_ms)
+    spec_of = candidate.spec_of(now_ms)
     now_ms, spec_of = now_ms[spec_of >= 0], spec_of[spec_of >= 0]
     seen = scale.seen(now_ms)
     size = scale.replicas[np.maximum(seen, 0)]
@@ -109,15 +109,6 @@ def _rival(
 
 def _least(min_replicas: int | None) -> int:
     return 1 if min_replicas is None else min_replicas
-
-
-def spec_of_ticks(candidate: Candidate, ticks_ms: I64) -> I64:
-    """Return the position of the spec in force at each tick, -1 where there is none."""
-    spec_of = np.full(ticks_ms.size, -1, np.int64)
-    for k, period in enumerate(candidate.periods):
-        inside = (ticks_ms >= period.from_ms) & (ticks_ms < period.to_ms)
-        spec_of[inside] = k
-    return spec_of
 
 
 def _registered(

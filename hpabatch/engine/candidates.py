@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from hpabatch.arrays.layout import I64
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.model.config import Profile
 from hpabatch.model.decode import hpa_from_json
@@ -40,6 +42,13 @@ class Candidate:
     def spec(self) -> HPASpec:
         """The last spec."""
         return self.periods[-1].spec
+
+    def spec_of(self, ticks_ms: I64) -> I64:
+        """Return the position of the period in force at each tick, -1 where there is none."""
+        found = np.full(ticks_ms.size, -1, np.int64)
+        for k, period in enumerate(self.periods):
+            found[(ticks_ms >= period.from_ms) & (ticks_ms < period.to_ms)] = k
+        return found
 
     @property
     def target(self) -> tuple[str, str, str, str]:

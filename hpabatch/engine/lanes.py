@@ -121,10 +121,7 @@ class ShardBuilder:
             instants = clocks.instants(clock)
             self._clocks[clock] = (self.clock.add(instants)[0], instants)
         first, instants = self._clocks[clock]
-        inside = np.zeros(instants.size, np.bool_)
-        for period in candidate.periods:
-            inside |= (instants >= period.from_ms) & (instants < period.to_ms)
-        at = np.flatnonzero(inside)
+        at = np.flatnonzero(candidate.spec_of(instants) >= 0)
         if not at.size:
             return first, instants[:0]
         return first + int(at[0]), instants[at[0] : at[-1] + 1]

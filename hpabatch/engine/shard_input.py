@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
 
 import numpy as np
 import polars as pl
@@ -23,8 +22,6 @@ from hpabatch.engine.pod_columns import PodColumns, pod_columns
 from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
 from hpabatch.model import codes
 
-DAY_MS = 86_400_000
-_EPOCH = date(1970, 1, 1)
 _ANSWERS = {
     "ok": codes.METRIC_OK,
     "empty": codes.METRIC_ANSWER_EMPTY,
