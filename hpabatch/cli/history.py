@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_REFUSED
 
@@ -133,7 +132,7 @@ def check(path: PathArgument, output: OutputOption = Output.table) -> None:
 
     check_stdout(output)
     history = open_history(path)
-    with _progress() as report:
+    with share_on_stderr() as report:
         findings = check_history(history, report)
     if output is not Output.table or findings.height:
         _send_frame(findings, output)
@@ -158,7 +157,7 @@ def quality(
     check_stdout(output)
     history = open_history(path)
     candidates, skipped = candidates_from_history(history.read("hpas"), profile_for(k8s))
-    with _progress() as report:
+    with share_on_stderr() as report:
         found = engine.quality(history, candidates, progress=report)
     # A terminal has no room for all of it.
     _send_frame(found.select(_QUALITY_SHOWN) if output is Output.table else found, output)
@@ -191,7 +190,7 @@ def compact(path: PathArgument) -> None:
     """Merge a store's small files and remove what no longer counts."""
     from hpabatch.history.compact import compact as run
 
-    with _progress() as report:
+    with share_on_stderr() as report:
         done = run(path, progress=report)
     typer.echo(
         f"{path}: {done.files_before} files ({done.bytes_before} bytes) are now "
@@ -209,7 +208,7 @@ def migrate(
     """Copy a history into a new store."""
     from hpabatch.history.migrate import migrate as run
 
-    with _progress() as report:
+    with share_on_stderr() as report:
         done = run(old, new, progress=report)
     for warning in done.warnings:
         typer.echo(f"warning: {warning}", err=True)
@@ -235,31 +234,3 @@ def _send(data: bytes) -> None:
     with data_stream() as stdout:
         stdout.flush()
         stdout.buffer.write(data)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    """Yield a progress report: a bar on stderr if that is a terminal, else nothing."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield lambda message, share: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("opening", total=1.0)
-        yield lambda message, share: bar.update(task, description=message, completed=share)

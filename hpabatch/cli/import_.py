@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.options import Output, OutputOption
+from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 
@@ -53,7 +52,6 @@ Examples:
   hpabatch import table days/ --map map.yaml --out s3://bucket/history --output json | jq .assumed
 """
 
-_TELL_EVERY_S = 30.0
 _SHOWN_WORKLOADS = 20
 
 
@@ -103,7 +101,7 @@ def _import(
 ) -> ImportResult:
     from hpabatch.sources.table import import_table
 
-    with _progress() as progress:
+    with share_on_stderr() as progress:
         return import_table(inputs, map_file, out, strict=strict, work=work, progress=progress)
 
 
@@ -198,35 +196,3 @@ def _as_json(result: ImportResult, dry_run: bool) -> str:
         "first_rows": {name: frame.to_dicts() for name, frame in result.first.items()},
     }
     return json.dumps(found, indent=1, default=str, ensure_ascii=False) + "\n"
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    """Yield a progress report: a bar on a terminal, else a line on stderr now and then."""
-    import sys
-
-    if not sys.stderr.isatty():
-        last = began = time.monotonic()
-
-        def tell(message: str, share: float) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last >= _TELL_EVERY_S and share > 0:
-                left = (now - began) * (1 - share) / share
-                typer.echo(f"{message}; {share:.0%}, about {left:.0f} s left", err=True)
-                last = now
-
-        yield tell
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
-    left, console = TimeRemainingColumn(), Console(stderr=True)
-    with Progress(*columns, left, console=console, transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-
-        def report(message: str, share: float) -> None:
-            bar.update(task, description=message, completed=share)
-
-        yield report

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from hpabatch.jobs.loop import Status
 
+_TELL_EVERY_S = 30.0
 _COMPILING = "compiling the rules, once, about 25 s"
 
 
@@ -125,3 +127,35 @@ class _Bar:
     def say(self, line: str) -> None:
         """Write a line above the bar."""
         self.bar.console.print(line)
+
+
+@contextmanager
+def share_on_stderr() -> Iterator[Callable[[str, float], None]]:
+    """Yield what shows (message, share done): a bar on a terminal, else a line now and then."""
+    import sys
+
+    if not sys.stderr.isatty():
+        last = began = time.monotonic()
+
+        def tell(message: str, share: float) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= _TELL_EVERY_S and share > 0:
+                left = (now - began) * (1 - share) / share
+                typer.echo(f"{message}; {share:.0%}, about {left:.0f} s left", err=True)
+                last = now
+
+        yield tell
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    left, console = TimeRemainingColumn(), Console(stderr=True)
+    with Progress(*columns, left, console=console, transient=True) as bar:
+        task = bar.add_task("opening", total=1.0)
+
+        def report(message: str, share: float) -> None:
+            bar.update(task, description=message, completed=share)
+
+        yield report

@@ -137,7 +137,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal(
 
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with command._progress() as report:
+    with command.share_on_stderr() as report:
         report("checking pods", 0.5)
     assert "checking pods" in screen.getvalue()
 
