@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
-from hpabatch.cli import history as command
 from hpabatch.cli.app import app
+from hpabatch.cli.progress import share_on_stderr
 from hpabatch.errors import EXIT_REFUSED, HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from tests.cli.test_startup import PROGRAM
@@ -137,7 +137,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal(
 
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with command.share_on_stderr() as report:
+    with share_on_stderr() as report:
         report("checking pods", 0.5)
     assert "checking pods" in screen.getvalue()
 
