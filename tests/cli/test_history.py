@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
+import hpabatch.cli.history  # noqa: F401  (registers the commands)
 from hpabatch.cli.app import app
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.errors import EXIT_REFUSED, HistoryError, UsageError
