@@ -1,0 +1,150 @@
+"""What is assumed of a workload, its pods and the pipeline that measures them.
+
+These are the parameters of the simulated cluster; docs/simulation.md says exactly what each does.
+Times are ms, quantities milli-units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hpabatch.model.hpa import MetricIdentifier, MetricSpec
+from hpabatch.model.selectors import go_print, selector_from_object
+
+DIVISIBLE: Final = "divisible"
+PER_POD: Final = "per_pod"
+TOTAL: Final = "total"
+BACKLOG: Final = "backlog"
+AGE: Final = "age"
+KINDS: Final = (DIVISIBLE, PER_POD, TOTAL, BACKLOG, AGE)
+
+DROP: Final = "drop"
+QUEUE: Final = "queue"
+OVERLOADS: Final = (DROP, QUEUE)
+
+REPLICA_SET: Final = "replicaset"
+STATEFUL_SET: Final = "statefulset"
+REMOVAL_ORDERS: Final = (REPLICA_SET, STATEFUL_SET)
+
+RESOURCE: Final = "resource"
+CUSTOM: Final = "custom"
+EXTERNAL: Final = "external"
+PIPELINES: Final = (RESOURCE, CUSTOM, EXTERNAL)
+"""The metrics APIs; `external` stands for Object and External metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """How one metrics API measures; `gaps_ms` are (from, to) without scrapes, ascending."""
+
+    interval_ms: int = 15_000
+    phase_ms: int = 0
+    window_ms: int = 15_000
+    lag_ms: int = 0
+    first_sample_ms: int = 15_000
+    max_age_ms: int = 60_000
+    gaps_ms: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One measured quantity of a workload; fields that a kind does not use are ignored.
+
+    Its work is no parameter but a series beside it (`engine.workload`). `observed_milli` is the
+    range of usage per pod that was recorded.
+    """
+
+    kind: str
+    api: str = RESOURCE
+    base_milli: int = 0
+    ceiling_milli: int | None = None
+    startup_milli: int = 0
+    rate_milli: int = 0
+    growth_milli_per_hour: int = 0
+    overload: str = DROP
+    queue_milli: int = 0
+    request_milli: int | None = None
+    unit_milli: int = 1
+    observed_milli: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """How pods come and go; `startup_ms` are equally likely (scheduling, starting) pairs."""
+
+    startup_ms: tuple[tuple[int, int], ...] = ((1_000, 14_000),)
+    reaction_ms: int = 500
+    termination_ms: int = 30_000
+    serves_while_terminating: bool = False
+    capacity: int = 0
+    removal: str = REPLICA_SET
+    shares: tuple[int, ...] = (1000,)
+    costs: tuple[int, ...] = (0,)
+    failure_at_ms: tuple[int, ...] = ()
+    restart_ms: int = 30_000
+    surge_pct: int = 25
+    unavailable_pct: int = 25
+    initial_age_ms: int = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A workload as it is simulated.
+
+    `signals` by `signal_name`. `capacity_milli` is the work that one pod is meant to do (the SLO
+    capacity) of the first divisible signal, or of the first backlog per second; None: unknown, so
+    nothing that needs a demand is measured. `first_draw` is where its random draws begin.
+    """
+
+    signals: dict[str, Signal]
+    pods: Pods = field(default_factory=Pods)
+    pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    capacity_milli: int | None = None
+    first_draw: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens to a workload: `kind` SCALE (value: size), LOSE (thousandths of the
+    pods) or ROLLOUT (no value).
+    """
+
+    at_ms: int
+    kind: str
+    value: int = 0
+
+
+SCALE: Final = "scale"
+LOSE: Final = "lose"
+ROLLOUT: Final = "rollout"
+EVENTS: Final = (SCALE, LOSE, ROLLOUT)
+
+
+def signal_name(metric: MetricSpec) -> str:
+    """Return the name of what a metric measures, the same for equal subjects whatever the target.
+
+    `resource/cpu`, `container/app/cpu`, `pods/http_requests`, `object/Ingress/web/requests`,
+    `external/queue_length`; a metric's selector follows in braces: `external/depth{queue=orders}`.
+    """
+    if metric.resource is not None:
+        return f"resource/{metric.resource.name}"
+    if metric.container_resource is not None:
+        member = metric.container_resource
+        return f"container/{member.container}/{member.name}"
+    if metric.pods is not None:
+        return f"pods/{_identified(metric.pods.metric)}"
+    if metric.object is not None:
+        described = metric.object.described_object
+        return f"object/{described.kind}/{described.name}/{_identified(metric.object.metric)}"
+    if metric.external is not None:
+        return f"external/{_identified(metric.external.metric)}"
+    return metric.type
+
+
+def _identified(metric: MetricIdentifier) -> str:
+    try:
+        text = str(selector_from_object(metric.selector))
+    except ValueError:
+        text = go_print(metric.selector)  # a bad selector still tells metrics apart
+    return f"{metric.name}{{{text}}}" if text else metric.name
