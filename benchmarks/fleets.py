@@ -91,6 +91,7 @@ def steady_fleet(hpas: int, ticks: int, pods: int, metrics: int, down_window_s: 
             last_row=np.arange(1, all_ticks + 1) * pods,
         ),
         row_state=_row_states(hpas, ticks, pods),
+        row_weight=np.zeros(0, np.int64),
         states=records_from(
             POD_STATE,
             hpas * pods,

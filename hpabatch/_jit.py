@@ -140,13 +140,13 @@ def has_compiled(name: str) -> bool:
     return _FOLDER is not None and any(_FOLDER.rglob(f"*.{name}-*.nbi"))
 
 
-def _compile(function: F, *, parallel: bool) -> F:
+def _compile(function: F, *, parallel: bool, inline: bool = True) -> F:
     # Rules never allocate, so they are compiled without reference counting: with it each call
     # counts every array up and down (measured: a tick of 20 pods 1.1 µs with,
     # 0.5 without). Forced inlining at machine level (0.12 µs) saves passing some hundred words a
     # call; it is not numba's `inline`, which would break writes inside prange.
     options: dict[str, Any] = (
-        {} if parallel else {"_nrt": False, "no_cfunc_wrapper": True, "forceinline": True}
+        {} if parallel else {"_nrt": False, "no_cfunc_wrapper": True, "forceinline": inline}
     )
     compiled: Any = numba.njit(
         function,
@@ -165,6 +165,15 @@ def _compile(function: F, *, parallel: bool) -> F:
 def rule(function: F) -> F:
     """Compile a scalar rule or a serial lane: no allocation, no exception, no clock."""
     return _compile(function, parallel=False)
+
+
+def rare(function: F) -> F:
+    """Compile what a lane does now and then as a function of its own.
+
+    A call costs the time of passing some hundred words; inlined at every place where it is called,
+    rare code makes compiling a kernel several times as long.
+    """
+    return _compile(function, parallel=False, inline=False)
 
 
 def kernel(function: F) -> F:

@@ -116,7 +116,8 @@ class Fleet(NamedTuple):
 
     Shapes: lanes (H,), specs (S,), policies (J,), metrics (M,), streams (G,), ticks (T,);
     row_state (R,) the pod state of each (tick, pod) row, or -1 for a sample whose pod is not in the
-    controller's cache (int32: it is read for every sample); states (Q,); present (0/1),
+    controller's cache (int32: it is read for every sample); row_weight (R,) how many equal pods a
+    row stands for, (0,) where each is one; states (Q,); present (0/1),
     value_milli and timing (N,) per sample;
     requests (W,), answers (A,), values_milli (V,), changes (C,).
     """
@@ -128,6 +129,7 @@ class Fleet(NamedTuple):
     streams: Records
     ticks: Records
     row_state: I32
+    row_weight: I64
     states: Records
     present: I8
     value_milli: I64

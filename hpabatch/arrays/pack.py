@@ -213,6 +213,7 @@ def pack_fleet(lanes: Sequence[LaneView], flags: ControllerFlags, profile: Profi
         streams=_join_streams(columns),
         ticks=_join_ticks(lanes, spec_of, columns),
         row_state=row_state,
+        row_weight=np.zeros(0, np.int64),
         states=states,
         present=present,
         value_milli=value_milli,

@@ -290,6 +290,7 @@ class ShardBuilder:
             streams=self.stream.table(),
             ticks=self.ticks.room(arena, "ticks"),
             row_state=self.rows.room(arena, "row_state"),
+            row_weight=np.zeros(0, np.int64),
             states=given.pods.states,
             present=arena.take("present", self.samples.size, np.int8),
             value_milli=self.samples.room(arena, "value_milli"),

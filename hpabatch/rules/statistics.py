@@ -170,6 +170,7 @@ def collect_statistics(
     # As locals the arrays stay in registers (measured: a fifth of the loop's time).
     row_state, states, requests = fleet.row_state, fleet.states, fleet.requests
     present, value_milli = fleet.present, fleet.value_milli
+    weights, weighted, weight = fleet.row_weight, fleet.row_weight.size > 0, 1
     total = no_pods()
     for row in range(tick.first_row, tick.last_row):
         # Positions are never negative; unsigned ones spare numba's wrap-around test.
@@ -179,13 +180,19 @@ def collect_statistics(
             if present[sample] != 0:
                 total = accumulate_stray(total, value_milli[sample])
             continue
+        if weighted:
+            weight = weights[np.uint64(row)]
         value, pod = value_milli[sample], states[np.uint64(state)]
         request = requests[np.uint64(state + request_offset)]
         if present[sample] == 0 or not is_settled(pod.pod_flags, pod.start_ms, now_ms, controller):
             group = pod_group(fleet, state, sample, is_cpu, now_ms, controller)
-            total = accumulate(total, group, value, request.milli, request.known, target_pct, 1)
+            total = accumulate(
+                total, group, value, request.milli, request.known, target_pct, weight
+            )
             continue
-        total = accumulate(total, GROUP_READY, value, request.milli, request.known, target_pct, 1)
+        total = accumulate(
+            total, GROUP_READY, value, request.milli, request.known, target_pct, weight
+        )
     return total
 
 
@@ -196,7 +203,8 @@ def count_pods(fleet: Fleet, t: int) -> tuple[int, int]:
     for row in range(fleet.ticks[t].first_row, fleet.ticks[t].last_row):
         state = fleet.row_state[row]
         if state >= 0:
-            known += 1
+            weight = fleet.row_weight[row] if fleet.row_weight.size > 0 else 1
+            known += weight
             if is_running_and_ready(fleet.states[state].pod_flags):
-                ready += 1
+                ready += weight
     return known, ready

@@ -307,6 +307,7 @@ def join_lanes(lanes: Sequence[Lane], flags: ControllerFlags, profile: Profile) 
         metrics=metrics,
         streams=records(STREAM, streams),
         ticks=_stack(TICK, [lane.ticks for lane in lanes]),
+        row_weight=np.zeros(0, np.int64),
         row_state=np.concatenate(
             [np.zeros(0, np.int64), *(lane.row_state for lane in lanes)]
         ).astype(np.int32),

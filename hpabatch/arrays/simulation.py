@@ -1,0 +1,473 @@
+"""Simulated clusters as columns: the one place where plants and settings become arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hpabatch.arrays import plant as layout
+from hpabatch.arrays.layout import (
+    ANSWER,
+    CHANGE,
+    I64,
+    POD_STATE,
+    REQUEST,
+    STREAM,
+    TICK,
+    TIMING,
+    Fleet,
+    Memory,
+    Records,
+    Results,
+    empty_results,
+    records,
+    records_from,
+)
+from hpabatch.arrays.memory import make_sized_memory
+from hpabatch.arrays.specs import SpecRows, lane_streams, pack_lanes, pack_metric, stream_keys
+from hpabatch.model import codes
+from hpabatch.model import plant as model
+from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.model.hpa import HPASpec
+
+KIND_CODES = {
+    model.DIVISIBLE: layout.SIGNAL_DIVISIBLE,
+    model.PER_POD: layout.SIGNAL_PER_POD,
+    model.TOTAL: layout.SIGNAL_TOTAL,
+    model.BACKLOG: layout.SIGNAL_BACKLOG,
+    model.AGE: layout.SIGNAL_AGE,
+}
+EVENT_CODES = {
+    model.SCALE: layout.EVENT_SCALE,
+    model.LOSE: layout.EVENT_LOSE,
+    model.ROLLOUT: layout.EVENT_ROLLOUT,
+}
+FEWEST_COHORTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The workload of one HPA.
+
+    `work` by signal name, shape (pieces,), milli-units: constant pieces of `resolution_ms` from
+    `work_start_ms` on (of divisible and total signals the total, of per-pod ones per pod, of
+    backlogs per second). `initial` is the target's size at the start.
+    """
+
+    cluster: str
+    namespace: str
+    hpa: str
+    plant: model.Plant
+    work: Mapping[str, I64]
+    work_start_ms: int
+    resolution_ms: int
+    initial: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLane:
+    """One HPA under one setting: what `pack_simulation` makes a lane of.
+
+    `specs` are (since when, spec), ascending; before the first the first counts. `individual`:
+    every pod is told from the others, so that a run can be exported.
+    """
+
+    workload: Workload
+    specs: tuple[tuple[int, HPASpec], ...]
+    start_ms: int
+    period_ms: int
+    steps: int
+    events: tuple[model.Event, ...] = ()
+    individual: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedFleet:
+    """The arrays of some lanes, ready to run."""
+
+    simulation: layout.Simulation
+    fleet: Fleet
+    memory: Memory
+    results: Results
+
+
+def primary_signal(plant: model.Plant) -> str | None:
+    """Return the name of the signal that demand is measured by: what pods do, else what waits."""
+    for kind in (model.DIVISIBLE, model.BACKLOG):
+        for name, signal in plant.signals.items():
+            if signal.kind == kind:
+                return name
+    return None
+
+
+def groups_pods(lane: SimulatedLane) -> bool:
+    """Say whether equal pods may form cohorts without any effect on the run.
+
+    Where numbers of pods matter (room, ordinals) and pods of a batch differ, each is its own.
+    """
+    pods = lane.workload.plant.pods
+    alike = len(pods.startup_ms) == 1 and len(pods.shares) == 1
+    if lane.individual:
+        return False
+    if pods.removal == model.STATEFUL_SET:
+        loses = any(event.kind == model.LOSE for event in lane.events)
+        return alike and not pods.failure_at_ms and not loses
+    return alike or pods.capacity == 0
+
+
+def draw_table(seed: int) -> I64:
+    """Return the random numbers of a seed, shape (DRAWS,), below 2^31."""
+    return np.random.Generator(np.random.PCG64(seed)).integers(
+        0, 1 << 31, layout.DRAWS, dtype=np.int64
+    )
+
+
+def pack_simulation(
+    lanes: Sequence[SimulatedLane],
+    flags: ControllerFlags,
+    profile: Profile,
+    seed: int = 0,
+    cohorts: int = FEWEST_COHORTS,
+    keep_points: bool = False,
+) -> SimulatedFleet:
+    """Return the arrays of some lanes under one controller's flags.
+
+    Lanes of the same `Workload` object share its rows. `cohorts` is the room for different pods
+    that a lane gets at least; `keep_points` makes room for trajectories.
+
+    Raises:
+        ValueError: a metric of a spec has no signal in its workload's plant.
+    """
+    return _Packer(lanes, flags, profile, cohorts).pack(seed, keep_points)
+
+
+class _Packer:
+    def __init__(
+        self,
+        lanes: Sequence[SimulatedLane],
+        flags: ControllerFlags,
+        profile: Profile,
+        cohorts: int,
+    ) -> None:
+        self.lanes, self.flags, self.profile = lanes, flags, profile
+        self.tables = _WorkloadTables()
+        self.specs = SpecRows(flags, profile)
+        self.periods: list[tuple[int, int]] = []
+        self.events: list[tuple[int, int, int]] = []
+        self.stream_rows: list[tuple[int, int, int]] = []
+        self.stream_signal: list[int] = []
+        self.requests: list[tuple[int, int, int]] = []
+        self.sim_rows: list[dict[str, int]] = []
+        self.stream_ends: list[tuple[int, int]] = []
+        self.flows: list[dict[str, int]] = []
+        self.rings = 0
+        self.rows = self.samples = self.points = 0
+        self.sizes: list[tuple[int, int]] = []
+        for lane in lanes:
+            self._add_lane(lane, cohorts)
+
+    def _add_lane(self, lane: SimulatedLane, cohorts: int) -> None:
+        tables, h = self.tables, len(self.sim_rows)
+        number = tables.add(lane.workload)
+        specs = [spec for _, spec in lane.specs]
+        streams = lane_streams(specs)
+        first_stream, first_period, first_event = (
+            len(self.stream_rows),
+            len(self.periods),
+            len(self.events),
+        )
+        for from_ms, spec in lane.specs:
+            self.periods.append((from_ms, self.specs.add(spec, first_stream, streams)))
+        events = sorted(lane.events, key=lambda e: e.at_ms)
+        self.events += [(e.at_ms, EVENT_CODES[e.kind], e.value) for e in events]
+        self.sim_rows.append(
+            {
+                "start_ms": lane.start_ms,
+                "period_ms": lane.period_ms,
+                "steps": lane.steps,
+                "workload": number,
+                "first_period": first_period,
+                "last_period": len(self.periods),
+                "first_event": first_event,
+                "last_event": len(self.events),
+                "first_cohort": self.rows,
+                "cohort_capacity": _room(lane, cohorts),
+                "first_flow": len(self.flows),
+                "initial": lane.workload.initial,
+                "grouped": int(groups_pods(lane)),
+                "first_point": self.points,
+            }
+        )
+        self._add_streams(lane, specs, streams, h)
+        self.stream_ends.append((first_stream, len(self.stream_rows)))
+        self._add_flows(lane.workload)
+        self.rows += self.sim_rows[-1]["cohort_capacity"]
+        self.points += lane.steps
+        self.sizes.append(_memory_sizes(specs, self.flags, lane.period_ms))
+
+    def _add_streams(
+        self, lane: SimulatedLane, specs: Sequence[HPASpec], streams: Sequence[Any], h: int
+    ) -> None:
+        """Add the streams of a lane: where their rows lie, and which signal each one is."""
+        metric_of = {
+            key: metric
+            for spec in specs
+            for key, metric in zip(stream_keys(spec), spec.metrics, strict=True)
+        }
+        signals = list(lane.workload.plant.signals)
+        room = self.sim_rows[-1]["cohort_capacity"]
+        for key in streams:
+            metric, g = metric_of[key], len(self.stream_rows)
+            name = model.signal_name(metric)
+            if pack_metric(metric).kind == codes.METRIC_UNUSABLE:
+                self.stream_signal.append(-1)
+            elif name in lane.workload.plant.signals:
+                self.stream_signal.append(signals.index(name))
+            else:
+                place = f"{lane.workload.namespace}/{lane.workload.hpa}"
+                raise ValueError(f"{place}: the plant has no signal {name}")
+            self.stream_rows.append((self.samples - self.rows, self.samples - self.rows, g - h))
+            signal = lane.workload.plant.signals.get(name)
+            request = signal.request_milli if signal is not None else None
+            needs = bool(key.resource)
+            known = int(request is not None or not needs)
+            self.requests.append((room, known, (request or 0) if needs else 0))
+            self.samples += room
+
+    def _add_flows(self, workload: Workload) -> None:
+        for signal in workload.plant.signals.values():
+            rings = {model.DIVISIBLE: len(workload.plant.pods.shares), model.AGE: 0}
+            count = rings.get(signal.kind, 1)
+            self.flows.append(
+                {"first_ring": self.rings, "rings": count, "queue_milli": signal.queue_milli}
+            )
+            self.rings += count
+
+    def pack(self, seed: int, keep_points: bool) -> SimulatedFleet:
+        """Return everything as arrays."""
+        count = len(self.lanes)
+        specs, policies, metrics = self.specs.tables()
+        lane_table = pack_lanes(count, self.flags, self.profile)
+        ends = np.array(self.stream_ends, np.int64).reshape(-1, 2)
+        lane_table.first_stream, lane_table.last_stream = ends[:, 0], ends[:, 1]
+        lane_table.first_tick = np.arange(count)
+        lane_table.last_tick = np.arange(count) + 1
+        g = np.arange(len(self.stream_rows))
+        request = np.array(self.requests, np.int64).reshape(-1, 3)
+        fleet = Fleet(
+            lanes=lane_table,
+            specs=specs,
+            policies=policies,
+            metrics=metrics,
+            streams=records(STREAM, self.stream_rows),
+            ticks=records_from(TICK, count),
+            row_state=np.full(self.rows, -1, np.int32),
+            row_weight=np.zeros(self.rows, np.int64),
+            states=records_from(POD_STATE, self.rows),
+            present=np.zeros(self.samples, np.int8),
+            value_milli=np.zeros(self.samples, np.int64),
+            timing=records_from(TIMING, self.samples),
+            requests=records_from(
+                REQUEST,
+                self.samples,
+                known=np.repeat(request[:, 1], request[:, 0]),
+                milli=np.repeat(request[:, 2], request[:, 0]),
+            ),
+            answers=records_from(ANSWER, g.size, first_value=g, last_value=g + 1),
+            values_milli=np.zeros(g.size, np.int64),
+            changes=records_from(CHANGE, 0),
+        )
+        sizes = np.array(self.sizes, np.int64).reshape(-1, 2)
+        return SimulatedFleet(
+            simulation=self._simulation(seed, keep_points),
+            fleet=fleet,
+            memory=make_sized_memory(sizes[:, 0], sizes[:, 1]),
+            results=empty_results(count, g.size),
+        )
+
+    def _simulation(self, seed: int, keep_points: bool) -> layout.Simulation:
+        tables, count = self.tables, len(self.lanes)
+        length = _ring_length(self.lanes)
+        return layout.Simulation(
+            lanes=_table(layout.SIM_LANE, self.sim_rows),
+            states=records_from(layout.SIM_STATE, count),
+            workloads=_table(layout.WORKLOAD, tables.workloads),
+            signals=_table(layout.SIGNAL, tables.signals),
+            pipelines=_table(layout.PIPELINE, tables.pipelines),
+            gaps=records(layout.GAP, tables.gaps),
+            classes=records(layout.CLASS, tables.classes),
+            startups=records(layout.STARTUP, tables.startups),
+            failure_ms=np.array(tables.failures, np.int64),
+            work_milli=np.concatenate([np.zeros(0, np.int64), *tables.work]),
+            periods=records(layout.SIM_PERIOD, self.periods),
+            events=records(layout.EVENT, self.events),
+            draws=draw_table(seed),
+            cohorts=records_from(layout.COHORT, self.rows),
+            scrapes=records_from(layout.SCRAPE, count * layout.PIPELINES),
+            flows=_table(layout.FLOW, self.flows),
+            rings=records_from(layout.RING, self.rings, first_slot=np.arange(self.rings) * length),
+            slots=records_from(layout.SLOT, self.rings * length),
+            ring_length=length,
+            stream_signal=np.array(self.stream_signal, np.int64),
+            measures=records_from(layout.MEASURES, count),
+            bindings=np.zeros((count, layout.BINDINGS), np.int64),
+            drivers=np.zeros(len(self.stream_rows), np.int64),
+            points=records_from(layout.POINT, self.points if keep_points else 0),
+        )
+
+
+class _WorkloadTables:
+    """The rows of workloads; equal objects are added once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.workloads: list[dict[str, int]] = []
+        self.signals: list[dict[str, int]] = []
+        self.pipelines: list[dict[str, int]] = []
+        self.gaps: list[tuple[int, int]] = []
+        self.classes: list[tuple[int, int]] = []
+        self.startups: list[tuple[int, int]] = []
+        self.failures: list[int] = []
+        self.work: list[I64] = []
+        self.pieces = 0
+
+    def add(self, workload: Workload) -> int:
+        """Return the row of a workload."""
+        number = self.numbers.setdefault(id(workload), len(self.workloads))
+        if number == len(self.workloads):
+            self._add(workload)
+        return number
+
+    def _add(self, workload: Workload) -> None:
+        plant, pods = workload.plant, workload.plant.pods
+        first_signal, first_pipeline = len(self.signals), len(self.pipelines)
+        primary = primary_signal(plant)
+        observed = plant.signals[primary].observed_milli if primary else None
+        low, high = observed or (-layout.UNLIMITED, layout.UNLIMITED)
+        row = {
+            "work_start_ms": workload.work_start_ms,
+            "resolution_ms": workload.resolution_ms,
+            "pieces": max((w.size for w in workload.work.values()), default=1),
+            "first_signal": first_signal,
+            "last_signal": first_signal + len(plant.signals),
+            "first_pipeline": first_pipeline,
+            "first_class": len(self.classes),
+            "classes": len(pods.shares),
+            "first_startup": len(self.startups),
+            "startups": len(pods.startup_ms),
+            "first_failure": len(self.failures),
+            "last_failure": len(self.failures) + len(pods.failure_at_ms),
+            "reaction_ms": pods.reaction_ms,
+            "termination_ms": pods.termination_ms,
+            "serves_while_terminating": int(pods.serves_while_terminating),
+            "capacity": pods.capacity,
+            "stateful": int(pods.removal == model.STATEFUL_SET),
+            "restart_ms": pods.restart_ms,
+            "surge_pct": pods.surge_pct,
+            "unavailable_pct": pods.unavailable_pct,
+            "initial_age_ms": pods.initial_age_ms,
+            "first_draw": plant.first_draw,
+            "primary": first_signal + list(plant.signals).index(primary) if primary else -1,
+            "capacity_milli": plant.capacity_milli or 0,
+            "observed_low_milli": low,
+            "observed_high_milli": high,
+            "mergeable": int(all(s.kind != model.AGE for s in plant.signals.values())),
+        }
+        self.workloads.append(row)
+        self.classes += list(zip(pods.shares, _costs(pods), strict=True))
+        self.startups += list(pods.startup_ms)
+        self.failures += list(pods.failure_at_ms)
+        for name, signal in plant.signals.items():
+            self._add_signal(signal, first_pipeline, workload.work.get(name), row["pieces"])
+        used = {signal.api for signal in plant.signals.values()}
+        for api in model.PIPELINES:
+            self._add_pipeline(plant.pipelines.get(api, model.Pipeline()), api in used)
+
+    def _add_signal(
+        self, signal: model.Signal, first_pipeline: int, work: I64 | None, pieces: int
+    ) -> None:
+        given = np.zeros(1, np.int64) if work is None or work.size == 0 else work
+        # A shorter series goes on with its last piece.
+        series = np.concatenate([given, np.full(pieces - given.size, given[-1], np.int64)])
+        ceiling = layout.UNLIMITED if signal.ceiling_milli is None else signal.ceiling_milli
+        self.signals.append(
+            {
+                "kind": KIND_CODES[signal.kind],
+                "pipeline": first_pipeline + model.PIPELINES.index(signal.api),
+                "first_work": self.pieces,
+                "base_milli": signal.base_milli,
+                "room_milli": max(ceiling - signal.base_milli, 0),
+                "startup_milli": signal.startup_milli,
+                "rate_milli": signal.rate_milli,
+                "growth_milli": signal.growth_milli_per_hour,
+                "queues": int(signal.overload == model.QUEUE),
+                "queue_milli": signal.queue_milli,
+                "unit_milli": signal.unit_milli,
+            }
+        )
+        self.work.append(series)
+        self.pieces += pieces
+
+    def _add_pipeline(self, pipeline: model.Pipeline, used: bool) -> None:
+        first = len(self.gaps)
+        self.gaps += list(pipeline.gaps_ms) if used else []
+        self.pipelines.append(
+            {
+                "interval_ms": pipeline.interval_ms if used else 0,
+                "phase_ms": pipeline.phase_ms,
+                "window_ms": pipeline.window_ms,
+                "lag_ms": pipeline.lag_ms,
+                "first_sample_ms": pipeline.first_sample_ms,
+                "max_age_ms": pipeline.max_age_ms,
+                "first_gap": first,
+                "last_gap": len(self.gaps),
+            }
+        )
+
+
+def _costs(pods: model.Pods) -> tuple[int, ...]:
+    """Return a deletion cost per class; a single one counts for all."""
+    return pods.costs * len(pods.shares) if len(pods.costs) == 1 else pods.costs
+
+
+def _room(lane: SimulatedLane, cohorts: int) -> int:
+    """Return how many different pods a lane gets room for."""
+    pods = lane.workload.plant.pods
+    least = cohorts + 2 * len(pods.shares) * min(len(pods.startup_ms), 8)
+    return least if groups_pods(lane) else least + lane.workload.initial
+
+
+def _memory_sizes(
+    specs: Sequence[HPASpec], flags: ControllerFlags, period_ms: int
+) -> tuple[int, int]:
+    """Return how many recommendations and scale events per direction a lane can come to hold."""
+    window_ms, policy_ms = flags.downscale_stabilization_ms, 0
+    for spec in specs:
+        rules = [spec.behavior.scale_up, spec.behavior.scale_down] if spec.behavior else []
+        for rule in rules:
+            if rule is None:
+                continue
+            window_ms = max(window_ms, (rule.stabilization_window_seconds or 0) * 1000)
+            periods = [policy.period_seconds * 1000 for policy in rule.policies or ()]
+            policy_ms = max([policy_ms, *periods])
+    return window_ms // period_ms + 4, policy_ms // period_ms + 4
+
+
+def _ring_length(lanes: Sequence[SimulatedLane]) -> int:
+    """Return how many steps back a scrape that becomes visible can reach, as a power of two."""
+    steps = 4
+    for lane in lanes:
+        for pipeline in lane.workload.plant.pipelines.values():
+            back_ms = pipeline.lag_ms + pipeline.window_ms
+            steps = max(steps, back_ms // lane.period_ms + 4)
+    return 1 << (steps - 1).bit_length()
+
+
+def _table(dtype: np.dtype[Any], rows: Sequence[Mapping[str, int]]) -> Records:
+    """Return records of rows by field name; fields that no row has are 0."""
+    names = rows[0].keys() if rows else ()
+    columns = {name: [row[name] for row in rows] for name in names}
+    return records_from(dtype, len(rows), **columns)

@@ -1,0 +1,445 @@
+"""Simulation: the rules decide, the plant answers; lanes are HPAs under settings.
+
+docs/simulation.md is the specification of a tick. State carries over between calls, so one call
+over all steps gives what one call per step gives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from hpabatch._jit import kernel, rare, rule
+from hpabatch.arrays.layout import Fleet, Memory, Records, Results
+from hpabatch.arrays.plant import (
+    EVENT_LOSE,
+    EVENT_ROLLOUT,
+    EVENT_SCALE,
+    LANE_OK,
+    NEVER_MS,
+    PIPELINES,
+    SIGNAL_BACKLOG,
+    Simulation,
+)
+from hpabatch.kernels.cohorts import (
+    SECOND_MS,
+    draw,
+    drop_row,
+    first_tick_from,
+    lose_pods,
+    new_cohort,
+    pod_at_rank,
+    resize,
+    roll_out,
+    schedule_waiting,
+    serves,
+    show_cohort,
+    whole_seconds,
+)
+from hpabatch.kernels.measures import (
+    add_decision,
+    add_episode,
+    add_saturation,
+    add_supply,
+    end_watch,
+)
+from hpabatch.kernels.plant import before_start, move_piece, run_flow, work_of
+from hpabatch.kernels.scrape import begin_scrapes, take_samples
+from hpabatch.model.codes import SCALE_OK, SELECTOR_OK
+from hpabatch.rules.tick import decide_tick
+
+FAILURE_DRAWS = 2048  # where draws for failures begin
+
+
+@rare
+def add_initial_pods(sim: Simulation, fleet: Fleet, h: int) -> None:
+    """Put the pods there that a run begins with."""
+    lane, state = sim.lanes[h], sim.states[h]
+    workload = sim.workloads[lane.workload]
+    old_ms = lane.start_ms - workload.initial_age_ms
+    for p in range(lane.initial):
+        kind = workload.first_class + p % workload.classes
+        row = lane.first_cohort + p % workload.classes
+        if lane.grouped != 0 and p >= workload.classes:
+            sim.cohorts[row].weight += 1
+            fleet.row_weight[row] += 1
+        else:
+            row = new_cohort(sim, fleet, h, kind, 0, old_ms)
+            if row < 0:
+                return
+            cohort = sim.cohorts[row]
+            cohort.scheduled = 1
+            cohort.started_ms = cohort.ready_ms = cohort.serve_ms = cohort.unready_ms = old_ms
+        state.next_pod += 1
+
+
+@rare
+def begin_lane(sim: Simulation, fleet: Fleet, h: int) -> None:
+    """Set a lane to the state of its first tick."""
+    lane, state = sim.lanes[h], sim.states[h]
+    state.now_ms, state.target = lane.start_ms, lane.initial
+    state.piece_until_ms = -NEVER_MS
+    add_initial_pods(sim, fleet, h)
+    move_piece(sim, h, lane.start_ms)
+    count_pods_at(sim, fleet, h, lane.start_ms)
+    set_demand(sim, h)
+    workload = sim.workloads[lane.workload]
+    for number in range(workload.last_signal - workload.first_signal):
+        before_start(sim, h, lane.first_flow + number, workload.first_signal + number)
+    for p in range(PIPELINES):
+        if sim.pipelines[workload.first_pipeline + p].interval_ms > 0:
+            begin_scrapes(sim, h, p)
+    sim.measures[h].episode_start = -1
+
+
+@rule
+def set_demand(sim: Simulation, h: int) -> None:
+    """Set how many pods the current work asks for, 0 where that is not known."""
+    workload = sim.workloads[sim.lanes[h].workload]
+    if workload.primary < 0 or workload.capacity_milli <= 0:
+        return
+    work = work_of(sim, h, workload.primary)
+    sim.states[h].demand = max(1, -(-work // workload.capacity_milli))
+
+
+@rare
+def happen(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
+    """Let the scenario's events before a tick happen."""
+    lane, state = sim.lanes[h], sim.states[h]
+    while lane.first_event + state.next_event < lane.last_event:
+        event = sim.events[lane.first_event + state.next_event]
+        if event.at_ms >= now_ms:
+            return
+        state.next_event += 1
+        if event.kind == EVENT_SCALE:
+            state.target = event.value
+            resize(sim, fleet, h, event.at_ms)
+        elif event.kind == EVENT_LOSE:
+            lose_pods(sim, fleet, h, event.value, event.at_ms)
+        elif event.kind == EVENT_ROLLOUT:
+            state.revision += 1
+            state.rollout = 1
+
+
+@rule
+def settles_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Records) -> int:
+    """Return from when on pods cannot be told from older ones, as far as rules and samples go.
+
+    Past the initialization periods, and serving for as long as any window reaches back.
+    """
+    workload = sim.workloads[sim.lanes[h].workload]
+    if cohort.deletion_ms != NEVER_MS or cohort.scheduled == 0:
+        return NEVER_MS
+    lane = fleet.lanes[h]
+    from_ms = cohort.started_ms + max(lane.cpu_initialization_ms, lane.readiness_delay_ms)
+    from_ms = max(from_ms, cohort.ready_ms)
+    for p in range(PIPELINES):
+        pipeline = sim.pipelines[workload.first_pipeline + p]
+        if pipeline.interval_ms > 0:
+            back_ms = pipeline.lag_ms + pipeline.interval_ms
+            from_ms = max(from_ms, cohort.started_ms + pipeline.first_sample_ms + back_ms)
+            from_ms = max(from_ms, cohort.serve_ms + pipeline.window_ms + back_ms)
+    return int(from_ms)
+
+
+@rule
+def is_settled_by(sim: Simulation, h: int, cohort: Records) -> bool:
+    """Say whether every sample that can still be seen shows the pods in full service."""
+    workload = sim.workloads[sim.lanes[h].workload]
+    for p in range(PIPELINES):
+        pipeline, scrape = (
+            sim.pipelines[workload.first_pipeline + p],
+            sim.scrapes[h * PIPELINES + p],
+        )
+        if pipeline.interval_ms == 0:
+            continue
+        seen = (
+            scrape.has_sample != 0 and cohort.started_ms + pipeline.first_sample_ms <= scrape.ts_ms
+        )
+        if not seen or cohort.serve_ms > scrape.ts_ms - pipeline.window_ms:
+            return False
+    return True
+
+
+@rule
+def merge_settled(sim: Simulation, fleet: Fleet, h: int, row: int, now_ms: int) -> bool:
+    """Join settled pods to equal ones of an earlier row, and drop their row; say whether it did."""
+    cohort, first = sim.cohorts[row], sim.lanes[h].first_cohort
+    if settles_ms(sim, fleet, h, cohort) > now_ms or not is_settled_by(sim, h, cohort):
+        return False
+    for other in range(first, row):
+        pods = sim.cohorts[other]
+        same = pods.kind == cohort.kind and pods.revision == cohort.revision
+        if not same or settles_ms(sim, fleet, h, pods) > now_ms or not is_settled_by(sim, h, pods):
+            continue
+        pods.weight += cohort.weight
+        pods.pod = min(pods.pod, cohort.pod)
+        fleet.row_weight[other] += cohort.weight
+        drop_row(sim, fleet, h, row)
+        return True
+    return False
+
+
+@rare
+def tidy_cohorts(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
+    """Drop cohorts that were gone at the last tick, and merge settled ones."""
+    lane, state = sim.lanes[h], sim.states[h]
+    merges = lane.grouped != 0 and sim.workloads[lane.workload].mergeable != 0
+    row = lane.first_cohort + state.cohorts - 1
+    while row >= lane.first_cohort:
+        if sim.cohorts[row].gone_ms <= now_ms - lane.period_ms:
+            drop_row(sim, fleet, h, row)
+        elif merges:
+            merge_settled(sim, fleet, h, row, now_ms)
+        row -= 1
+
+
+@rule
+def wake_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Records, now_ms: int) -> int:
+    """Return the next instant after now at which a cohort must be looked at."""
+    lane = sim.lanes[h]
+    wake = cohort.next_ms
+    for instant_ms in (cohort.serve_ms, cohort.deletion_ms, cohort.gone_ms):
+        if instant_ms > now_ms:
+            wake = min(wake, instant_ms)
+    if cohort.gone_ms <= now_ms:
+        wake = min(wake, cohort.gone_ms + lane.period_ms)
+    if cohort.scheduled == 0 or cohort.created_ms > now_ms:
+        wake = min(wake, now_ms + 1)
+    if lane.grouped != 0 and sim.states[h].cohorts > sim.workloads[lane.workload].classes:
+        settled_ms = settles_ms(sim, fleet, h, cohort)
+        wake = min(wake, settled_ms if settled_ms > now_ms else NEVER_MS)
+    return int(wake)
+
+
+@rule
+def hide_row(fleet: Fleet, h: int, row: int) -> None:
+    """Take a row's samples away: its pods are not there."""
+    for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
+        fleet.present[row + fleet.streams[g].sample_offset] = 0
+
+
+@rare
+def count_pods_at(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> bool:
+    """Show the cohorts at a tick and count them; say whether other pods serve than before."""
+    lane, state = sim.lanes[h], sim.states[h]
+    workload = sim.workloads[lane.workload]
+    serving, shares, pods, status, wake = 0, 0, 0, 0, NEVER_MS
+    for row in range(lane.first_cohort, lane.first_cohort + state.cohorts):
+        cohort = sim.cohorts[row]
+        if cohort.next_ms <= now_ms:
+            show_cohort(fleet, cohort, row, now_ms)
+            if fleet.row_state[row] < 0:
+                hide_row(fleet, h, row)
+        there = cohort.created_ms <= now_ms and cohort.gone_ms > now_ms
+        if there and cohort.scheduled != 0:
+            pods += cohort.weight
+        if there and cohort.deletion_ms > now_ms:
+            status += cohort.weight
+        if serves(workload, cohort, now_ms):
+            serving += cohort.weight
+            shares += cohort.weight * sim.classes[cohort.kind].share
+        wake = min(wake, wake_ms(sim, fleet, h, cohort, now_ms))
+    changed = bool(serving != state.serving or shares != state.shares)
+    state.serving, state.shares, state.pods, state.status_replicas = serving, shares, pods, status
+    state.next_pod_ms = wake
+    return changed
+
+
+@rule
+def move_pods(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> bool:
+    """Bring a lane's pods to a tick; say whether other pods serve than in the last step."""
+    state = sim.states[h]
+    if state.rollout == 0 and now_ms < state.next_pod_ms:
+        return False
+    tidy_cohorts(sim, fleet, h, now_ms)
+    schedule_waiting(sim, fleet, h, now_ms)
+    if state.rollout != 0:
+        roll_out(sim, fleet, h, now_ms)
+    return count_pods_at(sim, fleet, h, now_ms)
+
+
+@rule
+def fill_sim_tick(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
+    """Write the TICK record of a lane's tick: the spec in force and the scale."""
+    lane, state, tick = sim.lanes[h], sim.states[h], fleet.ticks[h]
+    k = lane.first_period + state.period
+    while k + 1 < lane.last_period and sim.periods[k + 1].from_ms <= now_ms:
+        k += 1
+    state.period = k - lane.first_period
+    tick.now_ms, tick.spec = now_ms, sim.periods[k].spec
+    tick.replicas, tick.status_replicas = state.target, state.status_replicas
+    tick.scale, tick.selector, tick.restart = SCALE_OK, SELECTOR_OK, 0
+    tick.first_row, tick.last_row = lane.first_cohort, lane.first_cohort + state.cohorts
+
+
+@rare
+def fail_pods(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
+    """Let pods fail whose serving time has come, at the end of a step."""
+    lane, state = sim.lanes[h], sim.states[h]
+    workload = sim.workloads[lane.workload]
+    live = 0
+    for row in range(lane.first_cohort, lane.first_cohort + state.cohorts):
+        cohort = sim.cohorts[row]
+        live += cohort.weight if cohort.deletion_ms == NEVER_MS and cohort.serve_ms <= now_ms else 0
+    state.served_ms += live * lane.period_ms
+    failed_ms = (now_ms + lane.period_ms) // SECOND_MS * SECOND_MS
+    k = workload.first_failure + state.failures
+    while k < workload.last_failure and sim.failure_ms[k] <= state.served_ms:
+        state.failures += 1
+        if live > 0:
+            rank = draw(sim, h, k - workload.first_failure + FAILURE_DRAWS) % live
+            row = pod_at_rank(sim, fleet, h, rank, now_ms, now_ms)
+            if row < 0:
+                return
+            cohort = sim.cohorts[row]
+            cohort.unready_ms = failed_ms
+            cohort.ready_ms = whole_seconds(failed_ms + workload.restart_ms)
+            cohort.serve_ms = first_tick_from(lane, cohort.ready_ms)
+            cohort.next_ms = 0
+            state.next_pod_ms = 0
+            live -= 1
+        k += 1
+
+
+@rule
+def outside_range(sim: Simulation, h: int, flow_row: int, now_ms: int) -> bool:
+    """Say whether a serving pod uses more or less than was ever recorded."""
+    lane = sim.lanes[h]
+    workload, flow = sim.workloads[lane.workload], sim.flows[flow_row]
+    base = sim.signals[workload.primary].base_milli
+    for row in range(lane.first_cohort, lane.first_cohort + sim.states[h].cohorts):
+        cohort = sim.cohorts[row]
+        if serves(workload, cohort, now_ms):
+            r = flow.first_ring + (cohort.kind - workload.first_class if flow.rings > 1 else 0)
+            used = base + sim.rings[r].x_milli
+            if used < workload.observed_low_milli or used > workload.observed_high_milli:
+                return True
+    return False
+
+
+@rule
+def usage_changed(sim: Simulation, flow: Records, now_ms: int) -> bool:
+    """Say whether a pod of some class uses more or less since this step."""
+    for r in range(flow.first_ring, flow.first_ring + flow.rings):
+        if sim.rings[r].since_ms == now_ms:
+            return True
+    return False
+
+
+@rule
+def measure_step(
+    sim: Simulation, h: int, t: int, now_ms: int, decision: Records, before: int, changed: bool
+) -> None:
+    """Add a tick and its step to the lane's measures."""
+    lane, state, m = sim.lanes[h], sim.states[h], sim.measures[h]
+    workload, period_ms = sim.workloads[lane.workload], lane.period_ms
+    m.steps += 1
+    m.replica_ms += state.target * period_ms
+    m.pod_ms += state.pods * period_ms
+    if workload.primary < 0:
+        return
+    flow_row = lane.first_flow + workload.primary - workload.first_signal
+    flow = sim.flows[flow_row]
+    add_saturation(m, flow.saturated != 0, flow.unserved_milli, period_ms)
+    if changed or t == 0 or usage_changed(sim, flow, now_ms):
+        flow.outside = 1 if outside_range(sim, h, flow_row, now_ms) else 0
+    m.outside_steps += flow.outside
+    if state.demand > 0:
+        direction = 0
+        if decision.rescaled != 0:
+            direction = 1 if decision.desired > before else -1
+        add_supply(m, t, state.serving, state.demand)
+        add_episode(m, t, state.serving, state.demand, direction, state.target, period_ms)
+
+
+@rule
+def write_point(sim: Simulation, h: int, t: int, decision: Records, before: int) -> None:
+    """Write a tick and its step to the lane's trajectory, where one is kept."""
+    lane, state = sim.lanes[h], sim.states[h]
+    workload = sim.workloads[lane.workload]
+    point = sim.points[lane.first_point + t]
+    point.now_ms, point.replicas, point.desired = state.now_ms, before, decision.desired
+    point.proposal, point.stabilized = decision.proposal, decision.stabilized
+    point.serving, point.pods, point.demand = state.serving, state.pods, state.demand
+    point.binding, point.reason = decision.binding, decision.reason
+    point.metric, point.invalid_metrics = decision.metric, decision.invalid_metrics
+    point.saturated, point.usage_milli, point.work_milli, point.unserved_milli = 0, 0, 0, 0
+    if workload.primary >= 0:
+        flow = sim.flows[lane.first_flow + workload.primary - workload.first_signal]
+        point.saturated = flow.saturated
+        point.work_milli = work_of(sim, h, workload.primary)
+        point.unserved_milli = flow.unserved_milli
+        point.usage_milli = sim.rings[flow.first_ring].x_milli
+        if sim.signals[workload.primary].kind != SIGNAL_BACKLOG:
+            point.usage_milli += sim.signals[workload.primary].base_milli
+
+
+@rule
+def simulate_step(
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, results: Results
+) -> None:
+    """Run one tick of a lane and the step after it."""
+    lane, state = sim.lanes[h], sim.states[h]
+    now_ms, workload = state.now_ms, sim.workloads[lane.workload]
+    if lane.first_event + state.next_event < lane.last_event:
+        happen(sim, fleet, h, now_ms)
+    changed = move_pods(sim, fleet, h, now_ms)
+    take_samples(sim, fleet, h, now_ms)
+    fill_sim_tick(sim, fleet, h, now_ms)
+    before = state.target
+    decide_tick(fleet, memory, h, h, True, results)
+    decision = results.decisions[h]
+    spec = fleet.specs[fleet.ticks[h].spec]
+    add_decision(sim, h, decision, before, spec.max_replicas)
+    if decision.metric >= 0:
+        sim.drivers[fleet.metrics[spec.first_metric + decision.metric].stream] += 1
+    if decision.rescaled != 0:
+        state.target = decision.desired
+        resize(sim, fleet, h, now_ms)
+    if move_piece(sim, h, now_ms):
+        changed = True
+        set_demand(sim, h)
+    for number in range(workload.last_signal - workload.first_signal):
+        flow_row, signal = lane.first_flow + number, workload.first_signal + number
+        run_flow(sim, h, flow_row, signal, t, now_ms, changed or t == 0)
+    measure_step(sim, h, t, now_ms, decision, before, changed)
+    if sim.points.size > 0:
+        write_point(sim, h, t, decision, before)
+    if workload.first_failure < workload.last_failure:
+        fail_pods(sim, fleet, h, now_ms)
+    state.now_ms += lane.period_ms
+
+
+@rule
+def simulate_lane(
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, until: int, results: Results
+) -> None:
+    """Run a lane's steps before `until`; a lane whose cohorts do not fit stands still."""
+    state, last = sim.states[h], min(until, sim.lanes[h].steps)
+    if state.step == 0 and last > 0:
+        begin_lane(sim, fleet, h)
+    t = state.step
+    while t < last and state.status == LANE_OK:
+        simulate_step(sim, fleet, memory, h, t, results)
+        t += 1
+        state.step = t
+    if t == sim.lanes[h].steps:
+        end_watch(sim.measures[h])
+
+
+@kernel
+def simulate_fleet(
+    sim: Simulation, fleet: Fleet, memory: Memory, until: int, results: Results
+) -> None:
+    """Run every lane's steps before `until` (or its end); lanes run in parallel.
+
+    Of `fleet` a lane has one tick (row h), one row and pod state per cohort; `results` have one row
+    per lane and one per stream. Writes `sim`'s states and results, and all of `fleet`'s rows, in
+    place; raises nothing: a lane with status LANE_FULL must be run again with more cohorts.
+    """
+    for lane in numba.prange(sim.lanes.size):
+        h: Any = np.int64(lane)
+        simulate_lane(sim, fleet, memory, h, until, results)
