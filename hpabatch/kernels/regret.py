@@ -1,0 +1,31 @@
+"""The fewest pod-hours that a perfect forecast could have met a demand with."""
+
+from __future__ import annotations
+
+from hpabatch._jit import rule
+from hpabatch.arrays.layout import I64
+
+
+@rule
+def perfect_pod_ms(demand: I64, period_ms: int, restart_ms: int, idle_from: I64) -> int:
+    """Return the smallest pod-ms that never leaves a step with fewer pods than it asks for.
+
+    `demand` (T,) pods per step. A pod that is not needed for a while is either kept, or given back
+    and made anew, which costs `restart_ms` of its start and end; each of the pods, ordered by when
+    they are needed, is decided alone, so the sum is the minimum. Those of the first step are there.
+    `idle_from` (max(demand),) is scratch: the step since which a pod is idle.
+    """
+    total, before = 0, demand[0] if demand.size > 0 else 0
+    for k in range(idle_from.size):
+        idle_from[k] = -1
+    for t in range(demand.size):
+        for k in range(demand[t], before):
+            idle_from[k] = t
+        for k in range(before, demand[t]):
+            gap_ms = restart_ms
+            if idle_from[k] >= 0:
+                gap_ms = min(restart_ms, (t - idle_from[k]) * period_ms)
+            total += gap_ms
+        before = demand[t]
+        total += before * period_ms
+    return int(total)
