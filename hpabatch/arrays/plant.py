@@ -172,15 +172,15 @@ LANE_FULL: Final = 1
 # instant its window begins.
 SCRAPE = record_dtype("next_ms", "ts_ms", "has_sample", "gap")
 
-# One signal of one lane: its queue, the usage beyond base of a pod of share 1000 (for totals: the
-# value), since when that is constant, and its steps: `FlowRing` rows of its classes.
+# One signal of one lane: its queue and its rings, one per class of pods (of totals one); of its last
+# step what was offered, what was left, and whether a pod was cut off or out of the observed range.
 FLOW = record_dtype(
     "queue_milli",
-    "since_ms",
     "first_ring",
     "rings",
     "saturated",
     "unserved_milli",
+    "offered_milli",
     "outside",
 )
 
@@ -201,7 +201,7 @@ POINT = record_dtype(
     "stabilized:i4",
     "serving:i4",
     "pods:i4",
-    "demand:i4",
+    "demand",
     "binding:i1",
     "reason:i1",
     "metric:i2",

@@ -374,7 +374,7 @@ class _WorkloadTables:
             "capacity_milli": plant.capacity_milli or 0,
             "observed_low_milli": low,
             "observed_high_milli": high,
-            "mergeable": int(all(s.kind != model.AGE for s in plant.signals.values())),
+            "mergeable": int(_is_mergeable(plant)),
         }
         self.workloads.append(row)
         self.classes += list(zip(pods.shares, _costs(pods), strict=True))
@@ -426,6 +426,15 @@ class _WorkloadTables:
                 "last_gap": len(self.gaps),
             }
         )
+
+
+def _is_mergeable(plant: model.Plant) -> bool:
+    """Say whether pods that have settled are all alike, however old they are.
+
+    With several classes their ages say which class is removed first.
+    """
+    ageless = all(signal.kind != model.AGE for signal in plant.signals.values())
+    return ageless and len(plant.pods.shares) == 1
 
 
 def _costs(pods: model.Pods) -> tuple[int, ...]:

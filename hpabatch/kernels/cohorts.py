@@ -334,7 +334,7 @@ def schedule_waiting(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None
         found = -1
         for row in range(lane.first_cohort, lane.first_cohort + state.cohorts):
             cohort = sim.cohorts[row]
-            waits = cohort.scheduled == 0 and cohort.gone_ms > now_ms
+            waits = cohort.scheduled == 0 and is_live(cohort)
             if waits and (found < 0 or cohort.pod < sim.cohorts[found].pod):
                 found = row
         if found < 0:
@@ -344,7 +344,7 @@ def schedule_waiting(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None
         if left > 0 and split(sim, fleet, h, found, left) < 0:
             return
         room -= sim.cohorts[found].weight
-        start_pods(sim, h, found, now_ms)
+        start_pods(sim, h, found, max(now_ms, sim.cohorts[found].created_ms))
 
 
 @rare

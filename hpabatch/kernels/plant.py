@@ -97,6 +97,15 @@ def work_of(sim: Simulation, h: int, signal: int) -> int:
 
 
 @rule
+def offered_work(sim: Simulation, h: int, flow_row: int, signal: int) -> int:
+    """Return what the pods are asked to do in a step: of divisible work what waited too."""
+    work = work_of(sim, h, signal)
+    if sim.signals[signal].kind == SIGNAL_DIVISIBLE:
+        work += sim.flows[flow_row].queue_milli
+    return work
+
+
+@rule
 def move_piece(sim: Simulation, h: int, now_ms: int) -> bool:
     """Bring the lane to the piece of work at an instant; say whether it is another one."""
     state, workload = sim.states[h], sim.workloads[sim.lanes[h].workload]
@@ -115,15 +124,17 @@ def share_work(
 ) -> None:
     """Let the serving pods share a step's work of a divisible or per-pod signal.
 
-    `changed` False: neither the work nor the serving pods are others than in the last step.
+    `changed` False: the same pods serve as in the last step.
     """
     lane, state, flow, what = sim.lanes[h], sim.states[h], sim.flows[flow_row], sim.signals[signal]
-    if not changed and flow.queue_milli == 0 and flow.unserved_milli == 0:
+    offered = offered_work(sim, h, flow_row, signal)
+    if not changed and offered == flow.offered_milli:
         for r in range(flow.first_ring, flow.first_ring + flow.rings):
             enter_step(sim, r, t, lane.period_ms, sim.rings[r].x_milli, now_ms)
+        flow.queue_milli = flow.unserved_milli if what.queues != 0 else 0
         return
     workload = sim.workloads[lane.workload]
-    offered = work_of(sim, h, signal) + flow.queue_milli
+    flow.offered_milli = offered
     cut = what.kind == SIGNAL_DIVISIBLE and state.shares == 0 and offered > 0
     for r in range(flow.first_ring, flow.first_ring + flow.rings):
         kind = workload.first_class + r - flow.first_ring
@@ -173,7 +184,7 @@ def run_flow(
 def before_start(sim: Simulation, h: int, flow_row: int, signal: int) -> None:
     """Set what a signal was before the run: the initial pods at the first step's work."""
     lane, flow, what = sim.lanes[h], sim.flows[flow_row], sim.signals[signal]
-    offered = work_of(sim, h, signal) + flow.queue_milli
+    offered = offered_work(sim, h, flow_row, signal)
     for r in range(flow.first_ring, flow.first_ring + flow.rings):
         if what.kind == SIGNAL_TOTAL:
             x = work_of(sim, h, signal)

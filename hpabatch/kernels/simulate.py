@@ -21,6 +21,7 @@ from hpabatch.arrays.plant import (
     NEVER_MS,
     PIPELINES,
     SIGNAL_BACKLOG,
+    SIGNAL_DIVISIBLE,
     Simulation,
 )
 from hpabatch.kernels.cohorts import (
@@ -287,20 +288,19 @@ def fail_pods(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
     state.served_ms += live * lane.period_ms
     failed_ms = (now_ms + lane.period_ms) // SECOND_MS * SECOND_MS
     k = workload.first_failure + state.failures
-    while k < workload.last_failure and sim.failure_ms[k] <= state.served_ms:
+    while live > 0 and k < workload.last_failure and sim.failure_ms[k] <= state.served_ms:
+        rank = draw(sim, h, state.failures + FAILURE_DRAWS) % live
+        row = pod_at_rank(sim, fleet, h, rank, now_ms, now_ms)
+        if row < 0:
+            return
+        cohort = sim.cohorts[row]
+        cohort.unready_ms = failed_ms
+        cohort.ready_ms = whole_seconds(failed_ms + workload.restart_ms)
+        cohort.serve_ms = first_tick_from(lane, cohort.ready_ms)
+        cohort.next_ms = 0
+        state.next_pod_ms = 0
         state.failures += 1
-        if live > 0:
-            rank = draw(sim, h, k - workload.first_failure + FAILURE_DRAWS) % live
-            row = pod_at_rank(sim, fleet, h, rank, now_ms, now_ms)
-            if row < 0:
-                return
-            cohort = sim.cohorts[row]
-            cohort.unready_ms = failed_ms
-            cohort.ready_ms = whole_seconds(failed_ms + workload.restart_ms)
-            cohort.serve_ms = first_tick_from(lane, cohort.ready_ms)
-            cohort.next_ms = 0
-            state.next_pod_ms = 0
-            live -= 1
+        live -= 1
         k += 1
 
 
@@ -309,6 +309,8 @@ def outside_range(sim: Simulation, h: int, flow_row: int, now_ms: int) -> bool:
     """Say whether a serving pod uses more or less than was ever recorded."""
     lane = sim.lanes[h]
     workload, flow = sim.workloads[lane.workload], sim.flows[flow_row]
+    if sim.signals[workload.primary].kind != SIGNAL_DIVISIBLE:
+        return False
     base = sim.signals[workload.primary].base_milli
     for row in range(lane.first_cohort, lane.first_cohort + sim.states[h].cohorts):
         cohort = sim.cohorts[row]
@@ -400,7 +402,6 @@ def simulate_step(
         state.target = decision.desired
         resize(sim, fleet, h, now_ms)
     if move_piece(sim, h, now_ms):
-        changed = True
         set_demand(sim, h)
     for number in range(workload.last_signal - workload.first_signal):
         flow_row, signal = lane.first_flow + number, workload.first_signal + number

@@ -1,0 +1,328 @@
+"""What was observed of a workload at each tick: pods that serve, and what they used.
+
+Reads what the alignment fills (`kernels.align`), block by block, and decides nothing. A pod's
+sample counts at a tick only if it is as new as the newest of its stream: a pod whose sample was
+lost would otherwise speak of an older time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from hpabatch._jit import kernel, rule
+from hpabatch.arrays.layout import I64, Fleet, Records, record_dtype
+from hpabatch.arrays.observations import CURSOR_TICK, Observations, Rows
+from hpabatch.kernels.align import block_length, extend_lane, fill_block, fill_ticks
+from hpabatch.model.codes import (
+    PHASE_MASK,
+    PHASE_RUNNING,
+    POD_DELETING,
+    POD_STARTED,
+    READY_MASK,
+    READY_TRUE,
+)
+
+HALF_MS = 1_800_000  # half hours are dealt in turn to the two halves of a pod's samples
+FEWEST_COMPARED = 3  # pods of a tick, for one to be compared with their mean
+PROBES = 512  # samples of a stream and load of which spacing, window and lag are noted
+
+# Pods at a tick: all that are matched; Running and Ready and not being deleted; of these ready for
+# at least the settling time; started, but not that far; being deleted.
+TICK_USAGE = record_dtype("pods", "ready", "serving", "starting", "deleting")
+
+# One stream at one tick, over its `counted` serving pods with a sample: when the newest of these
+# and their mean was taken, their sum, least and most; the same of pods that were not yet ready; the
+# requests of serving pods. `is_new`: some sample is newer than at the tick before. Of a total:
+# `counted` series, their sum, taken to be new at every tick.
+SIGNAL_USAGE = record_dtype(
+    "is_new",
+    "newest_ms",
+    "mean_ms",
+    "counted",
+    "sum_milli",
+    "least_milli",
+    "most_milli",
+    "starting",
+    "starting_milli",
+    "requested",
+    "request_milli",
+)
+
+# One pod's samples of one stream: when the first and the last were taken; in each half how many
+# and the sum of their ratios to the tick's mean; of settled ones how many, the first's time and
+# value, and the sums of time since (h), value above, their product and the squared time.
+TRACK_USAGE = record_dtype(
+    "first_ms",
+    "last_ms",
+    "even",
+    "odd",
+    "even_ratio:f8",
+    "odd_ratio:f8",
+    "settled",
+    "from_ms",
+    "from_milli",
+    "age_h:f8",
+    "above:f8",
+    "age_above:f8",
+    "age_age:f8",
+)
+
+
+class UsageArrays(NamedTuple):
+    """What the pass writes, beside `Fleet` and `Observations`.
+
+    `ticks` (T,) TICK_USAGE beside `Fleet.ticks`; `signals` (A,) SIGNAL_USAGE beside
+    `Fleet.answers`; `tracks` (W,) TRACK_USAGE beside `Observations.tracks`. `newest_ms` (G,) is the
+    newest sample that a stream has shown, `fresh_ms` (G,) how much older than the newest a sample
+    may be to count. `probes` (G, PROBES, 3) spacing, window and lag in ms of some samples of the
+    last load, `probed` (G,) how many.
+    """
+
+    ticks: Records
+    signals: Records
+    tracks: Records
+    newest_ms: I64
+    fresh_ms: I64
+    probes: I64
+    probed: I64
+
+
+@rule
+def ready_since(obs: Observations, fleet: Fleet, state: int) -> int:
+    """Return since when a pod is ready, ms; -1: it is not Running, Ready and kept."""
+    pod = fleet.states[state]
+    flags = pod.pod_flags
+    if flags & PHASE_MASK != PHASE_RUNNING or flags & READY_MASK != READY_TRUE:
+        return -1
+    if flags & POD_DELETING != 0:
+        return -1
+    # Without a recorded transition the state's own beginning is the best that is known.
+    return int(pod.transition_ms if pod.transition_ms > 0 else obs.state_ms[state])
+
+
+@rule
+def count_pods(obs: Observations, fleet: Fleet, t: int, settle_ms: int, ticks: Records) -> None:
+    """Write the TICK_USAGE record of a tick."""
+    tick, out = fleet.ticks[t], ticks[t]
+    pods, ready, serving, starting, deleting = 0, 0, 0, 0, 0
+    for row in range(tick.first_row, tick.last_row):
+        state = fleet.row_state[row]
+        if state < 0:
+            continue
+        pods += 1
+        flags = fleet.states[state].pod_flags
+        if flags & POD_DELETING != 0:
+            deleting += 1
+            continue
+        since = ready_since(obs, fleet, state)
+        ready += since >= 0
+        if since >= 0 and tick.now_ms - since >= settle_ms:
+            serving += 1
+        elif flags & POD_STARTED != 0:
+            starting += 1
+    out.pods, out.ready, out.serving = pods, ready, serving
+    out.starting, out.deleting = starting, deleting
+
+
+@rule
+def sample_class(
+    obs: Observations, fleet: Fleet, row: int, sample: int, now_ms: int, settle_ms: int
+) -> int:
+    """Return 1 for the sample of a settled pod, 2 of one not yet ready, 0 of any other, or none."""
+    state = fleet.row_state[row]
+    if state < 0 or fleet.present[sample] == 0:
+        return 0
+    flags = fleet.states[state].pod_flags
+    since = ready_since(obs, fleet, state)
+    timing = fleet.timing[sample]
+    if since < 0:
+        kept = flags & POD_STARTED != 0 and flags & POD_DELETING == 0
+        return 2 if kept and flags & READY_MASK != READY_TRUE else 0
+    if now_ms - since >= settle_ms and timing.ts_ms - timing.window_ms >= since:
+        return 1
+    return 2 if timing.ts_ms <= since else 0
+
+
+@rule
+def add_pod_signal(
+    obs: Observations, fleet: Fleet, g: int, t: int, settle_ms: int, out: UsageArrays
+) -> None:
+    """Write the SIGNAL_USAGE record of a pod stream at a tick."""
+    tick, stream = fleet.ticks[t], fleet.streams[g]
+    first, last, offset, now_ms = tick.first_row, tick.last_row, stream.sample_offset, tick.now_ms
+    settled_ms, any_ms = -1, -1
+    for row in range(first, last):
+        kind = sample_class(obs, fleet, row, row + offset, now_ms, settle_ms)
+        if kind > 0:
+            any_ms = max(any_ms, fleet.timing[row + offset].ts_ms)
+        if kind == 1:
+            settled_ms = max(settled_ms, fleet.timing[row + offset].ts_ms)
+    oldest_ms = settled_ms - out.fresh_ms[g]
+    counted, total, behind, least, most = 0, 0, 0, 0, 0
+    starting, starting_total, requested, request_total = 0, 0, 0, 0
+    for row in range(first, last):
+        kind = sample_class(obs, fleet, row, row + offset, now_ms, settle_ms)
+        value, ts_ms = fleet.value_milli[row + offset], fleet.timing[row + offset].ts_ms
+        if kind == 1 and ts_ms > oldest_ms:
+            least = value if counted == 0 else min(least, value)
+            most = value if counted == 0 else max(most, value)
+            counted += 1
+            total += value
+            behind += settled_ms - ts_ms
+        elif kind == 2 and ts_ms > out.newest_ms[g]:
+            starting += 1
+            starting_total += value
+        if kind == 1:
+            request = fleet.requests[fleet.row_state[row] + stream.request_offset]
+            requested += request.known
+            request_total += request.milli * request.known
+    signal = out.signals[t + stream.answer_offset]
+    signal.is_new = 1 if any_ms > out.newest_ms[g] else 0
+    out.newest_ms[g] = max(out.newest_ms[g], any_ms)
+    signal.newest_ms = settled_ms
+    signal.mean_ms = settled_ms - behind // max(counted, 1)
+    signal.counted, signal.sum_milli = counted, total
+    signal.least_milli, signal.most_milli = least, most
+    signal.starting, signal.starting_milli = starting, starting_total
+    signal.requested, signal.request_milli = requested, request_total
+
+
+@rule
+def add_total_signal(fleet: Fleet, g: int, t: int, signals: Records) -> None:
+    """Write the SIGNAL_USAGE record of an Object or External metric at a tick."""
+    at = t + fleet.streams[g].answer_offset
+    answer, signal, now_ms = fleet.answers[at], signals[at], fleet.ticks[t].now_ms
+    total = 0
+    for k in range(answer.first_value, answer.last_value):
+        total += fleet.values_milli[k]
+    counted = answer.last_value - answer.first_value
+    signal.is_new = 1 if counted > 0 else 0
+    signal.newest_ms, signal.mean_ms = now_ms, now_ms
+    signal.counted, signal.sum_milli = counted, total
+    signal.least_milli, signal.most_milli = total, total
+    signal.starting, signal.starting_milli = 0, 0
+    signal.requested, signal.request_milli = 0, 0
+
+
+@rule
+def add_track(track: Records, value: int, ts_ms: int, mean: float, compared: bool) -> None:
+    """Add one new settled sample of a pod to its TRACK_USAGE record."""
+    track.last_ms = ts_ms
+    if compared:
+        if (ts_ms // HALF_MS) % 2 == 0:
+            track.even += 1
+            track.even_ratio += value / mean
+        else:
+            track.odd += 1
+            track.odd_ratio += value / mean
+    if track.settled == 0:
+        track.from_ms, track.from_milli = ts_ms, value
+    track.settled += 1
+    age_h, above = (ts_ms - track.from_ms) / 3_600_000, float(value - track.from_milli)
+    track.age_h += age_h
+    track.above += above
+    track.age_above += age_h * above
+    track.age_age += age_h * age_h
+
+
+@rule
+def add_tracks(
+    obs: Observations, fleet: Fleet, h: int, g: int, t: int, settle_ms: int, out: UsageArrays
+) -> None:
+    """Add the new samples of a tick's settled pods to their tracks."""
+    tick, stream, lane = fleet.ticks[t], fleet.streams[g], obs.lanes[h]
+    signal = out.signals[t + stream.answer_offset]
+    compared = signal.counted >= FEWEST_COMPARED and signal.sum_milli > 0
+    mean = signal.sum_milli / max(signal.counted, 1)
+    oldest_ms = signal.newest_ms - out.fresh_ms[g]
+    for row in range(tick.first_row, tick.last_row):
+        sample = row + stream.sample_offset
+        if sample_class(obs, fleet, row, sample, tick.now_ms, settle_ms) != 1:
+            continue
+        # The rows of a tick are the pods in view, in order (`fill_block`).
+        j = obs.in_view[lane.first_pod + row - tick.first_row]
+        track = out.tracks[obs.streams[g].first_track + j - lane.first_pod]
+        ts_ms = fleet.timing[sample].ts_ms
+        if ts_ms > track.last_ms and ts_ms > oldest_ms:
+            add_track(track, fleet.value_milli[sample], ts_ms, mean, compared)
+
+
+@rule
+def observe_lane(
+    obs: Observations, fleet: Fleet, h: int, until_ms: int, settle_ms: int, out: UsageArrays
+) -> None:
+    """Write what a lane shows at its ticks before `until_ms`, block by block."""
+    while True:
+        length = block_length(obs, h, until_ms)
+        if length == 0:
+            return
+        first = obs.cursors[h, CURSOR_TICK]
+        count = fill_ticks(obs, fleet, h, length, until_ms)
+        if count == 0:
+            continue
+        fill_block(obs, fleet, h, first, first + count)
+        for t in range(first, first + count):
+            count_pods(obs, fleet, t, settle_ms, out.ticks)
+            for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
+                if obs.streams[g].is_total != 0:
+                    add_total_signal(fleet, g, t, out.signals)
+                else:
+                    add_pod_signal(obs, fleet, g, t, settle_ms, out)
+                    add_tracks(obs, fleet, h, g, t, settle_ms, out)
+
+
+@kernel
+def observe_usage(
+    obs: Observations, fleet: Fleet, until_ms: int, settle_ms: int, out: UsageArrays
+) -> None:
+    """Write what every lane shows at its ticks before `until_ms`; loads are taken in before.
+
+    Writes `out`, the ticks, answers and values of `fleet` for these ticks, and `obs` in place; rows
+    and samples of `fleet` are scratch. Raises nothing.
+    """
+    for lane in numba.prange(fleet.lanes.size):
+        h: Any = np.int64(lane)
+        observe_lane(obs, fleet, h, until_ms, settle_ms, out)
+
+
+@rule
+def probe_stream(obs: Observations, g: int, out: UsageArrays) -> None:
+    """Note spacing, window and lag of some of a stream's samples of this load, evenly chosen."""
+    first, last = obs.streams[g].first_track, obs.streams[g].last_track
+    steps = 0
+    for k in range(first, last):
+        steps += obs.tracks[k].last_step - obs.tracks[k].first_step
+    stride, place, seen = steps // PROBES + 1, 0, 0
+    for k in range(first, last):
+        track = obs.tracks[k]
+        if track.last_step > track.first_step and out.tracks[k].first_ms < 0:
+            out.tracks[k].first_ms = obs.steps[track.first_step].ts_ms
+        for s in range(track.first_step, track.last_step):
+            seen += 1
+            if s == track.first_step or seen % stride != 0:
+                continue
+            step = obs.steps[s]
+            out.probes[g, place, 0] = step.ts_ms - obs.steps[s - 1].ts_ms
+            out.probes[g, place, 1] = step.window_ms
+            out.probes[g, place, 2] = step.seen_ms - step.ts_ms
+            place += 1
+    out.probed[g] = place
+
+
+@rule
+def take_in_lane(obs: Observations, rows: Rows, fleet: Fleet, h: int, out: UsageArrays) -> None:
+    """Take in one load of a lane's samples and note what they are like."""
+    extend_lane(obs, rows, h)
+    for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
+        probe_stream(obs, g, out)
+
+
+@kernel
+def take_in_usage(obs: Observations, rows: Rows, fleet: Fleet, out: UsageArrays) -> None:
+    """Take in one load of samples of all lanes; note what they are like. Raises nothing."""
+    for lane in numba.prange(fleet.lanes.size):
+        h: Any = np.int64(lane)
+        take_in_lane(obs, rows, fleet, h, out)
