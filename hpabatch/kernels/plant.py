@@ -17,9 +17,9 @@ from hpabatch.arrays.plant import (
     Simulation,
 )
 from hpabatch.kernels.cohorts import serves
-from hpabatch.rules.numbers import div64
+from hpabatch.rules.numbers import add64, div64, mul64
 
-HOUR_MS = 3_600_000
+HOUR_S = 3600
 
 
 @rule
@@ -55,7 +55,8 @@ def enter_step(sim: Simulation, ring_row: int, t: int, period_ms: int, x: int, n
     integral = 0
     if t > 0:
         last = sim.slots[ring.first_slot + ((t - 1) & mask)]
-        integral = last.integral + last.x_milli * period_ms
+        # Of bytes it may wrap in a long run; differences over a window stay right.
+        integral = add64(last.integral, mul64(last.x_milli, period_ms))
     slot = sim.slots[ring.first_slot + (t & mask)]
     slot.x_milli, slot.integral = x, integral
     if x != ring.x_milli:
@@ -84,10 +85,10 @@ def integral_at(sim: Simulation, lane: Records, ring_row: int, instant_ms: int) 
     """Return the integral of a ring's usage from the start until an instant (milli x ms)."""
     ring, k = sim.rings[ring_row], step_at(lane, instant_ms)
     if k < 0:
-        return int((instant_ms - lane.start_ms) * ring.before_milli)
+        return mul64(instant_ms - lane.start_ms, ring.before_milli)
     slot = sim.slots[ring.first_slot + (k & (sim.ring_length - 1))]
     began_ms = lane.start_ms + k * lane.period_ms
-    return int(slot.integral + slot.x_milli * (instant_ms - began_ms))
+    return add64(slot.integral, mul64(slot.x_milli, instant_ms - began_ms))
 
 
 @rule

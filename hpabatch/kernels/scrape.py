@@ -15,9 +15,9 @@ from hpabatch.arrays.plant import (
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.kernels.plant import HOUR_MS, integral_at, usage_at
+from hpabatch.kernels.plant import HOUR_S, integral_at, usage_at
 from hpabatch.model.codes import METRIC_ANSWER_EMPTY, METRIC_OK
-from hpabatch.rules.numbers import div64
+from hpabatch.rules.numbers import div64, sub64
 
 
 @rule
@@ -71,7 +71,8 @@ def pod_sample(
     """Return what a scrape at an instant says of a pod, before rounding to the signal's unit."""
     lane, what, flow = sim.lanes[h], sim.signals[signal], sim.flows[flow_row]
     if what.kind == SIGNAL_AGE:
-        grown = div64(what.growth_milli * (ts_ms - cohort.started_ms), HOUR_MS)
+        age_s = div64(ts_ms - cohort.started_ms, 1000)
+        grown = div64(what.growth_milli * age_s, HOUR_S)
         return int(what.base_milli + min(grown, what.room_milli))
     r = flow.first_ring
     if flow.rings > 1:
@@ -87,7 +88,8 @@ def pod_sample(
     served_ms, integral = 0, 0
     if served_from_ms < ts_ms:
         served_ms = ts_ms - served_from_ms
-        integral = integral_at(sim, lane, r, ts_ms) - integral_at(sim, lane, r, served_from_ms)
+        before = integral_at(sim, lane, r, served_from_ms)
+        integral = sub64(integral_at(sim, lane, r, ts_ms), before)
     idle_ms = ts_ms - from_ms - served_ms
     used = what.base_milli * served_ms + integral + what.startup_milli * idle_ms
     return div64(used, ts_ms - from_ms)
@@ -160,7 +162,8 @@ def take_samples(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
             answer.code = METRIC_OK if shows else METRIC_ANSWER_EMPTY
             if fresh & (1 << p):
                 ring = sim.flows[flow_row].first_ring
-                fleet.values_milli[g] = usage_at(sim, lane, ring, scrape.ts_ms)
+                value = usage_at(sim, lane, ring, scrape.ts_ms)
+                fleet.values_milli[g] = div64(value, what.unit_milli) * what.unit_milli
             continue
         if fresh & (1 << p):
             write_samples(sim, fleet, h, g, signal, flow_row, scrape)

@@ -1,0 +1,183 @@
+"""The compiled simulation against the naive simulator, and properties that hold for any run."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hpabatch.arrays.plant import LANE_FULL, LANE_OK
+from hpabatch.arrays.simulation import SimulatedFleet, groups_pods, pack_simulation
+from hpabatch.kernels.simulate import simulate_fleet
+from hpabatch.model.config import profile_for
+from tests.kernels.simulations import (
+    MEASURES,
+    Json,
+    flags_of,
+    lane_of,
+    measures_of,
+    naive_rows,
+    packed,
+    rows_of,
+    run,
+    seeded_case,
+)
+from tests.reference.simulator import simulate
+from tests.reference.simulator_measures import measures
+
+SCALE = float(os.environ.get("HPABATCH_FUZZ_SCALE", "0.01"))
+SEEDS = range(max(120, int(12_000 * SCALE)))
+FEW = range(40)
+
+
+def state_of(fleet: SimulatedFleet) -> dict[str, list[object]]:
+    """Return everything that a run has come to, as plain values."""
+    sim = fleet.simulation
+    tables = {
+        "states": sim.states,
+        "measures": sim.measures,
+        "points": sim.points,
+        "flows": sim.flows,
+        "scrapes": sim.scrapes,
+        "bindings": sim.bindings,
+        "drivers": sim.drivers,
+    }
+    return {name: table.tolist() for name, table in tables.items()}
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_equals_the_naive_simulator(block: int) -> None:
+    for seed in SEEDS[block::6]:
+        case = seeded_case(seed)
+        rows = simulate(case)
+        fleet = run(case)
+        pairs = zip(rows_of(fleet), naive_rows(rows), strict=True)
+        for t, (one, other) in enumerate(pairs):
+            assert one == other, f"seed {seed}, tick {t}"
+        found = measures_of(fleet)
+        known = {k: v for k, v in measures(rows, case).items() if v is not None and k in MEASURES}
+        if "demand_changes" not in known:
+            known.pop("supply_changes")  # not counted where there is no demand to hold it against
+        assert {name: found[name] for name in known} == known, f"seed {seed}"
+
+
+def test_cases_show_what_they_are_to_show() -> None:
+    """The cases must reach what they compare: rescales, failures, rollouts, waiting, saturation."""
+    seen = dict.fromkeys(
+        ("rescales", "failures", "rollouts", "saturated", "reversals", "invalid"), 0
+    )
+    for seed in range(120):
+        fleet = run(seeded_case(seed))
+        m, state = fleet.simulation.measures[0], fleet.simulation.states[0]
+        seen["rescales"] += int(m.rescales)
+        seen["reversals"] += int(m.reversals)
+        seen["failures"] += int(state.failures)
+        seen["rollouts"] += int(state.revision)
+        seen["saturated"] += int(m.saturated_steps)
+        seen["invalid"] += int(m.invalid_steps)
+    assert min(seen.values()) > 20, seen
+
+
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_one_call_equals_several(chunk: int) -> None:
+    for seed in FEW:
+        case = seeded_case(seed)
+        assert state_of(run(case, chunk=chunk)) == state_of(run(case)), f"seed {seed}"
+
+
+def test_cohorts_change_nothing() -> None:
+    """Equal pods counted together and one by one come to the same."""
+    grouped = 0
+    for seed in range(80):
+        case = seeded_case(seed)
+        together, apart = run(case), run(case, individual=True)
+        grouped += groups_pods(lane_of(case))
+        assert rows_of(together) == rows_of(apart), f"seed {seed}"
+        assert measures_of(together) == measures_of(apart), f"seed {seed}"
+    assert grouped > 30
+
+
+def _several(cases: list[Json], order: list[int]) -> dict[int, tuple[object, ...]]:
+    """Run some cases as lanes of one fleet; return what each came to."""
+    lanes = [lane_of(cases[k], name=f"web-{k}") for k in order]
+    cohorts = 8
+    while True:
+        fleet = pack_simulation(
+            lanes, flags_of(cases[0]), profile_for("1.38"), seed=3, cohorts=cohorts
+        )
+        simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, 10**6, fleet.results)
+        if not (fleet.simulation.states.status == LANE_FULL).any():
+            break
+        cohorts *= 4
+    m = fleet.simulation.measures
+    return {k: tuple(m[place].tolist()) for place, k in enumerate(order)}
+
+
+def test_lanes_know_nothing_of_each_other() -> None:
+    cases = [seeded_case(seed) for seed in range(24)]
+    order = list(range(24))
+    straight = _several(cases, order)
+    random.Random(1).shuffle(order)
+    assert _several(cases, order) == straight
+    assert _several(cases, order[:5]) == {k: straight[k] for k in order[:5]}
+
+
+def test_results_do_not_depend_on_what_was_there() -> None:
+    """Rows of results and of the fleet are written before they are read."""
+    for seed in FEW:
+        case = seeded_case(seed)
+        plain, poisoned = packed(case, cohorts=64), packed(case, cohorts=64)
+        fleet = poisoned.fleet
+        for table in (fleet.ticks, fleet.states, fleet.timing, poisoned.results.decisions):
+            table.view(np.uint8).fill(0x5A)
+        fleet.value_milli.fill(-(10**15))
+        fleet.values_milli.fill(-(10**15))
+        fleet.row_weight.fill(77)
+        poisoned.simulation.cohorts.view(np.uint8).fill(0x5A)
+        for one in (plain, poisoned):
+            simulate_fleet(one.simulation, one.fleet, one.memory, case["steps"], one.results)
+        assert plain.simulation.states.status[0] == LANE_OK
+        assert state_of(plain) == state_of(poisoned), f"seed {seed}"
+
+
+def test_a_lane_without_room_says_so() -> None:
+    case = seeded_case(0) | {"initial": 30}
+    fleet = packed(case, individual=True, cohorts=-25)
+    simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, case["steps"], fleet.results)
+    assert fleet.simulation.states.status[0] == LANE_FULL
+    assert fleet.simulation.states.step[0] < case["steps"]
+
+
+@pytest.mark.compiled
+def test_one_signature() -> None:
+    run(seeded_case(1))
+    compiled: object = simulate_fleet
+    assert len(compiled.signatures) == 1  # type: ignore[attr-defined]
+
+
+PROGRAM = """
+import hashlib
+from tests.kernels.simulations import run, seeded_case, measures_of, rows_of
+text = repr([(rows_of(f), measures_of(f)) for f in (run(seeded_case(s)) for s in range(30))])
+print(hashlib.sha256(text.encode()).hexdigest())
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("setting", [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}])
+def test_compiled_equals_interpreted_and_threads_do_not_matter(setting: dict[str, str]) -> None:
+    def digest(extra: dict[str, str]) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=os.environ | extra,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    assert digest(setting) == digest({})
