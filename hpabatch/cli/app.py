@@ -47,6 +47,7 @@ def main() -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
     try:
         from hpabatch.cli import (  # noqa: F401  (each registers its command)
+            analyze,
             history,
             import_,
             replay,

@@ -1,0 +1,169 @@
+"""One HPA's static analysis as a readable screen: what `hpabatch analyze --hpa` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hpabatch.engine.analyze import Analysis, MetricAnalysis, TimedCycle
+from hpabatch.engine.analyze_loop import REACHED, STUCK, Ramp
+from hpabatch.engine.analyze_map import Band, Piece
+from hpabatch.engine.analyze_remarks import duration_text
+from hpabatch.report.analyze import (
+    Analyzed,
+    Findings,
+    amount_text,
+    several_share,
+    stay_text,
+    target_text,
+)
+from hpabatch.report.texts import printable
+
+_SHOWN_SIZES: Final = 24
+_SHOWN_STEPS: Final = 12
+_SHOWN_CYCLES: Final = 5
+
+
+def to_screen(findings: Findings, item: Analyzed) -> str:
+    """Return the text for people."""
+    return "".join(f"{printable(line)}\n" for line in _lines(findings, item))
+
+
+def _lines(findings: Findings, item: Analyzed) -> Iterator[str]:
+    analysis, target = item.analysis, item.hpa.spec.scale_target_ref
+    yield f"{item.name}: scales {target.kind}/{target.name} ({item.source}:{item.line})"
+    yield (
+        f"{analysis.lowest} to {analysis.highest} replicas; tolerance {analysis.down_tolerance:g} "
+        f"down, {analysis.up_tolerance:g} up; a sync every {duration_text(findings.sync_ms)}; "
+        f"rules of Kubernetes {findings.k8s}"
+    )
+    for metric in analysis.metrics:
+        yield ""
+        yield from _metric_lines(analysis, metric)
+    yield ""
+    yield from _ramp_lines("up", analysis.up)
+    yield from _ramp_lines("down", analysis.down)
+    yield ""
+    yield "Remarks:" if item.remarks else "Nothing stands out."
+    yield from (f"  {remark.text}" for remark in item.remarks)
+
+
+# ---- one metric ----------------------------------------------------------------------------------
+
+
+def _metric_lines(analysis: Analysis, metric: MetricAnalysis) -> Iterator[str]:
+    yield f"{metric.signal}, target {target_text(metric)}: {_assumption(metric)}"
+    if metric.error:
+        yield f"  can never be computed: {metric.error}"
+        return
+    rows = [_HEADS, *(_band_row(metric, band) for band in _shown(analysis, metric))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True))
+    yield from _resting_lines(metric)
+    yield from _cycle_lines(metric)
+
+
+def _assumption(metric: MetricAnalysis) -> str:
+    if not metric.per_pod:
+        return "a constant value, whatever the number of replicas"
+    parts = ["a constant total that divides among the pods"]
+    if metric.request_milli is not None:
+        parts.append(f"each requesting {amount_text(metric, metric.request_milli)}")
+    if metric.base_milli:
+        parts.append(f"and using {amount_text(metric, metric.base_milli)} without any work")
+    return ", ".join(parts)
+
+
+_HEADS = ("PODS", "STAY AT", "TOTAL FROM", "TO BELOW")
+
+
+def _shown(analysis: Analysis, metric: MetricAnalysis) -> Sequence[Band]:
+    """Return the bands to show: all, or a selection that thins out, with the last."""
+    bands = metric.bands
+    if len(bands) <= _SHOWN_SIZES:
+        return bands
+    wanted = {analysis.lowest, analysis.middle, analysis.highest}
+    size = float(analysis.lowest)
+    while size < bands[-1].size:
+        wanted.add(round(size))
+        size = max(size + 1, size * (analysis.highest / max(analysis.lowest, 1)) ** (1 / 16))
+    return [band for band in bands if band.size in wanted]
+
+
+def _band_row(metric: MetricAnalysis, band: Band) -> tuple[str, ...]:
+    stay = stay_text(metric, band.size)
+    if band.empty:
+        return str(band.size), stay, "-", "-"
+    if metric.per_pod:
+        low = max((band.low_milli or 0) - metric.base_milli, 0) * band.size
+        high = None
+        if band.high_milli is not None:
+            high = max(band.high_milli + 1 - metric.base_milli, 0) * band.size
+    else:
+        low, high = band.low_milli or 0, None if band.high_milli is None else band.high_milli + 1
+    return str(band.size), stay, _total(metric, low), "-" if high is None else _total(metric, high)
+
+
+def _total(metric: MetricAnalysis, milli: int) -> str:
+    """Return a total: in requests of a pod for utilization, else in the metric's unit."""
+    if metric.request_milli is not None:
+        return f"{milli / metric.request_milli:.4g} requests"
+    return amount_text(metric, milli)
+
+
+def _resting_lines(metric: MetricAnalysis) -> Iterator[str]:
+    share = several_share(metric)
+    if share is None:
+        return
+    if not share:
+        yield "  every constant total has at most one size at which it rests"
+        return
+    most: Piece = max(metric.pieces, key=lambda piece: piece.sizes)
+    first, last = most.runs[0][0], most.runs[-1][1]
+    place = f"from {_total(metric, most.low_milli)} on"
+    yield (
+        f"  {share:.0%} of the totals have several sizes at which it rests, so the past decides; at"
+        f" most {most.sizes}: {first} to {last} {place}"
+    )
+
+
+def _cycle_lines(metric: MetricAnalysis) -> Iterator[str]:
+    if not metric.cycles:
+        yield "  no constant total keeps it going round"
+        return
+    for timed in metric.cycles[:_SHOWN_CYCLES]:
+        yield f"  {_cycle_line(metric, timed)}"
+    more = len(metric.cycles) - _SHOWN_CYCLES
+    if more > 0:
+        yield f"  … and {more} more ranges like it: -o json has all"
+
+
+def _cycle_line(metric: MetricAnalysis, timed: TimedCycle) -> str:
+    cycle = timed.cycle
+    low, high = (_total(metric, d) for d in (cycle.low_milli, cycle.high_milli + 1))
+    text = f"from {low} to {high} it goes round: {', '.join(map(str, cycle.members))}"
+    if timed.settled is None:
+        return text
+    runs = ", ".join(f"{n} for {duration_text(ms)}" for n, ms in timed.settled.runs)
+    if timed.settled.period_ms:
+        return f"{text}; with its windows and policies {runs}"
+    return f"{text}; its windows and policies hold it at {timed.settled.members[0]}"
+
+
+# ---- ramps ---------------------------------------------------------------------------------------
+
+
+def _ramp_lines(name: str, ramp: Ramp | None) -> Iterator[str]:
+    if ramp is None:
+        return
+    way = f"Fastest way {name}, {ramp.first_size} to {ramp.last_size}"
+    if not ramp.steps:
+        yield f"{way}: it never moves"
+        return
+    hold = f"held for {duration_text(ramp.hold_ms or 0)}, then " if ramp.hold_ms else ""
+    steps = [f"{size} at {duration_text(ms)}" for ms, size in ramp.steps]
+    if len(steps) > _SHOWN_STEPS:
+        steps = [*steps[: _SHOWN_STEPS - 2], "…", steps[-1]]
+    ends = {REACHED: "", STUCK: "; there it stays"}.get(ramp.ended, "; not there after a day")
+    yield f"{way}: {hold}{', '.join(steps)}{ends}"
