@@ -172,8 +172,8 @@ LANE_FULL: Final = 1
 # instant its window begins.
 SCRAPE = record_dtype("next_ms", "ts_ms", "has_sample", "gap")
 
-# One signal of one lane: its queue and its rings, one per class of pods (of totals one); of its last
-# step what was offered, what was left, and whether a pod was cut off or out of the observed range.
+# One signal of one lane: its queue and its rings, one per class of pods (of totals one); of its
+# last step what was offered, what was left, and whether a pod was cut off or out of the range seen.
 FLOW = record_dtype(
     "queue_milli",
     "first_ring",
@@ -218,6 +218,7 @@ MEASURES = record_dtype(
     "steps",
     "replica_ms",
     "pod_ms",
+    "short_ms",
     "under_steps",
     "over_steps",
     "under_ratio:f8",

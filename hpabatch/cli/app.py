@@ -48,9 +48,11 @@ def main() -> None:
     try:
         from hpabatch.cli import (  # noqa: F401  (each registers its command)
             analyze,
+            fit,
             history,
             import_,
             replay,
+            simulate,
             synth,
             validate,
         )

@@ -184,7 +184,7 @@ def _measures(fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]
         value = total / np.maximum(count, 1) / unit
         return _known(value, known & (count > 0))
 
-    pod_hours = m.pod_ms / HOUR_MS
+    pod_hours, short = m.pod_ms / HOUR_MS, m.short_ms / HOUR_MS
     cpu = np.array([_request(c, "resource/cpu", 1000.0) for c in cases])
     memory = np.array([_request(c, "resource/memory", 1000.0 * 2**30) for c in cases])
     columns = {
@@ -213,8 +213,9 @@ def _measures(fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]
         "at_max_minutes": pl.Series(m.at_max_steps * period_ms / MINUTE_MS),
         "invalid_minutes": pl.Series(m.invalid_steps * period_ms / MINUTE_MS),
         "outside_pct": pl.Series(100.0 * m.outside_steps / steps),
+        "short_pod_hours": _known(short, known),
         "perfect_pod_hours": _known(bound, known),
-        "regret_pct": _known(100.0 * (pod_hours - bound) / np.maximum(bound, 1e-12), known),
+        "regret_pct": _known(100.0 * (pod_hours + short - bound) / np.maximum(bound, 1e-12), known),
         "capacity_milli": pl.Series(
             [c.workload.plant.capacity_milli for c in cases], dtype=pl.Int64
         ),

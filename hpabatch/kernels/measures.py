@@ -16,7 +16,8 @@ elasticity metrics (Herbst et al., "Quantifying Cloud Performance and Dependabil
 An *episode* is a run of steps with s < d. Its reaction is the time from its first step to the first
 rescale up in it, its settling the time until s >= d. After it the overshoot is how far the target
 stands above the episode's largest d, until the next rescale down or episode.
-`replica_ms` counts the target's size, `pod_ms` the pods that are scheduled and there.
+`replica_ms` counts the target's size, `pod_ms` the pods that are scheduled and there, `short_ms`
+the pods that are missing, max(d - s, 0).
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ def add_decision(sim: Simulation, h: int, decision: Records, before: int, maximu
 
 
 @rule
-def add_supply(m: Records, step: int, serving: int, demand: int) -> None:
+def add_supply(m: Records, step: int, serving: int, demand: int, period_ms: int) -> None:
     """Count how the supply of a step meets its demand."""
     if serving < demand:
         m.under_steps += 1
         m.under_ratio += (demand - serving) / demand
+        m.short_ms += (demand - serving) * period_ms
     elif serving > demand:
         m.over_steps += 1
         m.over_ratio += (serving - demand) / demand

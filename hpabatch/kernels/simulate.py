@@ -353,7 +353,7 @@ def measure_step(
         direction = 0
         if decision.rescaled != 0:
             direction = 1 if decision.desired > before else -1
-        add_supply(m, t, state.serving, state.demand)
+        add_supply(m, t, state.serving, state.demand, period_ms)
         add_episode(m, t, state.serving, state.demand, direction, state.target, period_ms)
 
 

@@ -77,8 +77,8 @@ class UsageArrays(NamedTuple):
     `ticks` (T,) TICK_USAGE beside `Fleet.ticks`; `signals` (A,) SIGNAL_USAGE beside
     `Fleet.answers`; `tracks` (W,) TRACK_USAGE beside `Observations.tracks`. `newest_ms` (G,) is the
     newest sample that a stream has shown, `fresh_ms` (G,) how much older than the newest a sample
-    may be to count. `probes` (G, PROBES, 3) spacing, window and lag in ms of some samples of the
-    last load, `probed` (G,) how many.
+    may be to count. `probes` (G, PROBES, 4) spacing, window, lag and time in ms of some samples of
+    the last load, `probed` (G,) how many.
     """
 
     ticks: Records
@@ -308,6 +308,7 @@ def probe_stream(obs: Observations, g: int, out: UsageArrays) -> None:
             out.probes[g, place, 0] = step.ts_ms - obs.steps[s - 1].ts_ms
             out.probes[g, place, 1] = step.window_ms
             out.probes[g, place, 2] = step.seen_ms - step.ts_ms
+            out.probes[g, place, 3] = step.ts_ms
             place += 1
     out.probed[g] = place
 

@@ -29,6 +29,7 @@ MEASURES = (
     "steps",
     "replica_ms",
     "pod_ms",
+    "short_ms",
     "under_steps",
     "over_steps",
     "under_ratio",

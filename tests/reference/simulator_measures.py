@@ -72,6 +72,7 @@ def _sign(value: int) -> int:
 # --- supply against demand ------------------------------------------------------------------------
 
 _DEMAND_MEASURES = (
+    "short_ms",
     "under_steps",
     "over_steps",
     "under_ratio",
@@ -99,6 +100,7 @@ def _demand_measures(rows: list[Json], case: Json) -> Json:
         over_ratio += max(s - d, 0) / d
     changes = zip(_changes(supplies), _changes(demands), strict=True)
     return {
+        "short_ms": sum(max(d - s, 0) for s, d in pairs) * case["period_ms"],
         "under_steps": sum(s < d for s, d in pairs),
         "over_steps": sum(s > d for s, d in pairs),
         "under_ratio": under_ratio,

@@ -1,0 +1,330 @@
+"""`hpabatch simulate`: the closed loop of rules and plants over a history's work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hpabatch.cli.app import app
+from hpabatch.cli.arguments import parse_duration, selection
+from hpabatch.cli.manifests import load_hpas
+from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.progress import share_on_stderr
+from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from hpabatch.engine.closed_loop import Loop, LoopOptions, LoopResult
+    from hpabatch.history.reader import History
+    from hpabatch.model.config import Profile
+    from hpabatch.model.scenario import Scenario
+    from hpabatch.report.simulate import SimulateReport
+
+Report = Callable[[str, float], None]
+
+_HELP = """Simulate the HPAs of a history in a closed loop.
+
+Fits every workload (see `hpabatch fit`), then runs its HPA against it: the exact rules decide, a
+model of the pods, their work and the metric pipeline answers. The setting "recorded" is the HPA as
+it was in force; with --hpas "proposed" is that of the manifests, on the same work. One row of
+measures per HPA and setting goes to stdout. docs/simulation.md says exactly what is modelled.
+
+\b
+The work is the recorded one, times --growth, or changed by --scenario (docs/scenarios.md). What is
+not known of a workload, such as what kind an External metric is, is stated in --plant; --prices
+turns requested hours into money. Rows that give no advice are marked, with the reason.
+
+\b
+--trajectories writes every tick of every run as Parquet. --export makes one setting's run a
+history, which replays to the same decisions:
+  hpabatch replay FOLDER --events decided (stderr gives all arguments)
+
+\b
+Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs were refused or skipped (the others are
+simulated); 2 wins over 3.
+
+\b
+Examples:
+  hpabatch simulate history/
+  hpabatch simulate history/ --hpas proposed/ --growth 1.4 --prices prices.yaml
+  hpabatch simulate history/ --scenario peak.yaml --where "namespace = 'shop'" -o csv > peak.csv
+  hpabatch simulate history/ --plant plant.yaml --trajectories runs.parquet
+  hpabatch simulate history/ --where "hpa = 'api'" --export run/
+"""
+
+
+class Gaps(StrEnum):
+    """What becomes of stretches without samples."""
+
+    keep = "keep"
+    fill = "fill"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for; times in ms, None: not given."""
+
+    history: str
+    manifests: tuple[str, ...]
+    scenario: str | None
+    growth: str | None
+    plant: tuple[str, ...]
+    prices: str | None
+    where: str | None
+    k8s: str
+    seed: int
+    keep_gaps: bool
+    length_ms: int | None
+    sync_period_ms: int | None
+    phase_ms: int | None
+    trajectories: str | None
+    export: str | None
+    output: Output
+
+
+@app.command(help=_HELP)
+def simulate(
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
+    ],
+    hpas: Annotated[
+        list[str] | None,
+        typer.Option("--hpas", metavar="PATH", help="Manifests to compare with; may be repeated."),
+    ] = None,
+    scenario: Annotated[
+        str | None, typer.Option("--scenario", metavar="FILE", help="What is to happen (YAML).")
+    ] = None,
+    growth: Annotated[
+        str | None,
+        typer.Option("--growth", metavar="FACTOR", help="So many times the recorded work."),
+    ] = None,
+    plant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plant", metavar="FILE", help="What you state of workloads (YAML); may be repeated."
+        ),
+    ] = None,
+    prices: Annotated[
+        str | None, typer.Option("--prices", metavar="FILE", help="Prices of cores, GiB and pods.")
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true."),
+    ] = None,
+    k8s: K8sOption = DEFAULT_K8S,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random draws.")] = 0,
+    gaps: Annotated[
+        Gaps, typer.Option("--gaps", help="Recorded gaps in samples: kept, or filled.")
+    ] = Gaps.keep,
+    length: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="Length of the run.  [default: the history's]"),
+    ] = None,
+    sync_period: Annotated[
+        str | None,
+        typer.Option(
+            "--sync-period", metavar="TIME", help="Between two syncs.  [default: as recorded]"
+        ),
+    ] = None,
+    phase: Annotated[
+        str | None,
+        typer.Option("--phase", metavar="TIME", help="Of the syncs.  [default: estimated]"),
+    ] = None,
+    trajectories: Annotated[
+        str | None,
+        typer.Option("--trajectories", metavar="FILE", help="Every tick of every run (Parquet)."),
+    ] = None,
+    export: Annotated[
+        str | None,
+        typer.Option("--export", metavar="FOLDER", help="The run as a history (a new folder)."),
+    ] = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Simulate the HPAs of a history in a closed loop."""
+    request = Request(
+        history=history,
+        manifests=tuple(hpas or ()),
+        scenario=scenario,
+        growth=growth,
+        plant=tuple(plant or ()),
+        prices=prices,
+        where=where,
+        k8s=k8s,
+        seed=seed,
+        keep_gaps=gaps is Gaps.keep,
+        length_ms=None if length is None else parse_duration(length, "--for", 1000),
+        sync_period_ms=(
+            None if sync_period is None else parse_duration(sync_period, "--sync-period", 1000)
+        ),
+        phase_ms=None if phase is None else parse_duration(phase, "--phase"),
+        trajectories=trajectories,
+        export=export,
+        output=output,
+    )
+    raise typer.Exit(_run(request))
+
+
+def _run(request: Request) -> int:
+    """Read, fit, simulate, write and tell; return the exit code."""
+    check_stdout(request.output)
+    _check_places(request)
+    from hpabatch.engine.closed_loop import run_loop
+    from hpabatch.history.reader import open_history
+    from hpabatch.model.config import profile_for
+
+    profile = profile_for(request.k8s)
+    history = open_history(request.history, "replay")
+    with share_on_stderr() as progress:
+        loop, options, code = _prepare(request, history, profile, progress)
+        if not loop.cases:
+            _tell(loop)
+            raise RefusedError(f"{request.history}: no HPA could be simulated")
+        result = run_loop(loop, options, progress)
+        written = _write(request, result, progress)
+    _tell(loop)
+    _show(_report(result, written), request.output)
+    return code or (EXIT_REFUSED if loop.skipped else EXIT_OK)
+
+
+def _check_places(request: Request) -> None:
+    """Refuse places to write to before anything is computed (UsageError)."""
+    if request.export is not None:
+        folder = Path(request.export)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"--export {folder} is there already; name a new or empty folder")
+    if request.trajectories is not None and Path(request.trajectories).is_dir():
+        raise UsageError(f"--trajectories {request.trajectories} is a folder; name a file in it")
+
+
+def _prepare(
+    request: Request, history: History, profile: Profile, progress: Report
+) -> tuple[Loop, LoopOptions, int]:
+    """Read what the command line names, and fit; return the manifests' exit code too."""
+    from hpabatch.engine.closed_loop import LoopOptions, prepare_loop
+    from hpabatch.engine.parameters import ReplayParameters
+    from hpabatch.sources.plant_file import read_plant_file
+    from hpabatch.sources.price_file import read_price_file
+
+    manifests, code = load_hpas(request.manifests, profile)
+    options = LoopOptions(
+        manifests=None if manifests is None else tuple(manifests),
+        scenario=_scenario(request),
+        plants=tuple(entry for path in request.plant for entry in read_plant_file(path)),
+        prices=None if request.prices is None else read_price_file(request.prices),
+        seed=request.seed,
+        keep_gaps=request.keep_gaps,
+        length_ms=request.length_ms,
+        keep_points=request.trajectories is not None,
+    )
+    parameters = ReplayParameters(
+        k8s=request.k8s,
+        events="decided",
+        sync_period_ms=request.sync_period_ms,
+        phase_ms=request.phase_ms,
+    )
+    select = None if request.where is None else selection(request.where)
+    return prepare_loop(history, parameters, options, select, progress), options, code
+
+
+def _scenario(request: Request) -> Scenario | None:
+    """Return the scenario, --growth before its steps; None without either."""
+    from hpabatch.sources.scenario_file import parse_growth, read_scenario
+
+    growth = None if request.growth is None else parse_growth(request.growth)
+    if request.scenario is None:
+        return growth
+    scenario = read_scenario(request.scenario)
+    return scenario if growth is None else growth.then(scenario)
+
+
+def _write(request: Request, result: LoopResult, progress: Report) -> list[str]:
+    """Write trajectories and the exported run; return what is told of them."""
+    from hpabatch.history.atomic import atomic_path
+    from hpabatch.jobs.parquet import write_parquet
+
+    written = []
+    if request.trajectories is not None and result.points is not None:
+        progress("writing trajectories", 1.0)
+        with atomic_path(request.trajectories) as temporary:
+            write_parquet(result.points, result.loop.evidence, temporary)
+        written.append(f"trajectories: {request.trajectories}")
+    if request.export is not None:
+        arguments = _export(request, result, progress)
+        written.append(f"exported run: hpabatch replay {request.export} {' '.join(arguments)}")
+    return written
+
+
+def _export(request: Request, result: LoopResult, progress: Report) -> tuple[str, ...]:
+    """Write one setting's run as a history: the proposed one where there is one."""
+    from hpabatch.engine.closed_loop import PROPOSED, RECORDED
+    from hpabatch.engine.export import export_run
+    from hpabatch.history.writer import write_table
+
+    settings = {case.setting for case in result.loop.cases}
+    setting = PROPOSED if PROPOSED in settings else RECORDED
+    cases = [case for case in result.loop.cases if case.setting == setting]
+    run = export_run(
+        cases,
+        result.loop.plan.profile,
+        request.seed,
+        lambda share: progress("exporting the run", share),
+    )
+    folder = Path(str(request.export))
+    for name, frame in run.tables.items():
+        write_table(frame, folder / f"{name}.parquet", name)
+    version = () if request.k8s == DEFAULT_K8S else ("--k8s", request.k8s)
+    return (*run.arguments, *version, "--out", "decisions.parquet")
+
+
+def _tell(loop: Loop) -> None:
+    """Write warnings and skipped HPAs to stderr."""
+    from hpabatch.report.texts import label
+
+    for warning in (*loop.plan.warnings, *loop.notes):
+        typer.echo(f"warning: {warning}", err=True)
+    for skipped in loop.skipped:
+        name = label(skipped.cluster, skipped.namespace, skipped.hpa, with_cluster=True)
+        typer.echo(f"skipped: {name}: {skipped.reason}", err=True)
+
+
+def _report(result: LoopResult, written: Sequence[str]) -> SimulateReport:
+    from hpabatch.report.simulate import SimulateReport
+
+    return SimulateReport(
+        evidence=result.loop.evidence,
+        measures=result.measures,
+        facts=result.loop.facts,
+        skipped=result.loop.skipped,
+        warnings=(*result.loop.plan.warnings, *result.loop.notes),
+        written=written,
+    )
+
+
+def _show(report: SimulateReport, output: Output) -> None:
+    """Write the report to stdout."""
+    import shutil
+    import sys
+
+    from hpabatch.report import simulate as forms
+
+    terminal = sys.stdout.isatty()
+    match output:
+        case Output.table:
+            width = shutil.get_terminal_size().columns if terminal else None
+            styled = terminal and "NO_COLOR" not in os.environ
+            data = forms.to_table(report, width, styled=styled).encode()
+        case Output.json:
+            data = forms.to_json(report).encode()
+        case Output.csv:
+            data = forms.to_csv(report).encode()
+        case Output.parquet:
+            data = forms.to_parquet(report)
+    with data_stream() as stdout:
+        stdout.flush()
+        stdout.buffer.write(data)

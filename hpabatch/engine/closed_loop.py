@@ -1,0 +1,448 @@
+"""What would have happened: fit every workload of a history and simulate its HPA under settings.
+
+The setting RECORDED is the HPA as it was in force; PROPOSED, where manifests are given, is that of
+the manifests. Both run on the same work under the same scenario, with the same random draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from hpabatch.arrays.simulation import primary_signal
+from hpabatch.engine.candidates import Candidate, Skipped
+from hpabatch.engine.fit import Fit, fit_history
+from hpabatch.engine.overrides import Draws, override, plan_overrides
+from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.scenario import Applied, apply, plan_scenario, with_gaps
+from hpabatch.engine.simulate import (
+    SimulationCase,
+    SimulationResult,
+    elastic_speedup,
+    simulate,
+)
+from hpabatch.engine.workload import NOT_IDENTIFIED, Fact, Workload
+from hpabatch.errors import RefusedError
+from hpabatch.history.reader import History
+from hpabatch.model.hpa import HPA
+from hpabatch.model.overrides import PlantOverride
+from hpabatch.model.plant import Plant, signal_name
+from hpabatch.model.prices import PriceList
+from hpabatch.model.scenario import Overlay, Scenario
+
+RECORDED: Final = "recorded"
+PROPOSED: Final = "proposed"
+
+OUTSIDE_PCT: Final = 10.0
+"""Above this share of steps outside the recorded range per pod, a result gives no advice."""
+
+CENSORED_PCT: Final = 1.0
+"""Above this share of work that is only a lower bound, because pods were at their ceiling, too."""
+
+Progress = Callable[[str, float], None]
+KEY: Final = ("cluster", "namespace", "hpa")
+Target = tuple[str, str, str, str]
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """What is asked of a simulation beside what a replay is told.
+
+    `keep_gaps`: where the history lacks samples the simulated controller sees none either.
+    `length_ms` None: as long as the history. `export`: one setting is to become a history.
+    """
+
+    manifests: tuple[HPA, ...] | None = None
+    scenario: Scenario | None = None
+    plants: tuple[PlantOverride, ...] = ()
+    prices: PriceList | None = None
+    seed: int = 0
+    keep_gaps: bool = True
+    length_ms: int | None = None
+    keep_points: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """HPAs ready to be simulated: the cases of all settings, and what is known of the plants.
+
+    `facts` by (cluster, namespace, hpa); `problems` say why a result of an HPA gives no advice.
+    """
+
+    plan: ReplayPlan
+    cases: tuple[SimulationCase, ...]
+    facts: Mapping[Key, tuple[Fact, ...]]
+    problems: Mapping[Key, tuple[str, ...]]
+    censored: Mapping[Key, float]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+def _silent(message: str, share: float) -> None:
+    """Report no progress."""
+
+
+def prepare_loop(
+    history: History,
+    parameters: ReplayParameters,
+    options: LoopOptions,
+    select: Select | None = None,
+    progress: Progress = _silent,
+) -> Loop:
+    """Fit the workloads and put their HPAs under all settings and the scenario.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to simulate.
+        UsageError: an option, a scenario or a plant file that does not fit the history.
+    """
+    progress("planning", 0.0)
+    plan = plan_replay(history, parameters, None, select)
+    return _Preparing(plan, options, parameters, select, progress).loop()
+
+
+class _Preparing:
+    """Collects cases, HPA by HPA."""
+
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        options: LoopOptions,
+        parameters: ReplayParameters,
+        select: Select | None,
+        progress: Progress,
+    ) -> None:
+        self.plan, self.options, self.progress = plan, options, progress
+        self.parameters, self.select = parameters, select
+        self.skipped: list[Skipped] = list(plan.skipped)
+        self.notes: list[str] = []
+        self.facts: dict[Key, tuple[Fact, ...]] = {}
+        self.problems: dict[Key, tuple[str, ...]] = {}
+        self.censored: dict[Key, float] = {}
+        self.cases: list[SimulationCase] = []
+        self.fits: dict[Target, Fit] = {}
+        self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
+
+    def loop(self) -> Loop:
+        """Return everything."""
+        proposed = self._proposed()
+        plans = [self.plan] if proposed is None else [self.plan, proposed]
+        for plan in plans:
+            self._fit(plan)
+        settings = [(RECORDED, c) for c in self.plan.chosen]
+        settings += [(PROPOSED, c) for c in (proposed.chosen if proposed else ())]
+        wanted = [(setting, c) for setting, c in settings if self._may_run(setting, c)]
+        scenarios = self._scenarios([c for _, c in wanted])
+        for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
+            self._add(setting, candidate, scenario)
+        return Loop(
+            plan=self.plan,
+            cases=tuple(self.cases),
+            facts=self.facts,
+            problems=self.problems,
+            censored=self.censored,
+            skipped=tuple(self.skipped),
+            notes=tuple(self.notes),
+            evidence=self._evidence(),
+        )
+
+    def _proposed(self) -> ReplayPlan | None:
+        if self.options.manifests is None:
+            return None
+        return plan_replay(
+            self.plan.history, self.parameters, list(self.options.manifests), self.select
+        )
+
+    def _fit(self, plan: ReplayPlan) -> None:
+        """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
+        for candidate, entries in zip(
+            plan.chosen, plan_overrides(self.options.plants, plan.chosen), strict=True
+        ):
+            self.entries[_key(candidate)] = entries
+        for k, found in enumerate(fit_history(plan, self.options.plants)):
+            target = found.candidate.target
+            known = self.fits.get(target)
+            self.fits[target] = found if known is None else _joined(known, found)
+            self.progress("fitting workloads", (k + 1) / len(plan.chosen))
+
+    def _may_run(self, setting: str, candidate: Candidate) -> bool:
+        """Say whether an HPA can be simulated, and note why not."""
+        key = _key(candidate)
+        if key in self.plan.rivals:
+            rivals = ", ".join(c.name for c in self.plan.rivals[key] if c.name != candidate.name)
+            self._skip(candidate, f"it shares pods with {rivals}, so neither can scale")
+            return False
+        found = self.fits.get(candidate.target)
+        if found is None or found.workload is None:
+            problems = found.problems if found is not None else ()
+            self._skip(candidate, problems[0] if problems else "its pods were never measured")
+            return False
+        lacking = _lacking(candidate, found.workload.plant)
+        if lacking:
+            self._skip(candidate, f"{setting}: {lacking[0]} was not recorded for its pods")
+            return False
+        return True
+
+    def _skip(self, candidate: Candidate, reason: str) -> None:
+        skipped = Skipped(candidate.cluster, candidate.namespace, candidate.name, reason)
+        if skipped not in self.skipped:
+            self.skipped.append(skipped)
+
+    def _scenarios(self, candidates: Sequence[Candidate]) -> tuple[Scenario | None, ...]:
+        scenario = self.options.scenario
+        if scenario is None:
+            return (None,) * len(candidates)
+        spans = [self._run(c) for c in candidates]
+        if not spans:
+            return ()
+        start_ms = min(start for start, _, _ in spans)
+        end_ms = max(start + period * steps for start, period, steps in spans)
+        return plan_scenario(scenario, list(candidates), start_ms, end_ms)
+
+    def _run(self, candidate: Candidate) -> tuple[int, int, int]:
+        """Return (start, period in ms, steps) of an HPA's run: its own syncs, as far as known."""
+        clocks = self.plan.clocks
+        key = _key(candidate)
+        instants = clocks.instants(clocks.of(key))
+        from_ms = candidate.periods[0].from_ms
+        instants = instants[instants >= from_ms]
+        period_ms = clocks.grid.period_ms
+        if key in clocks.estimated:
+            period_ms = max(round(clocks.estimated[key].period_ms), 1000)
+        start_ms = int(instants[0]) if instants.size else clocks.from_ms
+        end_ms = int(instants[-1]) if instants.size else start_ms
+        length_ms = self.options.length_ms or end_ms - start_ms + period_ms
+        return start_ms, period_ms, max(length_ms // period_ms, 1)
+
+    def _add(self, setting: str, candidate: Candidate, scenario: Scenario | None) -> None:
+        """Add the case of an HPA under a setting."""
+        key = _key(candidate)
+        found = self.fits[candidate.target]
+        assert found.workload is not None  # see _may_run
+        start_ms, period_ms, steps = self._run(candidate)
+        workload = self._workload(candidate, found.workload, start_ms, period_ms * steps)
+        periods = candidate.periods
+        applied = Applied(workload, periods)
+        if scenario is not None:
+            try:
+                applied = apply(
+                    scenario,
+                    workload,
+                    periods,
+                    start_ms,
+                    start_ms + period_ms * steps,
+                    profile=self.plan.profile,
+                    find_work=self._find_work,
+                )
+            except RefusedError as error:
+                self._skip(candidate, str(error))
+                return
+        self.notes += [note for note in applied.notes if note not in self.notes]
+        self.facts[key] = found.facts
+        self.problems[key] = (*found.problems, *_not_identified(found, applied.workload.plant))
+        self.censored[key] = _censored_pct(found, applied.workload.plant)
+        self.cases.append(
+            SimulationCase(
+                workload=applied.workload,
+                periods=applied.periods,
+                setting=setting,
+                start_ms=start_ms,
+                period_ms=period_ms,
+                steps=steps,
+                flags=self.plan.flags_of(candidate.cluster)[-1].flags,
+                events=applied.events,
+            )
+        )
+
+    def _workload(
+        self, candidate: Candidate, workload: Workload, start_ms: int, length_ms: int
+    ) -> Workload:
+        """Return the fitted workload under the HPA's name, as the user states it."""
+        entries = self.entries[_key(candidate)]
+        most = max(period.spec.max_replicas for period in candidate.periods)
+        name = f"{candidate.cluster}/{candidate.namespace}/{candidate.name}"
+        plant, facts = override(
+            workload.plant, entries, Draws(self.options.seed, name, 2 * most * length_ms)
+        )
+        found = self.fits[candidate.target]
+        if self.options.keep_gaps:
+            plant = with_gaps(plant, _gaps_by_api(found, plant))
+        if facts:
+            own = tuple(f for f in found.facts if f.name not in {given.name for given in facts})
+            self.fits[candidate.target] = replace(found, facts=(*own, *facts))
+        return replace(
+            workload,
+            cluster=candidate.cluster,
+            namespace=candidate.namespace,
+            hpa=candidate.name,
+            plant=plant,
+        )
+
+    def _find_work(self, overlay: Overlay, workload: Workload) -> Workload:
+        """Return the fitted workload of another HPA of this history."""
+        wanted = overlay.hpa.split("/")
+        for candidate in self.plan.chosen:
+            key = list(_key(candidate))
+            found = self.fits.get(candidate.target)
+            if key[-len(wanted) :] == wanted and found is not None and found.workload is not None:
+                return found.workload
+        raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in this history")
+
+    def _evidence(self) -> dict[str, str]:
+        options = self.options
+        return self.plan.evidence | {
+            "simulation": "closed loop of the exact rules with a modelled plant",
+            "events": "decided",
+            "seed": str(options.seed),
+            "gaps": "kept" if options.keep_gaps else "filled",
+            "scenario": (options.scenario.description or "given") if options.scenario else "none",
+        }
+
+
+def _not_identified(found: Fit, plant: Plant) -> tuple[str, ...]:
+    """Return why the workload's reaction to another number of pods is not known, if it is not."""
+    primary = primary_signal(plant)
+    if primary is None:
+        return ("no signal of it is work that its pods share, so its reaction is not known",)
+    base = [f for f in found.facts if f.name == f"signals.{primary}.base"]
+    if base and base[-1].source == NOT_IDENTIFIED:
+        return (f"plant not identified: {base[-1].note or 'its base is not known'}",)
+    return ()
+
+
+def _censored_pct(found: Fit, plant: Plant) -> float:
+    """Return the share of the primary signal's work that is only a lower bound, in percent."""
+    primary = primary_signal(plant)
+    censored = found.censored.get(primary) if primary is not None else None
+    return 0.0 if censored is None or censored.size == 0 else 100.0 * float(np.mean(censored))
+
+
+def _gaps_by_api(found: Fit, plant: Plant) -> dict[str, list[tuple[int, int]]]:
+    """Return when each metrics API measured nothing of a workload."""
+    gaps: dict[str, list[tuple[int, int]]] = {}
+    for name, theirs in found.gaps.items():
+        if name in plant.signals and plant.signals[name].api not in gaps:
+            gaps[plant.signals[name].api] = list(theirs)
+    return gaps
+
+
+def _joined(first: Fit, second: Fit) -> Fit:
+    """Return the fit of a workload with the signals that another HPA of it measures besides."""
+    if first.workload is None or second.workload is None:
+        return second if first.workload is None else first
+    more = {
+        name: signal
+        for name, signal in second.workload.plant.signals.items()
+        if name not in first.workload.plant.signals
+    }
+    same = (
+        first.workload.work_start_ms == second.workload.work_start_ms
+        and first.workload.resolution_ms == second.workload.resolution_ms
+    )
+    if not more or not same:
+        return first
+    plant = replace(
+        first.workload.plant,
+        signals={**first.workload.plant.signals, **more},
+        pipelines={**second.workload.plant.pipelines, **first.workload.plant.pipelines},
+    )
+    work = {**{n: second.workload.work[n] for n in more if n in second.workload.work}}
+    workload = replace(first.workload, plant=plant, work={**first.workload.work, **work})
+    names = {fact.name for fact in first.facts}
+    facts = (*first.facts, *(f for f in second.facts if f.name not in names))
+    return replace(first, workload=workload, facts=facts)
+
+
+def _key(candidate: Candidate) -> Key:
+    return candidate.cluster, candidate.namespace, candidate.name
+
+
+def _lacking(candidate: Candidate, plant: Plant) -> list[str]:
+    """Return the metrics of an HPA that its workload's plant has no signal for."""
+    names = {signal_name(m) for p in candidate.periods for m in p.spec.metrics}
+    return sorted(names - set(plant.signals))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopResult:
+    """What a simulation came to: one row of measures per HPA and setting.
+
+    Beside the columns of `engine.simulate`: `cost` and `currency` (null without prices),
+    `elastic_speedup` against the recorded setting, `advice` (whether the row may be relied on) and
+    `why_not`. `points` as in `SimulationResult`.
+    """
+
+    loop: Loop
+    measures: pl.DataFrame
+    points: pl.DataFrame | None
+
+
+def run_loop(loop: Loop, options: LoopOptions, progress: Progress = _silent) -> LoopResult:
+    """Simulate all cases of a loop and judge them."""
+    found: SimulationResult = simulate(
+        loop.cases,
+        loop.plan.profile,
+        seed=options.seed,
+        keep_points=options.keep_points,
+        progress=progress,
+    )
+    measures = found.measures
+    if loop.cases:
+        measures = elastic_speedup(measures, RECORDED)
+        measures = _with_cost(measures, options.prices)
+        measures = _with_advice(measures, loop)
+    return LoopResult(loop, measures, found.points)
+
+
+def _with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:
+    """Add what the requested hours cost; null where a priced quantity is not known."""
+    if prices is None:
+        empty = pl.lit(None)
+        return measures.with_columns(
+            cost=empty.cast(pl.Float64()), currency=empty.cast(pl.String())
+        )
+    costs: list[float | None] = []
+    currencies = []
+    for row in measures.iter_rows(named=True):
+        price = prices.price_of(row["cluster"], row["namespace"], row["hpa"])
+        parts = [
+            (price.core_hour, row["core_hours"]),
+            (price.gib_hour, row["gib_hours"]),
+            (price.pod_hour, row["pod_hours"]),
+        ]
+        known = all(hours is not None for rate, hours in parts if rate)
+        costs.append(sum(rate * hours for rate, hours in parts if rate) if known else None)
+        currencies.append(price.currency)
+    return measures.with_columns(
+        cost=pl.Series(costs, dtype=pl.Float64()), currency=pl.Series(currencies)
+    )
+
+
+def _with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
+    """Add whether a row may be relied on, and why not."""
+    reasons = []
+    for row in measures.iter_rows(named=True):
+        key = row["cluster"], row["namespace"], row["hpa"]
+        problems = list(loop.problems[key])
+        if loop.censored[key] > CENSORED_PCT:
+            problems.append(
+                f"{loop.censored[key]:.0f}% of its work is only a lower bound: pods were at their "
+                f"ceiling (more than {CENSORED_PCT:.0f}%)"
+            )
+        if row["outside_pct"] > OUTSIDE_PCT:
+            problems.append(
+                f"{row['outside_pct']:.0f}% of the steps are outside of the usage per pod that was "
+                f"recorded (more than {OUTSIDE_PCT:.0f}%)"
+            )
+        reasons.append("; ".join(problems))
+    why = pl.Series(reasons, dtype=pl.String())
+    censored = [loop.censored[c, n, h] for c, n, h in measures.select(*KEY).iter_rows()]
+    return measures.with_columns(
+        censored_pct=pl.Series(censored, dtype=pl.Float64()), advice=why == "", why_not=why
+    )

@@ -1,0 +1,216 @@
+"""What `hpabatch simulate` found, as a table, JSON, CSV or Parquet."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from hpabatch.jobs.parquet import write_parquet
+from hpabatch.report.extras import json_rows
+from hpabatch.report.replay import PLAIN_WIDTH, evidence_lines
+from hpabatch.report.texts import label, many_clusters, printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hpabatch.engine.candidates import Skipped
+    from hpabatch.engine.workload import Fact
+
+SHOWN_ROWS: Final = 40
+
+_LEGEND: Final = (
+    "PODS, COST: pod-hours and what they cost. SHORT: time with fewer serving pods than the work "
+    "asks for, one pod doing what CAPACITY says. θU, θO: how far too few or too many pods there "
+    "are (SPEC RG). SAT: minutes in which pods are at their ceiling. UNSERVED: work left undone "
+    "(core-seconds of cpu). MOVES: rescales, TURNS those against the last one. MAX: minutes at "
+    "maxReplicas while the metrics ask for more. REGRET: pod-hours beyond a perfect forecast, with "
+    "the missing ones. SPEED-UP: elastic speed-up against the recorded setting. ?: no advice, see why_not."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateReport:
+    """Everything that is told about a simulation; `written` are the places of files."""
+
+    evidence: Mapping[str, str]
+    measures: pl.DataFrame
+    facts: Mapping[tuple[str, str, str], Sequence[Fact]]
+    skipped: Sequence[Skipped]
+    warnings: Sequence[str]
+    written: Sequence[str] = ()
+
+
+def to_table(report: SimulateReport, width: int | None = None, *, styled: bool = False) -> str:
+    """Return the text for people; `width` None: no terminal, so nothing is cut or wrapped."""
+    from rich.console import Console
+
+    console = Console(
+        file=io.StringIO(),
+        width=width or PLAIN_WIDTH,
+        force_terminal=styled,
+        no_color=not styled,
+        color_system="standard" if styled else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        for part in _parts(report):
+            console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+def _parts(report: SimulateReport) -> Iterator[RenderableType]:
+    yield evidence_lines(report.evidence)[0].split(";")[0]
+    yield (
+        "simulated: the rules are exact, the pods and their work are modelled (docs/simulation.md);"
+        f" scenario {report.evidence.get('scenario', 'none')}, seed {report.evidence['seed']}"
+    )
+    yield ""
+    if report.measures.is_empty():
+        yield "No HPA could be simulated (why: on stderr)."
+        return
+    yield from _totals(report.measures)
+    yield ""
+    yield _table(report.measures)
+    if report.measures.height > SHOWN_ROWS:
+        yield f"… and {report.measures.height - SHOWN_ROWS} more rows: --output csv shows all"
+    yield _LEGEND
+    refused = report.measures.filter(~pl.col("advice"))
+    if refused.height:
+        yield ""
+        yield f"no advice ({refused.height} rows), the first of them:"
+        yield from (f"  {line}" for line in _reasons(refused))
+    yield ""
+    if report.skipped:
+        yield f"skipped: {len(report.skipped)} HPAs (why: on stderr)"
+    yield from report.written
+
+
+def _reasons(refused: pl.DataFrame) -> Iterator[str]:
+    many = many_clusters(refused)
+    for row in (
+        refused.unique(["cluster", "namespace", "hpa"], maintain_order=True)
+        .head(5)
+        .iter_rows(named=True)
+    ):
+        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
+        yield printable(f"{name}: {row['why_not']}")
+
+
+def _totals(measures: pl.DataFrame) -> Iterator[str]:
+    """Yield one line per setting with the fleet's sums."""
+    for setting in measures["setting"].unique(maintain_order=True):
+        rows = measures.filter(pl.col("setting") == setting)
+        cost = rows["cost"].sum() if rows["cost"].null_count() < rows.height else None
+        money = f", {cost:,.2f} {rows['currency'][0]}" if cost is not None else ""
+        minutes = float(rows["saturated_minutes"].sum())
+        yield (
+            f"{setting}: {rows.height} HPAs, {rows['pod_hours'].sum():,.1f} pod-hours{money}, "
+            f"{rows['rescales'].sum():,} rescales, {minutes:,.0f} saturated minutes"
+        )
+
+
+def _table(measures: pl.DataFrame) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    priced = measures["cost"].null_count() < measures.height
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("HPA", overflow="fold")
+    table.add_column("SETTING", no_wrap=True)
+    for name in (
+        "PODS",
+        *(["COST"] if priced else []),
+        "SHORT",
+        "θU",
+        "θO",
+        "SAT",
+        "UNSERVED",
+        "MOVES",
+        "TURNS",
+        "MAX",
+        "REGRET",
+        "SPEED-UP",
+        "",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    many = many_clusters(measures)
+    order = measures.group_by("cluster", "namespace", "hpa").agg(most=pl.col("pod_hours").max())
+    largest = measures.join(order, on=["cluster", "namespace", "hpa"], maintain_order="left").sort(
+        ["most", "cluster", "namespace", "hpa"],
+        descending=[True, False, False, False],
+        maintain_order=True,
+    )
+    for row in largest.head(SHOWN_ROWS).iter_rows(named=True):
+        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
+        table.add_row(
+            Text(printable(name)),
+            row["setting"],
+            f"{row['pod_hours']:.1f}",
+            *([_number(row["cost"], 2)] if priced else []),
+            _percent(row["tau_u_pct"]),
+            _percent(row["theta_u_pct"]),
+            _percent(row["theta_o_pct"]),
+            _number(row["saturated_minutes"], 0),
+            _number(row["unserved"], 0),
+            str(row["rescales"]),
+            str(row["reversals"]),
+            _number(row["at_max_minutes"], 0),
+            _percent(row["regret_pct"]),
+            _number(row["elastic_speedup"], 2),
+            "" if row["advice"] else "?",
+        )
+    return table
+
+
+def _number(value: float | None, digits: int) -> str:
+    if not value:
+        return "" if value is None else "-"
+    return f"{value:,.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    if not value:
+        return "" if value is None else "-"
+    return "<1%" if 0 < value < 0.5 else f"{value:.0f}%"
+
+
+def to_json(report: SimulateReport) -> str:
+    """Return one JSON object: evidence, a row per HPA and setting, the plants' parameters."""
+    facts = [
+        {"cluster": key[0], "namespace": key[1], "hpa": key[2], **asdict(fact)}
+        for key, theirs in report.facts.items()
+        for fact in theirs
+    ]
+    parts = {
+        "evidence": json.dumps(dict(report.evidence), indent=2),
+        "hpas": json_rows(report.measures.iter_rows(named=True)),
+        "parameters": json_rows(facts),
+        "skipped": json_rows(
+            {"cluster": s.cluster, "namespace": s.namespace, "hpa": s.hpa, "reason": s.reason}
+            for s in report.skipped
+        ),
+        "warnings": json.dumps(list(report.warnings), indent=2),
+        "written": json.dumps(list(report.written)),
+    }
+    body = ",\n".join(f'"{name}": {text}' for name, text in parts.items())
+    return f"{{\n{body}\n}}\n"
+
+
+def to_csv(report: SimulateReport) -> str:
+    """Return one row per HPA and setting as CSV with a header; an absent value is empty."""
+    return report.measures.write_csv()
+
+
+def to_parquet(report: SimulateReport) -> bytes:
+    """Return one row per HPA and setting as a Parquet file, with the evidence in its metadata."""
+    buffer = io.BytesIO()
+    write_parquet(report.measures, report.evidence, buffer)
+    return buffer.getvalue()
