@@ -29,7 +29,8 @@ _LEGEND: Final = (
     "are (SPEC RG). SAT: minutes in which pods are at their ceiling. UNSERVED: work left undone "
     "(core-seconds of cpu). MOVES: rescales, TURNS those against the last one. MAX: minutes at "
     "maxReplicas while the metrics ask for more. REGRET: pod-hours beyond a perfect forecast, with "
-    "the missing ones. SPEED-UP: elastic speed-up against the recorded setting. ?: no advice, see why_not."
+    "the missing ones. SPEED-UP: elastic speed-up against the recorded setting. ?: no advice, see "
+    "why_not."
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.engine import quality, score, sensitivity
+from hpabatch.engine import quality, score, sensitivity, simulate_columns
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.replay import replay_history
 from hpabatch.engine.summary import COLUMNS
@@ -18,7 +18,14 @@ TEXT = (ROOT / "docs" / "output.md").read_text()
 
 
 def test_every_column_and_binding_is_explained() -> None:
-    for columns in (COLUMNS, score.COLUMNS, sensitivity.COLUMNS, quality.COLUMNS):
+    for columns in (
+        COLUMNS,
+        score.COLUMNS,
+        sensitivity.COLUMNS,
+        quality.COLUMNS,
+        simulate_columns.COLUMNS,
+        simulate_columns.POINT_COLUMNS,
+    ):
         for name, meaning in columns.items():
             assert f"| `{name}` | {meaning} |" in TEXT
     for words in BINDINGS.values():

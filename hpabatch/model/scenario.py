@@ -1,0 +1,185 @@
+"""Scenarios: what is done to a workload besides what was recorded.
+
+A scenario is a list of steps; docs/scenarios.md says what each does. Times are ms, factors and
+shares thousandths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from hpabatch.model.selection import Selector
+from hpabatch.model.times import show_duration, show_instant
+
+WEEK_MS: Final = 7 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An instant: ms since 1970, or `relative` to the start of the run."""
+
+    ms: int
+    relative: bool = True
+
+    def instant_ms(self, start_ms: int) -> int:
+        """Return the instant in ms since 1970, for a run that starts at `start_ms`."""
+        return start_ms + self.ms if self.relative else self.ms
+
+    def __str__(self) -> str:
+        """Return it as a file has it."""
+        return show_duration(self.ms) if self.relative else show_instant(self.ms)
+
+
+START: Final = Moment(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When something happens: at each of `at`; with `every_ms` again and again from the only one.
+
+    Without an end of their own the repetitions go on until the run ends.
+    """
+
+    at: tuple[Moment, ...]
+    every_ms: int | None = None
+
+    def instants_ms(self, start_ms: int, end_ms: int) -> tuple[int, ...]:
+        """Return the instants, those of a repetition as far as they are before the run's end."""
+        first = [moment.instant_ms(start_ms) for moment in self.at]
+        if self.every_ms is None:
+            return tuple(first)
+        return tuple(range(first[0], end_ms, self.every_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Work times `factor_milli` / 1000 from a moment on, reached evenly in `ramp_ms`.
+
+    `since` None: all of the work; with a ramp, from the run's start on.
+    """
+
+    factor_milli: int
+    since: Moment | None = None
+    ramp_ms: int = 0
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all of the work grows alike."""
+        return self.since is None and self.ramp_ms == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Work comes so much later, or earlier where it is negative."""
+
+    by_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spike:
+    """Work times `factor_milli` / 1000 for a while, the first and last `ramp_ms` on the way."""
+
+    times: Times
+    for_ms: int
+    factor_milli: int
+    ramp_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """From `at` on (None: from the end of the work) a stretch of the work, again and again.
+
+    The stretch is `period_ms` long and begins at `since` (None: it is the last of the work).
+    """
+
+    period_ms: int = WEEK_MS
+    since: Moment | None = None
+    at: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """The work of another HPA, times `factor_milli` / 1000, is added.
+
+    `history` None is the history of the run itself. `hpa` is namespace/name or
+    cluster/namespace/name. With `at` the other's work begins there, else it stays where it was.
+    """
+
+    hpa: str
+    history: str | None = None
+    factor_milli: int = 1000
+    at: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetBounds:
+    """The HPA's minReplicas or maxReplicas are others, from `at` on, for ever or for a while."""
+
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    at: Moment = START
+    for_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Somebody sets the target's size by hand."""
+
+    times: Times
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A new revision of the pods is rolled out."""
+
+    times: Times
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Metrics APIs measure nothing for a while."""
+
+    times: Times
+    for_ms: int
+    apis: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """A share of the pods, in thousandths, is lost at once."""
+
+    times: Times
+    share_milli: int
+
+
+Action: TypeAlias = (
+    Growth | Shift | Spike | Repeat | Overlay | SetBounds | Scale | Rollout | Outage | Lose
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: what is done, to which HPAs, to which signals (globs; none: all with work).
+
+    `place` says where in which file it stands, for messages.
+    """
+
+    action: Action
+    selector: Selector = field(default_factory=Selector)
+    signals: tuple[str, ...] = ()
+    place: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Steps in the order in which they are applied, each to what the ones before have made."""
+
+    steps: tuple[Step, ...] = ()
+    description: str = ""
+
+    def then(self, other: Scenario) -> Scenario:
+        """Return this scenario with the steps of another after its own."""
+        both = " + ".join(text for text in (self.description, other.description) if text)
+        return replace(self, steps=(*self.steps, *other.steps), description=both)

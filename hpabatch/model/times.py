@@ -1,0 +1,95 @@
+"""Durations and instants as people write them in files: `2h30m`, `2026-10-07T12:00:00Z`."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import Final
+
+MAX_DURATION_MS: Final = 366 * 86_400_000
+
+UNITS_MS: Final[dict[str, int]] = {
+    "w": 604_800_000,
+    "d": 86_400_000,
+    "h": 3_600_000,
+    "m": 60_000,
+    "s": 1000,
+    "ms": 1,
+}
+DURATION_FORM: Final = "whole numbers with w, d, h, m, s or ms, such as 15s, 2h30m or 1d"
+INSTANT_FORM: Final = "2026-10-07T12:00:00Z"
+
+_DURATION = re.compile("".join(f"(?:([0-9]{{1,12}}){unit})?" for unit in UNITS_MS), re.ASCII)
+_INSTANT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,3}))?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})?",
+    re.ASCII,
+)
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def parse_duration_ms(text: str) -> int:
+    """Return a duration such as `500ms`, `15s`, `2h30m` or `1d` in ms: the larger unit first.
+
+    Raises:
+        ValueError: another form, or more than 366 days; the message quotes the text.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None or not text:
+        raise ValueError(f"{text!r} is not a duration: {DURATION_FORM}")
+    parts = zip(found.groups(), UNITS_MS.values(), strict=True)
+    total = sum(int(number) * unit for number, unit in parts if number is not None)
+    if total > MAX_DURATION_MS:
+        raise ValueError(f"{text!r} is longer than 366 days")
+    return total
+
+
+def is_instant(text: str) -> bool:
+    """Whether a text looks like a date, so that it is meant as an instant, right or wrong."""
+    return re.match(r"[0-9]{4}-[0-9]", text, re.ASCII) is not None
+
+
+def parse_instant_ms(text: str) -> int:
+    """Return an RFC 3339 instant with its zone, of at most three decimals, in ms since 1970.
+
+    Raises:
+        ValueError: another form, a date that no calendar has, or no zone; the message quotes it.
+    """
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not an instant such as {INSTANT_FORM} (RFC 3339)")
+    day, clock, fraction, zone = found.groups()
+    if zone is None:
+        raise ValueError(f"{text!r} has no zone: write {day}T{clock}Z, or +02:00 in place of Z")
+    try:
+        whole = datetime.fromisoformat(f"{day}T{clock}{zone.upper()}")
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no instant of any calendar: {error}") from None
+    since = whole - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1000 + int((fraction or "").ljust(3, "0"))
+
+
+def show_duration(duration_ms: int) -> str:
+    """Return a duration as it would be written: 9000000 -> `2h30m`, 0 -> `0s`, -1000 -> `-1s`."""
+    parts, rest = [], abs(duration_ms)
+    for unit, length_ms in UNITS_MS.items():
+        number, rest = divmod(rest, length_ms)
+        if number:
+            parts.append(f"{number}{unit}")
+    return ("-" if duration_ms < 0 else "") + ("".join(parts) or "0s")
+
+
+def show_instant(instant_ms: int) -> str:
+    """Return ms since 1970 as `2026-10-07T12:00:00Z`, with the thousandths if there are any.
+
+    What is in no year from 1 to 9999 is shown as the number that it is.
+    """
+    seconds, thousandths = divmod(instant_ms, 1000)
+    days, second = divmod(seconds, 86_400)
+    try:
+        day = date.fromordinal(_EPOCH.toordinal() + days)
+    except (OverflowError, ValueError):
+        return f"{instant_ms} ms since 1970"
+    clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+    fraction = f".{thousandths:03}" if thousandths else ""
+    return f"{day.isoformat()}T{clock}{fraction}Z"

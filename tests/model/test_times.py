@@ -1,0 +1,106 @@
+"""Durations and instants of files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpabatch.model.times import (
+    MAX_DURATION_MS,
+    is_instant,
+    parse_duration_ms,
+    parse_instant_ms,
+    show_duration,
+    show_instant,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("0s", 0),
+        ("500ms", 500),
+        ("15s", 15_000),
+        ("2h30m", 9_000_000),
+        ("1d12h", 129_600_000),
+        ("1w", 604_800_000),
+        ("90m", 5_400_000),
+        ("1m1ms", 60_001),
+    ],
+)
+def test_durations(text: str, expected_ms: int) -> None:
+    assert parse_duration_ms(text) == expected_ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "15", "s", "1.5h", "30m2h", "1h1h", "-1h", " 1h", "1h ", "1H", "１s", "1:30"],
+)
+def test_what_is_no_duration_is_quoted(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration: whole numbers with w, d") as caught:
+        parse_duration_ms(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_a_duration_is_at_most_366_days() -> None:
+    assert parse_duration_ms("366d") == MAX_DURATION_MS
+    for text in ("366d1ms", "999999999999w"):
+        with pytest.raises(ValueError, match="longer than 366 days"):
+            parse_duration_ms(text)
+
+
+@given(st.integers(0, MAX_DURATION_MS))
+def test_a_shown_duration_is_read_as_itself(duration_ms: int) -> None:
+    assert parse_duration_ms(show_duration(duration_ms)) == duration_ms
+    assert show_duration(-duration_ms) == ("-" if duration_ms else "") + show_duration(duration_ms)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-10-07T12:00:00Z", datetime(2026, 10, 7, 12, tzinfo=UTC)),
+        ("2026-10-07t12:00:00z", datetime(2026, 10, 7, 12, tzinfo=UTC)),
+        ("2026-10-07 14:00:00+02:00", datetime(2026, 10, 7, 12, tzinfo=UTC)),
+        ("2026-10-06T23:30:00.25-00:30", datetime(2026, 10, 7, 0, 0, 0, 250_000, tzinfo=UTC)),
+        ("1969-12-31T23:59:59.999Z", datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)),
+    ],
+)
+def test_instants(text: str, expected: datetime) -> None:
+    assert is_instant(text)
+    assert parse_instant_ms(text) == round(expected.timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("2026-10-07", "is not an instant such as 2026-10-07T12:00:00Z"),
+        ("2026-10-07T12:00Z", "is not an instant"),
+        ("2026-10-07T12:00:00.1234Z", "is not an instant"),
+        ("2026-10-07T12:00:00", "has no zone: write 2026-10-07T12:00:00Z"),
+        ("2026-02-30T12:00:00Z", "is no instant of any calendar"),
+        ("2026-10-07T25:00:00Z", "is no instant of any calendar"),
+        ("2026-10-07T12:00:00+99:00", "is no instant of any calendar"),
+    ],
+)
+def test_what_is_no_instant_is_quoted(text: str, reason: str) -> None:
+    assert is_instant(text)
+    with pytest.raises(ValueError, match=reason) as caught:
+        parse_instant_ms(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_a_duration_does_not_look_like_an_instant() -> None:
+    assert not any(map(is_instant, ("2h30m", "12", "", "x2026-10-07", "２０２６-1")))
+
+
+@given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
+def test_a_shown_instant_is_read_as_itself(instant_ms: int) -> None:
+    assert parse_instant_ms(show_instant(instant_ms)) == instant_ms
+
+
+@pytest.mark.parametrize("instant_ms", [2**62, -(2**62), 253_402_300_800_000, -62_135_596_800_001])
+def test_an_instant_of_no_calendar_is_shown_as_a_number(instant_ms: int) -> None:
+    assert show_instant(instant_ms) == f"{instant_ms} ms since 1970"
