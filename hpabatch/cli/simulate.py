@@ -278,8 +278,7 @@ def _export(request: Request, result: LoopResult, progress: Report) -> tuple[str
     folder = Path(str(request.export))
     for name, frame in run.tables.items():
         write_table(frame, folder / f"{name}.parquet", name)
-    version = () if request.k8s == DEFAULT_K8S else ("--k8s", request.k8s)
-    return (*run.arguments, *version, "--out", "decisions.parquet")
+    return (*run.arguments, "--out", "decisions.parquet")
 
 
 def _tell(loop: Loop) -> None:

@@ -19,6 +19,7 @@ from hpabatch.engine.fit import Fit, fit_history
 from hpabatch.engine.overrides import Draws, override, plan_overrides
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.simulate import (
     SimulationCase,
@@ -128,6 +129,7 @@ class _Preparing:
         self.cases: list[SimulationCase] = []
         self.fits: dict[Target, Fit] = {}
         self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
+        self.requested: dict[Target, Requested] = {}
 
     def loop(self) -> Loop:
         """Return everything."""
@@ -139,6 +141,7 @@ class _Preparing:
         settings += [(PROPOSED, c) for c in (proposed.chosen if proposed else ())]
         wanted = [(setting, c) for setting, c in settings if self._may_run(setting, c)]
         scenarios = self._scenarios([c for _, c in wanted])
+        self.requested = requested_of(self.plan, [c for _, c in wanted])
         for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
             self._add(setting, candidate, scenario)
         return Loop(
@@ -257,6 +260,7 @@ class _Preparing:
                 steps=steps,
                 flags=self.plan.flags_of(candidate.cluster)[-1].flags,
                 events=applied.events,
+                requested=self.requested.get(candidate.target, NOT_REQUESTED),
             )
         )
 

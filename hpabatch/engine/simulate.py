@@ -21,6 +21,7 @@ from hpabatch.arrays.simulation import (
 )
 from hpabatch.arrays.specs import StreamKey, lane_streams
 from hpabatch.engine.candidates import SpecPeriod
+from hpabatch.engine.requested import NOT_REQUESTED, Requested
 from hpabatch.kernels.regret import perfect_pod_ms
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model import codes
@@ -51,6 +52,7 @@ class SimulationCase:
     steps: int
     flags: ControllerFlags
     events: tuple[Event, ...] = ()
+    requested: Requested = NOT_REQUESTED
 
     def lane(self, individual: bool = False) -> SimulatedLane:
         """Return the case as a lane."""
@@ -185,8 +187,8 @@ def _measures(fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]
         return _known(value, known & (count > 0))
 
     pod_hours, short = m.pod_ms / HOUR_MS, m.short_ms / HOUR_MS
-    cpu = np.array([_request(c, "resource/cpu", 1000.0) for c in cases])
-    memory = np.array([_request(c, "resource/memory", 1000.0 * 2**30) for c in cases])
+    cpu = np.array([_amount(c.requested.cpu_milli, 1000.0) for c in cases])
+    memory = np.array([_amount(c.requested.memory_milli, 1000.0 * 2**30) for c in cases])
     columns = {
         "hours": pl.Series(hours),
         "replica_hours": pl.Series(m.replica_ms / HOUR_MS),
@@ -234,11 +236,8 @@ def _known_int(values: I64, known: Any) -> pl.Series:
     return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
 
 
-def _request(case: SimulationCase, name: str, unit: float) -> float:
-    signal = case.workload.plant.signals.get(name)
-    if signal is None or signal.request_milli is None:
-        return float("nan")
-    return signal.request_milli / unit
+def _amount(milli: int | None, unit: float) -> float:
+    return float("nan") if milli is None else milli / unit
 
 
 def _drivers(fleet: SimulatedFleet, h: int, case: SimulationCase) -> str:

@@ -85,7 +85,8 @@ def test_proposed_manifests_are_a_second_setting(tmp_path: Path) -> None:
 def test_an_exported_run_replays_to_its_trajectory(tmp_path: Path) -> None:
     points, folder = tmp_path / "runs.parquet", tmp_path / "run"
     result = run(str(DEMO), *ONE, "--trajectories", str(points), "--export", str(folder))
-    assert f"hpabatch replay {folder} --events decided" in result.stdout
+    assert f"hpabatch replay {folder} " in result.stdout
+    assert "--events decided --phase 0ms" in result.stdout
     replayed = hpabatch.open(folder).replay(
         events="decided", phase="0s", sync_period="15s", max_age="150s"
     )
