@@ -21,6 +21,8 @@ from hpabatch.engine.candidates import (
     candidate_frame,
     candidates_from_history,
 )
+from hpabatch.engine.closed_loop import LoopOptions, LoopResult, prepare_loop, run_loop
+from hpabatch.engine.fit import fit_history
 from hpabatch.engine.observe import observe
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
@@ -29,6 +31,7 @@ from hpabatch.engine.replay import ReplayResult, join_results, replay_shards
 from hpabatch.engine.score import Score, score
 from hpabatch.engine.sensitivity import compare, settings_of
 from hpabatch.engine.summary import FleetTotals, join_summaries, summarize, summarize_part, total
+from hpabatch.engine.workload import facts_frame
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.base import History
@@ -41,8 +44,13 @@ from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.replay import ReplayDone, ReplayJob, replay_to_disk
 from hpabatch.model.config import DEFAULT_K8S, profile_for
 from hpabatch.model.hpa import HPA
+from hpabatch.model.overrides import PlantOverride
+from hpabatch.model.scenario import Scenario
 from hpabatch.sources.manifest_checks import check_manifests
 from hpabatch.sources.manifests import load_manifests
+from hpabatch.sources.plant_file import read_plant_file
+from hpabatch.sources.price_file import read_price_file
+from hpabatch.sources.scenario_file import parse_growth, read_scenario
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -176,6 +184,61 @@ class Recording:
             )
         )
 
+    def fit(
+        self, where: str | None = None, plant: Sequence[str | Path] | str | Path = ()
+    ) -> pl.DataFrame:
+        """Return what is known of each workload: a row per parameter, with interval and source.
+
+        `plant` are plant files (docs/scenarios.md) with what you state yourself.
+
+        Raises:
+            HistoryError, UsageError: as `replay`.
+        """
+        plan, _ = self._plan({"where": where})
+        entries = _plant_entries(plant)
+        return facts_frame(
+            {
+                (f.candidate.cluster, f.candidate.namespace, f.candidate.name): f.facts
+                for f in fit_history(plan, entries)
+            }
+        )
+
+    def simulate(
+        self,
+        *,
+        scenario: str | Path | None = None,
+        growth: float | None = None,
+        plant: Sequence[str | Path] | str | Path = (),
+        prices: str | Path | None = None,
+        seed: int = 0,
+        fill_gaps: bool = False,
+        length: Duration | None = None,
+        trajectories: bool = False,
+        **options: Unpack[Options],
+    ) -> LoopResult:
+        """Simulate all HPAs, or those of `where`, in a closed loop with fitted workloads.
+
+        With `manifests` in `options` they run beside the recorded ones. `scenario`, `plant` and
+        `prices` name YAML files. The result's `measures` has one row per HPA and setting, `points`
+        (with `trajectories`) one per tick, `loop.skipped` who was left out and why.
+
+        Raises:
+            HistoryError, UsageError: as `replay`; a file that is wrong.
+        """
+        parameters, manifests, select = self._parameters(options)
+        asked = LoopOptions(
+            manifests=None if manifests is None else tuple(manifests),
+            scenario=_scenario(scenario, growth),
+            plants=_plant_entries(plant),
+            prices=None if prices is None else read_price_file(prices),
+            seed=seed,
+            keep_gaps=not fill_gaps,
+            length_ms=_milliseconds(length, "length", 1000),
+            keep_points=trajectories,
+        )
+        loop = prepare_loop(self.history, parameters, asked, select)
+        return run_loop(loop, asked)
+
     def sensitivity(self, **options: Unpack[Options]) -> pl.DataFrame:
         """Return how the agreement changes with delay, max age and phase, a row per setting."""
         plan, _ = self._plan(options)
@@ -202,6 +265,14 @@ class Recording:
     def _plan(
         self, options: Options, only: Select | None = None
     ) -> tuple[ReplayPlan, list[HPA] | None]:
+        parameters, manifests, select = self._parameters(options)
+        if manifests is None:
+            self.history.require("replay")
+        return plan_replay(self.history, parameters, manifests, only or select), manifests
+
+    def _parameters(
+        self, options: Options
+    ) -> tuple[ReplayParameters, list[HPA] | None, Select | None]:
         unknown = sorted(set(options) - set(Options.__annotations__))
         if unknown:
             raise UsageError(
@@ -218,11 +289,8 @@ class Recording:
             max_age_ms=_milliseconds(options.get("max_age"), "max_age", 1),
         )
         where = options.get("where")
-        select = only if where is None else selection(where, "where")
-        manifests = _load(options.get("manifests"), parameters.k8s)
-        if manifests is None:
-            self.history.require("replay")
-        return plan_replay(self.history, parameters, manifests, select), manifests
+        select = None if where is None else selection(where, "where")
+        return parameters, _load(options.get("manifests"), parameters.k8s), select
 
 
 @dataclass(frozen=True)
@@ -358,6 +426,19 @@ def _named(hpa: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
     if not 1 <= len(parts) <= 3:
         raise UsageError(f"hpa {hpa!r} is not name, namespace/name or cluster/namespace/name")
     return select
+
+
+def _plant_entries(plant: Sequence[str | Path] | str | Path) -> tuple[PlantOverride, ...]:
+    paths = [plant] if isinstance(plant, str | Path) else plant
+    return tuple(entry for path in paths for entry in read_plant_file(path))
+
+
+def _scenario(path: str | Path | None, growth: float | None) -> Scenario | None:
+    """Return a scenario file's steps after those of a growth; None without either."""
+    grown = None if growth is None else parse_growth(str(growth), "growth")
+    if path is None:
+        return grown
+    return read_scenario(path) if grown is None else grown.then(read_scenario(path))
 
 
 def _one_of(text: str, name: str, values: Sequence[str]) -> str:

@@ -230,3 +230,18 @@ def test_a_name_in_two_namespaces(tmp_path: Path) -> None:
     pl.concat([hpas, moved]).write_parquet(twice / "hpas.parquet")
     with pytest.raises(UsageError, match="there are 2; give cluster/namespace/name"):
         hpabatch.open(twice).observations("worker")
+
+
+@pytest.mark.compiled
+def test_fit_and_simulate_from_python() -> None:
+    recording = hpabatch.open(Path(__file__).parents[1] / "data" / "demo")
+    one = "namespace = 'shop' AND hpa = 'checkout'"
+    facts = recording.fit(where=one)
+    assert facts["hpa"].unique().to_list() == ["checkout"]
+    assert facts.filter(pl.col("parameter") == "signals.resource/cpu.base").height == 1
+    plain = recording.simulate(where=one, length="1h")
+    grown = recording.simulate(where=one, length="1h", growth=1.5, trajectories=True)
+    assert plain.points is None
+    assert grown.points is not None
+    assert grown.points.height == 240
+    assert grown.measures["pod_hours"][0] > plain.measures["pod_hours"][0]

@@ -237,8 +237,9 @@ class _Model:
         steps = -np.diff(means, axis=1) / self.level[:, None]
         known = np.isfinite(steps).all(axis=1)
         size = np.median(np.abs(steps[known]), axis=0) * 1.4826 if known.any() else 0.0
-        large = np.sign(steps) * np.maximum(np.abs(steps) - _LARGE * size, 0)
-        return np.concatenate([steps, large], axis=1)
+        large = _LARGE * size
+        above, below = np.maximum(steps - large, 0), np.minimum(steps + large, 0)
+        return np.concatenate([steps, above, below], axis=1)
 
     def _rows(self, features: F64, base: float, ahead: _Ahead) -> tuple[F64, F64]:
         """Return the features of some cells, and by how much the work went up after them."""

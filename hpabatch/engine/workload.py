@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import polars as pl
+
 from hpabatch.arrays.simulation import Workload
 
-__all__ = ["ASSUMED", "FITTED", "GIVEN", "NOT_IDENTIFIED", "RECORDED", "Fact", "Workload"]
+__all__ = [
+    "ASSUMED",
+    "FITTED",
+    "GIVEN",
+    "NOT_IDENTIFIED",
+    "RECORDED",
+    "Fact",
+    "Workload",
+    "facts_frame",
+]
 
 RECORDED: Final = "recorded"
 FITTED: Final = "fitted"
@@ -30,3 +42,26 @@ class Fact:
     high: float | None
     source: str
     note: str = ""
+
+
+def facts_frame(facts: Mapping[tuple[str, str, str], Sequence[Fact]]) -> pl.DataFrame:
+    """Return one row per HPA (cluster, namespace, name) and fact."""
+    rows = [
+        (*key, f.name, f.value, f.unit, f.low, f.high, f.source, f.note)
+        for key, theirs in facts.items()
+        for f in theirs
+    ]
+    text, number = pl.String(), pl.Float64()
+    schema = {
+        "cluster": text,
+        "namespace": text,
+        "hpa": text,
+        "parameter": text,
+        "value": number,
+        "unit": text,
+        "low": number,
+        "high": number,
+        "source": text,
+        "note": text,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")

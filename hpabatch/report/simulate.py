@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 SHOWN_ROWS: Final = 40
 
 _LEGEND: Final = (
-    "PODS, COST: pod-hours and what they cost. SHORT: time with fewer serving pods than the work "
-    "asks for, one pod doing what CAPACITY says. θU, θO: how far too few or too many pods there "
+    "CAP: the work that one pod is meant to do. PODS, COST: pod-hours and what they cost. SHORT: "
+    "time with fewer serving pods than the work asks for. θU, θO: how far too few, too many there "
     "are (SPEC RG). SAT: minutes in which pods are at their ceiling. UNSERVED: work left undone "
     "(core-seconds of cpu). MOVES: rescales, TURNS those against the last one. MAX: minutes at "
     "maxReplicas while the metrics ask for more. REGRET: pod-hours beyond a perfect forecast, with "
@@ -127,6 +127,7 @@ def _table(measures: pl.DataFrame) -> RenderableType:
     table.add_column("HPA", overflow="fold")
     table.add_column("SETTING", no_wrap=True)
     for name in (
+        "CAP",
         "PODS",
         *(["COST"] if priced else []),
         "SHORT",
@@ -154,6 +155,7 @@ def _table(measures: pl.DataFrame) -> RenderableType:
         table.add_row(
             Text(printable(name)),
             row["setting"],
+            "" if row["capacity_milli"] is None else f"{row['capacity_milli']}m",
             f"{row['pod_hours']:.1f}",
             *([_number(row["cost"], 2)] if priced else []),
             _percent(row["tau_u_pct"]),

@@ -341,4 +341,5 @@ def parse_growth(text: str, option: str = "--growth") -> Scenario:
         UsageError: not a factor; the message names the option.
     """
     factor: int = kinds.FACTOR.read(Place(option, "", plain_value(text.strip())))
-    return Scenario((Step(Growth(factor), Selector(place=option), place=option),))
+    step = Step(Growth(factor), Selector(place=option), place=option)
+    return Scenario((step,), f"{option} {text.strip()}")

@@ -1,0 +1,346 @@
+"""An exported run, replayed with its own decisions, decides the same; what cannot be exported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import hpabatch
+from hpabatch.engine.export import ExportedRun, export_run
+from hpabatch.engine.export_tables import source_of, streams_of
+from hpabatch.engine.simulate import SimulationCase, simulate
+from hpabatch.errors import UsageError
+from hpabatch.history.verify import check_history
+from hpabatch.history.writer import write_table
+from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.model.plant import AGE, TOTAL, Event, Pipeline, Pods, Signal
+from tests.engine.simulated import (
+    CPU_SIGNAL,
+    START_MS,
+    SYNC_MS,
+    hpa_spec,
+    random_fleet,
+    small_case,
+    with_max_age,
+)
+
+SCALE = float(os.environ.get("HPABATCH_FUZZ_SCALE", "0.01"))
+SEEDS = range(max(12, int(1200 * SCALE)))
+HPAS = 5
+KEYS = ["cluster", "namespace", "hpa", "ts"]
+COMPARED = ("replicas", "proposal", "stabilized", "desired", "binding")
+PROFILE = profile_for("1.38")
+
+
+def written(run: ExportedRun, folder: Path) -> hpabatch.api.Recording:
+    for name, frame in run.tables.items():
+        write_table(frame, folder / f"{name}.parquet", name)
+    return hpabatch.open(folder)
+
+
+def replayed(run: ExportedRun, folder: Path) -> pl.DataFrame:
+    """Return the decisions of a replay with the run's own arguments."""
+    words = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
+    return (
+        written(run, folder)
+        .replay(
+            k8s=words["--k8s"],
+            events=words["--events"],
+            phase=words["--phase"],
+            sync_period=words["--sync-period"],
+            max_age=words["--max-age"],
+        )
+        .decisions.with_columns(pl.col("cluster", "namespace", "hpa", "binding").cast(pl.String))
+        .sort(KEYS)
+    )
+
+
+def simulated(cases: Sequence[SimulationCase], k8s: str, seed: int) -> pl.DataFrame:
+    points = simulate(cases, profile_for(k8s), seed=seed, keep_points=True).points
+    assert points is not None
+    return points.sort(KEYS)
+
+
+def assert_same_decisions(decisions: pl.DataFrame, points: pl.DataFrame, place: str) -> None:
+    assert decisions.select(KEYS).equals(points.select(KEYS)), place
+    for name in COMPARED:
+        both = decisions.select(*KEYS, name).with_columns(simulated=points[name])
+        differing = both.filter(pl.col(name).ne_missing(pl.col("simulated")))
+        assert differing.is_empty(), f"{place}: {name}\n{differing}"
+
+
+def fits(case: SimulationCase) -> bool:
+    """Say whether a resource is measured of the pod or of containers, not both."""
+    names = [name.split("/") for name in case.workload.plant.signals]
+    whole = {parts[1] for parts in names if parts[0] == "resource"}
+    return not any(parts[0] == "container" and parts[-1] in whole for parts in names)
+
+
+def without_shared_series(cases: Sequence[SimulationCase]) -> list[SimulationCase]:
+    """Return the cases but those with an Object or External metric of one before them."""
+    seen: set[tuple[str, ...]] = set()
+    kept = []
+    for case in cases:
+        w = case.workload
+        found = {source_of(stream.metric, w.namespace) for stream in streams_of(case)}
+        keys = {(w.cluster, w.namespace, *source) for source in found if source is not None}
+        if not keys & seen:
+            seen |= keys
+            kept.append(case)
+    return kept
+
+
+def exportable(seed: int) -> tuple[list[SimulationCase], str]:
+    cases, k8s = random_fleet(seed, HPAS)
+    return without_shared_series([case for case in cases if fits(case)]), k8s
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_replay_of_an_exported_run_decides_the_same(seed: int, tmp_path: Path) -> None:
+    cases, k8s = exportable(seed)
+    if not cases:
+        pytest.skip("no HPA of this draw can be exported")
+    run = export_run(cases, profile_for(k8s), seed=seed)
+    decisions = replayed(run, tmp_path)
+    assert_same_decisions(decisions, simulated(cases, k8s, seed), f"seed {seed}")
+    assert check_history(hpabatch.open(tmp_path).history).rows() == [], f"seed {seed}"
+
+
+def test_random_runs_show_what_an_export_must_carry() -> None:
+    """The compared runs must have rescales, failures, rollouts, losses and failed metrics."""
+    seen = dict.fromkeys(("rescales", "invalid_minutes"), 0.0)
+    counts = dict.fromkeys(("failures", "rollout", "lose", "scale", "edits", "1.36", "hpas"), 0)
+    for seed in SEEDS:
+        cases, k8s = exportable(seed)
+        counts["1.36"] += k8s == "1.36"
+        counts["hpas"] += len(cases)
+        for case in cases:
+            counts["failures"] += len(case.workload.plant.pods.failure_at_ms) > 0
+            counts["edits"] += len(case.periods) > 1
+            for event in case.events:
+                counts[event.kind] += 1
+        measures = simulate(cases, profile_for(k8s), seed=seed).measures if cases else None
+        for name in seen if measures is not None else ():
+            seen[name] += float(measures[name].sum())  # type: ignore[index]
+    assert min(counts.values()) > 0, counts
+    assert counts["hpas"] > 2 * len(SEEDS)
+    assert min(seen.values()) > 20, seen
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 40])
+def test_dropping_repeated_rows_early_changes_nothing(
+    chunk_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases, k8s = exportable(3)
+    plain = export_run(cases, profile_for(k8s), seed=3)
+    monkeypatch.setattr("hpabatch.engine.export._PENDING_ROWS", chunk_rows)
+    early = export_run(cases, profile_for(k8s), seed=3)
+    assert plain.arguments == early.arguments
+    assert plain.tables.keys() == early.tables.keys()
+    for name, frame in plain.tables.items():
+        keys = frame.columns
+        assert frame.sort(keys).equals(early.tables[name].sort(keys)), name
+
+
+def test_several_hpas_of_one_namespace_keep_their_pods_apart(tmp_path: Path) -> None:
+    """Targets of equal names and different kinds, and names too long for a label's value."""
+    long = "a" * 70
+    cases = []
+    for k, (kind, name) in enumerate([("Deployment", long), ("StatefulSet", long)]):
+        spec = hpa_spec(low=1, high=9)
+        ref = replace(spec.scale_target_ref, kind=kind, name=name)
+        work = [400, 400, 2500, 2500, 300, 300, 300]
+        case = small_case(replace(spec, scale_target_ref=ref), work[k:] + work[:k], name=f"h-{k}")
+        cases.append(case)
+    decisions = replayed(export_run(cases, PROFILE), tmp_path)
+    assert decisions["scaling_active"].to_list() == ["ValidMetricFound"] * 14
+    assert decisions["rescaled"].sum() >= 4
+    assert_same_decisions(decisions, simulated(cases, "1.38", 0), "one namespace")
+
+
+def test_a_run_without_pods_and_usage_is_a_whole_history(tmp_path: Path) -> None:
+    """Nothing was ever running: every table of pods still says that a run was there."""
+    case = small_case(hpa_spec(), [100] * 4, initial=0)
+    run = export_run([case], PROFILE)
+    decisions = replayed(run, tmp_path)
+    assert decisions["replicas"].to_list() == [0] * 4
+    assert decisions["scaling_active"].to_list() == ["ScalingDisabled"] * 4
+    assert check_history(hpabatch.open(tmp_path).history).rows() == []
+
+
+def test_one_tick_is_a_history(tmp_path: Path) -> None:
+    case = small_case(hpa_spec(), [5000])
+    decisions = replayed(export_run([case], PROFILE), tmp_path)
+    assert decisions.select("replicas", "proposal", "desired").rows() == [(1, 9, 4)]
+
+
+def test_a_pod_that_fails_in_the_first_step_was_ready_before(tmp_path: Path) -> None:
+    """The first tick saw it ready; after the step nothing of the pod says so any more."""
+    pods = Pods(
+        startup_ms=((0, 0),), reaction_ms=1, termination_ms=0, failure_at_ms=(1,), initial_age_ms=0
+    )
+    case = small_case(hpa_spec(), [900] * 6, pods=pods)
+    assert_same_decisions(
+        replayed(export_run([case], PROFILE), tmp_path), simulated([case], "1.38", 0), "failing"
+    )
+
+
+def test_pods_that_are_lost_between_two_ticks_are_gone(tmp_path: Path) -> None:
+    events = (Event(START_MS + 2 * SYNC_MS + 7, "lose", 500),)
+    case = small_case(hpa_spec(low=4), [900] * 6, initial=4, events=events)
+    run = export_run([case], PROFILE)
+    gone = run.tables["pods"].filter(pl.col("gone").is_not_null())
+    assert gone["gone"].to_physical().to_list() == [START_MS + 3 * SYNC_MS] * 2
+    assert gone["deletion_requested"].equals(gone["gone"])
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "lost")
+
+
+def test_arguments_name_all_that_a_replay_cannot_know() -> None:
+    case = replace(small_case(hpa_spec(), [900] * 3), start_ms=START_MS + 4321)
+    case = with_max_age(case, 77_000)
+    run = export_run([case], profile_for("1.36"))
+    assert " ".join(run.arguments) == (
+        "--k8s 1.36 --events decided --phase 4321ms --sync-period 15000ms --max-age 77000ms"
+    )
+    flags = run.tables["controller"]["flags"].to_list()
+    assert '"horizontal-pod-autoscaler-tolerance": "0.1"' in flags[0]
+
+
+def test_progress_is_told() -> None:
+    told: list[float] = []
+    export_run([small_case(hpa_spec(), [900] * 65)], PROFILE, progress=told.append)
+    assert told == [0.0, 64 / 65]
+
+
+def test_a_lane_whose_pods_do_not_fit_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.engine.export._FIRST_COHORTS", 1)
+    case = small_case(hpa_spec(), [900, 900, 9000, 9000, 40_000, 40_000, 900])
+    run = export_run([case], PROFILE)
+    assert run.tables["pods"].height > 30
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "full")
+
+
+# ---- what one history cannot hold
+
+
+def refusal(*cases: SimulationCase) -> str:
+    with pytest.raises(UsageError) as caught:
+        export_run(cases, PROFILE)
+    return str(caught.value)
+
+
+def other(case: SimulationCase, **changes: object) -> SimulationCase:
+    """Return the case of another HPA with another target, and what else differs."""
+    spec = case.periods[0].spec
+    ref = replace(spec.scale_target_ref, name="other")
+    period = replace(case.periods[0], spec=replace(spec, scale_target_ref=ref))
+    workload = replace(case.workload, hpa="other")
+    return replace(case, workload=workload, periods=(period,), **changes)  # type: ignore[arg-type]
+
+
+def with_signals(case: SimulationCase, **signals: Signal) -> SimulationCase:
+    """Return the case with more signals; `__` in a name is `/`."""
+    plant = case.workload.plant
+    more = {name.replace("__", "/"): signal for name, signal in signals.items()}
+    plant = replace(plant, signals=plant.signals | more)
+    work = dict(case.workload.work) | {name: np.array([100]) for name in more}
+    return replace(case, workload=replace(case.workload, plant=plant, work=work))
+
+
+CASE = small_case(hpa_spec(), [900] * 3)
+
+
+def test_nothing_is_refused() -> None:
+    assert refusal() == "there is no simulated HPA to export"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("start_ms", START_MS + 1),
+        ("period_ms", 20_000),
+        ("steps", 2),
+        ("flags", ControllerFlags()),
+    ],
+)
+def test_cases_that_differ_in_what_is_common_are_refused(name: str, value: object) -> None:
+    assert refusal(CASE, other(CASE, **{name: value})) == (
+        f"the simulated HPAs differ in {name}, which one history cannot hold; export those that "
+        "agree, one by one with --where"
+    )
+
+
+def test_an_hpa_under_two_settings_is_refused() -> None:
+    assert refusal(CASE, replace(CASE, setting="proposed")) == (
+        "an HPA is simulated under several settings; export one of them"
+    )
+
+
+def test_a_target_of_two_hpas_is_refused() -> None:
+    twin = replace(CASE, workload=replace(CASE.workload, hpa="twin"))
+    assert refusal(CASE, twin) == (
+        "several of the HPAs scale Deployment shop/web, whose pods one history holds once; export "
+        "one of them with --where"
+    )
+
+
+def test_an_hpa_that_changes_its_target_is_refused() -> None:
+    late = replace(other(CASE).periods[0], from_ms=START_MS + 1)
+    assert refusal(replace(CASE, periods=(CASE.periods[0], late))) == (
+        "shop/web: its specs scale different targets, but one workload is simulated; export the "
+        "others with --where"
+    )
+
+
+def test_different_ages_are_refused_only_where_they_are_used() -> None:
+    plant = CASE.workload.plant
+    unused = replace(plant, pipelines=plant.pipelines | {"custom": Pipeline(max_age_ms=5)})
+    case = replace(CASE, workload=replace(CASE.workload, plant=unused))
+    assert "--max-age 60000ms" in " ".join(export_run([case], PROFILE).arguments)
+    assert refusal(with_signals(case, pods__qps=Signal("divisible", api="custom"))) == (
+        "the pipelines differ in max_age, of which a replay knows one; give one in the plant file"
+    )
+
+
+def test_a_resource_of_the_pod_and_of_a_container_is_refused() -> None:
+    assert refusal(with_signals(CASE, container__app__cpu=CPU_SIGNAL)) == (
+        "shop/web: cpu is simulated of the pod and of container app apart, which samples cannot "
+        "tell; export the others with --where"
+    )
+
+
+def test_memory_in_parts_of_bytes_is_refused() -> None:
+    signal = Signal(AGE, request_milli=10**9)
+    assert refusal(with_signals(CASE, resource__memory=signal)) == (
+        "shop/web: memory is sampled in steps of 1 milli-bytes, but samples of a history are whole "
+        "bytes; give memory a unit of 1000 in the plant file"
+    )
+
+
+def test_other_resources_than_cpu_and_memory_are_refused() -> None:
+    assert refusal(with_signals(CASE, resource__gpu=CPU_SIGNAL)) == (
+        "shop/web: gpu is simulated, but samples of a history hold cpu and memory; export the "
+        "others with --where"
+    )
+
+
+def test_a_series_of_two_hpas_of_a_namespace_is_refused() -> None:
+    target = {"type": "Value", "value": "9"}
+    depth = {"type": "External", "external": {"metric": {"name": "depth"}, "target": target}}
+    case = small_case(hpa_spec(more=[depth]), [900] * 3)
+    case = with_signals(case, external__depth=Signal(TOTAL, "external"))
+    assert refusal(case, other(case)) == (
+        "several of the HPAs of namespace shop have the external metric depth, which is simulated "
+        "of each apart and stands once in a history; export one of them with --where"
+    )
+    elsewhere = other(case)
+    elsewhere = replace(elsewhere, workload=replace(elsewhere.workload, namespace="another"))
+    assert export_run([case, elsewhere], PROFILE).tables["external_metrics"].height == 6
