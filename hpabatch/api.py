@@ -21,8 +21,9 @@ from hpabatch.engine.candidates import (
     candidate_frame,
     candidates_from_history,
 )
-from hpabatch.engine.closed_loop import LoopOptions, LoopResult, prepare_loop, run_loop
+from hpabatch.engine.closed_loop import LoopOptions, prepare_loop
 from hpabatch.engine.fit import fit_history
+from hpabatch.engine.loop_result import LoopResult, run_loop
 from hpabatch.engine.observe import observe
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay

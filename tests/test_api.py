@@ -238,7 +238,7 @@ def test_fit_and_simulate_from_python() -> None:
     one = "namespace = 'shop' AND hpa = 'checkout'"
     facts = recording.fit(where=one)
     assert facts["hpa"].unique().to_list() == ["checkout"]
-    assert facts.filter(pl.col("parameter") == "signals.resource/cpu.base").height == 1
+    assert facts.filter(pl.col("parameter") == "signals.container/app/cpu.base").height == 1
     plain = recording.simulate(where=one, length="1h")
     grown = recording.simulate(where=one, length="1h", growth=1.5, trajectories=True)
     assert plain.points is None

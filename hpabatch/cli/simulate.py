@@ -20,7 +20,8 @@ from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from hpabatch.engine.closed_loop import Loop, LoopOptions, LoopResult
+    from hpabatch.engine.closed_loop import Loop, LoopOptions
+    from hpabatch.engine.loop_result import LoopResult
     from hpabatch.history.reader import History
     from hpabatch.model.config import Profile
     from hpabatch.model.scenario import Scenario
@@ -66,6 +67,13 @@ class Gaps(StrEnum):
     fill = "fill"
 
 
+class Noise(StrEnum):
+    """What happens between two samples of a coarse history."""
+
+    off = "off"
+    resample = "resample"
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asked for; times in ms, None: not given."""
@@ -80,6 +88,7 @@ class Request:
     k8s: str
     seed: int
     keep_gaps: bool
+    noise: bool
     length_ms: int | None
     sync_period_ms: int | None
     phase_ms: int | None
@@ -122,6 +131,12 @@ def simulate(
     gaps: Annotated[
         Gaps, typer.Option("--gaps", help="Recorded gaps in samples: kept, or filled.")
     ] = Gaps.keep,
+    noise: Annotated[
+        Noise,
+        typer.Option(
+            "--noise", help="Within a piece of work: off, or resampled from finer stretches."
+        ),
+    ] = Noise.off,
     length: Annotated[
         str | None,
         typer.Option("--for", metavar="TIME", help="Length of the run.  [default: the history's]"),
@@ -158,6 +173,7 @@ def simulate(
         k8s=k8s,
         seed=seed,
         keep_gaps=gaps is Gaps.keep,
+        noise=noise is Noise.resample,
         length_ms=None if length is None else parse_duration(length, "--for", 1000),
         sync_period_ms=(
             None if sync_period is None else parse_duration(sync_period, "--sync-period", 1000)
@@ -174,7 +190,7 @@ def _run(request: Request) -> int:
     """Read, fit, simulate, write and tell; return the exit code."""
     check_stdout(request.output)
     _check_places(request)
-    from hpabatch.engine.closed_loop import run_loop
+    from hpabatch.engine.loop_result import run_loop
     from hpabatch.history.reader import open_history
     from hpabatch.model.config import profile_for
 
@@ -219,6 +235,7 @@ def _prepare(
         prices=None if request.prices is None else read_price_file(request.prices),
         seed=request.seed,
         keep_gaps=request.keep_gaps,
+        noise=request.noise,
         length_ms=request.length_ms,
         keep_points=request.trajectories is not None,
     )

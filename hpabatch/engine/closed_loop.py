@@ -10,12 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-import polars as pl
-
-from hpabatch.arrays.simulation import primary_signal
+from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate, Skipped
 from hpabatch.engine.fit import Fit, fit_history
+from hpabatch.engine.loop_work import (
+    censored_pct,
+    gaps_by_api,
+    joined,
+    key_of,
+    lacking_signals,
+    not_identified,
+    with_noise,
+)
 from hpabatch.engine.overrides import Draws, override, plan_overrides
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
@@ -23,27 +29,18 @@ from hpabatch.engine.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.simulate import (
     SimulationCase,
-    SimulationResult,
-    elastic_speedup,
-    simulate,
 )
-from hpabatch.engine.workload import NOT_IDENTIFIED, Fact, Workload
+from hpabatch.engine.workload import Fact, Workload
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import History
 from hpabatch.model.hpa import HPA
 from hpabatch.model.overrides import PlantOverride
-from hpabatch.model.plant import Plant, signal_name
 from hpabatch.model.prices import PriceList
 from hpabatch.model.scenario import Overlay, Scenario
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"
-
-OUTSIDE_PCT: Final = 10.0
-"""Above this share of steps outside the recorded range per pod, a result gives no advice."""
-
-CENSORED_PCT: Final = 1.0
-"""Above this share of work that is only a lower bound, because pods were at their ceiling, too."""
+NOISY: Final = " + noise"
 
 Progress = Callable[[str, float], None]
 KEY: Final = ("cluster", "namespace", "hpa")
@@ -56,7 +53,8 @@ class LoopOptions:
     """What is asked of a simulation beside what a replay is told.
 
     `keep_gaps`: where the history lacks samples the simulated controller sees none either.
-    `length_ms` None: as long as the history. `export`: one setting is to become a history.
+    `length_ms` None: as long as the history. `noise`: every setting runs a second time, with what
+    the history's finer stretches say happens within a piece of work (setting NOISY).
     """
 
     manifests: tuple[HPA, ...] | None = None
@@ -67,6 +65,7 @@ class LoopOptions:
     keep_gaps: bool = True
     length_ms: int | None = None
     keep_points: bool = False
+    noise: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class Loop:
     evidence: dict[str, str]
 
 
-def _silent(message: str, share: float) -> None:
+def silent(message: str, share: float) -> None:
     """Report no progress."""
 
 
@@ -95,7 +94,7 @@ def prepare_loop(
     parameters: ReplayParameters,
     options: LoopOptions,
     select: Select | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Loop:
     """Fit the workloads and put their HPAs under all settings and the scenario.
 
@@ -126,6 +125,7 @@ class _Preparing:
         self.facts: dict[Key, tuple[Fact, ...]] = {}
         self.problems: dict[Key, tuple[str, ...]] = {}
         self.censored: dict[Key, float] = {}
+        self.noises: dict[Key, I64] = {}
         self.cases: list[SimulationCase] = []
         self.fits: dict[Target, Fit] = {}
         self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
@@ -144,6 +144,8 @@ class _Preparing:
         self.requested = requested_of(self.plan, [c for _, c in wanted])
         for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
             self._add(setting, candidate, scenario)
+        if self.options.noise:
+            self._add_noisy()
         return Loop(
             plan=self.plan,
             cases=tuple(self.cases),
@@ -167,16 +169,16 @@ class _Preparing:
         for candidate, entries in zip(
             plan.chosen, plan_overrides(self.options.plants, plan.chosen), strict=True
         ):
-            self.entries[_key(candidate)] = entries
+            self.entries[key_of(candidate)] = entries
         for k, found in enumerate(fit_history(plan, self.options.plants)):
             target = found.candidate.target
             known = self.fits.get(target)
-            self.fits[target] = found if known is None else _joined(known, found)
+            self.fits[target] = found if known is None else joined(known, found)
             self.progress("fitting workloads", (k + 1) / len(plan.chosen))
 
     def _may_run(self, setting: str, candidate: Candidate) -> bool:
         """Say whether an HPA can be simulated, and note why not."""
-        key = _key(candidate)
+        key = key_of(candidate)
         if key in self.plan.rivals:
             rivals = ", ".join(c.name for c in self.plan.rivals[key] if c.name != candidate.name)
             self._skip(candidate, f"it shares pods with {rivals}, so neither can scale")
@@ -186,7 +188,7 @@ class _Preparing:
             problems = found.problems if found is not None else ()
             self._skip(candidate, problems[0] if problems else "its pods were never measured")
             return False
-        lacking = _lacking(candidate, found.workload.plant)
+        lacking = lacking_signals(candidate, found.workload.plant)
         if lacking:
             self._skip(candidate, f"{setting}: {lacking[0]} was not recorded for its pods")
             return False
@@ -211,7 +213,7 @@ class _Preparing:
     def _run(self, candidate: Candidate) -> tuple[int, int, int]:
         """Return (start, period in ms, steps) of an HPA's run: its own syncs, as far as known."""
         clocks = self.plan.clocks
-        key = _key(candidate)
+        key = key_of(candidate)
         instants = clocks.instants(clocks.of(key))
         from_ms = candidate.periods[0].from_ms
         instants = instants[instants >= from_ms]
@@ -225,7 +227,7 @@ class _Preparing:
 
     def _add(self, setting: str, candidate: Candidate, scenario: Scenario | None) -> None:
         """Add the case of an HPA under a setting."""
-        key = _key(candidate)
+        key = key_of(candidate)
         found = self.fits[candidate.target]
         assert found.workload is not None  # see _may_run
         start_ms, period_ms, steps = self._run(candidate)
@@ -248,8 +250,10 @@ class _Preparing:
                 return
         self.notes += [note for note in applied.notes if note not in self.notes]
         self.facts[key] = found.facts
-        self.problems[key] = (*found.problems, *_not_identified(found, applied.workload.plant))
-        self.censored[key] = _censored_pct(found, applied.workload.plant)
+        self.problems[key] = (*found.problems, *not_identified(found, applied.workload.plant))
+        if found.noise is not None:
+            self.noises[key] = found.noise
+        self.censored[key] = censored_pct(found, applied.workload.plant)
         self.cases.append(
             SimulationCase(
                 workload=applied.workload,
@@ -264,11 +268,29 @@ class _Preparing:
             )
         )
 
+    def _add_noisy(self) -> None:
+        """Add every case once more with the noise that its history knows within a piece."""
+        without = []
+        for case in list(self.cases):
+            key = case.workload.cluster, case.workload.namespace, case.workload.hpa
+            noise = self.noises.get(key)
+            noisy = with_noise(case.workload, noise, case.period_ms, self.options.seed)
+            if noisy is case.workload:
+                without.append("/".join(key[1:]))
+                continue
+            self.cases.append(replace(case, workload=noisy, setting=f"{case.setting}{NOISY}"))
+        if without:
+            told = ", ".join(dict.fromkeys(without[:3])) + (", …" if len(without) > 3 else "")
+            self.notes.append(
+                f"noise: no stretch of the history is finer than its usual spacing for {told}; "
+                "they run without it"
+            )
+
     def _workload(
         self, candidate: Candidate, workload: Workload, start_ms: int, length_ms: int
     ) -> Workload:
         """Return the fitted workload under the HPA's name, as the user states it."""
-        entries = self.entries[_key(candidate)]
+        entries = self.entries[key_of(candidate)]
         most = max(period.spec.max_replicas for period in candidate.periods)
         name = f"{candidate.cluster}/{candidate.namespace}/{candidate.name}"
         plant, facts = override(
@@ -276,7 +298,7 @@ class _Preparing:
         )
         found = self.fits[candidate.target]
         if self.options.keep_gaps:
-            plant = with_gaps(plant, _gaps_by_api(found, plant))
+            plant = with_gaps(plant, gaps_by_api(found, plant))
         if facts:
             own = tuple(f for f in found.facts if f.name not in {given.name for given in facts})
             self.fits[candidate.target] = replace(found, facts=(*own, *facts))
@@ -292,7 +314,7 @@ class _Preparing:
         """Return the fitted workload of another HPA of this history."""
         wanted = overlay.hpa.split("/")
         for candidate in self.plan.chosen:
-            key = list(_key(candidate))
+            key = list(key_of(candidate))
             found = self.fits.get(candidate.target)
             if key[-len(wanted) :] == wanted and found is not None and found.workload is not None:
                 return found.workload
@@ -304,149 +326,7 @@ class _Preparing:
             "simulation": "closed loop of the exact rules with a modelled plant",
             "events": "decided",
             "seed": str(options.seed),
+            "noise": "resampled beside none" if options.noise else "off",
             "gaps": "kept" if options.keep_gaps else "filled",
             "scenario": (options.scenario.description or "given") if options.scenario else "none",
         }
-
-
-def _not_identified(found: Fit, plant: Plant) -> tuple[str, ...]:
-    """Return why the workload's reaction to another number of pods is not known, if it is not."""
-    primary = primary_signal(plant)
-    if primary is None:
-        return ("no signal of it is work that its pods share, so its reaction is not known",)
-    base = [f for f in found.facts if f.name == f"signals.{primary}.base"]
-    if base and base[-1].source == NOT_IDENTIFIED:
-        return (f"plant not identified: {base[-1].note or 'its base is not known'}",)
-    return ()
-
-
-def _censored_pct(found: Fit, plant: Plant) -> float:
-    """Return the share of the primary signal's work that is only a lower bound, in percent."""
-    primary = primary_signal(plant)
-    censored = found.censored.get(primary) if primary is not None else None
-    return 0.0 if censored is None or censored.size == 0 else 100.0 * float(np.mean(censored))
-
-
-def _gaps_by_api(found: Fit, plant: Plant) -> dict[str, list[tuple[int, int]]]:
-    """Return when each metrics API measured nothing of a workload."""
-    gaps: dict[str, list[tuple[int, int]]] = {}
-    for name, theirs in found.gaps.items():
-        if name in plant.signals and plant.signals[name].api not in gaps:
-            gaps[plant.signals[name].api] = list(theirs)
-    return gaps
-
-
-def _joined(first: Fit, second: Fit) -> Fit:
-    """Return the fit of a workload with the signals that another HPA of it measures besides."""
-    if first.workload is None or second.workload is None:
-        return second if first.workload is None else first
-    more = {
-        name: signal
-        for name, signal in second.workload.plant.signals.items()
-        if name not in first.workload.plant.signals
-    }
-    same = (
-        first.workload.work_start_ms == second.workload.work_start_ms
-        and first.workload.resolution_ms == second.workload.resolution_ms
-    )
-    if not more or not same:
-        return first
-    plant = replace(
-        first.workload.plant,
-        signals={**first.workload.plant.signals, **more},
-        pipelines={**second.workload.plant.pipelines, **first.workload.plant.pipelines},
-    )
-    work = {**{n: second.workload.work[n] for n in more if n in second.workload.work}}
-    workload = replace(first.workload, plant=plant, work={**first.workload.work, **work})
-    names = {fact.name for fact in first.facts}
-    facts = (*first.facts, *(f for f in second.facts if f.name not in names))
-    return replace(first, workload=workload, facts=facts)
-
-
-def _key(candidate: Candidate) -> Key:
-    return candidate.cluster, candidate.namespace, candidate.name
-
-
-def _lacking(candidate: Candidate, plant: Plant) -> list[str]:
-    """Return the metrics of an HPA that its workload's plant has no signal for."""
-    names = {signal_name(m) for p in candidate.periods for m in p.spec.metrics}
-    return sorted(names - set(plant.signals))
-
-
-@dataclass(frozen=True, slots=True)
-class LoopResult:
-    """What a simulation came to: one row of measures per HPA and setting.
-
-    Beside the columns of `engine.simulate`: `cost` and `currency` (null without prices),
-    `elastic_speedup` against the recorded setting, `advice` (whether the row may be relied on) and
-    `why_not`. `points` as in `SimulationResult`.
-    """
-
-    loop: Loop
-    measures: pl.DataFrame
-    points: pl.DataFrame | None
-
-
-def run_loop(loop: Loop, options: LoopOptions, progress: Progress = _silent) -> LoopResult:
-    """Simulate all cases of a loop and judge them."""
-    found: SimulationResult = simulate(
-        loop.cases,
-        loop.plan.profile,
-        seed=options.seed,
-        keep_points=options.keep_points,
-        progress=progress,
-    )
-    measures = found.measures
-    if loop.cases:
-        measures = elastic_speedup(measures, RECORDED)
-        measures = _with_cost(measures, options.prices)
-        measures = _with_advice(measures, loop)
-    return LoopResult(loop, measures, found.points)
-
-
-def _with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:
-    """Add what the requested hours cost; null where a priced quantity is not known."""
-    if prices is None:
-        empty = pl.lit(None)
-        return measures.with_columns(
-            cost=empty.cast(pl.Float64()), currency=empty.cast(pl.String())
-        )
-    costs: list[float | None] = []
-    currencies = []
-    for row in measures.iter_rows(named=True):
-        price = prices.price_of(row["cluster"], row["namespace"], row["hpa"])
-        parts = [
-            (price.core_hour, row["core_hours"]),
-            (price.gib_hour, row["gib_hours"]),
-            (price.pod_hour, row["pod_hours"]),
-        ]
-        known = all(hours is not None for rate, hours in parts if rate)
-        costs.append(sum(rate * hours for rate, hours in parts if rate) if known else None)
-        currencies.append(price.currency)
-    return measures.with_columns(
-        cost=pl.Series(costs, dtype=pl.Float64()), currency=pl.Series(currencies)
-    )
-
-
-def _with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
-    """Add whether a row may be relied on, and why not."""
-    reasons = []
-    for row in measures.iter_rows(named=True):
-        key = row["cluster"], row["namespace"], row["hpa"]
-        problems = list(loop.problems[key])
-        if loop.censored[key] > CENSORED_PCT:
-            problems.append(
-                f"{loop.censored[key]:.0f}% of its work is only a lower bound: pods were at their "
-                f"ceiling (more than {CENSORED_PCT:.0f}%)"
-            )
-        if row["outside_pct"] > OUTSIDE_PCT:
-            problems.append(
-                f"{row['outside_pct']:.0f}% of the steps are outside of the usage per pod that was "
-                f"recorded (more than {OUTSIDE_PCT:.0f}%)"
-            )
-        reasons.append("; ".join(problems))
-    why = pl.Series(reasons, dtype=pl.String())
-    censored = [loop.censored[c, n, h] for c, n, h in measures.select(*KEY).iter_rows()]
-    return measures.with_columns(
-        censored_pct=pl.Series(censored, dtype=pl.Float64()), advice=why == "", why_not=why
-    )

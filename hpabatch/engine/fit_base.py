@@ -212,7 +212,7 @@ class _Model:
 
         The prediction is learnt from all cells, with the work that goes with `base`.
         """
-        features = self._features(base)
+        features, unrest = self._features(base)
         width = self.past_ready.shape[1] - 1
         for kind in self.kinds:
             learnt = self._learn(features, base, kind.everything)
@@ -229,17 +229,25 @@ class _Model:
             x = (kind.changes.ready - self.past_ready[past, 0] + drift) / self.level[past]
             usable = np.isfinite(innovation) & np.isfinite(x)
             x, innovation = x[usable], innovation[usable]
-            yield kind.at[usable], x / variance, innovation + base * x, x
+            z = x / (variance * unrest[past[usable]])
+            yield kind.at[usable], z, innovation + base * x, x
 
-    def _features(self, base: float) -> F64:
-        """Return what is known of each cell's past, relative to its level: (cells, features)."""
+    def _features(self, base: float) -> tuple[F64, F64]:
+        """Return what is known of each cell's past, relative to its level, and its unrest.
+
+        Shapes (cells, features) and (cells,). Unrest is by how much the variance of what comes next
+        grows with a burst: whether it ends or not is no small thing, and no prediction knows. A
+        change in a burst counts that much less.
+        """
         means = self.past_total - base * self.past_ready
         steps = -np.diff(means, axis=1) / self.level[:, None]
         known = np.isfinite(steps).all(axis=1)
-        size = np.median(np.abs(steps[known]), axis=0) * 1.4826 if known.any() else 0.0
-        large = _LARGE * size
-        above, below = np.maximum(steps - large, 0), np.minimum(steps + large, 0)
-        return np.concatenate([steps, above, below], axis=1)
+        size = np.median(np.abs(steps[known]), axis=0) * 1.4826 if known.any() else np.zeros(1)
+        large = np.sign(steps) * np.maximum(np.abs(steps) - _LARGE * size, 0)
+        beyond = np.divide(
+            large, size, out=np.zeros_like(large), where=np.isfinite(large) & (size > 0)
+        )
+        return np.concatenate([steps, large], axis=1), 1 + (beyond**2).max(axis=1)
 
     def _rows(self, features: F64, base: float, ahead: _Ahead) -> tuple[F64, F64]:
         """Return the features of some cells, and by how much the work went up after them."""

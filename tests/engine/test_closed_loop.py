@@ -16,10 +16,10 @@ from hpabatch.engine.closed_loop import (
     Loop,
     LoopOptions,
     prepare_loop,
-    run_loop,
 )
 from hpabatch.engine.export import export_run
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.engine.loop_result import run_loop
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.simulate import SimulationCase, simulate
 from hpabatch.engine.workload import Workload

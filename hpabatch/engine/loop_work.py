@@ -1,0 +1,105 @@
+"""What a fit says of a workload that is to be simulated: gaps, noise, what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+
+import numpy as np
+
+from hpabatch.arrays.layout import I64
+from hpabatch.arrays.simulation import primary_signal
+from hpabatch.engine.candidates import Candidate
+from hpabatch.engine.fit import Fit
+from hpabatch.engine.workload import NOT_IDENTIFIED, Workload
+from hpabatch.model.plant import DIVISIBLE, PER_POD, Plant, signal_name
+
+Key = tuple[str, str, str]
+
+
+def with_noise(workload: Workload, noise: I64 | None, period_ms: int, seed: int) -> Workload:
+    """Return a workload whose pieces are cut to syncs, each times a factor drawn from `noise`.
+
+    Factors are thousandths, equally likely; draws hang on the seed and the workload's name. The
+    same object where there is nothing to draw from, or pieces are no longer than a sync.
+    """
+    cuts = workload.resolution_ms // period_ms
+    while cuts > 1 and workload.resolution_ms % cuts:
+        cuts -= 1  # pieces are of equal length
+    if noise is None or noise.size == 0 or cuts < 2:
+        return workload
+    name = f"{workload.cluster}/{workload.namespace}/{workload.hpa}/{seed}"
+    digest = int.from_bytes(blake2b(name.encode(), digest_size=8).digest())
+    rng = np.random.Generator(np.random.PCG64(digest))
+    series = {}
+    for signal, work in workload.work.items():
+        fine = np.repeat(work, cuts)
+        if workload.plant.signals[signal].kind in (DIVISIBLE, PER_POD):
+            fine = (fine * noise[rng.integers(0, noise.size, fine.size)] + 500) // 1000
+        series[signal] = fine
+    return replace(workload, work=series, resolution_ms=workload.resolution_ms // cuts)
+
+
+def not_identified(found: Fit, plant: Plant) -> tuple[str, ...]:
+    """Return why the workload's reaction to another number of pods is not known, if it is not."""
+    primary = primary_signal(plant)
+    if primary is None:
+        return ("no signal of it is work that its pods share, so its reaction is not known",)
+    base = [f for f in found.facts if f.name == f"signals.{primary}.base"]
+    if base and base[-1].source == NOT_IDENTIFIED:
+        return (f"plant not identified: {base[-1].note or 'its base is not known'}",)
+    return ()
+
+
+def censored_pct(found: Fit, plant: Plant) -> float:
+    """Return the share of the primary signal's work that is only a lower bound, in percent."""
+    primary = primary_signal(plant)
+    censored = found.censored.get(primary) if primary is not None else None
+    return 0.0 if censored is None or censored.size == 0 else 100.0 * float(np.mean(censored))
+
+
+def gaps_by_api(found: Fit, plant: Plant) -> dict[str, list[tuple[int, int]]]:
+    """Return when each metrics API measured nothing of a workload."""
+    gaps: dict[str, list[tuple[int, int]]] = {}
+    for name, theirs in found.gaps.items():
+        if name in plant.signals and plant.signals[name].api not in gaps:
+            gaps[plant.signals[name].api] = list(theirs)
+    return gaps
+
+
+def joined(first: Fit, second: Fit) -> Fit:
+    """Return the fit of a workload with the signals that another HPA of it measures besides."""
+    if first.workload is None or second.workload is None:
+        return second if first.workload is None else first
+    more = {
+        name: signal
+        for name, signal in second.workload.plant.signals.items()
+        if name not in first.workload.plant.signals
+    }
+    same = (
+        first.workload.work_start_ms == second.workload.work_start_ms
+        and first.workload.resolution_ms == second.workload.resolution_ms
+    )
+    if not more or not same:
+        return first
+    plant = replace(
+        first.workload.plant,
+        signals={**first.workload.plant.signals, **more},
+        pipelines={**second.workload.plant.pipelines, **first.workload.plant.pipelines},
+    )
+    work = {**{n: second.workload.work[n] for n in more if n in second.workload.work}}
+    workload = replace(first.workload, plant=plant, work={**first.workload.work, **work})
+    names = {fact.name for fact in first.facts}
+    facts = (*first.facts, *(f for f in second.facts if f.name not in names))
+    return replace(first, workload=workload, facts=facts)
+
+
+def key_of(candidate: Candidate) -> Key:
+    """Return an HPA's cluster, namespace and name."""
+    return candidate.cluster, candidate.namespace, candidate.name
+
+
+def lacking_signals(candidate: Candidate, plant: Plant) -> list[str]:
+    """Return the metrics of an HPA that its workload's plant has no signal for."""
+    names = {signal_name(m) for p in candidate.periods for m in p.spec.metrics}
+    return sorted(names - set(plant.signals))
