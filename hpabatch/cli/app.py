@@ -48,6 +48,7 @@ def main() -> None:
     try:
         from hpabatch.cli import (  # noqa: F401  (each registers its command)
             analyze,
+            fidelity,
             fit,
             history,
             import_,

@@ -32,7 +32,7 @@ pods changed: over all ticks the controller keeps usage at its target whatever t
 
 \b
 Work in an Object or External metric has no default: say in a plant file what it is, such as
-  signals: {"external/queue_length": {kind: backlog, rate: 5}}
+  signals: {external/queue_length: {kind: backlog, rate: 5/s}}
 
 \b
 One row per HPA goes to stdout; JSON, CSV and Parquet have every fact: value, unit, 95 % interval,
@@ -51,6 +51,7 @@ Examples:
 """
 
 _MIN_SYNC_PERIOD_MS = 1000
+_COMPILING = "compiling, once, about 15 s"
 
 
 @app.command(help=_HELP)
@@ -126,6 +127,7 @@ def _report(
     path: str, parameters: ReplayParameters, plants: Sequence[str], where: str | None
 ) -> FitReport:
     """Read and fit."""
+    from hpabatch._jit import has_compiled
     from hpabatch.engine.plan import plan_replay
     from hpabatch.history.reader import open_history
     from hpabatch.report.fit import FitReport
@@ -134,6 +136,8 @@ def _report(
     select = None if where is None else selection(where)
     overrides = tuple(entry for file in plants for entry in read_plant_file(file))
     history = open_history(path, "replay")
+    if not has_compiled("observe_usage"):
+        typer.echo(_COMPILING, err=True)
     with share_on_stderr() as progress:
         progress("planning", 0.0)
         plan = plan_replay(history, parameters, None, select)

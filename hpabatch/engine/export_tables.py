@@ -13,10 +13,10 @@ import hpabatch
 from hpabatch.arrays.plant import NEVER_MS
 from hpabatch.arrays.specs import lane_streams, stream_keys
 from hpabatch.engine.simulate import SimulationCase
-from hpabatch.history.schema import empty_frame
+from hpabatch.history.schema import TABLES, empty_frame
 from hpabatch.model.config import ControllerFlags
 from hpabatch.model.encode import spec_to_json
-from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
+from hpabatch.model.hpa import HPA, HPASpec, MetricIdentifier, MetricSpec
 from hpabatch.model.plant import Pipeline, signal_name
 from hpabatch.model.selectors import selector_from_object
 
@@ -81,12 +81,18 @@ def source_of(metric: MetricSpec, namespace: str) -> tuple[str, ...] | None:
     if metric.object is not None:
         described = metric.object.described_object
         name = namespace if described.kind == "Namespace" else described.name
-        selector = str(selector_from_object(metric.object.metric.selector))
-        return "object_metrics", described.kind, name, metric.object.metric.name, selector
+        return "object_metrics", described.kind, name, *_words_of(metric.object.metric)
     if metric.external is not None:
-        selector = str(selector_from_object(metric.external.metric.selector))
-        return "external_metrics", metric.external.metric.name, selector
+        return "external_metrics", *_words_of(metric.external.metric)
     return None
+
+
+def _words_of(metric: MetricIdentifier) -> tuple[str, str]:
+    """Return a metric's name and selector; one with a bad selector is never sampled."""
+    try:
+        return metric.name, str(selector_from_object(metric.selector))
+    except ValueError:
+        return metric.name, ""
 
 
 def tables_of(trace: Trace, cases: Sequence[SimulationCase]) -> dict[str, pl.DataFrame]:
@@ -321,8 +327,7 @@ def _stream_words(metric: MetricSpec, namespace: str) -> tuple[str | None, ...]:
         kind, name = source[1:3] if metric.object is not None else (None, None)
         return source[0], source[-2], source[-1], kind, name, None, None
     if metric.pods is not None:
-        selector = str(selector_from_object(metric.pods.metric.selector))
-        return "pod_custom_metrics", metric.pods.metric.name, selector, None, None, None, None
+        return "pod_custom_metrics", *_words_of(metric.pods.metric), None, None, None, None
     container = metric.container_resource.container if metric.container_resource else None
     member = metric.container_resource or metric.resource
     resource = member.name if member is not None else None
@@ -378,7 +383,11 @@ def _marks(ticks: pl.Series, cluster: str) -> dict[str, pl.DataFrame]:
 
 
 def _conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame with a table's columns and types; those it has not are null."""
+    """Return a frame with a table's columns and types; those it has not are null.
+
+    Metrics that differ in no column of the table (an object under two API versions) are measured
+    alike, so a key that comes twice says the same.
+    """
     found = []
     for column, dtype in empty_frame(name).schema.items():
         if column in frame.columns:
@@ -387,4 +396,4 @@ def _conform(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             found.append(value.cast(dtype))
         else:
             found.append(pl.lit(None, dtype=dtype).alias(column))
-    return frame.select(found)
+    return frame.select(found).unique(TABLES[name].key, keep="first", maintain_order=True)

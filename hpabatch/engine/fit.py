@@ -101,8 +101,8 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
     cells = cells_of(usage)
     if cells is None:
         reason = (
-            "no sample of its metrics is in the history (for the pods of its target), so its work "
-            "is not known; record them, or look at `history quality`"
+            "no sample of its metrics, of a pod of its target that was ready, is in the history, "
+            "so its work is not known; record them, or look at `history quality`"
         )
         return Fit(usage.candidate, None, tuple(facts), (reason,))
     statements = {name: signal_statement(entries, name) for name in usage.signals}

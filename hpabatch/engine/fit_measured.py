@@ -76,9 +76,9 @@ def kind_of(name: str, signal: SignalUsage, stated: SignalOverride) -> tuple[str
     if signal.is_total:
         return "", (
             f"what drives {name} is not known: a queue depends on the pods that empty it, other "
-            "metrics of this type do not; state it in a plant file: "
-            f'signals: {{"{name}": {{kind: total}}}} or '
-            f'{{"{name}": {{kind: backlog, rate: …}}}} with the work that a pod does per second'
+            "metrics of this type do not; state it in a plant file (--plant): "
+            f'signals: {{"{name}": {{kind: total}}}}, or {{kind: backlog, rate: 5/s}} with what '
+            "one pod empties"
         )
     member = metric.resource or metric.container_resource
     if member is None or member.name == "cpu":
@@ -102,8 +102,8 @@ def measure(
         kind, problem = kind_of(name, signal, stated)
         if not problem and kind == BACKLOG and not stated.rate_milli:
             problem = (
-                f"{name}: a backlog needs the work that a pod does per second; state it as "
-                f'signals: {{"{name}": {{rate: …}}}} in the plant file'
+                f"{name}: a backlog needs the rate at which one pod empties it; state it in the "
+                f'plant file: signals: {{"{name}": {{kind: backlog, rate: 5/s}}}}'
             )
         series = series_of(usage, signal, cells)
         if not problem and not np.isfinite(series.usage).any():

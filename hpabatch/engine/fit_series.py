@@ -72,7 +72,7 @@ def cells_of(usage: Usage) -> Cells | None:
 
     The grid lies so that samples' windows fall into the middle of the cells. None without samples.
     """
-    seen = [s for s in usage.signals.values() if s.tick.size]
+    seen = [s for s in usage.signals.values() if (s.counted > 0).any()]
     if not seen:
         return None
     sync_ms = int(np.median(np.diff(usage.now_ms))) if usage.now_ms.size > 1 else 0
@@ -90,8 +90,8 @@ def cells_of(usage: Usage) -> Cells | None:
 
 
 def _middles(signal: SignalUsage) -> F64:
-    """Return the middle of what each row's samples are means over, ms."""
-    return np.asarray(signal.mean_ms - window_ms(signal) / 2, np.float64)
+    """Return the middle of what the samples of each row that has any are means over, ms."""
+    return np.asarray(signal.mean_ms[signal.counted > 0] - window_ms(signal) / 2, np.float64)
 
 
 def series_of(usage: Usage, signal: SignalUsage, cells: Cells) -> Series:
@@ -108,7 +108,7 @@ def series_of(usage: Usage, signal: SignalUsage, cells: Cells) -> Series:
         ready = lives.ready_at(mean_ms).astype(np.float64)
     earliest = from_ms - (newest_ms - mean_ms) - SETTLE_MS
     moving = lives.changes_between(earliest, newest_ms) > 0
-    place = cells.of(_middles(signal)[kept])
+    place = cells.of(_middles(signal))
     weight = np.bincount(place, weights=counted, minlength=cells.count)
 
     def averaged(values: F64) -> F64:

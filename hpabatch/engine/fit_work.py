@@ -107,8 +107,8 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
     bound = highest_base(m.series, m.cells)
     widest = WIDEST_SHARE * float(np.nanmean(m.series.usage))
     estimate, how = _best_estimate(m, others)
-    found, why = _judged(estimate, how, bound, widest)
-    if found is None and bound is not None and bound / 2 <= widest:
+    found, why, contradicted = _judged(estimate, how, bound, widest)
+    if found is None and not contradicted and bound is not None and bound / 2 <= widest:
         # Whatever it is, it is so small that half of it is near enough.
         found = Interval(bound / 2, 0.0, bound)
         why = "half of the lowest usage that lasted 10 min: no base can be above that"
@@ -122,19 +122,22 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
 
 def _judged(
     estimate: BaseEstimate | None, how: str, bound: float | None, widest: float
-) -> tuple[Interval | None, str]:
-    """Return the estimate within what a base can be, and how it was found, or None and why not."""
+) -> tuple[Interval | None, str, bool]:
+    """Return the estimate within what a base can be, and how it was found, or None and why not.
+
+    And whether no base at all explains what was seen.
+    """
     if estimate is None:
-        return None, how
+        return None, how, False
     value, low, high = estimate.interval
     told = f"({how}: {value / 1000:.3g}, {low / 1000:.3g} to {high / 1000:.3g})"
     if (high - low) / 2 > widest:
-        return None, f"the interval is too wide {told}"
+        return None, f"the interval is too wide {told}", False
     most = high if bound is None else min(high, bound)
     least = max(low, 0.0)
     if most < least:
-        return None, f"usage did not change with the pods as divisible work does {told}"
-    return Interval(min(max(value, least), most), least, most), how
+        return None, f"usage did not change with the pods as divisible work does {told}", True
+    return Interval(min(max(value, least), most), least, most), how, False
 
 
 def _best_estimate(m: Measured, others: Mapping[str, Measured]) -> tuple[BaseEstimate | None, str]:

@@ -119,4 +119,7 @@ def add_saturation(m: Records, saturated: bool, unserved_milli: int, period_ms: 
     else:
         m.saturated_run = 0
     if unserved_milli > 0:
-        m.unserved_milli_s += div64(unserved_milli * period_ms, 1000)
+        # (whole units and the rest apart: the product of both might not fit)
+        whole = div64(unserved_milli, 1000)
+        rest = unserved_milli - whole * 1000
+        m.unserved_milli_s += whole * period_ms + div64(rest * period_ms, 1000)

@@ -7,6 +7,8 @@ its length.
 
 from __future__ import annotations
 
+import numpy as np
+
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import Records
 from hpabatch.arrays.plant import (
@@ -51,13 +53,13 @@ def overflow_of(
 @rule
 def enter_step(sim: Simulation, ring_row: int, t: int, period_ms: int, x: int, now_ms: int) -> None:
     """Write step t of a ring: the usage in it, and the integral until its beginning."""
-    ring, mask = sim.rings[ring_row], sim.ring_length - 1
+    ring, mask = sim.rings[np.uint64(ring_row)], sim.ring_length - 1
     integral = 0
     if t > 0:
-        last = sim.slots[ring.first_slot + ((t - 1) & mask)]
+        last = sim.slots[np.uint64(ring.first_slot + ((t - 1) & mask))]
         # Of bytes it may wrap in a long run; differences over a window stay right.
         integral = add64(last.integral, mul64(last.x_milli, period_ms))
-    slot = sim.slots[ring.first_slot + (t & mask)]
+    slot = sim.slots[np.uint64(ring.first_slot + (t & mask))]
     slot.x_milli, slot.integral = x, integral
     if x != ring.x_milli:
         ring.x_milli, ring.since_ms = x, now_ms
@@ -94,7 +96,8 @@ def integral_at(sim: Simulation, lane: Records, ring_row: int, instant_ms: int) 
 @rule
 def work_of(sim: Simulation, h: int, signal: int) -> int:
     """Return a signal's work in the lane's current piece."""
-    return int(sim.work_milli[sim.signals[signal].first_work + sim.states[h].piece])
+    at = sim.signals[np.uint64(signal)].first_work + sim.states[h].piece
+    return int(sim.work_milli[np.uint64(at)])
 
 
 @rule
@@ -109,7 +112,7 @@ def offered_work(sim: Simulation, h: int, flow_row: int, signal: int) -> int:
 @rule
 def move_piece(sim: Simulation, h: int, now_ms: int) -> bool:
     """Bring the lane to the piece of work at an instant; say whether it is another one."""
-    state, workload = sim.states[h], sim.workloads[sim.lanes[h].workload]
+    state, workload = sim.states[h], sim.workloads[np.uint64(sim.lanes[h].workload)]
     if now_ms < state.piece_until_ms:
         return False
     piece = (now_ms - workload.work_start_ms) // workload.resolution_ms
@@ -127,14 +130,15 @@ def share_work(
 
     `changed` False: the same pods serve as in the last step.
     """
-    lane, state, flow, what = sim.lanes[h], sim.states[h], sim.flows[flow_row], sim.signals[signal]
+    lane, state = sim.lanes[h], sim.states[h]
+    flow, what = sim.flows[np.uint64(flow_row)], sim.signals[np.uint64(signal)]
     offered = offered_work(sim, h, flow_row, signal)
     if not changed and offered == flow.offered_milli:
         for r in range(flow.first_ring, flow.first_ring + flow.rings):
-            enter_step(sim, r, t, lane.period_ms, sim.rings[r].x_milli, now_ms)
+            enter_step(sim, r, t, lane.period_ms, sim.rings[np.uint64(r)].x_milli, now_ms)
         flow.queue_milli = flow.unserved_milli if what.queues != 0 else 0
         return
-    workload = sim.workloads[lane.workload]
+    workload = sim.workloads[np.uint64(lane.workload)]
     flow.offered_milli = offered
     cut = what.kind == SIGNAL_DIVISIBLE and state.shares == 0 and offered > 0
     for r in range(flow.first_ring, flow.first_ring + flow.rings):
@@ -168,7 +172,7 @@ def run_flow(
     sim: Simulation, h: int, flow_row: int, signal: int, t: int, now_ms: int, changed: bool
 ) -> None:
     """Run one signal through a step."""
-    lane, flow, what = sim.lanes[h], sim.flows[flow_row], sim.signals[signal]
+    lane, flow, what = sim.lanes[h], sim.flows[np.uint64(flow_row)], sim.signals[np.uint64(signal)]
     if what.kind == SIGNAL_DIVISIBLE or what.kind == SIGNAL_PER_POD:
         share_work(sim, h, flow_row, signal, t, now_ms, changed)
     elif what.kind == SIGNAL_TOTAL:

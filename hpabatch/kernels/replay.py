@@ -14,6 +14,7 @@ import numpy as np
 from hpabatch._jit import kernel, rule
 from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, Fleet, Memory, Results
 from hpabatch.rules.behavior import store_scale_event
+from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.tick import decide_tick, restart_controller
 
 
@@ -42,7 +43,7 @@ def replay_lane(
 ) -> None:
     """Decide ticks `first:last` of lane h (numbers over all lanes), writing those rows."""
     for t in range(first, last):
-        if fleet.ticks[t].restart != 0:
+        if fleet.ticks[np.uint64(t)].restart != 0:
             restart_controller(memory, h)
         if recorded:
             spend_recorded_changes(fleet, memory, h, t)
@@ -57,8 +58,9 @@ def replay_fleet(fleet: Fleet, memory: Memory, recorded: bool, results: Results)
     Writes `results` (all rows) and `memory` in place; raises nothing.
     """
     for lane in numba.prange(fleet.lanes.size):
-        # The loop's own index is unsigned: it would compile every rule a second time.
-        h: Any = np.int64(lane)
+        # The loop's own index is unsigned: it would compile every rule a second time. The mask says
+        # that it is not negative, which spares numba's wrap-around test wherever h is an index.
+        h: Any = np.int64(lane) & INT64_MAX
         replay_lane(
             fleet,
             memory,

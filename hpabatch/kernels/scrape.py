@@ -6,6 +6,10 @@ when they become visible and stay there until the next.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import Fleet, Records
 from hpabatch.arrays.plant import (
@@ -51,9 +55,9 @@ def begin_scrapes(sim: Simulation, h: int, p: int) -> None:
 @rule
 def newest_scrape(sim: Simulation, h: int, p: int, now_ms: int) -> bool:
     """Take in the newest scrape that has become visible; say whether there is one."""
-    workload = sim.workloads[sim.lanes[h].workload]
-    pipeline = sim.pipelines[workload.first_pipeline + p]
-    scrape, found = sim.scrapes[h * PIPELINES + p], False
+    workload = sim.workloads[np.uint64(sim.lanes[h].workload)]
+    pipeline = sim.pipelines[np.uint64(workload.first_pipeline + p)]
+    scrape, found = sim.scrapes[np.uint64(h * PIPELINES + p)], False
     ts_ms = scrape.next_ms
     while ts_ms + pipeline.lag_ms <= now_ms:
         if pipeline.first_gap == pipeline.last_gap or not in_gap(sim, pipeline, scrape, ts_ms):
@@ -69,17 +73,18 @@ def pod_sample(
     sim: Simulation, h: int, signal: int, flow_row: int, cohort: Records, ts_ms: int, window_ms: int
 ) -> int:
     """Return what a scrape at an instant says of a pod, before rounding to the signal's unit."""
-    lane, what, flow = sim.lanes[h], sim.signals[signal], sim.flows[flow_row]
+    lane, what, flow = sim.lanes[h], sim.signals[np.uint64(signal)], sim.flows[np.uint64(flow_row)]
     if what.kind == SIGNAL_AGE:
         age_s = div64(ts_ms - cohort.started_ms, 1000)
         grown = div64(what.growth_milli * age_s, HOUR_S)
         return int(what.base_milli + min(grown, what.room_milli))
     r = flow.first_ring
     if flow.rings > 1:
-        r += cohort.kind - sim.workloads[lane.workload].first_class
+        r += cohort.kind - sim.workloads[np.uint64(lane.workload)].first_class
     from_ms = max(ts_ms - window_ms, cohort.started_ms)
-    if cohort.serve_ms <= from_ms and sim.rings[r].since_ms <= from_ms and from_ms < ts_ms:
-        return int(what.base_milli + sim.rings[r].x_milli)  # nothing has changed in the window
+    ring = sim.rings[np.uint64(r)]
+    if cohort.serve_ms <= from_ms and ring.since_ms <= from_ms and from_ms < ts_ms:
+        return int(what.base_milli + ring.x_milli)  # nothing has changed in the window
     if from_ms >= ts_ms:
         if cohort.serve_ms <= ts_ms:
             return int(what.base_milli + usage_at(sim, lane, r, ts_ms))
@@ -100,18 +105,18 @@ def write_samples(
     sim: Simulation, fleet: Fleet, h: int, g: int, signal: int, flow_row: int, scrape: Records
 ) -> None:
     """Write a scrape's samples of one stream for all pods that have one."""
-    lane, what = sim.lanes[h], sim.signals[signal]
-    pipeline = sim.pipelines[what.pipeline]
-    offset, ts_ms = fleet.streams[g].sample_offset, scrape.ts_ms
+    lane, what = sim.lanes[h], sim.signals[np.uint64(signal)]
+    pipeline = sim.pipelines[np.uint64(what.pipeline)]
+    offset, ts_ms = fleet.streams[np.uint64(g)].sample_offset, scrape.ts_ms
     for row in range(lane.first_cohort, lane.first_cohort + sim.states[h].cohorts):
-        cohort = sim.cohorts[row]
+        cohort = sim.cohorts[np.uint64(row)]
         begun = cohort.scheduled != 0 and cohort.started_ms + pipeline.first_sample_ms <= ts_ms
-        if not begun or fleet.row_state[row] < 0:  # (what has vanished shows nothing)
+        if not begun or fleet.row_state[np.uint64(row)] < 0:  # (what has vanished shows nothing)
             continue
         value = pod_sample(sim, h, signal, flow_row, cohort, ts_ms, pipeline.window_ms)
         if what.unit_milli > 1:
             value = div64(value, what.unit_milli) * what.unit_milli
-        sample = row + offset
+        sample: Any = np.uint64(row + offset)
         fleet.present[sample] = 1
         fleet.value_milli[sample] = value
         fleet.timing[sample].ts_ms = ts_ms
@@ -121,9 +126,9 @@ def write_samples(
 @rule
 def answer_for_pods(sim: Simulation, fleet: Fleet, h: int, g: int) -> int:
     """Return what the API answers for a stream of the lane's pods."""
-    first, offset = sim.lanes[h].first_cohort, fleet.streams[g].sample_offset
+    first, offset = sim.lanes[h].first_cohort, fleet.streams[np.uint64(g)].sample_offset
     for row in range(first, first + sim.states[h].cohorts):
-        if fleet.row_state[row] >= 0 and fleet.present[row + offset] != 0:
+        if fleet.row_state[np.uint64(row)] >= 0 and fleet.present[np.uint64(row + offset)] != 0:
             return METRIC_OK
     return METRIC_ANSWER_EMPTY
 
@@ -140,28 +145,28 @@ def hide_samples(sim: Simulation, fleet: Fleet, h: int, g: int) -> None:
 def take_samples(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
     """Write what the metrics APIs show at a tick to the lane's rows and answers."""
     lane = sim.lanes[h]
-    workload = sim.workloads[lane.workload]
+    workload = sim.workloads[np.uint64(lane.workload)]
     fresh = 0
     for p in range(PIPELINES):
-        if sim.pipelines[workload.first_pipeline + p].interval_ms > 0:
+        if sim.pipelines[np.uint64(workload.first_pipeline + p)].interval_ms > 0:
             fresh |= (1 << p) if newest_scrape(sim, h, p, now_ms) else 0
     for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
-        number = sim.stream_signal[g]
+        number = sim.stream_signal[np.uint64(g)]
         if number < 0:
             continue  # a metric that the rules refuse before it is fetched
         signal, flow_row = workload.first_signal + number, lane.first_flow + number
-        what = sim.signals[signal]
+        what = sim.signals[np.uint64(signal)]
         p = what.pipeline - workload.first_pipeline
-        scrape = sim.scrapes[h * PIPELINES + p]
+        scrape = sim.scrapes[np.uint64(h * PIPELINES + p)]
         shows = (
             scrape.has_sample != 0
-            and now_ms - scrape.ts_ms <= sim.pipelines[what.pipeline].max_age_ms
+            and now_ms - scrape.ts_ms <= sim.pipelines[np.uint64(what.pipeline)].max_age_ms
         )
-        answer = fleet.answers[h + fleet.streams[g].answer_offset]
+        answer = fleet.answers[np.uint64(h + fleet.streams[np.uint64(g)].answer_offset)]
         if what.kind == SIGNAL_TOTAL or what.kind == SIGNAL_BACKLOG:
             answer.code = METRIC_OK if shows else METRIC_ANSWER_EMPTY
             if fresh & (1 << p):
-                ring = sim.flows[flow_row].first_ring
+                ring = sim.flows[np.uint64(flow_row)].first_ring
                 value = usage_at(sim, lane, ring, scrape.ts_ms)
                 fleet.values_milli[g] = div64(value, what.unit_milli) * what.unit_milli
             continue

@@ -49,6 +49,7 @@ from hpabatch.kernels.measures import (
 from hpabatch.kernels.plant import before_start, move_piece, run_flow, work_of
 from hpabatch.kernels.scrape import begin_scrapes, take_samples
 from hpabatch.model.codes import SCALE_OK, SELECTOR_OK
+from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.tick import decide_tick
 
 FAILURE_DRAWS = 2048  # where draws for failures begin
@@ -98,7 +99,7 @@ def begin_lane(sim: Simulation, fleet: Fleet, h: int) -> None:
 @rule
 def set_demand(sim: Simulation, h: int) -> None:
     """Set how many pods the current work asks for, 0 where that is not known."""
-    workload = sim.workloads[sim.lanes[h].workload]
+    workload = sim.workloads[np.uint64(sim.lanes[h].workload)]
     if workload.primary < 0 or workload.capacity_milli <= 0:
         return
     work = work_of(sim, h, workload.primary)
@@ -267,10 +268,10 @@ def fill_sim_tick(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
     """Write the TICK record of a lane's tick: the spec in force and the scale."""
     lane, state, tick = sim.lanes[h], sim.states[h], fleet.ticks[h]
     k = lane.first_period + state.period
-    while k + 1 < lane.last_period and sim.periods[k + 1].from_ms <= now_ms:
+    while k + 1 < lane.last_period and sim.periods[np.uint64(k + 1)].from_ms <= now_ms:
         k += 1
     state.period = k - lane.first_period
-    tick.now_ms, tick.spec = now_ms, sim.periods[k].spec
+    tick.now_ms, tick.spec = now_ms, sim.periods[np.uint64(k)].spec
     tick.replicas, tick.status_replicas = state.target, state.status_replicas
     tick.scale, tick.selector, tick.restart = SCALE_OK, SELECTOR_OK, 0
     tick.first_row, tick.last_row = lane.first_cohort, lane.first_cohort + state.cohorts
@@ -326,7 +327,7 @@ def outside_range(sim: Simulation, h: int, flow_row: int, now_ms: int) -> bool:
 def usage_changed(sim: Simulation, flow: Records, now_ms: int) -> bool:
     """Say whether a pod of some class uses more or less since this step."""
     for r in range(flow.first_ring, flow.first_ring + flow.rings):
-        if sim.rings[r].since_ms == now_ms:
+        if sim.rings[np.uint64(r)].since_ms == now_ms:
             return True
     return False
 
@@ -337,15 +338,19 @@ def measure_step(
 ) -> None:
     """Add a tick and its step to the lane's measures."""
     lane, state, m = sim.lanes[h], sim.states[h], sim.measures[h]
-    workload, period_ms = sim.workloads[lane.workload], lane.period_ms
+    workload, period_ms = sim.workloads[np.uint64(lane.workload)], lane.period_ms
     m.steps += 1
     m.replica_ms += state.target * period_ms
     m.pod_ms += state.pods * period_ms
+    saturated = 0
+    for number in range(workload.last_signal - workload.first_signal):
+        saturated |= sim.flows[np.uint64(lane.first_flow + number)].saturated
     if workload.primary < 0:
+        add_saturation(m, saturated != 0, 0, period_ms)
         return
     flow_row = lane.first_flow + workload.primary - workload.first_signal
-    flow = sim.flows[flow_row]
-    add_saturation(m, flow.saturated != 0, flow.unserved_milli, period_ms)
+    flow = sim.flows[np.uint64(flow_row)]
+    add_saturation(m, saturated != 0, flow.unserved_milli, period_ms)
     if changed or t == 0 or usage_changed(sim, flow, now_ms):
         flow.outside = 1 if outside_range(sim, h, flow_row, now_ms) else 0
     m.outside_steps += flow.outside
@@ -385,7 +390,7 @@ def simulate_step(
 ) -> None:
     """Run one tick of a lane and the step after it."""
     lane, state = sim.lanes[h], sim.states[h]
-    now_ms, workload = state.now_ms, sim.workloads[lane.workload]
+    now_ms, workload = state.now_ms, sim.workloads[np.uint64(lane.workload)]
     if lane.first_event + state.next_event < lane.last_event:
         happen(sim, fleet, h, now_ms)
     changed = move_pods(sim, fleet, h, now_ms)
@@ -394,10 +399,11 @@ def simulate_step(
     before = state.target
     decide_tick(fleet, memory, h, h, True, results)
     decision = results.decisions[h]
-    spec = fleet.specs[fleet.ticks[h].spec]
+    spec = fleet.specs[np.uint64(fleet.ticks[h].spec)]
     add_decision(sim, h, decision, before, spec.max_replicas)
     if decision.metric >= 0:
-        sim.drivers[fleet.metrics[spec.first_metric + decision.metric].stream] += 1
+        driver = fleet.metrics[np.uint64(spec.first_metric + decision.metric)]
+        sim.drivers[np.uint64(driver.stream)] += 1
     if decision.rescaled != 0:
         state.target = decision.desired
         resize(sim, fleet, h, now_ms)
@@ -442,5 +448,6 @@ def simulate_fleet(
     place; raises nothing: a lane with status LANE_FULL must be run again with more cohorts.
     """
     for lane in numba.prange(sim.lanes.size):
-        h: Any = np.int64(lane)
+        # (never negative: so wherever h is an index, numba needs no wrap-around test)
+        h: Any = np.int64(lane) & INT64_MAX
         simulate_lane(sim, fleet, memory, h, until, results)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import Fleet, Records
 from hpabatch.model.codes import (
@@ -59,7 +61,7 @@ def propose_from_pods(
     fleet: Fleet, controller: Controller, t: int, m: int, current: int, tolerance: Tolerance
 ) -> Proposal:
     """Return the proposal of a Resource, ContainerResource or Pods metric at tick t."""
-    metric = fleet.metrics[m]
+    metric = fleet.metrics[np.uint64(m)]
     by_utilization = metric.kind == RESOURCE_UTILIZATION
     pods = collect_statistics(
         fleet, t, metric.stream, metric.is_cpu != 0, metric.target_pct, controller
@@ -77,14 +79,15 @@ def propose_from_total(
     controller: Controller,
     t: int,
     m: int,
-    answer: int,
+    row: int,
     current: int,
     tolerance: Tolerance,
 ) -> Proposal:
-    """Return the proposal of an Object or External metric at tick t."""
-    kind, target = fleet.metrics[m].kind, fleet.metrics[m].target_milli
+    """Return the proposal of an Object or External metric at tick t; `row` is its answer."""
+    metric, answer = fleet.metrics[np.uint64(m)], fleet.answers[np.uint64(row)]
+    kind, target = metric.kind, metric.target_milli
     values = fleet.values_milli
-    first, last = fleet.answers[answer].first_value, fleet.answers[answer].last_value
+    first, last = answer.first_value, answer.last_value
     if kind == OBJECT_VALUE or kind == EXTERNAL_VALUE:
         usage = sum_for_value(values, first, last) if kind == EXTERNAL_VALUE else values[first]
         known, ready = count_pods(fleet, t)
@@ -101,22 +104,23 @@ def propose(
     fleet: Fleet, controller: Controller, t: int, m: int, current: int, tolerance: Tolerance
 ) -> Proposal:
     """Return one metric's proposal at tick t, whatever its kind; not clamped, not stabilized."""
-    metric = fleet.metrics[m]
+    metric = fleet.metrics[np.uint64(m)]
     kind = metric.kind
     if kind == METRIC_UNUSABLE:
         return failed_metric(metric.error)
-    answer = t + fleet.streams[metric.stream].answer_offset
-    if fleet.answers[answer].code != METRIC_OK:
-        return failed_metric(fleet.answers[answer].code)
+    row = t + fleet.streams[np.uint64(metric.stream)].answer_offset
+    answer = fleet.answers[np.uint64(row)]
+    if answer.code != METRIC_OK:
+        return failed_metric(answer.code)
     if kind == RESOURCE_UTILIZATION or kind == RESOURCE_AVERAGE or kind == PODS_AVERAGE:
         return propose_from_pods(fleet, controller, t, m, current, tolerance)
-    return propose_from_total(fleet, controller, t, m, answer, current, tolerance)
+    return propose_from_total(fleet, controller, t, m, row, current, tolerance)
 
 
 @rule
 def write_proposal(out: Records, row: int, proposal: Proposal) -> None:
     """Write what one metric said to its answer row of METRIC_DECISION records."""
-    record = out[row]
+    record = out[np.uint64(row)]
     record.code = proposal.code
     record.step = proposal.step
     record.proposal = proposal.replicas
@@ -128,24 +132,25 @@ def write_proposal(out: Records, row: int, proposal: Proposal) -> None:
 
 @rule
 def combine_metrics(
-    fleet: Fleet, controller: Controller, t: int, current: int, out: Records
+    fleet: Fleet, controller: Controller, spec: Records, t: int, current: int, out: Records
 ) -> Combined:
     """Return the metrics' combined answer at tick t; each metric's own goes to `out`.
 
     The largest valid proposal wins and ties keep the earlier metric, except that 0 gives way to
     whatever comes next. With a failed metric nothing may shrink.
     """
-    spec = fleet.specs[fleet.ticks[t].spec]
     first, last = spec.first_metric, spec.last_metric
     tolerance = Tolerance(spec.down_tolerance, spec.up_tolerance)
     best, winner, step = 0, -1, STEP_NONE
     invalid, condition = 0, NO_CONDITION
     for m in range(first, last):
+        metric = fleet.metrics[np.uint64(m)]
+        stream = fleet.streams[np.uint64(metric.stream)]
         proposal = propose(fleet, controller, t, m, current, tolerance)
-        write_proposal(out, t + fleet.streams[fleet.metrics[m].stream].answer_offset, proposal)
+        write_proposal(out, t + stream.answer_offset, proposal)
         if proposal.code != METRIC_OK:
             if invalid == 0:
-                condition = INVALID_METRIC_SOURCE_TYPE + fleet.metrics[m].source
+                condition = INVALID_METRIC_SOURCE_TYPE + metric.source
             invalid += 1
         elif best == 0 or proposal.replicas > best:
             best, winner, step = proposal.replicas, m - first, proposal.step

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import Fleet
 
@@ -22,7 +24,7 @@ class Controller(NamedTuple):
 @rule
 def controller_of(fleet: Fleet, h: int) -> Controller:
     """Return the flags and switches of lane h."""
-    lane = fleet.lanes[h]
+    lane = fleet.lanes[np.uint64(h)]
     return Controller(
         lane.cpu_initialization_ms,
         lane.readiness_delay_ms,

@@ -10,7 +10,11 @@ Source: horizontal.go, stabilizeRecommendation and stabilizeRecommendationWithBe
 
 from __future__ import annotations
 
-from hpabatch._jit import rule
+from typing import Any
+
+import numpy as np
+
+from hpabatch._jit import rare, rule
 from hpabatch.arrays.layout import (
     HEAD_AGE_COUNT,
     HEAD_AGE_FIRST,
@@ -43,92 +47,104 @@ def forget_recommendations(head: I64) -> None:
 
 
 @rule
-def ring_index(head: I64, first_at: int, position: int) -> int:
-    """Return the index in `recs` of a position of the ring whose first is at head[first_at]."""
-    at: int = head[first_at] + position + head[HEAD_REC_START]
-    if at >= head[HEAD_REC_START] + head[HEAD_REC_SIZE]:
+def ring_index(head: I64, first: int, position: int) -> Any:
+    """Return the index in `recs` of a position of the ring that begins at `first`.
+
+    Unsigned: it spares numba's wrap-around test, here and wherever `recs` is read.
+    """
+    at = first + position
+    if at >= head[HEAD_REC_SIZE]:
         at -= head[HEAD_REC_SIZE]
-    return at
+    return np.uint64(at + head[HEAD_REC_START])
+
+
+@rule
+def slot_index(head: I64, slot: int) -> Any:
+    """Return the index in `recs` of a slot."""
+    return np.uint64(slot + head[HEAD_REC_START])
 
 
 @rule
 def push_age(head: I64, recs: Records, slot: int) -> None:
     """Append a slot to the ring of slots by age."""
-    recs[ring_index(head, HEAD_AGE_FIRST, head[HEAD_AGE_COUNT])].ring_age = slot
-    head[HEAD_AGE_COUNT] += 1
+    count = head[HEAD_AGE_COUNT]
+    recs[ring_index(head, head[HEAD_AGE_FIRST], count)].ring_age = slot
+    head[HEAD_AGE_COUNT] = count + 1
 
 
 @rule
-def push_minimum(head: I64, recs: Records, slot: int) -> None:
+def push_minimum(head: I64, recs: Records, slot: int, value: int) -> None:
     """Append a slot to the minimum queue; those before it that are not smaller go."""
-    start, count = head[HEAD_REC_START], head[HEAD_MIN_COUNT]
-    value = recs[start + slot].value
+    first, count = head[HEAD_MIN_FIRST], head[HEAD_MIN_COUNT]
     while count > 0:
-        last = recs[ring_index(head, HEAD_MIN_FIRST, count - 1)].ring_min
-        if recs[start + last].value < value:
+        last = recs[ring_index(head, first, count - 1)].ring_min
+        if recs[slot_index(head, last)].value < value:
             break
         count -= 1
-    recs[ring_index(head, HEAD_MIN_FIRST, count)].ring_min = slot
+    recs[ring_index(head, first, count)].ring_min = slot
     head[HEAD_MIN_COUNT] = count + 1
 
 
 @rule
-def push_maximum(head: I64, recs: Records, slot: int) -> None:
+def push_maximum(head: I64, recs: Records, slot: int, value: int) -> None:
     """Append a slot to the maximum queue; those before it that are not larger go."""
-    start, count = head[HEAD_REC_START], head[HEAD_MAX_COUNT]
-    value = recs[start + slot].value
+    first, count = head[HEAD_MAX_FIRST], head[HEAD_MAX_COUNT]
     while count > 0:
-        last = recs[ring_index(head, HEAD_MAX_FIRST, count - 1)].ring_max
-        if recs[start + last].value > value:
+        last = recs[ring_index(head, first, count - 1)].ring_max
+        if recs[slot_index(head, last)].value > value:
             break
         count -= 1
-    recs[ring_index(head, HEAD_MAX_FIRST, count)].ring_max = slot
+    recs[ring_index(head, first, count)].ring_max = slot
     head[HEAD_MAX_COUNT] = count + 1
 
 
 @rule
 def push_old(head: I64, recs: Records, slot: int) -> None:
     """Add a slot to those that may be overwritten, in ascending order (mostly it is the last)."""
-    at = head[HEAD_REC_START] + head[HEAD_OLD_COUNT]
-    while at > head[HEAD_REC_START] and recs[at - 1].old > slot:
-        recs[at].old = recs[at - 1].old
+    at = head[HEAD_OLD_COUNT]
+    while at > 0 and recs[slot_index(head, at - 1)].old > slot:
+        recs[slot_index(head, at)].old = recs[slot_index(head, at - 1)].old
         at -= 1
-    recs[at].old = slot
+    recs[slot_index(head, at)].old = slot
     head[HEAD_OLD_COUNT] += 1
 
 
 @rule
-def advance(head: I64, first_at: int, count_at: int) -> None:
-    """Drop the first entry of a ring."""
-    head[first_at] += 1
-    if head[first_at] == head[HEAD_REC_SIZE]:
-        head[first_at] = 0
-    head[count_at] -= 1
+def next_place(head: I64, first: int) -> int:
+    """Return the place after one of a ring's."""
+    return 0 if first + 1 == head[HEAD_REC_SIZE] else first + 1
 
 
 @rule
 def expire(head: I64, recs: Records) -> None:
     """Bring the rings to the cutoffs in `head`: leading slots that are too old leave them."""
-    start = head[HEAD_REC_START]
-    while head[HEAD_AGE_COUNT] > 0:
-        slot = recs[start + head[HEAD_AGE_FIRST]].ring_age
-        if recs[start + slot].ms >= head[HEAD_OLD_BEFORE]:
+    # Ends and cutoffs are locals while the queues move: what is written to `recs` could, for all
+    # the compiler knows, be `head`, and it would be read again after each entry.
+    first, count, old_before = head[HEAD_AGE_FIRST], head[HEAD_AGE_COUNT], head[HEAD_OLD_BEFORE]
+    while count > 0:
+        slot = recs[slot_index(head, first)].ring_age
+        if recs[slot_index(head, slot)].ms >= old_before:
             break
         push_old(head, recs, slot)
-        advance(head, HEAD_AGE_FIRST, HEAD_AGE_COUNT)
-    while head[HEAD_MIN_COUNT] > 0:
-        slot = recs[start + head[HEAD_MIN_FIRST]].ring_min
-        if recs[start + slot].ms >= head[HEAD_MIN_FROM]:
+        first, count = next_place(head, first), count - 1
+    head[HEAD_AGE_FIRST], head[HEAD_AGE_COUNT] = first, count
+    first, count, from_ms = head[HEAD_MIN_FIRST], head[HEAD_MIN_COUNT], head[HEAD_MIN_FROM]
+    while count > 0:
+        slot = recs[slot_index(head, first)].ring_min
+        if recs[slot_index(head, slot)].ms >= from_ms:
             break
-        advance(head, HEAD_MIN_FIRST, HEAD_MIN_COUNT)
-    while head[HEAD_MAX_COUNT] > 0:
-        slot = recs[start + head[HEAD_MAX_FIRST]].ring_max
-        if recs[start + slot].ms >= head[HEAD_MAX_FROM]:
+        first, count = next_place(head, first), count - 1
+    head[HEAD_MIN_FIRST], head[HEAD_MIN_COUNT] = first, count
+    first, count, from_ms = head[HEAD_MAX_FIRST], head[HEAD_MAX_COUNT], head[HEAD_MAX_FROM]
+    while count > 0:
+        slot = recs[slot_index(head, first)].ring_max
+        if recs[slot_index(head, slot)].ms >= from_ms:
             break
-        advance(head, HEAD_MAX_FIRST, HEAD_MAX_COUNT)
+        first, count = next_place(head, first), count - 1
+    head[HEAD_MAX_FIRST], head[HEAD_MAX_COUNT] = first, count
 
 
-@rule
+@rare
 def rebuild(head: I64, recs: Records) -> None:
     """Build rings and stack anew from the list (insertion sort by time: it is nearly sorted)."""
     start, count = head[HEAD_REC_START], head[HEAD_REC_COUNT]
@@ -144,8 +160,8 @@ def rebuild(head: I64, recs: Records) -> None:
     head[HEAD_MAX_FIRST], head[HEAD_MAX_COUNT] = 0, 0
     for at in range(count):
         slot = recs[start + at].ring_age
-        push_minimum(head, recs, slot)
-        push_maximum(head, recs, slot)
+        push_minimum(head, recs, slot, recs[start + slot].value)
+        push_maximum(head, recs, slot, recs[start + slot].value)
     head[HEAD_UNSORTED] = 0
 
 
@@ -163,22 +179,22 @@ def move_windows(head: I64, recs: Records, min_from: int, max_from: int, old_bef
 @rule
 def record_recommendation(head: I64, recs: Records, value: int, now_ms: int) -> None:
     """Write (value, now) into the last replaceable slot, else append it."""
-    start = head[HEAD_REC_START]
-    if head[HEAD_OLD_COUNT] > 0:
-        head[HEAD_OLD_COUNT] -= 1
-        slot = recs[start + head[HEAD_OLD_COUNT]].old
+    old, age = head[HEAD_OLD_COUNT], head[HEAD_AGE_COUNT]
+    if old > 0:
+        head[HEAD_OLD_COUNT] = old - 1
+        slot = recs[slot_index(head, old - 1)].old
     else:
         slot = head[HEAD_REC_COUNT]
-        head[HEAD_REC_COUNT] += 1
-    if head[HEAD_AGE_COUNT] > 0:
-        newest = recs[ring_index(head, HEAD_AGE_FIRST, head[HEAD_AGE_COUNT] - 1)].ring_age
-        if recs[start + newest].ms > now_ms:
+        head[HEAD_REC_COUNT] = slot + 1
+    if age > 0:
+        newest = recs[ring_index(head, head[HEAD_AGE_FIRST], age - 1)].ring_age
+        if recs[slot_index(head, newest)].ms > now_ms:
             head[HEAD_UNSORTED] = 1  # the clock went back: sort before the next use
-    recs[start + slot].value = value
-    recs[start + slot].ms = now_ms
+    record = recs[slot_index(head, slot)]
+    record.value, record.ms = value, now_ms
     push_age(head, recs, slot)
-    push_minimum(head, recs, slot)
-    push_maximum(head, recs, slot)
+    push_minimum(head, recs, slot, value)
+    push_maximum(head, recs, slot, value)
 
 
 @rule
@@ -196,12 +212,13 @@ def recommend_within_windows(
     The cutoffs are inclusive ms; slots strictly older than `old_before` may be overwritten.
     """
     move_windows(head, recs, min_from, max_from, old_before)
-    start = head[HEAD_REC_START]
     low, high = value, value
     if head[HEAD_MIN_COUNT] > 0:
-        low = min(low, recs[start + recs[start + head[HEAD_MIN_FIRST]].ring_min].value)
+        slot = recs[slot_index(head, head[HEAD_MIN_FIRST])].ring_min
+        low = min(low, recs[slot_index(head, slot)].value)
     if head[HEAD_MAX_COUNT] > 0:
-        high = max(high, recs[start + recs[start + head[HEAD_MAX_FIRST]].ring_max].value)
+        slot = recs[slot_index(head, head[HEAD_MAX_FIRST])].ring_max
+        high = max(high, recs[slot_index(head, slot)].value)
     record_recommendation(head, recs, value, now_ms)
     return low, high
 

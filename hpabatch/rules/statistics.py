@@ -164,9 +164,9 @@ def collect_statistics(
 
     Every pod stream has requests; targets other than utilization do not look at those sums.
     """
-    tick, now_ms = fleet.ticks[t], fleet.ticks[t].now_ms
-    sample_offset = fleet.streams[stream].sample_offset
-    request_offset = fleet.streams[stream].request_offset
+    tick, offsets = fleet.ticks[np.uint64(t)], fleet.streams[np.uint64(stream)]
+    now_ms = tick.now_ms
+    sample_offset, request_offset = offsets.sample_offset, offsets.request_offset
     # As locals the arrays stay in registers (measured: a fifth of the loop's time).
     row_state, states, requests = fleet.row_state, fleet.states, fleet.requests
     present, value_milli = fleet.present, fleet.value_milli

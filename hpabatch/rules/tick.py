@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hpabatch._jit import rule
+import numpy as np
+
+from hpabatch._jit import rare, rule
 from hpabatch.arrays.layout import (
     HEAD_CONDITIONS,
     HEAD_SEEN,
@@ -112,25 +114,31 @@ def restart_controller(memory: Memory, h: int) -> None:
     forget_scale_events(memory.head[h])
 
 
+@rare
+def begin_recommendations(head: I64, recs: Records, current: int, now_ms: int) -> None:
+    """Begin the recommendation list with the size that a fresh controller finds."""
+    record_recommendation(head, recs, current, now_ms)
+    head[HEAD_SEEN] = 1
+
+
 @rule
 def stand_still(current: int, desired: int, binding: int, invalid: int) -> Decision:
     """Return a decision that leaves the target alone and never reached the windows."""
     return Decision(desired, current, current, current, False, -1, invalid, binding, REASON_NONE)
 
 
-@rule
-def skip_metrics(fleet: Fleet, t: int, results: Results) -> None:
+@rare
+def skip_metrics(fleet: Fleet, spec: Records, t: int, results: Results) -> None:
     """Mark every metric of this tick as not computed."""
-    spec = fleet.specs[fleet.ticks[t].spec]
     for m in range(spec.first_metric, spec.last_metric):
         row = t + fleet.streams[fleet.metrics[m].stream].answer_offset
         write_proposal(results.metrics, row, failed_metric(METRIC_NOT_COMPUTED))
 
 
 @rule
-def mark_unused_streams(fleet: Fleet, h: int, t: int, results: Results) -> None:
+def mark_unused_streams(fleet: Fleet, spec: Records, h: int, t: int, results: Results) -> None:
     """Mark the lane's streams as not computed where this tick's spec may lack some of them."""
-    lane, spec = fleet.lanes[h], fleet.specs[fleet.ticks[t].spec]
+    lane = fleet.lanes[np.uint64(h)]
     if lane.last_stream - lane.first_stream == spec.last_metric - spec.first_metric:
         return
     for g in range(lane.first_stream, lane.last_stream):
@@ -179,8 +187,8 @@ def normalize(
     proposal: int,
 ) -> tuple[int, int, int, int]:
     """Return (stabilized, limited, AbleToScale condition, ScalingLimited condition)."""
-    spec, now_ms = fleet.specs[fleet.ticks[t].spec], fleet.ticks[t].now_ms
-    head, recs = memory.head[h], memory.recs
+    tick, head, recs = fleet.ticks[np.uint64(t)], memory.head[np.uint64(h)], memory.recs
+    spec, now_ms = fleet.specs[np.uint64(tick.spec)], tick.now_ms
     able = READY_FOR_NEW_SCALE
     if spec.has_behavior != 0:
         stabilized = stabilize_with_windows(
@@ -215,18 +223,19 @@ def decide_by_proposal(
     fleet: Fleet,
     controller: Controller,
     memory: Memory,
+    spec: Records,
     h: int,
     t: int,
     from_zero: bool,
     combined: Combined,
 ) -> Decision:
     """Return the decision that windows, policies and bounds make of the metrics' answer."""
-    current, spec = fleet.ticks[t].replicas, fleet.specs[fleet.ticks[t].spec]
+    current, head = fleet.ticks[np.uint64(t)].replicas, memory.head[np.uint64(h)]
     proposal = max(combined.replicas, 0)  # a negative proposal counts as none at all
     reason = reason_for(proposal, current)
     stabilized, desired, able, limit = normalize(fleet, controller, memory, h, t, current, proposal)
-    set_condition(memory.head[h], able)
-    set_condition(memory.head[h], limit)
+    set_condition(head, able)
+    set_condition(head, limit)
     binding = bound_before_windows(combined.step)
     if limit != DESIRED_WITHIN_RANGE:
         binding = bound_by_limit(spec, current, stabilized, limit)
@@ -255,26 +264,27 @@ def decide_by_metrics(
     fleet: Fleet,
     controller: Controller,
     memory: Memory,
+    spec: Records,
     h: int,
     t: int,
     from_zero: bool,
     results: Results,
 ) -> Decision:
     """Return the decision of the metrics path: selector, calculator, windows, policies, bounds."""
-    current, head = fleet.ticks[t].replicas, memory.head[h]
-    selector = fleet.ticks[t].selector
+    tick, head = fleet.ticks[np.uint64(t)], memory.head[np.uint64(h)]
+    current, selector = tick.replicas, tick.selector
     if selector != SELECTOR_OK:
-        skip_metrics(fleet, t, results)
+        skip_metrics(fleet, spec, t, results)
         ambiguous = selector == SELECTOR_AMBIGUOUS
         set_condition(head, AMBIGUOUS_SELECTOR if ambiguous else INVALID_SELECTOR)
         return stand_still(current, head[HEAD_STATUS_DESIRED], BOUND_BY_SELECTOR, 0)
-    combined = combine_metrics(fleet, controller, t, current, results.metrics)
+    combined = combine_metrics(fleet, controller, spec, t, current, results.metrics)
     if not combined.usable:
         set_condition(head, combined.condition)
         kept = head[HEAD_STATUS_DESIRED]
         return stand_still(current, kept, BOUND_BY_INVALID_METRIC, combined.invalid)
     set_condition(head, VALID_METRIC_FOUND)
-    return decide_by_proposal(fleet, controller, memory, h, t, from_zero, combined)
+    return decide_by_proposal(fleet, controller, memory, spec, h, t, from_zero, combined)
 
 
 @rule
@@ -284,29 +294,41 @@ def force(current: int, desired: int, binding: int, reason: int) -> Decision:
 
 
 @rule
+def wakes(head: I64, controller: Controller, spec: Records) -> bool:
+    """Say whether the metrics decide for a target at zero: it was this controller's doing."""
+    ours = controller.gate_scale_to_zero and has_condition(head, IS_SCALED_TO_ZERO)
+    return bool(ours and (spec.min_replicas != 0 or spec.has_object_or_external != 0))
+
+
+@rule
 def decide_size(
-    fleet: Fleet, controller: Controller, memory: Memory, h: int, t: int, results: Results
+    fleet: Fleet,
+    controller: Controller,
+    memory: Memory,
+    spec: Records,
+    h: int,
+    t: int,
+    results: Results,
 ) -> Decision:
     """Return the decision once the scale is known: zero, above max, below min, or metrics."""
-    current, spec = fleet.ticks[t].replicas, fleet.specs[fleet.ticks[t].spec]
-    lowest, highest, head = spec.min_replicas, spec.max_replicas, memory.head[h]
+    current, head = fleet.ticks[np.uint64(t)].replicas, memory.head[np.uint64(h)]
+    lowest, highest = spec.min_replicas, spec.max_replicas
     from_zero = current == 0
+    # One call of the metrics path: a second one doubles the code, and the time to compile it.
+    by_metrics = lowest <= current <= highest
     if from_zero:
-        ours = controller.gate_scale_to_zero and has_condition(head, IS_SCALED_TO_ZERO)
-        if ours and (lowest != 0 or spec.has_object_or_external != 0):
-            return decide_by_metrics(fleet, controller, memory, h, t, from_zero, results)
-        skip_metrics(fleet, t, results)
+        by_metrics = wakes(head, controller, spec)
+    if by_metrics:
+        return decide_by_metrics(fleet, controller, memory, spec, h, t, from_zero, results)
+    skip_metrics(fleet, spec, t, results)
+    if from_zero:
         set_condition(head, SCALING_DISABLED)
         if not controller.gate_scale_to_zero:
             remove_condition(head, SCALED_TO_ZERO)
         return stand_still(current, 0, BOUND_BY_ZERO, 0)
     if current > highest:
-        skip_metrics(fleet, t, results)
         return force(current, highest, BOUND_BY_FORCED_MAX, REASON_ABOVE_MAX)
-    if current < lowest:
-        skip_metrics(fleet, t, results)
-        return force(current, lowest, BOUND_BY_FORCED_MIN, REASON_BELOW_MIN)
-    return decide_by_metrics(fleet, controller, memory, h, t, from_zero, results)
+    return force(current, lowest, BOUND_BY_FORCED_MIN, REASON_BELOW_MIN)
 
 
 @rule
@@ -339,16 +361,21 @@ def unwritten(decision: Decision, desired: int) -> Decision:
 
 @rule
 def decide_with_scale(
-    fleet: Fleet, memory: Memory, h: int, t: int, spend_decisions: bool, results: Results
+    fleet: Fleet,
+    memory: Memory,
+    spec: Records,
+    h: int,
+    t: int,
+    spend_decisions: bool,
+    results: Results,
 ) -> Decision:
     """Return the decision of a tick whose scale was read, after writing the scale or failing to."""
-    tick, head, controller = fleet.ticks[t], memory.head[h], controller_of(fleet, h)
-    current, spec = tick.replicas, fleet.specs[tick.spec]
+    tick, head = fleet.ticks[np.uint64(t)], memory.head[np.uint64(h)]
+    current, controller = tick.replicas, controller_of(fleet, h)
     set_condition(head, SUCCEEDED_GET_SCALE)
     if head[HEAD_SEEN] == 0:
-        record_recommendation(head, memory.recs, current, tick.now_ms)
-        head[HEAD_SEEN] = 1
-    decision = decide_size(fleet, controller, memory, h, t, results)
+        begin_recommendations(head, memory.recs, current, tick.now_ms)
+    decision = decide_size(fleet, controller, memory, spec, h, t, results)
     if decision.rescaled and tick.scale != SCALE_OK:
         set_condition(head, FAILED_UPDATE_SCALE)
         decision = unwritten(decision, head[HEAD_STATUS_DESIRED])
@@ -366,13 +393,12 @@ def decide_with_scale(
 
 @rule
 def decide_without_scale(
-    fleet: Fleet, memory: Memory, h: int, t: int, results: Results
+    fleet: Fleet, head: I64, spec: Records, t: int, results: Results
 ) -> Decision:
     """Return the decision of a tick whose scale was not read: the status keeps its numbers."""
-    head = memory.head[h]
-    skip_metrics(fleet, t, results)
+    skip_metrics(fleet, spec, t, results)
     current, desired = head[HEAD_STATUS_CURRENT], head[HEAD_STATUS_DESIRED]
-    if fleet.ticks[t].scale == SCALE_UNKNOWN:
+    if fleet.ticks[np.uint64(t)].scale == SCALE_UNKNOWN:
         return stand_still(current, desired, BOUND_BY_NO_SCALE, 0)
     set_condition(head, FAILED_GET_SCALE)
     return stand_still(current, desired, BOUND_BY_SCALE_READ, 0)
@@ -381,7 +407,7 @@ def decide_without_scale(
 @rule
 def write_decision(out: Records, t: int, decision: Decision, head: I64) -> None:
     """Write one tick's DECISION record."""
-    record = out[t]
+    record = out[np.uint64(t)]
     record.desired = decision.desired
     record.current = head[HEAD_STATUS_CURRENT]
     record.proposal = decision.proposal
@@ -408,10 +434,12 @@ def decide_tick(
     `spend_decisions` True: the loop's own rescales spend the policies' budgets; False: the caller
     stores the changes that really happened.
     """
-    scale = fleet.ticks[t].scale
-    mark_unused_streams(fleet, h, t, results)
-    if scale == SCALE_GET_FAILED or scale == SCALE_UNKNOWN:
-        decision = decide_without_scale(fleet, memory, h, t, results)
+    # Positions are never negative; unsigned ones spare numba's wrap-around test, here and below.
+    tick, head = fleet.ticks[np.uint64(t)], memory.head[np.uint64(h)]
+    spec = fleet.specs[np.uint64(tick.spec)]
+    mark_unused_streams(fleet, spec, h, t, results)
+    if tick.scale == SCALE_GET_FAILED or tick.scale == SCALE_UNKNOWN:
+        decision = decide_without_scale(fleet, head, spec, t, results)
     else:
-        decision = decide_with_scale(fleet, memory, h, t, spend_decisions, results)
-    write_decision(results.decisions, t, decision, memory.head[h])
+        decision = decide_with_scale(fleet, memory, spec, h, t, spend_decisions, results)
+    write_decision(results.decisions, t, decision, head)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 import hpabatch
 from hpabatch.engine.export import ExportedRun, export_run
 from hpabatch.engine.export_tables import source_of, streams_of
-from hpabatch.engine.simulate import SimulationCase, simulate
+from hpabatch.engine.simulate import SimulationCase, SimulationResult, simulate
 from hpabatch.errors import UsageError
 from hpabatch.history.verify import check_history
 from hpabatch.history.writer import write_table
@@ -75,10 +76,6 @@ def assert_same_decisions(decisions: pl.DataFrame, points: pl.DataFrame, place: 
         assert differing.is_empty(), f"{place}: {name}\n{differing}"
 
 
-def instants(*times_ms: int) -> pl.Series:
-    return pl.Series(times_ms).cast(pl.Datetime("ms", "UTC"))
-
-
 def fits(case: SimulationCase) -> bool:
     """Say whether a resource is measured of the pod or of containers, not both."""
     names = [name.split("/") for name in case.workload.plant.signals]
@@ -100,9 +97,16 @@ def without_shared_series(cases: Sequence[SimulationCase]) -> list[SimulationCas
     return kept
 
 
+@cache
 def exportable(seed: int) -> tuple[list[SimulationCase], str]:
     cases, k8s = random_fleet(seed, HPAS)
     return without_shared_series([case for case in cases if fits(case)]), k8s
+
+
+@cache
+def run_of(seed: int) -> SimulationResult:
+    cases, k8s = exportable(seed)
+    return simulate(cases, profile_for(k8s), seed=seed, keep_points=True)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -110,40 +114,35 @@ def test_a_replay_of_an_exported_run_decides_the_same(seed: int, tmp_path: Path)
     cases, k8s = exportable(seed)
     if not cases:
         pytest.skip("no HPA of this draw can be exported")
-    run = export_run(cases, profile_for(k8s), seed=seed)
-    decisions = replayed(run, tmp_path)
-    assert_same_decisions(decisions, simulated(cases, k8s, seed), f"seed {seed}")
+    points = run_of(seed).points
+    assert points is not None
+    decisions = replayed(export_run(cases, profile_for(k8s), seed=seed), tmp_path)
+    assert_same_decisions(decisions, points.sort(KEYS), f"seed {seed}")
     assert check_history(hpabatch.open(tmp_path).history).rows() == [], f"seed {seed}"
 
 
 def test_random_runs_show_what_an_export_must_carry() -> None:
     """The compared runs must have rescales, failures, rollouts, losses and failed metrics."""
-    seen = dict.fromkeys(("rescales", "invalid_minutes"), 0.0)
-    counts = dict.fromkeys(("failures", "rollout", "lose", "scale", "edits", "1.36", "hpas"), 0)
-    for seed in SEEDS:
-        cases, k8s = exportable(seed)
-        counts["1.36"] += k8s == "1.36"
-        counts["hpas"] += len(cases)
-        for case in cases:
-            counts["failures"] += len(case.workload.plant.pods.failure_at_ms) > 0
-            counts["edits"] += len(case.periods) > 1
-            for event in case.events:
-                counts[event.kind] += 1
-        measures = simulate(cases, profile_for(k8s), seed=seed).measures if cases else None
-        for name in seen if measures is not None else ():
-            seen[name] += float(measures[name].sum())  # type: ignore[index]
+    counts = dict.fromkeys(("failures", "rollout", "lose", "scale", "edits", "1.36"), 0)
+    cases = [case for seed in SEEDS for case in exportable(seed)[0]]
+    for case in cases:
+        counts["failures"] += len(case.workload.plant.pods.failure_at_ms) > 0
+        counts["edits"] += len(case.periods) > 1
+        for event in case.events:
+            counts[event.kind] += 1
+    counts["1.36"] = sum(exportable(seed)[1] == "1.36" for seed in SEEDS)
     assert min(counts.values()) > 0, counts
-    assert counts["hpas"] > 2 * len(SEEDS)
-    assert min(seen.values()) > 20, seen
+    assert len(cases) > 2 * len(SEEDS)
+    measures = pl.concat([run_of(seed).measures for seed in SEEDS if exportable(seed)[0]])
+    assert measures["rescales_up"].sum() > 20
+    assert measures["rescales_down"].sum() > 20
+    assert measures["invalid_minutes"].sum() > 20
 
 
-@pytest.mark.parametrize("chunk_rows", [1, 40])
-def test_dropping_repeated_rows_early_changes_nothing(
-    chunk_rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dropping_repeated_rows_early_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cases, k8s = exportable(3)
     plain = export_run(cases, profile_for(k8s), seed=3)
-    monkeypatch.setattr("hpabatch.engine.export._PENDING_ROWS", chunk_rows)
+    monkeypatch.setattr("hpabatch.engine.export._PENDING_ROWS", 40)
     early = export_run(cases, profile_for(k8s), seed=3)
     assert plain.arguments == early.arguments
     assert plain.tables.keys() == early.tables.keys()
@@ -195,19 +194,38 @@ def test_a_pod_that_fails_in_the_first_step_was_ready_before(tmp_path: Path) -> 
     )
 
 
-@pytest.mark.parametrize("rollout", [False, True])
-def test_pods_that_are_lost_between_two_ticks_are_gone(rollout: bool, tmp_path: Path) -> None:
-    """In a rollout pods are looked at every tick, so their end was never seen by anybody."""
-    lost_ms = START_MS + 2 * SYNC_MS + 7
-    events = (Event(START_MS, "rollout"), Event(lost_ms, "lose", 500))[not rollout :]
+@pytest.mark.parametrize(("lost_ms", "gone_ms"), [(2 * SYNC_MS + 7, 2 * SYNC_MS + 7),
+                                                 (2 * SYNC_MS, 3 * SYNC_MS)])  # fmt: skip
+def test_lost_pods_are_gone(lost_ms: int, gone_ms: int, tmp_path: Path) -> None:
+    """What is lost at a tick's own instant was there at that tick and never seen again."""
+    events = (Event(START_MS + lost_ms, "lose", 500),)
     case = small_case(hpa_spec(low=4), [900] * 6, initial=4, events=events)
     run = export_run([case], PROFILE)
-    lost = run.tables["pods"].filter(
-        pl.col("gone").is_between(*instants(lost_ms, lost_ms + SYNC_MS))
-    )
-    assert lost.height == 2
+    lost = run.tables["pods"].filter(pl.col("gone").is_not_null())
+    assert lost["gone"].to_physical().to_list() == [START_MS + gone_ms] * 2
     assert lost["deletion_requested"].equals(lost["gone"])
     assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "lost")
+
+
+def test_one_series_under_two_names_stands_once(tmp_path: Path) -> None:
+    target = {"type": "Value", "value": "9"}
+    metrics = [
+        {
+            "type": "Object",
+            "object": {
+                "describedObject": {"apiVersion": version, "kind": "Ingress", "name": "web"},
+                "metric": {"name": "hits"},
+                "target": target,
+            },
+        }
+        for version in ("networking.k8s.io/v1", "extensions/v1beta1")
+    ]
+    case = small_case(hpa_spec(more=metrics), [900] * 3)
+    case = with_signals(case, object__Ingress__web__hits=Signal(TOTAL, "external"))
+    run = export_run([case], PROFILE)
+    assert run.tables["object_metrics"].height == 3
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "twice")
+    assert check_history(hpabatch.open(tmp_path).history).rows() == []
 
 
 def test_arguments_name_all_that_a_replay_cannot_know() -> None:

@@ -19,18 +19,21 @@ SEEDS = (1, 2, 3)
 DAY = 24 * 3_600_000 // STEP_MS
 
 
-@pytest.mark.parametrize("base", [0, 100, 200])
-def test_closed_loops_have_their_base_recovered(base: int) -> None:
-    found = []
-    for seed in SEEDS:
-        loop = run_loop(seed, base)
-        estimate = base_from_changes(loop.series(), loop.cells())
-        assert estimate is not None
-        value, low, high = estimate.interval
-        assert low < base < high
-        assert high - low < 0.3 * TARGET
-        found.append(value)
-    assert abs(np.mean(found) - base) < 20
+def test_closed_loops_have_their_base_recovered() -> None:
+    covered = []
+    for base in (0, 100, 200):
+        values = []
+        for seed in SEEDS:
+            loop = run_loop(seed, base)
+            estimate = base_from_changes(loop.series(), loop.cells())
+            assert estimate is not None
+            value, low, high = estimate.interval
+            assert high - low < 0.3 * TARGET
+            covered.append(low < base < high)
+            values.append(value)
+        assert abs(np.mean(values) - base) < 20
+    # Of intervals of 95 % one of twenty may miss (of 240 loops, half of them with bursts, 4 did).
+    assert sum(covered) >= len(covered) - 1
 
 
 def test_regression_of_usage_on_pods_gives_the_target_instead() -> None:

@@ -166,19 +166,19 @@ def _overshoot(rows: list[Json], end: int, peak: int, starts: set[int]) -> int:
 
 def _primary_measures(rows: list[Json], case: Json) -> Json:
     primary = primary_signal(case["plant"])
-    if primary is None:
-        names = ("saturated_steps", "saturated_longest", "unserved_milli_s", "outside_steps")
-        return dict.fromkeys(names, 0)
-    saturated = [row["saturated"][primary] for row in rows]
+    # A pod at the ceiling of any signal is at its ceiling; work is that of the primary signal.
+    saturated = [any(row["saturated"].values()) for row in rows]
     runs = "".join("x" if is_saturated else " " for is_saturated in saturated).split()
-    # A queue that is kept is what was left unserved, so both kinds of overload read alike.
-    unserved = [row["unserved"][primary] * case["period_ms"] // 1000 for row in rows]
-    return {
+    found = {
         "saturated_steps": sum(saturated),
         "saturated_longest": max((len(run) for run in runs), default=0),
-        "unserved_milli_s": sum(unserved),
-        "outside_steps": _outside_steps(rows, primary, case["plant"]["signals"][primary]),
     }
+    if primary is None:
+        return found | {"unserved_milli_s": 0, "outside_steps": 0}
+    # A queue that is kept is what was left unserved, so both kinds of overload read alike.
+    unserved = [row["unserved"][primary] * case["period_ms"] // 1000 for row in rows]
+    outside = _outside_steps(rows, primary, case["plant"]["signals"][primary])
+    return found | {"unserved_milli_s": sum(unserved), "outside_steps": outside}
 
 
 def _outside_steps(rows: list[Json], primary: str, signal: Json) -> int:

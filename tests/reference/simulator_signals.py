@@ -75,9 +75,8 @@ class Signals:
         if signal["kind"] == "divisible":
             return self._divide(signal, work + queue, serving)
         if signal["kind"] == "per_pod":
-            # Reading: cut off or not, whether or not a pod serves.
             room = room_of(signal)
-            cut_off = room is not None and work > room
+            cut_off = room is not None and work > room and bool(serving)
             return Done([capped(work, room)] * len(self.classes), 0, cut_off, 0)
         if signal["kind"] == "backlog":
             served = len(serving) * signal["rate_milli"]
