@@ -213,19 +213,25 @@ class Recording:
         prices: str | Path | None = None,
         seed: int = 0,
         fill_gaps: bool = False,
+        noise: bool = False,
         length: Duration | None = None,
         trajectories: bool = False,
         **options: Unpack[Options],
     ) -> LoopResult:
         """Simulate all HPAs, or those of `where`, in a closed loop with fitted workloads.
 
-        With `manifests` in `options` they run beside the recorded ones. `scenario`, `plant` and
-        `prices` name YAML files. The result's `measures` has one row per HPA and setting, `points`
-        (with `trajectories`) one per tick, `loop.skipped` who was left out and why.
+        With `manifests` in `options` they run beside the recorded ones; with `noise` every setting
+        runs a second time with what finer stretches say happens within a piece of work.
+        `scenario`, `plant` and `prices` name YAML files. The result's `measures` has one row per
+        HPA and setting, `points` (with `trajectories`) one per tick, `loop.skipped` who was left
+        out and why.
 
         Raises:
             HistoryError, UsageError: as `replay`; a file that is wrong.
         """
+        self.history.require("replay")
+        if not isinstance(seed, int) or seed < 0:
+            raise UsageError(f"seed={seed!r} is not a whole number of at least 0")
         parameters, manifests, select = self._parameters(options)
         asked = LoopOptions(
             manifests=None if manifests is None else tuple(manifests),
@@ -234,6 +240,7 @@ class Recording:
             prices=None if prices is None else read_price_file(prices),
             seed=seed,
             keep_gaps=not fill_gaps,
+            noise=noise,
             length_ms=_milliseconds(length, "length", 1000),
             keep_points=trajectories,
         )
@@ -431,6 +438,8 @@ def _named(hpa: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
 
 def _plant_entries(plant: Sequence[str | Path] | str | Path) -> tuple[PlantOverride, ...]:
     paths = [plant] if isinstance(plant, str | Path) else plant
+    if not isinstance(paths, Sequence) or not all(isinstance(p, str | Path) for p in paths):
+        raise UsageError(f"plant={plant!r} is no path of a plant file, nor several of them")
     return tuple(entry for path in paths for entry in read_plant_file(path))
 
 

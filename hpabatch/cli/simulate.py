@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +23,7 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 if TYPE_CHECKING:
     from hpabatch.engine.closed_loop import Loop, LoopOptions
     from hpabatch.engine.loop_result import LoopResult
+    from hpabatch.engine.simulate import SimulationCase
     from hpabatch.history.reader import History
     from hpabatch.model.config import Profile
     from hpabatch.model.scenario import Scenario
@@ -190,6 +192,7 @@ def _run(request: Request) -> int:
     """Read, fit, simulate, write and tell; return the exit code."""
     check_stdout(request.output)
     _check_places(request)
+    from hpabatch.engine.export import check_cases
     from hpabatch.engine.loop_result import run_loop
     from hpabatch.history.reader import open_history
     from hpabatch.model.config import profile_for
@@ -201,6 +204,8 @@ def _run(request: Request) -> int:
         if not loop.cases:
             _tell(loop)
             raise RefusedError(f"{request.history}: no HPA could be simulated")
+        if request.export is not None:
+            check_cases(_exported(loop))
         result = run_loop(loop, options, progress)
         written = _write(request, result, progress)
     _tell(loop)
@@ -224,6 +229,7 @@ def _prepare(
     """Read what the command line names, and fit; return the manifests' exit code too."""
     from hpabatch.engine.closed_loop import LoopOptions, prepare_loop
     from hpabatch.engine.parameters import ReplayParameters
+    from hpabatch.sources.documents import digests_of
     from hpabatch.sources.plant_file import read_plant_file
     from hpabatch.sources.price_file import read_price_file
 
@@ -238,6 +244,7 @@ def _prepare(
         noise=request.noise,
         length_ms=request.length_ms,
         keep_points=request.trajectories is not None,
+        files=digests_of((request.scenario, *request.plant, request.prices)),
     )
     parameters = ReplayParameters(
         k8s=request.k8s,
@@ -273,29 +280,43 @@ def _write(request: Request, result: LoopResult, progress: Report) -> list[str]:
         written.append(f"trajectories: {request.trajectories}")
     if request.export is not None:
         arguments = _export(request, result, progress)
-        written.append(f"exported run: hpabatch replay {request.export} {' '.join(arguments)}")
+        setting = _exported(result.loop)[0].setting
+        written.append(
+            f"exported run ({setting}): hpabatch replay {request.export} {' '.join(arguments)}"
+        )
     return written
 
 
 def _export(request: Request, result: LoopResult, progress: Report) -> tuple[str, ...]:
     """Write one setting's run as a history: the proposed one where there is one."""
-    from hpabatch.engine.closed_loop import PROPOSED, RECORDED
     from hpabatch.engine.export import export_run
     from hpabatch.history.writer import write_table
 
-    settings = {case.setting for case in result.loop.cases}
-    setting = PROPOSED if PROPOSED in settings else RECORDED
-    cases = [case for case in result.loop.cases if case.setting == setting]
     run = export_run(
-        cases,
+        _exported(result.loop),
         result.loop.plan.profile,
         request.seed,
         lambda share: progress("exporting the run", share),
     )
+    # In a folder beside it first: a history is there whole or not at all.
     folder = Path(str(request.export))
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
     for name, frame in run.tables.items():
-        write_table(frame, folder / f"{name}.parquet", name)
+        write_table(frame, unfinished / f"{name}.parquet", name)
+    if folder.exists():
+        folder.rmdir()
+    unfinished.rename(folder)
     return (*run.arguments, "--out", "decisions.parquet")
+
+
+def _exported(loop: Loop) -> list[SimulationCase]:
+    """Return the cases of the setting that is exported: the proposed one where there is one."""
+    from hpabatch.engine.closed_loop import PROPOSED, RECORDED
+
+    settings = {case.setting for case in loop.cases}
+    setting = PROPOSED if PROPOSED in settings else RECORDED
+    return [case for case in loop.cases if case.setting == setting]
 
 
 def _tell(loop: Loop) -> None:
@@ -324,7 +345,6 @@ def _report(result: LoopResult, written: Sequence[str]) -> SimulateReport:
 
 def _show(report: SimulateReport, output: Output) -> None:
     """Write the report to stdout."""
-    import shutil
     import sys
 
     from hpabatch.report import simulate as forms

@@ -7,20 +7,25 @@ the manifests. Both run on the same work under the same scenario, with the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate, Skipped
 from hpabatch.engine.fit import Fit, fit_history
 from hpabatch.engine.loop_work import (
+    assumed_facts,
     censored_pct,
+    effective_period_ms,
     gaps_by_api,
     joined,
     key_of,
     lacking_signals,
     not_identified,
+    sync_fact,
+    unproved,
     with_noise,
+    work_span,
 )
 from hpabatch.engine.overrides import Draws, override, plan_overrides
 from hpabatch.engine.parameters import ReplayParameters
@@ -31,12 +36,12 @@ from hpabatch.engine.simulate import (
     SimulationCase,
 )
 from hpabatch.engine.workload import Fact, Workload
-from hpabatch.errors import RefusedError
-from hpabatch.history.reader import History
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.reader import History, open_history
 from hpabatch.model.hpa import HPA
 from hpabatch.model.overrides import PlantOverride
 from hpabatch.model.prices import PriceList
-from hpabatch.model.scenario import Overlay, Scenario
+from hpabatch.model.scenario import Overlay, Repeat, Scenario
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"
@@ -54,7 +59,8 @@ class LoopOptions:
 
     `keep_gaps`: where the history lacks samples the simulated controller sees none either.
     `length_ms` None: as long as the history. `noise`: every setting runs a second time, with what
-    the history's finer stretches say happens within a piece of work (setting NOISY).
+    the history's finer stretches say happens within a piece of work (setting NOISY). `files` are
+    digests of the files that were read, for the evidence.
     """
 
     manifests: tuple[HPA, ...] | None = None
@@ -66,6 +72,7 @@ class LoopOptions:
     length_ms: int | None = None
     keep_points: bool = False
     noise: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,9 @@ class _Preparing:
         self.fits: dict[Target, Fit] = {}
         self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
         self.requested: dict[Target, Requested] = {}
+        self.runs: dict[Target, tuple[int, int, int]] = {}
+        self.sync_facts: dict[Key, Fact] = {}
+        self.others: dict[str, tuple[ReplayPlan, dict[Target, Fit]]] = {}
 
     def loop(self) -> Loop:
         """Return everything."""
@@ -139,7 +149,8 @@ class _Preparing:
             self._fit(plan)
         settings = [(RECORDED, c) for c in self.plan.chosen]
         settings += [(PROPOSED, c) for c in (proposed.chosen if proposed else ())]
-        wanted = [(setting, c) for setting, c in settings if self._may_run(setting, c)]
+        rivals = {RECORDED: self.plan.rivals, PROPOSED: proposed.rivals if proposed else {}}
+        wanted = [(s, c) for s, c in settings if self._may_run(s, c, rivals[s])]
         scenarios = self._scenarios([c for _, c in wanted])
         self.requested = requested_of(self.plan, [c for _, c in wanted])
         for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
@@ -176,12 +187,14 @@ class _Preparing:
             self.fits[target] = found if known is None else joined(known, found)
             self.progress("fitting workloads", (k + 1) / len(plan.chosen))
 
-    def _may_run(self, setting: str, candidate: Candidate) -> bool:
+    def _may_run(
+        self, setting: str, candidate: Candidate, rivals: Mapping[Key, Sequence[Candidate]]
+    ) -> bool:
         """Say whether an HPA can be simulated, and note why not."""
         key = key_of(candidate)
-        if key in self.plan.rivals:
-            rivals = ", ".join(c.name for c in self.plan.rivals[key] if c.name != candidate.name)
-            self._skip(candidate, f"it shares pods with {rivals}, so neither can scale")
+        if key in rivals:
+            others = ", ".join(c.name for c in rivals[key] if c.name != candidate.name)
+            self._skip(candidate, f"{setting}: it shares pods with {others}: neither can scale")
             return False
         found = self.fits.get(candidate.target)
         if found is None or found.workload is None:
@@ -211,19 +224,45 @@ class _Preparing:
         return plan_scenario(scenario, list(candidates), start_ms, end_ms)
 
     def _run(self, candidate: Candidate) -> tuple[int, int, int]:
-        """Return (start, period in ms, steps) of an HPA's run: its own syncs, as far as known."""
-        clocks = self.plan.clocks
-        key = key_of(candidate)
-        instants = clocks.instants(clocks.of(key))
-        from_ms = candidate.periods[0].from_ms
-        instants = instants[instants >= from_ms]
+        """Return (start, period in ms, steps) of an HPA's run: the same under every setting."""
+        if candidate.target not in self.runs:
+            self.runs[candidate.target] = self._span(candidate)
+        return self.runs[candidate.target]
+
+    def _span(self, candidate: Candidate) -> tuple[int, int, int]:
+        """Return the run of the first setting's HPA: its own syncs while spec and work are known.
+
+        Raises:
+            UsageError: --for is longer than that, and nothing says what the work is then.
+        """
+        clocks, key, found = self.plan.clocks, key_of(candidate), self.fits[candidate.target]
         period_ms = clocks.grid.period_ms
         if key in clocks.estimated:
             period_ms = max(round(clocks.estimated[key].period_ms), 1000)
-        start_ms = int(instants[0]) if instants.size else clocks.from_ms
-        end_ms = int(instants[-1]) if instants.size else start_ms
-        length_ms = self.options.length_ms or end_ms - start_ms + period_ms
+        own_ms = effective_period_ms(self.plan.history, candidate)
+        if own_ms is not None and self.parameters.sync_period_ms is None:
+            period_ms = own_ms
+            self.sync_facts[key] = sync_fact(own_ms)
+        from_ms, to_ms = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
+        if found.workload is not None:
+            first_ms, last_ms = work_span(found.workload)
+            from_ms, to_ms = max(from_ms, first_ms), min(to_ms, last_ms)
+        instants = clocks.instants(clocks.of(key))
+        instants = instants[(instants >= from_ms) & (instants < to_ms)]
+        start_ms = int(instants[0]) if instants.size else max(from_ms, clocks.from_ms)
+        known_ms = (int(instants[-1]) if instants.size else start_ms) - start_ms + period_ms
+        length_ms = self.options.length_ms or known_ms
+        if length_ms > known_ms and not self._repeats():
+            raise UsageError(
+                f"{candidate.namespace}/{candidate.name} was recorded for {known_ms // 60_000} "
+                f"minutes, a run of {length_ms // 60_000} needs more work: give a shorter --for, "
+                "or a scenario with a `repeat` step"
+            )
         return start_ms, period_ms, max(length_ms // period_ms, 1)
+
+    def _repeats(self) -> bool:
+        scenario = self.options.scenario
+        return scenario is not None and any(isinstance(s.action, Repeat) for s in scenario.steps)
 
     def _add(self, setting: str, candidate: Candidate, scenario: Scenario | None) -> None:
         """Add the case of an HPA under a setting."""
@@ -231,26 +270,35 @@ class _Preparing:
         found = self.fits[candidate.target]
         assert found.workload is not None  # see _may_run
         start_ms, period_ms, steps = self._run(candidate)
-        workload = self._workload(candidate, found.workload, start_ms, period_ms * steps)
-        periods = candidate.periods
-        applied = Applied(workload, periods)
-        if scenario is not None:
-            try:
+        end_ms = start_ms + period_ms * steps
+        try:
+            workload = self._workload(candidate, found.workload, end_ms - start_ms)
+            applied = Applied(workload, candidate.periods)
+            if scenario is not None:
                 applied = apply(
                     scenario,
                     workload,
-                    periods,
+                    candidate.periods,
                     start_ms,
-                    start_ms + period_ms * steps,
+                    end_ms,
                     profile=self.plan.profile,
                     find_work=self._find_work,
                 )
-            except RefusedError as error:
-                self._skip(candidate, str(error))
-                return
+        except (RefusedError, UsageError) as error:
+            # (the scenario as a whole was checked against the fleet's run; this is about one HPA)
+            self._skip(candidate, str(error))
+            return
         self.notes += [note for note in applied.notes if note not in self.notes]
-        self.facts[key] = found.facts
-        self.problems[key] = (*found.problems, *not_identified(found, applied.workload.plant))
+        found = self.fits[candidate.target]
+        own = (self.sync_facts[key],) if key in self.sync_facts else ()
+        known = (*(f for f in found.facts if f.name not in {o.name for o in own}), *own)
+        self.facts[key] = (*known, *assumed_facts(applied.workload.plant, known))
+        plant = applied.workload.plant
+        self.problems[key] = (
+            *found.problems,
+            *not_identified(found, plant),
+            *unproved(candidate, found, plant),
+        )
         if found.noise is not None:
             self.noises[key] = found.noise
         self.censored[key] = censored_pct(found, applied.workload.plant)
@@ -286,9 +334,7 @@ class _Preparing:
                 "they run without it"
             )
 
-    def _workload(
-        self, candidate: Candidate, workload: Workload, start_ms: int, length_ms: int
-    ) -> Workload:
+    def _workload(self, candidate: Candidate, workload: Workload, length_ms: int) -> Workload:
         """Return the fitted workload under the HPA's name, as the user states it."""
         entries = self.entries[key_of(candidate)]
         most = max(period.spec.max_replicas for period in candidate.periods)
@@ -311,14 +357,31 @@ class _Preparing:
         )
 
     def _find_work(self, overlay: Overlay, workload: Workload) -> Workload:
-        """Return the fitted workload of another HPA of this history."""
+        """Return the fitted workload of another HPA, of this history or of the one it names.
+
+        Raises:
+            RefusedError: there is none.
+            HistoryError: the other history cannot be read.
+        """
         wanted = overlay.hpa.split("/")
-        for candidate in self.plan.chosen:
+        candidates, fits = self.plan.chosen, self.fits
+        if overlay.history is not None:
+            plan, fits = self._other(overlay.history)
+            candidates = plan.chosen
+        for candidate in candidates:
             key = list(key_of(candidate))
-            found = self.fits.get(candidate.target)
+            found = fits.get(candidate.target)
             if key[-len(wanted) :] == wanted and found is not None and found.workload is not None:
                 return found.workload
-        raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in this history")
+        place = overlay.history or "this history"
+        raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in {place}")
+
+    def _other(self, path: str) -> tuple[ReplayPlan, dict[Target, Fit]]:
+        """Return another history's plan and fits, read once."""
+        if path not in self.others:
+            plan = plan_replay(open_history(path), self.parameters)
+            self.others[path] = (plan, {f.candidate.target: f for f in fit_history(plan)})
+        return self.others[path]
 
     def _evidence(self) -> dict[str, str]:
         options = self.options
@@ -328,5 +391,6 @@ class _Preparing:
             "seed": str(options.seed),
             "noise": "resampled beside none" if options.noise else "off",
             "gaps": "kept" if options.keep_gaps else "filled",
+            **options.files,
             "scenario": (options.scenario.description or "given") if options.scenario else "none",
         }

@@ -25,10 +25,11 @@ from hpabatch.model.plant import Pipeline
 
 _FIRST_COHORTS: Final = 64
 _PODS: Final = ("pod", "created_ms", "scheduled", "started_ms", "ready_ms", "unready_ms",
-                "deletion_ms", "gone_ms")  # fmt: skip
+                "deletion_ms", "gone_ms", "startup")  # fmt: skip
 # Rows of pods that are kept before those that say the same are dropped: 72 MB.
 _PENDING_ROWS: Final = 1_000_000
 _MILLI_PER_BYTE: Final = 1000
+_SECOND_MS: Final = 1000
 
 Progress = Callable[[float], None]
 
@@ -56,7 +57,7 @@ def export_run(
         UsageError: the cases do not fit one history.
         ValueError: a metric has no signal in its workload's plant.
     """
-    max_age_ms = _check(cases)
+    max_age_ms = check_cases(cases)
     trace, cohorts = None, _FIRST_COHORTS
     while trace is None:
         trace = _Recorder(cases, profile, seed, cohorts).run(progress)
@@ -76,7 +77,7 @@ def export_run(
 # ---- what one history can hold
 
 
-def _check(cases: Sequence[SimulationCase]) -> int:
+def check_cases(cases: Sequence[SimulationCase]) -> int:
     """Refuse cases that one history cannot hold; return the one max_age of their samples."""
     if not cases:
         raise UsageError("there is no simulated HPA to export")
@@ -213,7 +214,7 @@ class _Recorder:
                 progress(t / steps)
         self._drop_repeated()
         return Trace(
-            pods=self.pods[0],
+            pods=pl.concat([self._as_they_began(), *self.pods]),
             vanished=_frame(self.vanished, "lane", "pod", "ts"),
             samples=_frame(self.samples, "stream", "pod", "ts", "value", "fetched_at"),
             totals=_frame(self.totals, "stream", "ts", "value", "fetched_at"),
@@ -241,19 +242,10 @@ class _Recorder:
         if lost.size:
             self.vanished.append(np.stack([lost >> 32, lost & 0xFFFF_FFFF, lost * 0 + now_ms]))
         self.known_pods = keys
-        frame = pl.DataFrame({"lane": lane, **pods})
-        if not self.pods:
-            self.pods.append(self._as_they_began(frame))
-        self.pods.append(frame)
+        self.pods.append(pl.DataFrame({"lane": lane, **pods}))
         self.pending_rows += lane.size
         if self.pending_rows > _PENDING_ROWS:
             self._drop_repeated()
-
-    def _as_they_began(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the pods of the start, ready, as the first tick saw them: some may fail after."""
-        initial = np.array([case.workload.initial for case in self.cases], np.int64)
-        first = frame.filter(pl.col("pod") < pl.Series(initial[frame["lane"]]))
-        return first.with_columns(ready_ms="started_ms", unready_ms="started_ms")
 
     def _drop_repeated(self) -> None:
         """Keep of each pod what it came to with each pair of instants of its readiness."""
@@ -261,6 +253,25 @@ class _Recorder:
         same = ["lane", "pod", "unready_ms", "ready_ms"]
         self.pods = [both.unique(same, keep="last", maintain_order=True)]
         self.pending_rows = 0
+
+    def _as_they_began(self) -> pl.DataFrame:
+        """Return the scheduled pods as they were before any failure.
+
+        Of one that failed in its first step in service nothing says afterwards that its tick saw it
+        ready.
+        """
+        sim = self.fleet.simulation
+        last = self.pods[0].filter(pl.col("scheduled") != 0)
+        pods = last.unique(["lane", "pod"], keep="last", maintain_order=True)
+        lane, started_ms = pods["lane"].to_numpy(), pods["started_ms"].to_numpy()
+        workload = sim.lanes.workload[lane]
+        startup = sim.workloads.first_startup[workload] + pods["startup"].to_numpy()
+        ready_ms = started_ms + sim.startups.starting_ms[startup]
+        ready_ms = -(-ready_ms // _SECOND_MS) * _SECOND_MS
+        at_start = pods["pod"].to_numpy() < sim.lanes.initial[lane]
+        return pods.with_columns(
+            unready_ms="started_ms", ready_ms=pl.Series(np.where(at_start, started_ms, ready_ms))
+        )
 
     def _note_samples(self, lane: I64, rows: I64, pod: I64, now_ms: I64) -> None:
         """Keep the samples of scrapes that this tick is the first to see."""

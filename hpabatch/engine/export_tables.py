@@ -34,8 +34,8 @@ _TEXT: Final = pl.String()
 class Trace:
     """What was seen of a run; all columns int64, times ms.
 
-    pods: `lane`, `pod` (its number) and a pod's life (`arrays.plant.COHORT`); of each pod a row per
-        pair of instants of its readiness, the latest last.
+    pods: `lane`, `pod` (its number) and a pod's life (`arrays.plant.COHORT`); of each pod rows for
+        every pair of instants of its readiness, the latest last.
     vanished: `lane`, `pod`, `ts`: at which tick a pod was not there any more.
     samples: `stream` (over all lanes), `pod`, `ts`, `value`, `fetched_at`.
     totals: `stream`, `ts`, `value`, `fetched_at`.

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.candidates import Candidate, Skipped
+from hpabatch.engine.decisions import decisions_frame
 from hpabatch.engine.fidelity_advice import advise
 from hpabatch.engine.fidelity_parameters import FidelityParameters
 from hpabatch.engine.fidelity_part import first_part, first_parts_read, split_ms
@@ -148,7 +149,7 @@ class _Replayed(NamedTuple):
 
 def _controller_scores(plan: ReplayPlan, progress: Progress) -> _Replayed:
     """Replay a plan shard by shard and return the controller scores."""
-    scores, facts, silent = [], [], []
+    scores, facts, silent = [score(decisions_frame(None)).hpas], [], []
     skipped = list(plan.skipped)
     for k, result in enumerate(replay_shards(plan, range(len(plan.shards)))):
         scores.append(score(result.decisions, result.hpas).hpas)

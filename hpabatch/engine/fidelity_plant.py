@@ -18,7 +18,7 @@ from hpabatch.engine.fidelity_changes import (
     judged_changes,
 )
 from hpabatch.engine.fidelity_parameters import FidelityParameters
-from hpabatch.engine.fidelity_predict import predicted_milli, tests_kind, with_known_arrivals
+from hpabatch.engine.fidelity_predict import predicted_milli, tells_apart, with_known_arrivals
 from hpabatch.engine.fidelity_skill import Skill, skill_of
 from hpabatch.engine.fit import Fit
 from hpabatch.engine.fit_ceiling import censored_at
@@ -138,7 +138,7 @@ class _Judged:
         self.saturated = float(censored[later].mean()) if later.any() else 0.0
         changes = judged_changes(m, censored, split_ms, parameters)
         self.changes: Changes = with_known_arrivals(m, signal, changes)
-        self.counts = tests_kind(signal, self.changes)
+        self.counts = tells_apart(signal, self.changes)
         self.predicted = predicted_milli(m, signal, self.changes)
         self.used = (self.changes.left_out == USED) & np.isfinite(self.predicted)
         self.error, self.persistence = (

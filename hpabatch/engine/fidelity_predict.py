@@ -14,6 +14,7 @@ from hpabatch.engine.fidelity_changes import (
     SPEC,
     USED,
     Changes,
+    middles_ms,
     ready_pods,
     settled_cells,
 )
@@ -25,7 +26,7 @@ from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, Signal
 _HOUR_MS = 3_600_000
 
 
-def tests_kind(signal: Signal, changes: Changes) -> Mask:
+def tells_apart(signal: Signal, changes: Changes) -> Mask:
     """Say which changes tell a plant from persistence: the others agree whatever the truth is.
 
     Work is shared among other pods only if their number changes; memory also if younger ones come;
@@ -83,18 +84,20 @@ def _mean_age_h(m: Measured, changes: Changes) -> F64:
 
 def _queues(m: Measured, signal: Signal, changes: Changes) -> F64:
     """Return the mean queue over the samples after each change."""
-    queue, cells, rate = m.series.usage, m.cells, signal.rate_milli
-    ready = m.usage.lives.ready_at(cells.starts_ms + cells.resolution_ms // 2)
-    step_s = cells.resolution_ms / 1000
+    queue, step_s = m.series.usage, m.cells.resolution_ms / 1000
+    # What the pods could do between the middle of a cell and that of the one before it.
+    pods_s = np.diff(m.usage.lives.ready_ms_until(middles_ms(m)), prepend=0) / 1000
     known = settled_cells(m)
+    settled = np.flatnonzero(known)
+    begin = settled[np.searchsorted(settled, changes.from_cell)]
     found = np.full(changes.at_ms.size, np.nan)
     for k in np.flatnonzero(changes.left_out == USED).tolist():
-        first, last = int(changes.from_cell[k]), int(changes.before[k])
+        first, last = int(begin[k]), int(changes.before[k])
         grown = (queue[last] - queue[first]) / max((last - first) * step_s, step_s)
-        arriving = max(grown + float(changes.pods_before[k]) * rate, 0.0)
+        arriving = max(grown + float(changes.pods_before[k]) * signal.rate_milli, 0.0) * step_s
         total, count, now = 0.0, 0, float(queue[last])
         for cell in range(last + 1, int(changes.to_cell[k]) + 1):
-            now = max(now + (arriving - float(ready[cell]) * rate) * step_s, 0.0)
+            now = max(now + arriving - float(pods_s[cell]) * signal.rate_milli, 0.0)
             if cell >= changes.after[k] and known[cell]:
                 total, count = total + now, count + 1
         found[k] = total / count if count else np.nan

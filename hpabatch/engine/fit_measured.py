@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,9 @@ from hpabatch.engine.usage import SignalUsage, Usage
 from hpabatch.engine.workload import ASSUMED, FITTED, GIVEN, Fact
 from hpabatch.model.overrides import SignalOverride
 from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL, Signal
+
+# Only rates are shared as work by default: a latency or a pod's queue is not.
+_RATE_NAME: Final = re.compile(r"per_second|(^|_)(rate|rps|qps|tps|requests|queries)($|_)")
 
 SUSTAINED_QUANTILE: Final = 0.999
 AT_CEILING: Final = 0.95
@@ -79,6 +83,14 @@ def kind_of(name: str, signal: SignalUsage, stated: SignalOverride) -> tuple[str
             "metrics of this type do not; state it in a plant file (--plant): "
             f'signals: {{"{name}": {{kind: total}}}}, or {{kind: backlog, rate: 5/s}} with what '
             "one pod empties"
+        )
+    if metric.pods is not None:
+        if _RATE_NAME.search(metric.pods.metric.name.lower()) is not None:
+            return DIVISIBLE, ""
+        return "", (
+            f"{name} is not a rate by its name, so what drives it is not known; state it in a "
+            f'plant file (--plant): signals: {{"{name}": {{kind: divisible}}}} where pods share it '
+            "as work, or {kind: per_pod} where it does not depend on their number"
         )
     member = metric.resource or metric.container_resource
     if member is None or member.name == "cpu":

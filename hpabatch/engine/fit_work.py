@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
@@ -32,8 +30,6 @@ from hpabatch.engine.fit_stats import F64, Interval, Mask
 from hpabatch.engine.overrides import unit_of
 from hpabatch.engine.workload import ASSUMED, FITTED, GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
-
-_RATE_NAME: Final = re.compile(r"per_second|(^|_)(rate|rps|qps|tps|requests|queries)($|_)")
 
 
 def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
@@ -169,15 +165,11 @@ def _best_estimate(m: Measured, others: Mapping[str, Measured]) -> tuple[BaseEst
 def _is_rate(m: Measured) -> bool:
     """Say whether a signal is work itself, such as requests per second.
 
-    A Pods metric may as well be a latency or the length of a queue: it counts if somebody states
-    that it is divisible, or if its name is that of a rate.
+    (A Pods metric is divisible if it is a rate by its name, or if somebody states it.)
     """
     if m.kind == TOTAL:
         return True
-    metric = m.signal.metric.pods
-    if m.kind != DIVISIBLE or metric is None:
-        return False
-    return m.stated.kind == DIVISIBLE or _RATE_NAME.search(metric.metric.name.lower()) is not None
+    return m.kind == DIVISIBLE and m.signal.metric.pods is not None
 
 
 def _rate(m: Measured) -> tuple[F64, F64]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.engine.closed_loop import KEY, RECORDED, Loop, LoopOptions, Progress, silent
+from hpabatch.engine.closed_loop import KEY, NOISY, RECORDED, Loop, LoopOptions, Progress, silent
 from hpabatch.engine.simulate import SimulationResult, elastic_speedup, simulate
 from hpabatch.model.prices import PriceList
 
@@ -43,7 +43,7 @@ def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> L
     )
     measures = found.measures
     if loop.cases:
-        measures = elastic_speedup(measures, RECORDED)
+        measures = elastic_speedup(measures, RECORDED, NOISY)
         measures = _with_cost(measures, options.prices)
         measures = _with_advice(measures, loop)
     return LoopResult(loop, measures, found.points)
@@ -84,7 +84,7 @@ def _with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
                 f"{loop.censored[key]:.0f}% of its work is only a lower bound: pods were at their "
                 f"ceiling (more than {CENSORED_PCT:.0f}%)"
             )
-        if row["outside_pct"] > OUTSIDE_PCT:
+        if row["outside_pct"] is not None and row["outside_pct"] > OUTSIDE_PCT:
             problems.append(
                 f"{row['outside_pct']:.0f}% of the steps are outside of the usage per pod that was "
                 f"recorded (more than {OUTSIDE_PCT:.0f}%)"

@@ -26,12 +26,12 @@ from hpabatch.kernels.regret import perfect_pod_ms
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile
-from hpabatch.model.plant import Event
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, QUEUE, Event
 
 # Lanes at a time: the state of one is some kB, a kept trajectory 112 B a tick.
 LANES_AT_ONCE = 4096
 POINTS_AT_ONCE = 4_000_000
-MOST_COHORTS = 1 << 20
+MOST_DEMAND = 10_000_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
@@ -187,6 +187,12 @@ def _measures(fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]
         return _known(value, known & (count > 0))
 
     pod_hours, short = m.pod_ms / HOUR_MS, m.short_ms / HOUR_MS
+    # Surplus pods and missing ones, neither of which makes up for the other.
+    regret = np.maximum(pod_hours + short - bound, 0) + short
+    divisible = np.array([_has(c, DIVISIBLE) for c in cases])
+    shared = divisible | np.array([_has(c, PER_POD) for c in cases])
+    waits = np.array([_waits(c) for c in cases])
+    work_left = m.unserved_milli_s / 1000.0
     cpu = np.array([_amount(c.requested.cpu_milli, 1000.0) for c in cases])
     memory = np.array([_amount(c.requested.memory_milli, 1000.0 * 2**30) for c in cases])
     columns = {
@@ -201,23 +207,26 @@ def _measures(fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]
         "tau_o_pct": share(m.over_steps),
         "instability_pct": share(m.unstable_steps),
         "jitter_per_hour": _known((m.supply_changes - m.demand_changes) / hours, known),
-        "saturated_minutes": pl.Series(m.saturated_steps * period_ms / MINUTE_MS),
-        "saturated_longest_minutes": pl.Series(m.saturated_longest * period_ms / MINUTE_MS),
-        "unserved": pl.Series(m.unserved_milli_s / 1000.0),
+        "saturated_minutes": _known(m.saturated_steps * period_ms / MINUTE_MS, shared),
+        "saturated_longest_minutes": _known(m.saturated_longest * period_ms / MINUTE_MS, shared),
+        "unserved": _known(work_left, divisible & ~waits),
+        "waiting": _known(work_left, waits),
         "rescales": pl.Series(m.rescales),
         "rescales_up": pl.Series(m.rescales_up),
         "rescales_down": pl.Series(m.rescales_down),
         "reversals": pl.Series(m.reversals),
         "episodes": _known_int(m.episodes, known),
+        "episodes_ended": _known_int(m.episodes_ended, known),
+        "episodes_reacted": _known_int(m.episodes_reacted, known),
         "reaction_s": mean(m.reaction_ms, m.episodes_reacted, 1000.0),
         "settling_s": mean(m.settling_ms, m.episodes_ended, 1000.0),
         "overshoot": mean(m.overshoot, m.episodes_ended, 1.0),
         "at_max_minutes": pl.Series(m.at_max_steps * period_ms / MINUTE_MS),
         "invalid_minutes": pl.Series(m.invalid_steps * period_ms / MINUTE_MS),
-        "outside_pct": pl.Series(100.0 * m.outside_steps / steps),
+        "outside_pct": _known(100.0 * m.outside_steps / steps, divisible),
         "short_pod_hours": _known(short, known),
         "perfect_pod_hours": _known(bound, known),
-        "regret_pct": _known(100.0 * (pod_hours + short - bound) / np.maximum(bound, 1e-12), known),
+        "regret_pct": _known(100.0 * regret / np.maximum(bound, 1e-12), known),
         "capacity_milli": pl.Series(
             [c.workload.plant.capacity_milli for c in cases], dtype=pl.Int64
         ),
@@ -234,6 +243,19 @@ def _known(values: Any, known: Any) -> pl.Series:
 
 def _known_int(values: I64, known: Any) -> pl.Series:
     return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
+
+
+def _has(case: SimulationCase, kind: str) -> bool:
+    return any(signal.kind == kind for signal in case.workload.plant.signals.values())
+
+
+def _waits(case: SimulationCase) -> bool:
+    """Say whether work of the primary signal that is not done waits instead of being gone."""
+    name = primary_signal(case.workload.plant)
+    if name is None:
+        return False
+    signal = case.workload.plant.signals[name]
+    return signal.kind == BACKLOG or signal.overload == QUEUE
 
 
 def _amount(milli: int | None, unit: float) -> float:
@@ -271,6 +293,8 @@ def demand_series(case: SimulationCase) -> I64:
 def perfect_hours(case: SimulationCase) -> float:
     """Return the pod-hours of a perfect forecast that never leaves a step with too few pods."""
     demand = demand_series(case)
+    if demand.max(initial=0) > MOST_DEMAND:
+        return float("nan")  # a capacity far too small: it would take an entry a pod
     pods = case.workload.plant.pods
     startup = [scheduling + starting for scheduling, starting in pods.startup_ms]
     restart_ms = sum(startup) // len(startup) + pods.termination_ms
@@ -327,16 +351,20 @@ def _points(fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]])
     return pl.concat(frames) if frames else pl.DataFrame()
 
 
-def elastic_speedup(measures: pl.DataFrame, baseline: str) -> pl.DataFrame:
+def elastic_speedup(measures: pl.DataFrame, baseline: str, noisy: str = "") -> pl.DataFrame:
     """Return the measures with `elastic_speedup` against a baseline setting of the same HPA.
+
+    Settings whose name ends with `noisy` run on other work: theirs is the baseline that does too.
 
     The geometric mean of the ratios baseline / setting of theta_U, theta_O, tau_U and tau_O (Herbst
     et al. 2018): above 1 is better than the baseline. A ratio of 0 / 0 counts as 1; null where the
     setting's value alone is 0 or the demand is not known.
     """
     names = ["theta_u_pct", "theta_o_pct", "tau_u_pct", "tau_o_pct"]
-    keys = ["cluster", "namespace", "hpa"]
-    base = measures.filter(pl.col("setting") == baseline).select(
+    keys = ["cluster", "namespace", "hpa", "noisy"]
+    is_noisy = pl.col("setting").str.ends_with(noisy) & pl.lit(noisy != "")
+    measures = measures.with_columns(noisy=is_noisy)
+    base = measures.filter(pl.col("setting").is_in([baseline, f"{baseline}{noisy}"])).select(
         *keys, *(pl.col(n).alias(f"base_{n}") for n in names)
     )
     joined = measures.join(base, on=keys, how="left", maintain_order="left")
@@ -349,4 +377,6 @@ def elastic_speedup(measures: pl.DataFrame, baseline: str) -> pl.DataFrame:
         for n in names
     ]
     product = ratios[0] * ratios[1] * ratios[2] * ratios[3]
-    return joined.with_columns(elastic_speedup=product.pow(0.25)).drop(f"base_{n}" for n in names)
+    return joined.with_columns(elastic_speedup=product.pow(0.25)).drop(
+        "noisy", *(f"base_{n}" for n in names)
+    )

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from hpabatch.engine.workload import Fact
 
 SHOWN_ROWS: Final = 40
+Facts = Mapping[tuple[str, str, str], Sequence["Fact"]]
 
 _LEGEND: Final = (
-    "CAP: the work that one pod is meant to do. PODS, COST: pod-hours and what they cost. SHORT: "
-    "time with fewer serving pods than the work asks for. θU, θO: how far too few, too many there "
-    "are (SPEC RG). SAT: minutes in which pods are at their ceiling. UNSERVED: work left undone "
-    "(core-seconds of cpu). MOVES: rescales, TURNS those against the last one. MAX: minutes at "
-    "maxReplicas while the metrics ask for more. REGRET: pod-hours beyond a perfect forecast, with "
-    "the missing ones. SPEED-UP: elastic speed-up against the recorded setting. ?: no advice, see "
-    "why_not."
+    "CAP: the work that one pod is meant to do (*: assumed). PODS, COST: pod-hours and what they "
+    "cost. SHORT: time with fewer serving pods than the work asks for. θU, θO: how far too few, or "
+    "too many, there are (SPEC RG). SAT: minutes in which pods are at their ceiling. UNSERVED: work "
+    "left undone, or waiting where it queues (times seconds). MOVES: rescales, TURNS those against "
+    "the last one. MAX: minutes at maxReplicas while the metrics ask for more. REGRET: surplus and "
+    "missing pod-hours, in percent of a perfect forecast's. SPEED-UP: elastic speed-up against the "
+    "recorded setting. ?: no advice, see why_not."
 )
 
 
@@ -79,7 +80,7 @@ def _parts(report: SimulateReport) -> Iterator[RenderableType]:
         return
     yield from _totals(report.measures)
     yield ""
-    yield _table(report.measures)
+    yield _table(report.measures, report.facts)
     if report.measures.height > SHOWN_ROWS:
         yield f"… and {report.measures.height - SHOWN_ROWS} more rows: --output csv shows all"
     yield _LEGEND
@@ -110,7 +111,9 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
     for setting in measures["setting"].unique(maintain_order=True):
         rows = measures.filter(pl.col("setting") == setting)
         cost = rows["cost"].sum() if rows["cost"].null_count() < rows.height else None
-        money = f", {cost:,.2f} {rows['currency'][0]}" if cost is not None else ""
+        priced = rows.height - rows["cost"].null_count()
+        part = "" if priced == rows.height else f" (of {priced} HPAs whose requests are known)"
+        money = f", {cost:,.2f} {rows['currency'][0]}{part}" if cost is not None else ""
         minutes = float(rows["saturated_minutes"].sum())
         yield (
             f"{setting}: {rows.height} HPAs, {rows['pod_hours'].sum():,.1f} pod-hours{money}, "
@@ -118,7 +121,7 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
         )
 
 
-def _table(measures: pl.DataFrame) -> RenderableType:
+def _table(measures: pl.DataFrame, report_facts: Facts) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
@@ -155,14 +158,14 @@ def _table(measures: pl.DataFrame) -> RenderableType:
         table.add_row(
             Text(printable(name)),
             row["setting"],
-            "" if row["capacity_milli"] is None else f"{row['capacity_milli']}m",
+            _capacity(row, report_facts),
             f"{row['pod_hours']:.1f}",
             *([_number(row["cost"], 2)] if priced else []),
             _percent(row["tau_u_pct"]),
             _percent(row["theta_u_pct"]),
             _percent(row["theta_o_pct"]),
             _number(row["saturated_minutes"], 0),
-            _number(row["unserved"], 0),
+            _number(row["unserved"] if row["waiting"] is None else row["waiting"], 0),
             str(row["rescales"]),
             str(row["reversals"]),
             _number(row["at_max_minutes"], 0),
@@ -171,6 +174,15 @@ def _table(measures: pl.DataFrame) -> RenderableType:
             "" if row["advice"] else "?",
         )
     return table
+
+
+def _capacity(row: Mapping[str, object], facts: Facts) -> str:
+    """Return what one pod is meant to do, with its unit; `*`: assumed."""
+    key = str(row["cluster"]), str(row["namespace"]), str(row["hpa"])
+    found = next((f for f in reversed(facts.get(key, ())) if f.name == "capacity"), None)
+    if found is None or found.value is None:
+        return ""
+    return f"{found.value:.3g} {found.unit}".strip() + ("*" if found.source == "assumed" else "")
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -6,6 +6,7 @@ Every complaint is one sentence that begins with them:
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,3 +135,12 @@ def _line(node: Node | None) -> int | None:
 
 
 __all__ = ["Place", "did_you_mean", "parse_document", "read_document", "show"]
+
+
+def digests_of(paths: Iterable[Path | str | None]) -> dict[str, str]:
+    """Return what an evidence says of files that people wrote: `sha256:NAME` and the digest."""
+    found = {}
+    for path in paths:
+        if path is not None:
+            found[f"sha256:{Path(path).name}"] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return found

@@ -81,6 +81,18 @@ def test_facts_in_long_form(form: str) -> None:
     assert ceiling["unit"].to_list() == ["cores"]
 
 
+def test_every_fact_is_explained() -> None:
+    text = (DEMO.parents[1] / "docs" / "fit.md").read_text()
+    _, stdout, _ = run(str(DEMO), "-o", "csv")
+    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
+    names = {name.rsplit(".", 1)[-1] for name in facts["fact"].unique()}
+    assert len(names) > 20
+    without = {"problem", "kind", "span", "resolution"}
+    assert {name for name in names - without if f"{name}`" not in text} == set()
+    for source in facts["source"].unique():
+        assert f"| `{source}` |" in text
+
+
 def test_json_has_everything(batch: tuple[int, bytes, str]) -> None:
     _, stdout, _ = run(str(DEMO), "--where", "namespace = 'batch'", "-o", "json")
     document = json.loads(stdout)

@@ -23,6 +23,7 @@ from hpabatch.engine.loop_result import run_loop
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.simulate import SimulationCase, simulate
 from hpabatch.engine.workload import Workload
+from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.writer import write_table
 from hpabatch.model.config import ControllerFlags, profile_for
@@ -114,11 +115,15 @@ def test_the_truth_comes_back(history: Path) -> None:
 
 
 def test_growth_grows_work_and_not_base(history: Path) -> None:
-    _, plain, before = looped(history, KEEP)
+    first, plain, before = looped(history, KEEP)
     options = replace(KEEP, scenario=parse_growth("2"))
-    _, grown, after = looped(history, options)
+    second, grown, after = looped(history, options)
     ratio = after["work_milli"].mean() / before["work_milli"].mean()  # type: ignore[operator]
     assert ratio == pytest.approx(2, rel=1e-3)
+    bases = [
+        loop.cases[0].workload.plant.signals["resource/cpu"].base_milli for loop in (first, second)
+    ]
+    assert bases[0] == bases[1] > 50
     assert grown["pod_hours"][0] > 1.6 * plain["pod_hours"][0]
 
 
@@ -169,3 +174,43 @@ def test_a_metric_that_nobody_recorded_is_left_out(history: Path) -> None:
     loop, measures, _ = looped(history, replace(KEEP, manifests=proposed))
     assert measures["setting"].to_list() == [RECORDED]
     assert any("pods/rps" in skipped.reason for skipped in loop.skipped)
+
+
+def test_a_run_longer_than_the_work_is_refused(history: Path) -> None:
+    with pytest.raises(UsageError, match="needs more work: give a shorter --for"):
+        looped(history, replace(KEEP, length_ms=48 * 3_600_000))
+
+
+def test_settings_cover_the_same_time_and_rivals_are_left_out(history: Path) -> None:
+    twice = (
+        HPA(name="web", namespace="shop", spec=SPEC),
+        HPA(name="other", namespace="shop", spec=SPEC),
+    )
+    loop, measures, _ = looped(history, replace(KEEP, manifests=twice))
+    assert measures["setting"].to_list() == [RECORDED]
+    assert any("shares pods with" in skipped.reason for skipped in loop.skipped)
+    one, measures, _ = looped(history, replace(KEEP, manifests=twice[:1]))
+    spans = {(case.start_ms, case.period_ms, case.steps) for case in one.cases}
+    assert len(spans) == 1
+    assert measures["regret_pct"].min() >= 0  # type: ignore[operator]
+
+
+def test_every_parameter_of_the_plant_is_shown(history: Path) -> None:
+    loop, _, _ = looped(history, KEEP)
+    plant = loop.cases[0].workload.plant
+    shown = {fact.name for fact in loop.facts["c", "shop", "web"]}
+    for name in ("reaction", "termination", "capacity", "surge", "serves_while_terminating"):
+        assert f"pods.{name}" in shown
+    for name in ("base", "ceiling", "startup", "overload", "request"):
+        assert f"signals.resource/cpu.{name}" in shown
+    for name in ("interval", "window", "lag", "first_sample", "max_age", "phase"):
+        assert f"pipelines.resource.{name}" in shown
+    assert set(plant.pipelines) == {"resource"}
+
+
+def test_a_starved_workload_is_no_bargain(history: Path) -> None:
+    """Too few pods save pod-hours, and are regretted all the same."""
+    starved = (HPA(name="web", namespace="shop", spec=replace(SPEC, max_replicas=2)),)
+    _, measures, _ = looped(history, replace(KEEP, manifests=starved))
+    assert measures["pod_hours"][1] < measures["perfect_pod_hours"][1]
+    assert measures["regret_pct"][1] > 30

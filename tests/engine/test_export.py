@@ -183,15 +183,26 @@ def test_one_tick_is_a_history(tmp_path: Path) -> None:
     assert decisions.select("replicas", "proposal", "desired").rows() == [(1, 9, 4)]
 
 
-def test_a_pod_that_fails_in_the_first_step_was_ready_before(tmp_path: Path) -> None:
-    """The first tick saw it ready; after the step nothing of the pod says so any more."""
+@pytest.mark.parametrize("failure_at_ms", [(1,), (30_001, 30_002)])
+def test_pods_that_fail_in_their_first_step_were_ready(
+    failure_at_ms: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The pod of the start in step 0; in step 2 both, of which one came after tick 1 by hand."""
     pods = Pods(
-        startup_ms=((0, 0),), reaction_ms=1, termination_ms=0, failure_at_ms=(1,), initial_age_ms=0
+        startup_ms=((0, 0),),
+        reaction_ms=1,
+        termination_ms=0,
+        failure_at_ms=failure_at_ms,
+        initial_age_ms=0,
     )
-    case = small_case(hpa_spec(), [900] * 6, pods=pods)
-    assert_same_decisions(
-        replayed(export_run([case], PROFILE), tmp_path), simulated([case], "1.38", 0), "failing"
-    )
+    events = (Event(START_MS + SYNC_MS + 1, "scale", 2),)
+    stays = {"scaleDown": {"selectPolicy": "Disabled"}}
+    spec = hpa_spec(low=1, high=2, behavior=stays)
+    case = small_case(spec, [550] * 6, pods=pods, events=events)
+    run = export_run([case], PROFILE)
+    states = run.tables["pod_states"].filter(pl.col("namespace") == "shop")
+    assert (states["ready"] == "False").sum() == len(failure_at_ms)
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "failing")
 
 
 @pytest.mark.parametrize(("lost_ms", "gone_ms"), [(2 * SYNC_MS + 7, 2 * SYNC_MS + 7),

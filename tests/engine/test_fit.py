@@ -399,7 +399,7 @@ def test_a_signal_without_samples_is_a_problem() -> None:
 
 def test_no_sample_at_all_is_a_problem() -> None:
     observed = usage_of(loop_of())
-    nothing = replace(observed.signals[NAME], tick=np.zeros(0, np.int64))
+    nothing = replace(observed.signals[NAME], counted=np.zeros(3200, np.int64))
     found = fit(replace(observed, signals={NAME: nothing}), RECORDING)
     assert found.workload is None
     assert "no sample" in found.problems[0]

@@ -1,0 +1,142 @@
+"""Simulated HPAs for benchmarks: a day of work that swings, with noise, at a sync of 15 s."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from hpabatch.arrays.layout import I64
+from hpabatch.arrays.simulation import SimulatedLane, Workload
+from hpabatch.model.decode import hpa_from_json
+from hpabatch.model.defaults import default_hpa
+from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.plant import (
+    AGE,
+    BACKLOG,
+    CUSTOM,
+    DIVISIBLE,
+    EXTERNAL,
+    RESOURCE,
+    Pipeline,
+    Plant,
+    Pods,
+    Signal,
+)
+
+START_MS: Final = 1_760_000_040_000
+SYNC_MS: Final = 15_000
+MINUTE_MS: Final = 60_000
+TICKS_A_DAY: Final = 5760
+MIB_MILLI: Final = 2**20 * 1000
+
+CPU: Final = Signal(
+    DIVISIBLE,
+    base_milli=50,
+    ceiling_milli=1000,
+    startup_milli=300,
+    request_milli=500,
+    observed_milli=(0, 800),
+)
+CAPACITY_MILLI: Final = 400
+
+
+def swinging(hpa: int, days: int, level: int) -> I64:
+    """Return work per minute around a level, from 30 to 170 % over a day, with 5 % of noise."""
+    random = np.random.Generator(np.random.PCG64(hpa))
+    minute = np.arange(1440 * days)
+    swing = 1 + 0.7 * np.sin(minute / 1440 * 2 * np.pi + hpa)
+    noise = 1 + 0.05 * random.standard_normal(minute.size)
+    return np.maximum(level * swing * noise, 0).astype(np.int64)
+
+
+def hpa_spec(metrics: Sequence[dict[str, Any]], down_s: int, up_s: int) -> HPASpec:
+    """Return a spec of 2 to 40 replicas with two windows and the default policies."""
+    spec = {
+        "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
+        "minReplicas": 2,
+        "maxReplicas": 40,
+        "metrics": metrics,
+        "behavior": {
+            "scaleDown": {"stabilizationWindowSeconds": down_s},
+            "scaleUp": {"stabilizationWindowSeconds": up_s},
+        },
+    }
+    hpa, problems = hpa_from_json(json.dumps(spec))
+    assert not problems, problems
+    return default_hpa(HPA(name="web", namespace="shop", spec=hpa.spec)).spec
+
+
+def cpu_metric(target_pct: int = 60) -> dict[str, Any]:
+    """Return a cpu utilization metric."""
+    target = {"type": "Utilization", "averageUtilization": target_pct}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def _lane(plant: Plant, work: dict[str, I64], spec: HPASpec, hpa: int, days: int) -> SimulatedLane:
+    workload = Workload("c", f"team-{hpa}", "web", plant, work, START_MS, MINUTE_MS, 10)
+    return SimulatedLane(workload, ((0, spec),), START_MS, SYNC_MS, TICKS_A_DAY * days)
+
+
+def standard_lanes(hpas: int, days: int, down_s: int = 300, up_s: int = 60) -> list[SimulatedLane]:
+    """Return HPAs with one cpu metric and pods that all take 15 s to be ready."""
+    plant = Plant({"resource/cpu": CPU}, Pods(), {RESOURCE: Pipeline()}, CAPACITY_MILLI)
+    spec = hpa_spec([cpu_metric()], down_s, up_s)
+    return [
+        _lane(plant, {"resource/cpu": swinging(h, days, 4000)}, spec, h, days) for h in range(hpas)
+    ]
+
+
+def full_lanes(hpas: int, days: int) -> list[SimulatedLane]:
+    """Return HPAs with cpu, memory, a Pods metric and a queue; start-ups are drawn, samples lag."""
+
+    def total(kind: str, value: str) -> dict[str, Any]:
+        return {"type": "AverageValue", "averageValue": value}
+
+    metrics = [
+        cpu_metric(),
+        {"type": "Resource", "resource": {"name": "memory", "target": total("memory", "300Mi")}},
+        {"type": "Pods", "pods": {"metric": {"name": "requests"}, "target": total("qps", "20")}},
+        {
+            "type": "External",
+            "external": {"metric": {"name": "queue"}, "target": total("queue", "30")},
+        },
+    ]
+    memory = Signal(
+        AGE,
+        base_milli=100 * MIB_MILLI,
+        ceiling_milli=500 * MIB_MILLI,
+        growth_milli_per_hour=10 * MIB_MILLI,
+        request_milli=500 * MIB_MILLI,
+        unit_milli=1000,
+    )
+    slow = [1000, 2000, 2000, 3000, 5000, 9000, 20_000, 60_000]
+    plant = Plant(
+        signals={
+            "resource/cpu": CPU,
+            "resource/memory": memory,
+            "pods/requests": Signal(DIVISIBLE, CUSTOM, ceiling_milli=60_000),
+            "external/queue": Signal(BACKLOG, EXTERNAL, rate_milli=10_000),
+        },
+        pods=Pods(startup_ms=tuple((wait, 10_000 + 2 * wait) for wait in slow)),
+        pipelines={
+            RESOURCE: Pipeline(lag_ms=4000, phase_ms=3000),
+            CUSTOM: Pipeline(interval_ms=30_000, window_ms=60_000, lag_ms=7000, phase_ms=11_000),
+            EXTERNAL: Pipeline(interval_ms=60_000, window_ms=60_000, lag_ms=2000, phase_ms=20_000),
+        },
+        capacity_milli=CAPACITY_MILLI,
+    )
+    spec = hpa_spec(metrics, 300, 60)
+    levels = {"resource/cpu": 4000, "pods/requests": 180_000, "external/queue": 70_000}
+    return [
+        _lane(
+            plant,
+            {name: swinging(h, days, level) for name, level in levels.items()},
+            spec,
+            h,
+            days,
+        )
+        for h in range(hpas)
+    ]

@@ -1,0 +1,187 @@
+"""The closed loop in memory: rules, pods, metric pipeline and all standard measures.
+
+One thread, so that figures are per core. In the same run a plain-Python loop of the same rules does
+the same work, and must come to the same trajectory. `make bench` writes the figures to the README.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numba
+import pytest
+
+from benchmarks import peers_simulate as peer
+from benchmarks.plants import CAPACITY_MILLI, CPU, START_MS, SYNC_MS, TICKS_A_DAY, full_lanes
+from benchmarks.plants import standard_lanes as standard
+from hpabatch.arrays.simulation import SimulatedFleet, SimulatedLane, draw_table, pack_simulation
+from hpabatch.kernels.simulate import simulate_fleet
+from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.model.encode import spec_to_json
+from hpabatch.model.hpa import HPA
+from tests.reference.simulator import simulate as simulate_naively
+
+HPAS, DAYS = 32, 2
+PEER_TICKS = 3000
+NAIVE_TICKS = 400
+LEAST_FACTOR = 100  # over plain Python; the figures are in the README
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Any:
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(before)
+
+
+def fresh(lanes: Sequence[SimulatedLane], keep_points: bool = False) -> SimulatedFleet:
+    flags, profile = ControllerFlags(), profile_for("1.38")
+    return pack_simulation(lanes, flags, profile, cohorts=32, keep_points=keep_points)
+
+
+def arguments(lanes: Sequence[SimulatedLane]) -> tuple[tuple[object, ...], dict[str, Any]]:
+    fleet = fresh(lanes)
+    return (fleet.simulation, fleet.fleet, fleet.memory, 1 << 40, fleet.results), {}
+
+
+def run(lanes: Sequence[SimulatedLane], keep_points: bool = False) -> tuple[SimulatedFleet, float]:
+    """Run lanes to their end; return their arrays and the seconds."""
+    fleet = fresh(lanes, keep_points)
+    start = time.perf_counter()
+    simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, 1 << 40, fleet.results)
+    seconds = time.perf_counter() - start
+    assert not fleet.simulation.states.status.any()
+    return fleet, seconds
+
+
+def best(lanes: Sequence[SimulatedLane], rounds: int = 5) -> float:
+    """Return the seconds of the fastest of some runs."""
+    return min(run(lanes)[1] for _ in range(rounds))
+
+
+def sizes(lanes: Sequence[SimulatedLane]) -> list[int]:
+    return [int(n) for n in run(lanes, keep_points=True)[0].simulation.points.replicas]
+
+
+# ---- peers
+
+
+def plain_python(ticks: int) -> tuple[list[int], float]:
+    """Run the first standard HPA in the plain loop; return its sizes and the seconds."""
+    lane = standard(1, DAYS)[0]
+    rules = peer.Rules(
+        target_pct=60,
+        lowest=2,
+        highest=40,
+        up_window_ms=60_000,
+        down_window_ms=300_000,
+        up=((True, 4, 15_000), (False, 100, 15_000)),
+        down=((False, 100, 15_000),),
+    )
+    pods = peer.Pods(
+        base=CPU.base_milli,
+        ceiling=CPU.ceiling_milli or 0,
+        startup=CPU.startup_milli,
+        request=CPU.request_milli or 0,
+        capacity=CAPACITY_MILLI,
+    )
+    work = lane.workload.work["resource/cpu"].tolist()
+    start = time.perf_counter()
+    measures = peer.simulate(
+        rules,
+        pods,
+        work,
+        resolution_ms=60_000,
+        start_ms=START_MS,
+        period_ms=SYNC_MS,
+        steps=ticks,
+        size=10,
+    )
+    return measures.replicas, time.perf_counter() - start
+
+
+def naive_python(ticks: int) -> tuple[list[int], float]:
+    """Run the first full HPA in the naive simulator of the tests."""
+    lane = full_lanes(1, DAYS)[0]
+    workload, flags = lane.workload, ControllerFlags()
+    plant = asdict(workload.plant)
+    plant["pods"]["costs"] = list(plant["pods"]["costs"]) * len(plant["pods"]["shares"])
+    spec = spec_to_json(HPA(name="web", namespace="shop", spec=lane.specs[0][1]))
+    case = {
+        "k8s": "1.38",
+        "start_ms": START_MS,
+        "period_ms": SYNC_MS,
+        "steps": ticks,
+        "initial": workload.initial,
+        "flags": {
+            "tolerance": flags.tolerance,
+            "cpu_initialization_period_ms": flags.cpu_initialization_period_ms,
+            "initial_readiness_delay_ms": flags.initial_readiness_delay_ms,
+            "downscale_stabilization_ms": flags.downscale_stabilization_ms,
+            "hpa_scale_to_zero": True,
+        },
+        "periods": [{"from_ms": START_MS, "spec": json.loads(spec)}],
+        "plant": plant,
+        "work": {
+            name: workload.work[name].tolist() if name in workload.work else [0]
+            for name in plant["signals"]
+        },
+        "work_start_ms": START_MS,
+        "resolution_ms": workload.resolution_ms,
+        "events": [],
+        "draws": draw_table(0).tolist(),
+    }
+    start = time.perf_counter()
+    rows = simulate_naively(case)
+    return [row["replicas"] for row in rows], time.perf_counter() - start
+
+
+PLANTS: dict[str, tuple[Callable[[int, int], list[SimulatedLane]], Any, int]] = {
+    "one metric, constant start-up": (standard, plain_python, PEER_TICKS),
+    "full plant, four metrics": (full_lanes, naive_python, NAIVE_TICKS),
+}
+
+
+@pytest.mark.parametrize("plant", list(PLANTS))
+def test_simulate(benchmark: Any, plant: str) -> None:
+    make, slowly, peer_ticks = PLANTS[plant]
+    lanes = make(HPAS, DAYS)
+    ticks = HPAS * DAYS * TICKS_A_DAY
+    seconds = best(lanes)  # compiles, too
+    found, peer_seconds = slowly(peer_ticks)
+    assert sizes(lanes[:1])[:peer_ticks] == found
+    assert len(set(found)) > 5
+    factor = (peer_seconds / peer_ticks) / (seconds / ticks)
+    benchmark.group = "simulate"
+    benchmark.extra_info.update(
+        plant=plant,
+        ticks=ticks,
+        hpa_days=HPAS * DAYS,
+        python_ns_per_tick=1e9 * peer_seconds / peer_ticks,
+        factor=factor,
+    )
+    benchmark.pedantic(simulate_fleet, setup=lambda: arguments(lanes), rounds=7)
+    assert factor > LEAST_FACTOR
+
+
+def test_window_length_does_not_matter(benchmark: Any) -> None:
+    """Both windows of 0, 300 and 3600 s cost the same within 1.3 (a ratio of one run)."""
+    lanes = {w: standard(HPAS, 1, w, w) for w in (0, 300, 3600)}
+    for some in lanes.values():
+        run(some)
+    seconds = dict.fromkeys(lanes, float("inf"))
+    for _ in range(7):  # in turns: a machine that slows down slows all of them
+        for window, some in lanes.items():
+            seconds[window] = min(seconds[window], run(some)[1])
+    ticks = HPAS * TICKS_A_DAY
+    benchmark.group = "ratios"
+    benchmark.extra_info["ns_per_tick_by_window"] = {
+        str(w): 1e9 * s / ticks for w, s in seconds.items()
+    }
+    benchmark.pedantic(lambda: None, rounds=1)
+    assert max(seconds.values()) <= 1.3 * min(seconds.values())
