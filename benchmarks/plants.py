@@ -89,22 +89,8 @@ def standard_lanes(hpas: int, days: int, down_s: int = 300, up_s: int = 60) -> l
     ]
 
 
-def full_lanes(hpas: int, days: int) -> list[SimulatedLane]:
-    """Return HPAs with cpu, memory, a Pods metric and a queue; start-ups are drawn, samples lag."""
-
-    def total(kind: str, value: str) -> dict[str, Any]:
-        return {"type": "AverageValue", "averageValue": value}
-
-    metrics = [
-        cpu_metric(),
-        {"type": "Resource", "resource": {"name": "memory", "target": total("memory", "300Mi")}},
-        {"type": "Pods", "pods": {"metric": {"name": "requests"}, "target": total("qps", "20")}},
-        {
-            "type": "External",
-            "external": {"metric": {"name": "queue"}, "target": total("queue", "30")},
-        },
-    ]
-    memory = Signal(
+def _memory() -> Signal:
+    return Signal(
         AGE,
         base_milli=100 * MIB_MILLI,
         ceiling_milli=500 * MIB_MILLI,
@@ -112,14 +98,37 @@ def full_lanes(hpas: int, days: int) -> list[SimulatedLane]:
         request_milli=500 * MIB_MILLI,
         unit_milli=1000,
     )
+
+
+def full_lanes(hpas: int, days: int, *, with_memory: bool = False) -> list[SimulatedLane]:
+    """Return HPAs with cpu, a Pods metric and a queue; start-ups are drawn, samples lag.
+
+    `with_memory`: and with memory that grows as pods age, so that no two batches ever are alike.
+    """
+
+    def average(value: str) -> dict[str, Any]:
+        return {"type": "AverageValue", "averageValue": value}
+
+    metrics = [
+        cpu_metric(),
+        {"type": "Pods", "pods": {"metric": {"name": "requests"}, "target": average("20")}},
+        {
+            "type": "External",
+            "external": {"metric": {"name": "queue"}, "target": average("30")},
+        },
+    ]
+    signals = {
+        "resource/cpu": CPU,
+        "pods/requests": Signal(DIVISIBLE, CUSTOM, ceiling_milli=60_000),
+        "external/queue": Signal(BACKLOG, EXTERNAL, rate_milli=10_000),
+    }
+    if with_memory:
+        target = average("300Mi")
+        metrics.append({"type": "Resource", "resource": {"name": "memory", "target": target}})
+        signals["resource/memory"] = _memory()
     slow = [1000, 2000, 2000, 3000, 5000, 9000, 20_000, 60_000]
     plant = Plant(
-        signals={
-            "resource/cpu": CPU,
-            "resource/memory": memory,
-            "pods/requests": Signal(DIVISIBLE, CUSTOM, ceiling_milli=60_000),
-            "external/queue": Signal(BACKLOG, EXTERNAL, rate_milli=10_000),
-        },
+        signals=signals,
         pods=Pods(startup_ms=tuple((wait, 10_000 + 2 * wait) for wait in slow)),
         pipelines={
             RESOURCE: Pipeline(lag_ms=4000, phase_ms=3000),

@@ -72,6 +72,24 @@ def kernel_rows(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def simulate_rows(report: dict[str, Any]) -> list[str]:
+    """Return the table of the closed loop; the peer ran over the same work in the same run."""
+    lines = [
+        "| simulated, a tick every 15 s | ns per tick | HPA-days/s and core | Python, µs a tick |",
+        "|---|---:|---:|---:|",
+    ]
+    for bench in report["benchmarks"]:
+        if bench["group"] != "simulate":
+            continue
+        info, seconds = bench["extra_info"], bench["stats"]["min"]
+        per_tick, days = 1e9 * seconds / info["ticks"], info["hpa_days"] / seconds
+        peer = info["python_ns_per_tick"] / 1000
+        lines.append(
+            f"| {info['plant']} | {per_tick:.0f} | {days:,.0f} | {peer:,.0f} ({info['peer']}) |"
+        )
+    return lines
+
+
 def _rounded(rate: float) -> str:
     return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
 
@@ -95,7 +113,8 @@ def main(readme_path: str, report_path: str | None = None) -> None:
     text = replace_part(readme.read_text(), "screen", screen())
     if report_path is not None:
         report = json.loads(Path(report_path).read_text())
-        lines = [machine(report), "", *kernel_rows(report), "", *start_rows(report)]
+        tables = (kernel_rows(report), simulate_rows(report), start_rows(report))
+        lines = [machine(report), *(line for table in tables for line in ("", *table))]
         text = replace_part(text, "benchmarks", lines)
     readme.write_text(text)
 

@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -35,10 +36,11 @@ _LEGEND: Final = (
     "usage after them against usage as it was before (1 is perfect, 0 no better, negative worse) "
     "and its 95 % interval, MEDIAN error, BIAS (mean error; + is too much)."
 )
-_COLUMNS: Final = (
-    "RESCALES", "PREC", "RECALL", "SIZES", "SIGNAL", "BASE", "CHANGES", "SKILL", "95 %", "MEDIAN",
-    "BIAS", "ADVICE",
-)  # fmt: skip
+# Columns beside the HPA's name, and how wide a terminal must be to have room for them.
+_COLUMNS: Final = {
+    "RESCALES": 0, "PREC": 0, "RECALL": 0, "SIZES": 100, "SIGNAL": 120, "BASE": 150, "CHANGES": 0,
+    "SKILL": 0, "95 %": 150, "MEDIAN": 100, "BIAS": 0, "ADVICE": 0,
+}  # fmt: skip
 
 
 def to_table(found: Fidelity, width: int | None = None, *, styled: bool = False) -> str:
@@ -57,18 +59,18 @@ def to_table(found: Fidelity, width: int | None = None, *, styled: bool = False)
         legacy_windows=False,
     )
     with console.capture() as capture:
-        for part in _parts(found):
+        for part in _parts(found, width or PLAIN_WIDTH):
             console.print(part)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
-def _parts(found: Fidelity) -> Iterator[RenderableType]:
+def _parts(found: Fidelity, width: int) -> Iterator[RenderableType]:
     yield from evidence_lines(found.evidence)
     yield ""
     yield from _total_lines(found)
     yield ""
     if found.hpas.height:
-        yield _table(found.hpas)
+        yield _table(found.hpas, width)
         if found.hpas.height > SHOWN_HPAS:
             more = found.hpas.height - SHOWN_HPAS
             yield f"… and {more} with fewer rescales: --output csv shows all"
@@ -127,13 +129,14 @@ def _reasons(refused: pl.DataFrame, many: bool) -> Iterator[str]:
         yield printable(f"  {name}: {row['why_not']}")
 
 
-def _table(hpas: pl.DataFrame) -> RenderableType:
+def _table(hpas: pl.DataFrame, width: int) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("HPA", overflow="fold")
-    for name in _COLUMNS:
+    shown = [width >= least for least in _COLUMNS.values()]
+    for name in compress(_COLUMNS, shown):
         if name == "SIGNAL":
             table.add_column(name, overflow="fold")
         else:
@@ -142,7 +145,7 @@ def _table(hpas: pl.DataFrame) -> RenderableType:
     most = hpas.sort(["controller_recorded_events", *KEY], descending=[True, False, False, False])
     for row in most.head(SHOWN_HPAS).iter_rows(named=True):
         name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        cells = [Text(printable(text)) for text in (name, *_cells(row))]
+        cells = [Text(printable(text)) for text in (name, *compress(_cells(row), shown))]
         table.add_row(*cells)
     return table
 

@@ -14,9 +14,13 @@ from typer.testing import CliRunner, Result
 
 from hpabatch.cli import fidelity  # noqa: F401  (registers the command)
 from hpabatch.cli.app import app
+from hpabatch.engine.fidelity import fidelity as score_history
 from hpabatch.engine.fidelity_plant import CHANGE_COLUMNS, SIGNAL_COLUMNS
+from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
+from hpabatch.history.reader import open_history
 from hpabatch.jobs.parquet import EVIDENCE_KEY
+from hpabatch.report.fidelity import to_table
 from tests.cli.histories import drop_rows, edit_spec, small
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +73,21 @@ def test_the_table_has_both_scores_and_why_there_is_no_advice() -> None:
     assert row[-1] == "no"
     reasons = [line for line in lines if line.startswith("  shop/")]
     assert reasons[0].startswith("  shop/cart: controller: precision 0.")
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("width", "shown"), [(80, 8), (100, 10), (120, 11), (150, 13)])
+def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_ones(width: int, shown: int) -> None:
+    found = score_history(
+        open_history(DEMO),
+        ReplayParameters("1.38"),
+        select=lambda frame: frame.filter(pl.col("hpa").is_in(["cart", "web-assets"])),
+    )
+    lines = to_table(found, width).splitlines()
+    head = next(k for k, line in enumerate(lines) if line.startswith("HPA "))
+    assert len(lines[head].replace("95 %", "95%").split()) == shown
+    assert not any("…" in line for line in lines[head : head + 3])
+    assert max(map(len, lines)) <= width
 
 
 @pytest.mark.compiled

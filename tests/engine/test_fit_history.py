@@ -89,6 +89,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[SimulationCase, 
     return made, found
 
 
+@pytest.mark.compiled
 def test_the_plant_is_recovered(exported: tuple[SimulationCase, Fit]) -> None:
     made, found = exported
     assert found.problems == ()
@@ -113,6 +114,7 @@ def test_the_plant_is_recovered(exported: tuple[SimulationCase, Fit]) -> None:
     assert found.sync_period_ms == STEP_MS
 
 
+@pytest.mark.compiled
 def test_start_up_is_recovered_in_both_parts(exported: tuple[SimulationCase, Fit]) -> None:
     _, found = exported
     assert found.workload is not None
@@ -127,6 +129,7 @@ def test_start_up_is_recovered_in_both_parts(exported: tuple[SimulationCase, Fit
     assert startup.source == RECORDED
 
 
+@pytest.mark.compiled
 def test_the_pipeline_is_recovered(exported: tuple[SimulationCase, Fit]) -> None:
     _, found = exported
     assert found.workload is not None
@@ -137,6 +140,7 @@ def test_the_pipeline_is_recovered(exported: tuple[SimulationCase, Fit]) -> None
     assert pipeline.first_sample_ms == pytest.approx(15_000, abs=8_000)
 
 
+@pytest.mark.compiled
 def test_the_work_is_recovered(exported: tuple[SimulationCase, Fit]) -> None:
     made, found = exported
     assert found.workload is not None
@@ -159,6 +163,7 @@ def demo() -> ReplayPlan:
     return plan_replay(history, chosen, select=lambda f: f.filter(f["namespace"] == "batch"))
 
 
+@pytest.mark.compiled
 def test_shards_change_nothing(demo: ReplayPlan) -> None:
     count = len(demo.chosen)
     assert len(demo.shards) == 1
@@ -173,6 +178,7 @@ def test_shards_change_nothing(demo: ReplayPlan) -> None:
                 np.testing.assert_array_equal(work, second.workload.work[name])
 
 
+@pytest.mark.compiled
 def test_ready_pods_are_counted_alike_by_tick_and_by_life(demo: ReplayPlan) -> None:
     for usage in observed_usage(demo):
         by_life = usage.lives.ready_at(usage.now_ms)
@@ -180,6 +186,7 @@ def test_ready_pods_are_counted_alike_by_tick_and_by_life(demo: ReplayPlan) -> N
         assert (by_life != usage.ready).mean() < 0.002
 
 
+@pytest.mark.compiled
 def test_an_hpa_that_was_never_in_force_has_no_plant(demo: ReplayPlan) -> None:
     candidate = demo.chosen[1]
     over = tuple(SpecPeriod(0, 1, p.spec) for p in candidate.periods)
