@@ -25,13 +25,13 @@ SHOWN_ROWS: Final = 40
 Facts = Mapping[tuple[str, str, str], Sequence["Fact"]]
 
 _LEGEND: Final = (
-    "CAP: the work that one pod is meant to do (*: assumed). PODS, COST: pod-hours and what they "
-    "cost. SHORT: time with fewer serving pods than the work asks for. θU, θO: how far too few, or "
-    "too many, there are (SPEC RG). SAT: minutes in which pods are at their ceiling. UNSERVED: work "
-    "left undone, or waiting where it queues (times seconds). MOVES: rescales, TURNS those against "
-    "the last one. MAX: minutes at maxReplicas while the metrics ask for more. REGRET: surplus and "
-    "missing pod-hours, in percent of a perfect forecast's. SPEED-UP: elastic speed-up against the "
-    "recorded setting. ?: no advice, see why_not."
+    "CAP: the work that one pod is meant to do (*: assumed). PODS, COST: pod-hours and what "
+    "they cost. SHORT: time with fewer serving pods than the work asks for. θU, θO: how far too "
+    "few, or too many, there are (SPEC RG). SAT: minutes in which pods are at their ceiling. "
+    "UNSERVED: work left undone, or waiting where it queues (times seconds). MOVES: rescales, "
+    "TURNS those against the last one. MAX: minutes at maxReplicas while the metrics ask for "
+    "more. REGRET: surplus and missing pod-hours, in percent of a perfect forecast's. SPEED-UP: "
+    "elastic speed-up against the recorded setting. ?: no advice, see why_not."
 )
 
 
