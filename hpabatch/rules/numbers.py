@@ -24,38 +24,55 @@ INT64_MAX: Final = 2**63 - 1
 _TWO_63: Final = float(2**63)
 
 
+def _word(value: int) -> int:
+    """Return an operand of arithmetic that may wrap: compiled, as an unsigned word.
+
+    Numba tells LLVM that signed arithmetic never overflows; LLVM then takes the sign of
+    a * 100 from a, and a test of a product that did wrap goes the wrong way.
+    """
+    return int(value)
+
+
 def _wrap64(value: int) -> int:
-    """Keep the low 64 bits, as a machine register does by itself."""
+    """Return the low 64 bits of a sum or product of words as a signed number."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 # Without annotations: numba wants the parameters of the two spelled alike.
+@overload(_word)
+def _word_compiled(value):  # type: ignore[no-untyped-def]
+    return lambda value: np.uint64(value)
+
+
 @overload(_wrap64)
 def _wrap64_compiled(value):  # type: ignore[no-untyped-def]
-    return lambda value: value
+    return lambda value: np.int64(value)
 
 
 @rule
 def add64(a: int, b: int) -> int:
     """Return a + b as int64, wrapping."""
-    return _wrap64(int(a) + int(b))
+    return _wrap64(_word(a) + _word(b))
 
 
 @rule
 def sub64(a: int, b: int) -> int:
     """Return a - b as int64, wrapping."""
-    return _wrap64(int(a) - int(b))
+    return _wrap64(_word(a) - _word(b))
 
 
 @rule
 def mul64(a: int, b: int) -> int:
     """Return a * b as int64, wrapping."""
-    return _wrap64(int(a) * int(b))
+    return _wrap64(_word(a) * _word(b))
 
 
 @rule
 def div64(a: int, b: int) -> int:
     """Return a / b truncated toward zero; b must not be 0. MinInt64 / -1 is MinInt64."""
+    if a >= 0 and b > 0:
+        # Nearly always, and without the corrections of a floored quotient (7 ns of a tick).
+        return int(np.int64(np.uint64(a) // np.uint64(b)))
     if b == -1:  # the processor traps on MinInt64 / -1
         return sub64(0, a)
     quotient = int(a) // int(b)
@@ -67,7 +84,7 @@ def div64(a: int, b: int) -> int:
 @rule
 def to_int32(value: int) -> int:
     """Return the low 32 bits of an int64 as a signed number."""
-    return ((_wrap64(int(value) + 2147483648)) & 0xFFFFFFFF) - 2147483648
+    return (_wrap64(_word(value) + _word(2147483648)) & 0xFFFFFFFF) - 2147483648
 
 
 @rule

@@ -256,6 +256,14 @@ def test_the_first_part_is_fitted_as_if_the_recording_had_ended_there() -> None:
         assert ((column < at_ms) | (column == NEVER_MS)).all()
 
 
+def test_samples_after_the_split_are_no_probes() -> None:
+    usage = usage_of(run_loop(3, 100, days=0.1))
+    at_ms = int(usage.now_ms[100])
+    probes = first_part(usage, at_ms).signals[NAME].probes
+    assert probes.ts_ms.tolist() == [ms for ms in usage.signals[NAME].probes.ts_ms if ms < at_ms]
+    assert 0 < probes.spacing_ms.size == probes.lag_ms.size < usage.signals[NAME].probes.lag_ms.size
+
+
 @pytest.mark.parametrize(("share", "first"), [(0.5, 5), (0.001, 1), (0.999, 9)])
 def test_neither_part_is_empty(share: float, first: int) -> None:
     usage = usage_of(cut(run_loop(0, 0, days=0.1), 10))

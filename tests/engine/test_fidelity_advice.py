@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 
-from hpabatch.engine.fidelity_advice import why_not, worst_signal
+from hpabatch.engine.fidelity_advice import advise, why_not, worst_signal
 from hpabatch.engine.fidelity_parameters import FidelityParameters
 from hpabatch.model.plant import (
     AGE,
@@ -66,3 +67,23 @@ def test_a_plant_is_as_good_as_its_worst_signal() -> None:
     assert worst_signal([fine, bad, unknown, steady], DEFAULTS) is unknown
     assert worst_signal([fine, steady, bad], DEFAULTS) is bad
     assert worst_signal([fine, steady], DEFAULTS) is steady
+
+
+def test_only_signals_that_the_spec_reads_speak_for_an_hpa() -> None:
+    keys = ["hpa"]
+    old = PLANT | {"signal": "pods/old", "skill": -1.0}
+    signals = pl.DataFrame([{"hpa": "web"} | row for row in (PLANT, old)])
+    controller = pl.DataFrame([{"hpa": name} | CONTROLLER for name in ("web", "idle")])
+    reads: dict[tuple[str, ...], frozenset[str]] = {
+        ("web",): frozenset({NAME}),
+        ("idle",): frozenset({NAME}),
+    }
+    web, idle = advise(keys, controller, signals, reads, DEFAULTS)
+    assert web == {"hpa": "web", "plant_signal": NAME, "advice": True, "why_not": None}
+    assert (idle["plant_signal"], idle["advice"]) == (None, False)
+    both: dict[tuple[str, ...], frozenset[str]] = {
+        ("web",): frozenset({NAME, "pods/old"}),
+        ("idle",): frozenset(),
+    }
+    web, _ = advise(keys, controller, signals, both, DEFAULTS)
+    assert (web["plant_signal"], web["advice"]) == ("pods/old", False)

@@ -14,8 +14,13 @@ from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.export import export_run
 from hpabatch.engine.fidelity import Fidelity, fidelity
 from hpabatch.engine.fidelity_parameters import FidelityParameters
+from hpabatch.engine.fidelity_part import first_part, split_ms
+from hpabatch.engine.fit import fit
+from hpabatch.engine.fit_pipeline import recording_of
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.plan import plan_replay
+from hpabatch.engine.usage import Usage, usage_of_shards
 from hpabatch.engine.workload import GIVEN, Workload
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.writer import write_table
@@ -137,6 +142,24 @@ def test_the_errors_are_those_of_the_changes(both: Fidelity) -> None:
         assert predicted.to_list() == pytest.approx(used["error"].to_list())
         assert (theirs["ts"] >= row["split"]).all()
     assert both.changes.filter(pl.col("left_out").is_not_null())["error"].null_count() > 0
+
+
+@pytest.mark.compiled
+def test_the_judged_plant_knows_the_first_part_only(simulated: History, both: Fidelity) -> None:
+    plan = plan_replay(simulated, parameters())
+    found = {row["hpa"]: (row["base"], row["ceiling"]) for row in both.signals.to_dicts()}
+
+    def of_fit(usage: Usage) -> tuple[float, float]:
+        workload = fit(usage, recording_of(plan, usage.candidate)).workload
+        assert workload is not None
+        signal = workload.plant.signals[NAME]
+        assert signal.ceiling_milli is not None
+        return signal.base_milli / 1000, signal.ceiling_milli / 1000
+
+    usages = list(usage_of_shards(plan, range(len(plan.shards))))
+    first = {u.candidate.name: of_fit(first_part(u, split_ms(u, 0.5))) for u in usages}
+    assert found == first
+    assert any(first[u.candidate.name] != of_fit(u) for u in usages)
 
 
 @pytest.mark.compiled

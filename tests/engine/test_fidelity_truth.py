@@ -240,6 +240,15 @@ def test_a_backlog_is_predicted_by_its_rate() -> None:
         scored(usage, stated("external/depth", kind=BACKLOG, rate_milli=9_000)), "external/depth"
     )
     assert wrong["skill"] is None or wrong["skill"] < row["skill"] - 0.3
+    # An empty queue after a change is no division by nothing: errors are relative to the larger.
+    entry = stated(DEPTH, kind=BACKLOG, rate_milli=3_000)
+    changes = scored(usage, entry, horizon_ms=240_000).changes.drop_nulls("error")
+    falls = changes.filter(pl.col("pods_after") == 10)
+    assert falls.height >= 5
+    for c in falls.iter_rows(named=True):
+        assert c["before_milli"] > c["observed_milli"]
+        wanted = (c["before_milli"] - c["observed_milli"]) / c["before_milli"]
+        assert c["persistence_error"] == pytest.approx(wanted)
 
 
 def test_a_total_and_an_unstated_metric_are_not_scorable() -> None:

@@ -105,12 +105,16 @@ def test_a_metric_without_a_signal_is_refused() -> None:
 
 
 def test_a_burst_by_hand() -> None:
-    """Serving 2 pods of 600 until tick 5 sees the burst (a sample is of the step before)."""
+    """Serving 2 pods until tick 4 sees the burst of step 3, then 4, and 8 two steps later.
+
+    At tick 5 the two new pods have no sample of a whole window yet: missing, they count as idle on
+    the way up, and 2000 of 4000 is the target.
+    """
     result = simulate([BURST], PROFILE, keep_points=True)
     points = result.points
     assert points is not None
     assert points["demand"].to_list() == [2] * 3 + [7] * 6 + [1] * 6
-    assert points["serving"].to_list() == [2, 2, 2, 2, 2, 4, 8, 8, 8, 8, 8, 2, 2, 2, 2]
+    assert points["serving"].to_list() == [2, 2, 2, 2, 2, 4, 4, 8, 8, 8, 8, 2, 2, 2, 2]
     assert points["saturated"].to_list() == [False] * 3 + [True] * 2 + [False] * 10
     row = result.measures.row(0, named=True)
     assert row["hours"] == pytest.approx(225 / 3600)
@@ -135,8 +139,8 @@ def expected(points: pl.DataFrame, case: SimulationCase) -> dict[str, float | No
         pairs = list(zip(s, d, strict=True))
         steps = list(zip(pairwise(s), pairwise(d), strict=True))
         moved_s, moved_d = (sum(a != b for a, b in pairwise(x)) for x in (s, d))
-        starts = [d > s and (t == 0 or d0 <= s0)
-                  for t, ((s, d), (s0, d0)) in enumerate(zip(pairs, [pairs[0], *pairs], strict=False))]  # fmt: skip
+        before = zip(pairs, [pairs[0], *pairs[:-1]], strict=True)
+        starts = [d > s and (t == 0 or d0 <= s0) for t, ((s, d), (s0, d0)) in enumerate(before)]
         short = sum(max(d - s, 0) for s, d in pairs) * case.period_ms / HOUR_MS
         perfect = perfect_hours(case)
         pod_hours = sum(points["pods"].to_list()) * case.period_ms / HOUR_MS
@@ -151,26 +155,27 @@ def expected(points: pl.DataFrame, case: SimulationCase) -> dict[str, float | No
             "jitter_per_hour": (moved_s - moved_d) / hours,
             "short_pod_hours": short,
             "perfect_pod_hours": perfect,
-            "regret_pct": 100 * (pod_hours + short - perfect) / perfect,
+            "regret_pct": 100 * (max(pod_hours + short - perfect, 0) + short) / perfect,
             "episodes": sum(starts),
         }
-    rescaled = [(a, b) for a, b in points.select("replicas", "desired").iter_rows() if a != b]
-    signs = [np.sign(b - a) for a, b in rescaled]
     runs = "".join("x" if cut else " " for cut in points["saturated"].to_list()).split()
     unserved = [int(u) * case.period_ms // 1000 for u in points["unserved_milli"].to_list()]
+    signals = case.workload.plant.signals
+    of_primary: dict[str, float | None] = {}
+    if len(signals) == 1 and next(iter(signals.values())).kind == DIVISIBLE:
+        waits = next(iter(signals.values())).overload == "queue"
+        of_primary = {
+            "saturated_minutes": sum(points["saturated"].to_list()) * minutes,
+            "saturated_longest_minutes": max(map(len, runs), default=0) * minutes,
+            "unserved": None if waits else sum(unserved) / 1000,
+            "waiting": sum(unserved) / 1000 if waits else None,
+        }
     return known | {
         "hours": hours,
-        "replica_hours": sum(points["desired"].to_list()) * case.period_ms / HOUR_MS,
         "pod_hours": sum(points["pods"].to_list()) * case.period_ms / HOUR_MS,
-        "saturated_minutes": sum(points["saturated"].to_list()) * minutes,
-        "saturated_longest_minutes": max(map(len, runs), default=0) * minutes,
-        "unserved": sum(unserved) / 1000,
-        "rescales": len(rescaled),
-        "rescales_up": signs.count(1),
-        "rescales_down": signs.count(-1),
-        "reversals": sum(a != b for a, b in pairwise(signs)),
+        **of_primary,
         **{
-            f"minutes_{words.name}": (points["binding"] == words.name).sum() * minutes
+            f"minutes_{words.name}": int((points["binding"] == words.name).sum()) * minutes
             for words in BINDINGS.values()
         },
     }
@@ -238,10 +243,10 @@ def test_without_an_episode_there_is_no_reaction() -> None:
 
 
 def test_reaction_settling_and_overshoot() -> None:
-    """The burst begins in step 3, is seen at tick 4 and served from step 6 on, by 8 pods for 7."""
+    """The burst begins in step 3, is seen at tick 4 and served from step 7 on, by 8 pods for 7."""
     row = measured(BURST).row(0, named=True)
     assert row["episodes"] == 1
-    assert (row["reaction_s"], row["settling_s"], row["overshoot"]) == (15.0, 45.0, 1.0)
+    assert (row["reaction_s"], row["settling_s"], row["overshoot"]) == (15.0, 60.0, 1.0)
 
 
 def test_an_episode_that_never_ends_has_no_settling() -> None:
@@ -334,12 +339,12 @@ def test_the_bound_is_the_cheapest_path(demand: list[int], period_ms: int, resta
 
 
 def test_the_bound_of_a_case_pays_mean_start_and_end() -> None:
-    """Demands 1, 3, 1, 3: keeping two pods for one step costs 30 s, making them anew 2 × 25 s."""
+    """Demands 1, 3, 1, 3: keeping two pods for a step costs 2 × 15 s, making them anew 2 × 25 s."""
     pods = replace(PROMPT, startup_ms=((1000, 9000), (0, 20_000)), termination_ms=10_000)
     case = small_case(hpa_spec(), [600, 1300, 600, 1300], pods=pods, capacity_milli=600, initial=1)
     assert demand_series(case).tolist() == [1, 3, 1, 3]
-    # 4 + 4 pod-steps of 15 s, two starts of 15 + 10 s at first, then two kept for 15 s
-    assert perfect_hours(case) * 3600 == pytest.approx(8 * 15 + 2 * 25 + 2 * 15)
+    # 4 + 4 pod-steps of 15 s, and twice two pods kept for a step: those of the start are free
+    assert perfect_hours(case) * 3600 == pytest.approx(8 * 15 + 2 * 15 + 2 * 15)
 
 
 def test_the_demand_is_that_of_the_piece_at_each_tick() -> None:

@@ -28,6 +28,7 @@ from hpabatch.rules.numbers import (
     sub64,
     to_int32,
 )
+from hpabatch.rules.replicas import utilization_of
 
 EDGES = [0, 1, -1, 2, -2, 100, INT32_MAX, INT32_MIN, INT32_MAX + 1, INT32_MIN - 1]
 EDGES += [INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1, 2**62, -(2**62)]
@@ -60,10 +61,17 @@ def test_int64_addition_wraps_silently(a: int, b: int) -> None:
 
 
 def test_compiled_a_register_wraps_by_itself() -> None:
-    # What replaces the interpreted wrap-around when numba compiles: nothing.
-    compiled: Any = numbers._wrap64_compiled
-    assert compiled(2**63)(2**63) == 2**63
+    # What replaces the interpreted wrap-around when numba compiles: unsigned words, read as signed.
+    word: Any = numbers._word_compiled
+    signed: Any = numbers._wrap64_compiled
+    assert word(7)(7) == 7
+    assert signed(7)(7) == 7
     assert numbers._wrap64(2**63) == INT64_MIN
+
+
+def test_a_sign_is_that_of_the_wrapped_product() -> None:
+    # 92233720368547759 * 100 wraps to -9223372036854775716.
+    assert utilization_of(92233720368547759, 1_000_000_000) == wrapped(-9223372036, 32)
 
 
 @given(int64, int64)
