@@ -154,7 +154,7 @@ def _fit(
     from hpabatch.engine.fit import fit_history
     from hpabatch.engine.overrides import plan_overrides
 
-    chosen = plan_overrides(overrides, plan.chosen)
+    chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
     found = []
     for k, (fitted, entries) in enumerate(zip(fit_history(plan, overrides), chosen, strict=True)):
         found.append(_fitted(fitted, entries))

@@ -41,7 +41,8 @@ measures per HPA and setting goes to stdout. docs/simulation.md says exactly wha
 \b
 The work is the recorded one, times --growth, or changed by --scenario (docs/scenarios.md). What is
 not known of a workload, such as what kind an External metric is, is stated in --plant; --prices
-turns requested hours into money. Rows that give no advice are marked, with the reason.
+turns requested hours into money. Rows that cannot be relied on are marked, with the reason; whether
+a workload's model deserves trust at all, `hpabatch fidelity` says.
 
 \b
 --trajectories writes every tick of every run as Parquet. --export makes one setting's run a

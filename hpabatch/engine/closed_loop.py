@@ -32,6 +32,7 @@ from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.scenario import Applied, apply, plan_scenario, with_gaps
+from hpabatch.engine.selectors import with_others
 from hpabatch.engine.simulate import (
     SimulationCase,
 )
@@ -42,6 +43,7 @@ from hpabatch.model.hpa import HPA
 from hpabatch.model.overrides import PlantOverride
 from hpabatch.model.prices import PriceList
 from hpabatch.model.scenario import Overlay, Repeat, Scenario
+from hpabatch.model.selection import matches
 
 RECORDED: Final = "recorded"
 PROPOSED: Final = "proposed"
@@ -177,11 +179,11 @@ class _Preparing:
 
     def _fit(self, plan: ReplayPlan) -> None:
         """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
-        for candidate, entries in zip(
-            plan.chosen, plan_overrides(self.options.plants, plan.chosen), strict=True
-        ):
+        others, plants = (*self.plan.everyone, *plan.everyone), self.options.plants
+        chosen = plan_overrides(plants, plan.chosen, others)
+        for candidate, entries in zip(plan.chosen, chosen, strict=True):
             self.entries[key_of(candidate)] = entries
-        for k, found in enumerate(fit_history(plan, self.options.plants)):
+        for k, found in enumerate(fit_history(plan, plants, others)):
             target = found.candidate.target
             known = self.fits.get(target)
             self.fits[target] = found if known is None else joined(known, found)
@@ -221,7 +223,8 @@ class _Preparing:
             return ()
         start_ms = min(start for start, _, _ in spans)
         end_ms = max(start + period * steps for start, period, steps in spans)
-        return plan_scenario(scenario, list(candidates), start_ms, end_ms)
+        known = with_others(candidates, self.plan.everyone)
+        return plan_scenario(scenario, known, start_ms, end_ms)[: len(candidates)]
 
     def _run(self, candidate: Candidate) -> tuple[int, int, int]:
         """Return (start, period in ms, steps) of an HPA's run: the same under every setting."""
@@ -343,6 +346,14 @@ class _Preparing:
             workload.plant, entries, Draws(self.options.seed, name, 2 * most * length_ms)
         )
         found = self.fits[candidate.target]
+        for entry in entries:
+            for glob, _ in entry.signals:
+                if not any(matches(glob, name) for name in plant.signals):
+                    self.notes.append(
+                        f"{entry.place}: {candidate.namespace}/{candidate.name} has no signal "
+                        f"{glob}, so what is stated of it has no effect there; it has "
+                        f"{', '.join(plant.signals)}"
+                    )
         if self.options.keep_gaps:
             plant = with_gaps(plant, gaps_by_api(found, plant))
         if facts:

@@ -123,7 +123,7 @@ def fidelity(
     choices = choices or FidelityParameters()
     progress("planning", 0.0)
     plan = plan_replay(history, parameters, None, select)
-    entries = plan_overrides(plants, plan.chosen)
+    entries = plan_overrides(plants, plan.chosen, plan.everyone)
     replayed = _controller_scores(plan, progress)
     signals, changes = _plant_scores(plan, entries, choices, progress)
     hpas = _hpas(replayed.scores, signals, plan.chosen, choices)

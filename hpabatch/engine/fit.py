@@ -66,17 +66,22 @@ class Fit:
         return next((f for f in self.facts if f.name == name), None)
 
 
-def fit_history(plan: ReplayPlan, overrides: Sequence[PlantOverride] = ()) -> Iterator[Fit]:
+def fit_history(
+    plan: ReplayPlan,
+    overrides: Sequence[PlantOverride] = (),
+    everyone: Sequence[Candidate] = (),
+) -> Iterator[Fit]:
     """Yield the fit of every HPA of a plan, in its order; one shard of samples is in memory.
 
     `overrides` are the entries of a plant file. What they say of signals is taken into account;
-    the rest is put into the plants by `engine.overrides.override`.
+    the rest is put into the plants by `engine.overrides.override`. They may be for other HPAs of
+    the history too, or for those of `everyone`.
 
     Raises:
         HistoryError: a table is broken.
         UsageError: an entry matches nothing.
     """
-    chosen = plan_overrides(overrides, plan.chosen)
+    chosen = plan_overrides(overrides, plan.chosen, (*plan.everyone, *everyone))
     usages = observed_usage(plan)
     usage = next(usages, None)
     for candidate, entries in zip(plan.chosen, chosen, strict=True):

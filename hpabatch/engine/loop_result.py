@@ -23,8 +23,8 @@ class LoopResult:
     """What a simulation came to: one row of measures per HPA and setting.
 
     Beside the columns of `engine.simulate`: `cost` and `currency` (null without prices),
-    `elastic_speedup` against the recorded setting, `advice` (whether the row may be relied on) and
-    `why_not`. `points` as in `SimulationResult`.
+    `elastic_speedup` against the recorded setting, `usable` (nothing known speaks against relying
+    on the row) and `why_not`. `points` as in `SimulationResult`.
     """
 
     loop: Loop
@@ -93,5 +93,5 @@ def _with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
     why = pl.Series(reasons, dtype=pl.String())
     censored = [loop.censored[c, n, h] for c, n, h in measures.select(*KEY).iter_rows()]
     return measures.with_columns(
-        censored_pct=pl.Series(censored, dtype=pl.Float64()), advice=why == "", why_not=why
+        censored_pct=pl.Series(censored, dtype=pl.Float64()), usable=why == "", why_not=why
     )

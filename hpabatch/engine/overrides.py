@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Final, TypeVar
 
 from hpabatch.engine.candidates import Candidate
-from hpabatch.engine.selectors import check_signals, entries_of
+from hpabatch.engine.selectors import check_signals, entries_of, with_others
 from hpabatch.engine.workload import GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.errors import RefusedError
 from hpabatch.model.overrides import (
@@ -69,19 +69,24 @@ class Draws:
 
 
 def plan_overrides(
-    overrides: Sequence[PlantOverride], candidates: Sequence[Candidate]
+    overrides: Sequence[PlantOverride],
+    candidates: Sequence[Candidate],
+    everyone: Sequence[Candidate] = (),
 ) -> tuple[tuple[PlantOverride, ...], ...]:
     """Return the entries for each candidate, in their order (equal ones: one object).
+
+    `everyone` are HPAs that exist besides: an entry may be for one of them alone.
 
     Raises:
         UsageError: a selector or a signal that matches nothing, with its place in the file.
     """
-    chosen = entries_of(overrides, candidates)
+    known = with_others(candidates, everyone)
+    chosen = entries_of(overrides, known)
     for entry in overrides:
-        theirs = [c for c, entries in zip(candidates, chosen, strict=True) if entry in entries]
+        theirs = [c for c, entries in zip(known, chosen, strict=True) if entry in entries]
         places = [(glob, f"{entry.place}: signals.{glob}") for glob, _ in entry.signals]
         check_signals(places, theirs)
-    return tuple(chosen)
+    return tuple(chosen[: len(candidates)])
 
 
 def merged(statements: Iterable[Override], nothing: Override) -> Override:

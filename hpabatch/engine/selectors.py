@@ -132,3 +132,10 @@ def check_signals(globs: Iterable[tuple[str, str]], candidates: Sequence[Candida
                 f"{place}: no HPA that this is for has a signal {glob}; there are "
                 f"{', '.join(some)}{more}"
             )
+
+
+def with_others(candidates: Sequence[Candidate], everyone: Sequence[Candidate]) -> list[Candidate]:
+    """Return candidates, and after them those of everyone that are not among them (by name)."""
+    names = {(c.cluster, c.namespace, c.name) for c in candidates}
+    others = [c for c in everyone if (c.cluster, c.namespace, c.name) not in names]
+    return [*candidates, *others]

@@ -60,7 +60,7 @@ COLUMNS: Final[dict[str, str]] = {
     "cost": "what the requested hours cost; null: no prices",
     "currency": "of the cost",
     "censored_pct": "work that is only a lower bound, because pods were at their ceiling",
-    "advice": "whether the row may be relied on",
+    "usable": "nothing known speaks against it; advice needs `hpabatch fidelity` too",
     "why_not": "if not, why",
 }
 

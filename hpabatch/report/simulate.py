@@ -31,7 +31,7 @@ _LEGEND: Final = (
     "UNSERVED: work left undone, or waiting where it queues (times seconds). MOVES: rescales, "
     "TURNS those against the last one. MAX: minutes at maxReplicas while the metrics ask for "
     "more. REGRET: surplus and missing pod-hours, in percent of a perfect forecast's. SPEED-UP: "
-    "elastic speed-up against the recorded setting. ?: no advice, see why_not."
+    "elastic speed-up against the recorded setting. ?: not to be relied on."
 )
 
 
@@ -84,10 +84,10 @@ def _parts(report: SimulateReport) -> Iterator[RenderableType]:
     if report.measures.height > SHOWN_ROWS:
         yield f"… and {report.measures.height - SHOWN_ROWS} more rows: --output csv shows all"
     yield _LEGEND
-    refused = report.measures.filter(~pl.col("advice"))
+    refused = report.measures.filter(~pl.col("usable"))
     if refused.height:
         yield ""
-        yield f"no advice ({refused.height} rows), the first of them:"
+        yield f"not to be relied on ({refused.height} rows, why_not in --output csv); the first:"
         yield from (f"  {line}" for line in _reasons(refused))
     yield ""
     if report.skipped:
@@ -171,7 +171,7 @@ def _table(measures: pl.DataFrame, report_facts: Facts) -> RenderableType:
             _number(row["at_max_minutes"], 0),
             _percent(row["regret_pct"]),
             _number(row["elastic_speedup"], 2),
-            "" if row["advice"] else "?",
+            "" if row["usable"] else "?",
         )
     return table
 

@@ -42,7 +42,7 @@ from tests.engine.simulated import (
 PROFILE = profile_for("1.38")
 HOUR_MS = 3_600_000
 LONGEST_BOUND = 100_000  # pods at once that a test counts one by one
-ADDED_LATER = {"elastic_speedup", "cost", "currency", "censored_pct", "advice", "why_not"}
+ADDED_LATER = {"elastic_speedup", "cost", "currency", "censored_pct", "usable", "why_not"}
 
 
 def measured(*cases: SimulationCase) -> pl.DataFrame:
