@@ -204,7 +204,7 @@ def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> N
 @pytest.mark.compiled
 def test_a_plant_file_that_matches_nothing_is_told(tmp_path: Path) -> None:
     path = plant_file(tmp_path, "- hpa: shop/nobody\n  signals: {resource/cpu: {base: 10m}}\n")
-    with pytest.raises(UsageError, match="matches none of 3 HPAs"):
+    with pytest.raises(UsageError, match="matches none of 42 HPAs"):
         run(*SHOP, "--plant", path)
 
 
