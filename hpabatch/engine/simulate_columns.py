@@ -71,7 +71,7 @@ POINT_COLUMNS: Final[dict[str, str]] = {
     "setting": "as above",
     "ts": "the tick",
     "replicas": "the target's size before the decision",
-    "desired": "desiredReplicas of the HPA's status after it",
+    "desired": "and after it",
     "proposal": "the metrics' own answer",
     "stabilized": "after the windows",
     "serving": "pods that serve in the step",

@@ -368,7 +368,7 @@ def write_point(sim: Simulation, h: int, t: int, decision: Records, before: int)
     lane, state = sim.lanes[h], sim.states[h]
     workload = sim.workloads[lane.workload]
     point = sim.points[lane.first_point + t]
-    point.now_ms, point.replicas, point.desired = state.now_ms, before, decision.desired
+    point.now_ms, point.replicas, point.desired = state.now_ms, before, state.target
     point.proposal, point.stabilized = decision.proposal, decision.stabilized
     point.serving, point.pods, point.demand = state.serving, state.pods, state.demand
     point.binding, point.reason = decision.binding, decision.reason

@@ -171,7 +171,7 @@ def naive_rows(rows: list[Json]) -> list[Json]:
         {
             "now_ms": row["now_ms"],
             "replicas": row["replicas"],
-            "desired": row["desired"],
+            "desired": row["size"],
             "proposal": row["proposal"],
             "serving": len(row["serving"]),
             "existing": len(row["existing"]),
