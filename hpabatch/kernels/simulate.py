@@ -15,7 +15,6 @@ from hpabatch._jit import kernel, rare, rule
 from hpabatch.arrays.layout import Fleet, Memory, Records, Results
 from hpabatch.arrays.plant import (
     EVENT_LOSE,
-    EVENT_ROLLOUT,
     EVENT_SCALE,
     LANE_OK,
     NEVER_MS,
@@ -120,7 +119,7 @@ def happen(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
             resize(sim, fleet, h, event.at_ms)
         elif event.kind == EVENT_LOSE:
             lose_pods(sim, fleet, h, event.value, event.at_ms)
-        elif event.kind == EVENT_ROLLOUT:
+        else:  # EVENT_ROLLOUT
             state.revision += 1
             state.rollout = 1
 

@@ -160,6 +160,8 @@ def expected(points: pl.DataFrame, case: SimulationCase) -> dict[str, float | No
         }
     runs = "".join("x" if cut else " " for cut in points["saturated"].to_list()).split()
     unserved = [int(u) * case.period_ms // 1000 for u in points["unserved_milli"].to_list()]
+    moves = points.select("replicas", "desired").iter_rows()
+    signs = [1 if after > before else -1 for before, after in moves if before != after]
     signals = case.workload.plant.signals
     of_primary: dict[str, float | None] = {}
     if len(signals) == 1 and next(iter(signals.values())).kind == DIVISIBLE:
@@ -172,7 +174,12 @@ def expected(points: pl.DataFrame, case: SimulationCase) -> dict[str, float | No
         }
     return known | {
         "hours": hours,
+        "replica_hours": sum(points["desired"].to_list()) * case.period_ms / HOUR_MS,
         "pod_hours": sum(points["pods"].to_list()) * case.period_ms / HOUR_MS,
+        "rescales": len(signs),
+        "rescales_up": signs.count(1),
+        "rescales_down": signs.count(-1),
+        "reversals": sum(a != b for a, b in pairwise(signs)),
         **of_primary,
         **{
             f"minutes_{words.name}": int((points["binding"] == words.name).sum()) * minutes

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hpabatch.arrays.plant import LANE_FULL, LANE_OK
-from hpabatch.arrays.simulation import SimulatedFleet, groups_pods, pack_simulation
+from hpabatch.arrays.simulation import FEWEST_COHORTS, SimulatedFleet, groups_pods, pack_simulation
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.config import profile_for
 from tests.kernels.simulations import (
@@ -150,6 +150,35 @@ def test_a_lane_without_room_says_so() -> None:
     simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, case["steps"], fleet.results)
     assert fleet.simulation.states.status[0] == LANE_FULL
     assert fleet.simulation.states.step[0] < case["steps"]
+
+
+def test_room_may_end_anywhere() -> None:
+    """Wherever a lane has no room for one cohort more, it says so and writes nowhere else."""
+    full = 0
+    for seed in range(40):
+        case = seeded_case(seed)
+        least = int(packed(case, individual=seed % 2 == 0).simulation.lanes.cohort_capacity[0])
+        for capacity in (1, 2, 3, 5, 8):
+            cohorts = FEWEST_COHORTS - least + capacity
+            fleet = packed(case, individual=seed % 2 == 0, cohorts=cohorts)
+            simulate_fleet(
+                fleet.simulation, fleet.fleet, fleet.memory, case["steps"], fleet.results
+            )
+            full += int(fleet.simulation.states.status[0] == LANE_FULL)
+            assert fleet.simulation.states.cohorts[0] <= capacity
+    assert full > 60
+
+
+def test_a_metric_that_is_refused_needs_no_signal() -> None:
+    case = seeded_case(3)
+    spec = case["periods"][0]["spec"]
+    broken = {"type": "Pods", "pods": {"metric": {"name": "none"}, "target": {"type": "Value"}}}
+    case["periods"] = [
+        case["periods"][0] | {"spec": spec | {"metrics": [broken], "behavior": {"scaleUp": {}}}}
+    ]
+    fleet = run(case)
+    assert fleet.simulation.measures.invalid_steps[0] > 0
+    assert fleet.simulation.stream_signal.tolist() == [-1]
 
 
 @pytest.mark.compiled
