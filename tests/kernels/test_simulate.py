@@ -169,6 +169,33 @@ def test_room_may_end_anywhere() -> None:
     assert full > 60
 
 
+@pytest.mark.parametrize("kind", ["scale", "lose", "fail", "wait"])
+def test_a_cohort_that_cannot_be_split_stops_the_lane(kind: str) -> None:
+    full = 0
+    for seed in range(12):
+        case = seeded_case(seed) | {"k8s": "1.38", "initial": 6}
+        spec = case["periods"][0]["spec"] | {"minReplicas": 6, "maxReplicas": 6}
+        at_ms = case["start_ms"] + 3 * case["period_ms"] + 1
+        pods = case["plant"]["pods"] | {"shares": [1000], "costs": [0], "removal": "replicaset"}
+        pods |= {"startup_ms": [[0, 0]], "capacity": 0, "failure_at_ms": []}
+        case |= {"periods": [case["periods"][0] | {"spec": spec}], "events": []}
+        if kind == "fail":
+            pods["failure_at_ms"] = [1]
+        elif kind == "wait":
+            pods["capacity"] = 7
+            scale = {"at_ms": at_ms, "kind": "scale", "value": 9}
+            case["events"] = [scale, {"at_ms": at_ms + 1, "kind": "lose", "value": 120}]
+        else:
+            value = 3 if kind == "scale" else 400
+            case["events"] = [{"at_ms": at_ms, "kind": kind, "value": value}]
+        case["plant"] = case["plant"] | {"pods": pods}
+        least = int(packed(case).simulation.lanes.cohort_capacity[0])
+        fleet = packed(case, cohorts=FEWEST_COHORTS - least + (3 if kind == "wait" else 1))
+        simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, case["steps"], fleet.results)
+        full += int(fleet.simulation.states.status[0] == LANE_FULL)
+    assert full > 6
+
+
 def test_a_metric_that_is_refused_needs_no_signal() -> None:
     case = seeded_case(3)
     spec = case["periods"][0]["spec"]
