@@ -30,7 +30,7 @@ def record_dtype(*fields: str) -> np.dtype[Any]:
 
 # One HPA. Its ticks are first_tick:last_tick, its recorded size changes first_change:last_change,
 # its streams first_stream:last_stream.
-# Then the flags (times in ms) and version switches (0/1) of its controller.
+# Then the flags (times in ms) of its controller and the bits of its version (`model.config`).
 LANE = record_dtype(
     "first_tick",
     "last_tick",
@@ -41,9 +41,7 @@ LANE = record_dtype(
     "cpu_initialization_ms",
     "readiness_delay_ms",
     "downscale_stabilization_ms",
-    "succeeded_pods_ignored",
-    "per_pod_average_guarded",
-    "gate_scale_to_zero",
+    "switches",
 )
 
 # One validity of an HPA's spec. Windows in ms and tolerances as ratios are resolved (flag or
@@ -80,7 +78,7 @@ STREAM = record_dtype("sample_offset", "request_offset", "answer_offset")
 
 # One sync: the controller's clock, the spec in force, the scale as read, SCALE_* and SELECTOR_*
 # codes, when a fresh controller started before it (ms; 0: none did; the tick itself: at no known
-# time), and the pods' rows first_row:last_row.
+# time), the pods' rows first_row:last_row, and the text of what was wrong with scale or selector.
 TICK = record_dtype(
     "now_ms",
     "spec",
@@ -91,6 +89,7 @@ TICK = record_dtype(
     "restart",
     "first_row",
     "last_row",
+    "text",
 )
 
 # A pod as the controller's cache shows it, between two changes: its flags (phase, deleting,
@@ -100,12 +99,14 @@ POD_STATE = record_dtype("pod_flags", "start_ms", "transition_ms")
 # When a sample was taken and over which window; read for cpu of pods that initialise only.
 TIMING = record_dtype("ts_ms", "window_ms")
 
-# A pod's request per stream and pod state; known 0 where a container lacks one.
+# A pod's request per stream and pod state; known 0 where a container lacks one, and then `milli` is
+# the number of the text that says so.
 REQUEST = record_dtype("known", "milli")
 
 # What a metrics API answered, per stream and tick: METRIC_OK, METRIC_FETCH_FAILED or
-# METRIC_ANSWER_EMPTY; an Object or External metric's values are first_value:last_value.
-ANSWER = record_dtype("code", "first_value", "last_value")
+# METRIC_ANSWER_EMPTY; an Object or External metric's values are first_value:last_value. `text` is
+# the number of an error's text (`arrays.texts`), here and below.
+ANSWER = record_dtype("code", "first_value", "last_value", "text")
 
 # A recorded size change that spends policy budgets.
 CHANGE = record_dtype("ts_ms", "before", "after")
@@ -222,11 +223,80 @@ METRIC_DECISION = record_dtype(
 )
 
 
+# What a metric's answer in a tick was made of, at its answer's index: how many pods were in each
+# group, samples of pods that the cache does not hold, and the text of an error.
+DETAIL = record_dtype(
+    "ready:i4",
+    "unready:i4",
+    "missing:i4",
+    "ignored:i4",
+    "stray:i4",
+    "text:i4",
+)
+
+NO_DETAILS: Records = np.zeros(0, DETAIL).view(np.recarray)
+
+
 class Results(NamedTuple):
-    """Everything that a replay writes: DECISION (T,) and METRIC_DECISION (A,) records."""
+    """Everything that a replay writes: DECISION (T,) and METRIC_DECISION (A,) records.
+
+    `details` (A,) DETAIL records, or (0,) where nobody asks for them.
+    """
 
     decisions: Records
     metrics: Records
+    details: Records = NO_DETAILS
+
+
+# The HPA's status after a tick, beside its DECISION. Of each condition slot: when its status last
+# changed, and the tick (of all ticks) whose words it has, -1: those of the status before the first
+# tick. `metrics_tick` is the tick whose metrics `currentMetrics` shows (-1: those of the status
+# before the first tick, NO_METRICS: null); `last_scale_ms` NO_TIME_MS before the first scale;
+# `written`: the status differs from the last one, so it was sent to the API server.
+STATUS = record_dtype(
+    "transition_0_ms",
+    "transition_1_ms",
+    "transition_2_ms",
+    "transition_3_ms",
+    "last_scale_ms",
+    "set_0:i4",
+    "set_1:i4",
+    "set_2:i4",
+    "set_3:i4",
+    "metrics_tick:i4",
+    "written:i1",
+)
+
+NO_TIME_MS = -(2**62)
+NO_METRICS = -2
+FROM_BEFORE = -1
+
+# One entry of `currentMetrics` as last shown: its stream and kind, or NO_ENTRY.
+SHOWN_METRIC = record_dtype("stream", "kind", "utilization_pct", "average_milli", "value_milli")
+
+
+class StatusMemory(NamedTuple):
+    """Each HPA's status between ticks, for what `Memory` does not hold.
+
+    `head` (H, STATUS_LENGTH) at the STATUS_* positions, of conditions four each; `shown` (G,)
+    SHOWN_METRIC, a lane's from its first stream on, in the order of `currentMetrics`.
+    """
+
+    head: I64
+    shown: Records
+
+
+STATUS_NEXT = 0  # the next tick to note, as an offset
+STATUS_CURRENT = 1
+STATUS_DESIRED = 2
+STATUS_LAST_SCALE = 3
+STATUS_SHOWN = 4  # entries of `currentMetrics`
+STATUS_METRICS_TICK = 5
+STATUS_CODES = 6
+STATUS_TIMES = 10
+STATUS_WORDS = 14  # what a condition's message says, as a number: equal for equal messages
+STATUS_SETS = 18
+STATUS_LENGTH = 22
 
 
 def records(dtype: np.dtype[Any], rows: Any) -> Records:
@@ -251,10 +321,17 @@ def canonical(array: Any, dtype: Any = np.int64) -> NDArray[Any]:
     return np.require(array, dtype=dtype, requirements=["C", "W"])
 
 
-def empty_results(ticks: int, answers: int) -> Results:
+def poisoned(dtype: np.dtype[Any], length: int) -> Records:
+    """Return records that hold what no rule writes."""
+    array = np.full(length, 0, dtype)
+    array.view(np.uint8).fill(0xA5)
+    return array.view(np.recarray)
+
+
+def empty_results(ticks: int, answers: int, details: bool = False) -> Results:
     """Return results of the given sizes, filled with values that no decision has (poison)."""
-    decisions = np.full(ticks, 0, DECISION)
-    metrics = np.full(answers, 0, METRIC_DECISION)
-    for array in (decisions, metrics):
-        array.view(np.uint8).fill(0xA5)
-    return Results(decisions.view(np.recarray), metrics.view(np.recarray))
+    return Results(
+        poisoned(DECISION, ticks),
+        poisoned(METRIC_DECISION, answers),
+        poisoned(DETAIL, answers) if details else NO_DETAILS,
+    )

@@ -34,11 +34,12 @@ from hpabatch.arrays.specs import (
     pack_lanes,
     stream_keys,
 )
+from hpabatch.arrays.texts import Texts
 from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.requests import ContainerRequests, pod_request
+from hpabatch.model.requests import ContainerRequests, PodRequest, pod_request
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +78,21 @@ class PodSample:
 class MetricAnswer:
     """What the metrics API answered for one metric: samples by pod name, or total values.
 
-    `code` is METRIC_OK, METRIC_FETCH_FAILED or METRIC_ANSWER_EMPTY (a list without items).
+    `code` is METRIC_OK, METRIC_FETCH_FAILED (with the API's `error`) or METRIC_ANSWER_EMPTY (a list
+    without items).
     """
 
     code: int = codes.METRIC_OK
     samples: Mapping[str, PodSample] = field(default_factory=dict)
     values_milli: tuple[int, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TickView:
     """One sync as the controller sees it; `spec` counts the lane's specs, answers its metrics.
 
-    `scale` and `selector` are SCALE_* and SELECTOR_* codes.
+    `scale` and `selector` are SCALE_* and SELECTOR_* codes, `problem` says what is wrong with them.
     """
 
     now_ms: int
@@ -101,6 +104,7 @@ class TickView:
     scale: int = codes.SCALE_OK
     selector: int = codes.SELECTOR_OK
     restart: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,26 +127,41 @@ def pod_flags(phase: str, deleting: bool, started: bool, ready: str | None) -> i
 class _LaneColumns:
     """The columns of one lane, built tick by tick."""
 
-    def __init__(self, lane: LaneView, streams: list[StreamKey], pod_level_gate: bool) -> None:
+    def __init__(
+        self, lane: LaneView, streams: list[StreamKey], pod_level_gate: bool, texts: Texts
+    ) -> None:
         self.streams = streams
         self.pod_level_gate = pod_level_gate
+        self.texts = texts
         self.rows: list[int] = []
         self.row_counts: list[int] = []
-        self.states: dict[tuple[int, int, int, int], int] = {}
+        self.states: dict[tuple[int, int, int, int, str], int] = {}
         self.resources: list[PodResources] = []
+        self.pods: list[str] = []
+        self.complete: dict[int, bool] = {}
         self.samples: list[list[tuple[int, int, int, int]]] = [[] for _ in streams]
-        self.answers: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in streams]
+        self.answers: list[list[tuple[int, tuple[int, ...], int]]] = [[] for _ in streams]
         keys = [stream_keys(spec) for spec in lane.specs]
         for tick in lane.ticks:
             self._add_tick(tick, dict(zip(keys[tick.spec], tick.answers, strict=True)))
 
     def _state(self, pod: PodView) -> int:
         flags = pod_flags(pod.phase, pod.deleting, pod.start_ms is not None, pod.ready)
-        key = (flags, pod.start_ms or 0, pod.transition_ms or 0, id(pod.resources))
+        # A pod without some request is named in an error, so it is a state of its own.
+        name = "" if self._is_complete(pod.resources) else pod.name
+        key = (flags, pod.start_ms or 0, pod.transition_ms or 0, id(pod.resources), name)
         if key not in self.states:
             self.states[key] = len(self.states)
             self.resources.append(pod.resources)
+            self.pods.append(pod.name)
         return self.states[key]
+
+    def _is_complete(self, resources: PodResources) -> bool:
+        if id(resources) not in self.complete:
+            self.complete[id(resources)] = all(
+                self._request("", resources, key).error is None for key in self.streams
+            )
+        return self.complete[id(resources)]
 
     def _add_tick(self, tick: TickView, answer_of: Mapping[StreamKey, MetricAnswer]) -> None:
         nothing = MetricAnswer()
@@ -158,35 +177,47 @@ class _LaneColumns:
                 s = answer.samples.get(name)
                 row = (1, s.value_milli, s.ts_ms, s.window_ms) if s else (0, 0, 0, 0)
                 self.samples[g].append(row)
-            self.answers[g].append((answer.code, answer.values_milli))
+            text = self.texts.number(answer.error)
+            self.answers[g].append((answer.code, answer.values_milli, text))
 
     def requests(self) -> list[tuple[int, int]]:
-        """Return (known, milli) per stream and pod state, stream after stream."""
+        """Return (known, milli or the error's text) per stream and pod state, stream by stream."""
         result = []
         for key in self.streams:
-            for resources in self.resources:
-                known, milli = 1, 0
-                if key.resource:
-                    request = pod_request(
-                        "",
-                        resources.containers,
-                        resources.init_containers,
-                        resources.pod_level,
-                        resources.overhead,
-                        container=key.container,
-                        resource=key.resource,
-                        pod_level_gate=self.pod_level_gate,
-                    )
-                    known, milli = int(request.error is None), request.milli
-                result.append((known, milli))
+            for name, resources in zip(self.pods, self.resources, strict=True):
+                request = self._request(name, resources, key)
+                if request.error is None:
+                    result.append((1, request.milli))
+                else:
+                    result.append((0, self.texts.number(request.error)))
         return result
 
+    def _request(self, pod: str, resources: PodResources, key: StreamKey) -> PodRequest:
+        if not key.resource:
+            return PodRequest(0)
+        return pod_request(
+            pod,
+            resources.containers,
+            resources.init_containers,
+            resources.pod_level,
+            resources.overhead,
+            container=key.container,
+            resource=key.resource,
+            pod_level_gate=self.pod_level_gate,
+        )
 
-def pack_fleet(lanes: Sequence[LaneView], flags: ControllerFlags, profile: Profile) -> Fleet:
-    """Return the columns of some HPAs and their ticks.
+
+def pack_fleet(
+    lanes: Sequence[LaneView],
+    flags: ControllerFlags,
+    profile: Profile,
+    texts: Texts | None = None,
+) -> Fleet:
+    """Return the columns of some HPAs and their ticks; error texts go to `texts`.
 
     Values are taken as given; refuse bad ones before (`model.validate`, `history.checks`).
     """
+    texts = texts or Texts()
     spec_rows = SpecRows(flags, profile)
     spec_of: list[list[int]] = []
     columns: list[_LaneColumns] = []
@@ -194,7 +225,7 @@ def pack_fleet(lanes: Sequence[LaneView], flags: ControllerFlags, profile: Profi
     for lane in lanes:
         streams = lane_streams(lane.specs)
         spec_of.append([spec_rows.add(spec, stream_count, streams) for spec in lane.specs])
-        columns.append(_LaneColumns(lane, streams, profile.gate_pod_level_resources))
+        columns.append(_LaneColumns(lane, streams, profile.gate_pod_level_resources, texts))
         stream_count += len(streams)
     ends = starts([len(c.streams) for c in columns])
     specs, policies, metrics = spec_rows.tables()
@@ -211,7 +242,7 @@ def pack_fleet(lanes: Sequence[LaneView], flags: ControllerFlags, profile: Profi
         policies=policies,
         metrics=metrics,
         streams=_join_streams(columns),
-        ticks=_join_ticks(lanes, spec_of, columns),
+        ticks=_join_ticks(lanes, spec_of, columns, texts),
         row_state=row_state,
         row_weight=np.zeros(0, np.int64),
         states=states,
@@ -231,7 +262,10 @@ def starts(counts: Sequence[int]) -> I64:
 
 
 def _join_ticks(
-    lanes: Sequence[LaneView], spec_of: list[list[int]], columns: list[_LaneColumns]
+    lanes: Sequence[LaneView],
+    spec_of: list[list[int]],
+    columns: list[_LaneColumns],
+    texts: Texts,
 ) -> Records:
     rows = starts([n for c in columns for n in c.row_counts])
     ticks = [(h, tick) for h, lane in enumerate(lanes) for tick in lane.ticks]
@@ -249,6 +283,7 @@ def _join_ticks(
                 max(tick.now_ms, 1) if tick.restart else 0,
                 rows[t],
                 rows[t + 1],
+                texts.number(tick.problem),
             )
             for t, (h, tick) in enumerate(ticks)
         ],
@@ -279,15 +314,16 @@ def _join_samples(columns: list[_LaneColumns]) -> tuple[I8, I64, Records]:
 
 def _join_answers(columns: list[_LaneColumns]) -> tuple[Records, I64]:
     answers = [answer for c in columns for block in c.answers for answer in block]
-    first = starts([len(values) for _, values in answers])
+    first = starts([len(values) for _, values, _ in answers])
     table = records_from(
         ANSWER,
         len(answers),
-        code=[code for code, _ in answers],
+        code=[code for code, _, _ in answers],
         first_value=first[:-1],
         last_value=first[1:],
+        text=[text for _, _, text in answers],
     )
-    return table, np.array([v for _, values in answers for v in values], np.int64)
+    return table, np.array([v for _, values, _ in answers for v in values], np.int64)
 
 
 def _join_streams(columns: list[_LaneColumns]) -> Records:

@@ -24,9 +24,7 @@ def pack_lanes(lanes: int, flags: ControllerFlags, profile: Profile) -> Records:
         cpu_initialization_ms=flags.cpu_initialization_period_ms,
         readiness_delay_ms=flags.initial_readiness_delay_ms,
         downscale_stabilization_ms=flags.downscale_stabilization_ms,
-        succeeded_pods_ignored=profile.succeeded_pods_ignored,
-        per_pod_average_guarded=profile.per_pod_average_guarded,
-        gate_scale_to_zero=profile.gate_scale_to_zero,
+        switches=profile.switches(),
     )
 
 

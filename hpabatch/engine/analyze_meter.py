@@ -13,7 +13,7 @@ from typing import Final
 
 from hpabatch.arrays.specs import SpecRows, stream_keys
 from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.model.config import TOTALS_CLAMPED, ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec, MetricSpec
 from hpabatch.rules.numbers import INT32_MAX, INT64_MAX
 from hpabatch.rules.replicas import (
@@ -81,7 +81,9 @@ def read_spec(spec: HPASpec, flags: ControllerFlags, profile: Profile) -> Ruled:
         profile=profile,
         lowest=int(row.min_replicas),
         highest=int(row.max_replicas),
-        tolerance=Tolerance(float(row.down_tolerance), float(row.up_tolerance)),
+        tolerance=Tolerance(
+            float(row.down_tolerance), float(row.up_tolerance), profile.tolerance_by_bounds
+        ),
         up_disabled=bool(row.up_select == codes.SELECT_DISABLED),
         down_disabled=bool(row.down_select == codes.SELECT_DISABLED),
         window_ms=int(max(windows)),
@@ -119,7 +121,7 @@ class Meter:
     target_pct: int
     target_milli: int
     tolerance: Tolerance
-    guarded: bool
+    switches: int
     request_milli: int = 1000
     base_milli: int = 0
     unit_milli: int = 1
@@ -158,19 +160,26 @@ class Meter:
         """Return the calculator's answer at a size, for usage per pod or a value."""
         if self.kind == codes.RESOURCE_UTILIZATION:
             pods = _alike(size, observed, self.request_milli)
-            return propose_by_utilization(pods, self.target_pct, size, self.tolerance)
+            return propose_by_utilization(
+                pods, self.target_pct, size, self.tolerance, self.switches
+            )
         if self.per_pod:
             pods = _alike(size, observed, 0)
-            return propose_by_pod_average(pods, self.target_milli, size, self.tolerance)
+            return propose_by_pod_average(
+                pods, self.target_milli, size, self.tolerance, self.switches
+            )
         if self.by_value:
-            return propose_by_value(observed, self.target_milli, size, size, size, self.tolerance)
+            clamped = self.switches & TOTALS_CLAMPED != 0
+            return propose_by_value(
+                observed, self.target_milli, size, size, size, self.tolerance, clamped
+            )
         return propose_by_total_average(
             observed,
             self.target_milli,
             size,
             self.kind == codes.EXTERNAL_AVERAGE,
-            self.guarded,
             self.tolerance,
+            self.switches,
         )
 
     def wish(self, size: int, observed: int) -> int | None:

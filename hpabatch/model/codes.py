@@ -114,6 +114,8 @@ SCALE_OK: Final = 0
 SCALE_GET_FAILED: Final = 1
 SCALE_UPDATE_FAILED: Final = 2  # the write would fail, if one is made
 SCALE_UNKNOWN: Final = 3  # not recorded: no decision is made
+SCALE_BAD_VERSION: Final = 4  # scaleTargetRef.apiVersion does not parse
+SCALE_NO_RESOURCE: Final = 5  # no resource is known for the target's group and kind
 
 SELECTOR_OK: Final = 0
 SELECTOR_MISSING: Final = 1

@@ -1,12 +1,14 @@
 """Controller flags and Kubernetes version profiles.
 
 A profile is the one dataclass of everything that a Kubernetes version switches; no rule asks for
-a version number. Sources: pkg/controller/podautoscaler, pkg/features/kube_features.go.
+a version number. Sources: pkg/controller/podautoscaler, pkg/features/kube_features.go; the numbers
+d1 and so on are those of docs/versions.md, where each switch has its evidence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from hpabatch.errors import UsageError
 
@@ -25,67 +27,268 @@ class ControllerFlags:
     sync_period_ms: int = 15_000
 
 
+# Switches that rules look at, as bits of one number.
+SUCCEEDED_PODS_IGNORED: Final = 1
+PER_POD_AVERAGE_GUARDED: Final = 2
+SCALE_TO_ZERO: Final = 4
+TOLERANCE_BY_BOUNDS: Final = 8
+ZERO_NEEDS_CONDITION: Final = 16
+PARTIAL_FAILURE_GUARD: Final = 32
+MISSING_CHARGED_BY_TARGET: Final = 64
+RATIO_ONE_ADDS_NOTHING: Final = 128
+PLAIN_DIRECTION_GUARD: Final = 256
+REQUESTS_AFTER_EMPTINESS: Final = 512
+WINDOWS_CLAMP_CURRENT: Final = 1024
+BOTH_EVENT_LISTS: Final = 2048
+TOTALS_CLAMPED: Final = 4096
+CONTAINER_MAY_LACK: Final = 8192
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What one Kubernetes version does, and how well that is proved.
 
-    Switches are named by behaviour: d10 and so on of the project's rule tables.
+    Every switch is named by what a newer version does; the defaults are the newest.
+    `evidence` is proved (against upstream's code), checked live or from sources, `proof` goes on in
+    words. `notes` says what a user of another version should know.
     """
 
     name: str
     evidence: str
-    # what the evidence rests on, in the words that follow it: "proved against …"
     proof: str
-    # d10, kubernetes#141302: pods in phase Succeeded are ignored like Failed ones.
-    succeeded_pods_ignored: bool
-    # d11, kubernetes#140958: the per-pod average shown in status is 0 at 0 replicas and capped
-    # at MaxInt64 for Object metrics too; before, a division by zero and a cap for External only.
-    per_pod_average_guarded: bool
-    # Feature gates in force by default.
-    gate_scale_to_zero: bool
-    gate_configurable_tolerance: bool
-    gate_pod_level_resources: bool
+    notes: str = ""
+
+    # ---- switches of rules
+    # Pods in phase Succeeded are ignored like Failed ones.
+    succeeded_pods_ignored: bool = True
+    # The per-pod average in a status is 0 at 0 replicas and capped at MaxInt64 for Object metrics
+    # too; before, a division by zero and a cap for External only.
+    per_pod_average_guarded: bool = True
+    # Within tolerance is 1-t <= ratio <= 1+t; before, abs(1-ratio) <= t.
+    tolerance_by_bounds: bool = True
+    # A target at 0 stays disabled unless the condition ScaledToZero says that the HPA put it there.
+    zero_needs_condition: bool = True
+    # With some metrics invalid nothing shrinks.
+    partial_failure_guard: bool = True
+    # A missing pod is charged the target percent of its request where that is above 100.
+    missing_charged_by_target: bool = True
+    # Averages: at a ratio of exactly 1 (or none) missing pods add nothing.
+    ratio_one_adds_nothing: bool = True
+    # Averages: the last guard against a proposal on the other side of the current size.
+    plain_direction_guard: bool = True
+    # A pod's missing request is an error only once some sample is left.
+    requests_after_emptiness: bool = True
+    # With behavior, the current size is pulled into the two windows' bounds.
+    windows_clamp_current: bool = True
+    # Both lists of scale events count in both directions' limits.
+    both_event_lists: bool = True
+    # Sums and proposals of External and Object metrics are capped.
+    totals_clamped: bool = True
+    # A sample that lacks the metric's container is a missing pod; before, the metric failed.
+    container_may_lack: bool = True
+
+    # ---- switches of what is read
+    # The HPA is read as v2; before, as v1, which moves the cpu utilization last.
+    read_as_v2: bool = True
+    sidecars_counted: bool = True
+    # A container that a pod does not have is an error; before, it requests 0.
+    container_must_exist: bool = True
+
+    # ---- switches of texts and statuses
+    # The words of an Object metric's failed fetch stand in the right order.
+    object_error_in_order: bool = True
+    # AmbiguousSelector names two HPAs; before, all of them.
+    ambiguous_names_two: bool = True
+    # An HPA shares pods with another: nothing is scaled.
+    ambiguity_checked: bool = True
+    # An unknown metric type counts as an error of the spec in the controller's own metrics.
+    unknown_type_is_spec_error: bool = True
+    # Texts of 1.20: see model.messages.
+    modern_texts: bool = True
+    # "for targeted pods (pods might be unready)"; before, "for any ready pods".
+    no_samples_says_targeted: bool = True
+    # memory in a status is BinarySI.
+    binary_memory: bool = True
+    # After a failure the metrics that could be computed are shown; before, the old ones stay.
+    failure_shows_metrics: bool = True
+
+    # ---- what only a live controller does
+    scale_conflict_retries: int = 5
+    immediate_sync: bool = True
+    stale_status_check: bool = True
+
+    # ---- feature gates
+    gate_scale_to_zero: bool = True
+    gate_configurable_tolerance: bool = True
+    gate_pod_level_resources: bool = True
+    gate_generation: bool = True
+
+    def switches(self) -> int:
+        """Return the switches that rules look at as bits."""
+        return sum(bit for name, bit in _BITS.items() if getattr(self, name))
 
 
-PROFILES: dict[str, Profile] = {
-    "1.36": Profile(
+_BITS: Final[dict[str, int]] = {
+    "succeeded_pods_ignored": SUCCEEDED_PODS_IGNORED,
+    "per_pod_average_guarded": PER_POD_AVERAGE_GUARDED,
+    "gate_scale_to_zero": SCALE_TO_ZERO,
+    "tolerance_by_bounds": TOLERANCE_BY_BOUNDS,
+    "zero_needs_condition": ZERO_NEEDS_CONDITION,
+    "partial_failure_guard": PARTIAL_FAILURE_GUARD,
+    "missing_charged_by_target": MISSING_CHARGED_BY_TARGET,
+    "ratio_one_adds_nothing": RATIO_ONE_ADDS_NOTHING,
+    "plain_direction_guard": PLAIN_DIRECTION_GUARD,
+    "requests_after_emptiness": REQUESTS_AFTER_EMPTINESS,
+    "windows_clamp_current": WINDOWS_CLAMP_CURRENT,
+    "both_event_lists": BOTH_EVENT_LISTS,
+    "totals_clamped": TOTALS_CLAMPED,
+    "container_may_lack": CONTAINER_MAY_LACK,
+}
+
+GATES: Final[dict[str, str]] = {
+    "HPAScaleToZero": "gate_scale_to_zero",
+    "HPAConfigurableTolerance": "gate_configurable_tolerance",
+    "PodLevelResources": "gate_pod_level_resources",
+    "HPAGeneration": "gate_generation",
+}
+
+
+def _profiles() -> dict[str, Profile]:
+    """Return the profiles, each said as what it lacks of the next newer one."""
+    v1_38 = Profile("1.38", "proved", "against upstream's code")
+    v1_37 = replace(
+        v1_38,
+        name="1.37",
+        evidence="from sources",
+        proof="1.38's rules without two late fixes; what 1.36 and 1.38 share is proved",
+        succeeded_pods_ignored=False,
+        per_pod_average_guarded=False,
+        ambiguous_names_two=False,
+        unknown_type_is_spec_error=False,
+    )
+    v1_36 = replace(
+        v1_37,
         name="1.36",
         evidence="proved",
         proof="against upstream's code with later changes switched off",
-        succeeded_pods_ignored=False,
-        per_pod_average_guarded=False,
+        object_error_in_order=False,
+        immediate_sync=False,
+        stale_status_check=False,
         gate_scale_to_zero=False,
-        gate_configurable_tolerance=True,
-        gate_pod_level_resources=True,
-    ),
-    "1.38": Profile(
-        name="1.38",
-        evidence="proved",
-        proof="against upstream's code",
-        succeeded_pods_ignored=True,
-        per_pod_average_guarded=True,
-        gate_scale_to_zero=True,
-        gate_configurable_tolerance=True,
-        gate_pod_level_resources=True,
-    ),
-}
+        gate_generation=False,
+    )
+    v1_35 = replace(
+        v1_36,
+        name="1.35",
+        evidence="from sources",
+        proof="1.36's rules with the older ones for a target at zero",
+        zero_needs_condition=False,
+    )
+    v1_33 = replace(
+        v1_35,
+        name="1.33",
+        proof="1.35's rules without tolerances per HPA and pod-level requests",
+        scale_conflict_retries=0,
+        gate_configurable_tolerance=False,
+        gate_pod_level_resources=False,
+    )
+    v1_32 = replace(
+        v1_33,
+        name="1.32",
+        proof="1.33's rules with the older test of the tolerance",
+        tolerance_by_bounds=False,
+    )
+    v1_26 = replace(
+        v1_32,
+        name="1.26",
+        proof="1.32's rules without what came between",
+        ratio_one_adds_nothing=False,
+        sidecars_counted=False,
+        container_may_lack=False,
+    )
+    v1_20 = replace(
+        v1_26,
+        name="1.20",
+        proof="1.20.2's own source, read line by line",
+        partial_failure_guard=False,
+        missing_charged_by_target=False,
+        plain_direction_guard=False,
+        requests_after_emptiness=False,
+        windows_clamp_current=False,
+        both_event_lists=False,
+        totals_clamped=False,
+        read_as_v2=False,
+        container_must_exist=False,
+        ambiguity_checked=False,
+        modern_texts=False,
+        no_samples_says_targeted=False,
+        binary_memory=False,
+        failure_shows_metrics=False,
+    )
+    found = (v1_20, v1_26, v1_32, v1_33, v1_35, v1_36, v1_37, v1_38)
+    return {profile.name: profile for profile in found}
 
-DEFAULT_K8S = "1.38"
+
+PROFILES: Final[dict[str, Profile]] = _profiles()
+
+DEFAULT_K8S: Final = "1.37"
+NEWEST_K8S: Final = "1.38"
+OLDEST_K8S: Final = "1.20"
 
 
-def profile_for(version: str) -> Profile:
-    """Return the profile of a Kubernetes version such as `1.38` or `v1.38.2`.
+def profile_for(version: str, gates: str = "") -> Profile:
+    """Return the profile of a Kubernetes version such as `1.36`, `v1.36.2` or `1.36.2-gke.100`.
+
+    A version between two profiles takes the older one's, a newer one the newest's; `notes` of the
+    result says so. `gates` overrides feature gates: `HPAScaleToZero=false,…`.
 
     Raises:
-        UsageError: no profile for that version exists.
+        UsageError: not a version, older than the oldest profile, or not a gate.
     """
-    text = version.removeprefix("v")
-    parts = text.split(".")
-    name = ".".join(parts[:2])
-    if name not in PROFILES or not all(p.isdigit() for p in parts) or len(parts) > 3:
-        known = ", ".join(sorted(PROFILES))
+    number = _minor(version)
+    known = {_minor(name): name for name in PROFILES}
+    if number < min(known):
         raise UsageError(
-            f"--k8s {version}: no profile for this version; known: {known}; take the nearest, and "
-            "mind what changed between them"
+            f"--k8s {version}: older than {OLDEST_K8S}, the oldest version whose rules are known"
         )
-    return PROFILES[name]
+    nearest = max(minor for minor in known if minor <= number)
+    profile = PROFILES[known[nearest]]
+    if number != nearest:
+        name = f"1.{number}"
+        notes = f"there is no profile of {name}: {profile.name}'s rules were taken"
+        profile = replace(profile, notes=notes)
+        if number == 34:
+            profile = replace(
+                profile,
+                notes=f"{notes}, with the retry of conflicts",
+                scale_conflict_retries=5,
+                gate_pod_level_resources=True,
+            )
+    return override_gates(profile, gates)
+
+
+def _minor(version: str) -> int:
+    """Return the minor number of a version 1.N (UsageError: it is none)."""
+    main = version.strip().removeprefix("v").partition("-")[0].partition("+")[0]
+    parts = main.split(".")
+    good = len(parts) in (2, 3) and all(p.isascii() and p.isdigit() and len(p) < 4 for p in parts)
+    if not good or int(parts[0]) != 1:
+        raise UsageError(
+            f"--k8s {version}: not a Kubernetes version such as {DEFAULT_K8S} or v1.36.2; "
+            f"profiles: {', '.join(PROFILES)}"
+        )
+    return int(parts[1])
+
+
+def override_gates(profile: Profile, text: str) -> Profile:
+    """Return a profile with feature gates as in `Gate=true,Other=false` (UsageError: not so)."""
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = item.partition("=")
+        if name not in GATES or value.lower() not in ("true", "false"):
+            raise UsageError(
+                f"--feature-gates {item}: expected GATE=true or GATE=false; gates: "
+                + ", ".join(GATES)
+            )
+        states: dict[str, Any] = {GATES[name]: value.lower() == "true"}
+        profile = replace(profile, **states)
+    return profile

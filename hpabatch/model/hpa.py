@@ -163,14 +163,40 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricValueStatus:
+    """`current` of a metric's status; None where a member is not set."""
+
+    value: Quantity | None = None
+    average_value: Quantity | None = None
+    average_utilization: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStatus:
+    """One entry of `status.currentMetrics`; all is empty for a metric that could not be computed.
+
+    `type` names the member that the API has per type; what of it a type lacks is empty: `name` and
+    `container` are those of a resource, `metric` and `described_object` of the other types.
+    """
+
+    type: str = ""
+    name: str = ""
+    container: str = ""
+    metric: MetricIdentifier | None = None
+    described_object: CrossVersionObjectReference | None = None
+    current: MetricValueStatus = field(default_factory=MetricValueStatus)
+
+
+@dataclass(frozen=True, slots=True)
 class HPAStatus:
-    """The part of `status` that decisions and reports read."""
+    """`status` of a HorizontalPodAutoscaler; `current_metrics` None: unset (`null`)."""
 
     current_replicas: int = 0
     desired_replicas: int = 0
     last_scale_time: str | None = None
     observed_generation: int | None = None
     conditions: tuple[Condition, ...] = ()
+    current_metrics: tuple[MetricStatus, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,3 +93,9 @@ def show_instant(instant_ms: int) -> str:
     clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
     fraction = f".{thousandths:03}" if thousandths else ""
     return f"{day.isoformat()}T{clock}{fraction}Z"
+
+
+def show_api_time(instant_ms: int) -> str:
+    """Return ms since 1970 as RFC 3339 in UTC, with as many decimals as are not zero."""
+    text = show_instant(instant_ms)
+    return text if "." not in text else text.removesuffix("Z").rstrip("0") + "Z"

@@ -55,18 +55,37 @@ def replicas_changed_since(events: Records, first: int, count: int, cutoff_ms: i
 
 @rule
 def replicas_at_period_start(
-    head: I64, events: Records, current: int, period_ms: int, now_ms: int
+    head: I64,
+    events: Records,
+    current: int,
+    period_ms: int,
+    now_ms: int,
+    with_ups: bool,
+    with_downs: bool,
 ) -> int:
-    """Return the size at the start of a period: current without what was added and removed."""
-    cutoff = now_ms - period_ms
-    added = replicas_changed_since(events, head[HEAD_UP_START], head[HEAD_UP_COUNT], cutoff)
-    removed = replicas_changed_since(events, head[HEAD_DOWN_START], head[HEAD_DOWN_COUNT], cutoff)
+    """Return the size at the start of a period: current without what was added and removed.
+
+    In old versions a limit looks at the changes of its own direction alone.
+    """
+    cutoff, added, removed = now_ms - period_ms, 0, 0
+    if with_ups:
+        first, count = head[HEAD_UP_START], head[HEAD_UP_COUNT]
+        added = replicas_changed_since(events, first, count, cutoff)
+    if with_downs:
+        first, count = head[HEAD_DOWN_START], head[HEAD_DOWN_COUNT]
+        removed = replicas_changed_since(events, first, count, cutoff)
     return to_int32(current - added + removed)
 
 
 @rule
 def scale_up_limit(
-    head: I64, events: Records, spec: Records, policies: Records, current: int, now_ms: int
+    head: I64,
+    events: Records,
+    spec: Records,
+    policies: Records,
+    current: int,
+    now_ms: int,
+    both_lists: bool,
 ) -> int:
     """Return the largest size that the scale-up policies allow.
 
@@ -77,7 +96,9 @@ def scale_up_limit(
     smallest_change = spec.up_select == SELECT_MIN
     limit = INT32_MAX if smallest_change else INT32_MIN
     for j in range(spec.first_up, spec.first_down):
-        start = replicas_at_period_start(head, events, current, policies[j].period_ms, now_ms)
+        start = replicas_at_period_start(
+            head, events, current, policies[j].period_ms, now_ms, True, both_lists
+        )
         value = policies[j].value
         if policies[j].kind == POLICY_PODS:
             proposed = to_int32(start + value)
@@ -89,7 +110,13 @@ def scale_up_limit(
 
 @rule
 def scale_down_limit(
-    head: I64, events: Records, spec: Records, policies: Records, current: int, now_ms: int
+    head: I64,
+    events: Records,
+    spec: Records,
+    policies: Records,
+    current: int,
+    now_ms: int,
+    both_lists: bool,
 ) -> int:
     """Return the smallest size that the scale-down policies allow ("Max" is the largest change).
 
@@ -100,7 +127,9 @@ def scale_down_limit(
     smallest_change = spec.down_select == SELECT_MIN
     limit = INT32_MIN if smallest_change else INT32_MAX
     for j in range(spec.first_down, spec.last_down):
-        start = replicas_at_period_start(head, events, current, policies[j].period_ms, now_ms)
+        start = replicas_at_period_start(
+            head, events, current, policies[j].period_ms, now_ms, both_lists, True
+        )
         value = policies[j].value
         if policies[j].kind == POLICY_PODS:
             proposed = to_int32(start - value)
@@ -119,17 +148,20 @@ def limit_rate(
     current: int,
     stabilized: int,
     now_ms: int,
+    both_lists: bool,
 ) -> tuple[int, int]:
     """Return (size, ScalingLimited condition) after policies and the bound of that direction."""
     if stabilized > current:
-        limit = max(scale_up_limit(head, events, spec, policies, current, now_ms), current)
+        limit = scale_up_limit(head, events, spec, policies, current, now_ms, both_lists)
+        limit = max(limit, current)
         highest, why = spec.max_replicas, TOO_MANY_REPLICAS
         if highest > limit:
             highest, why = limit, SCALE_UP_LIMIT
         if stabilized > highest:
             return highest, why
     elif stabilized < current:
-        limit = min(scale_down_limit(head, events, spec, policies, current, now_ms), current)
+        limit = scale_down_limit(head, events, spec, policies, current, now_ms, both_lists)
+        limit = min(limit, current)
         lowest, why = spec.min_replicas, TOO_FEW_REPLICAS
         if lowest < limit:
             lowest, why = limit, SCALE_DOWN_LIMIT

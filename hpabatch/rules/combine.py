@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpabatch._jit import rule
-from hpabatch.arrays.layout import Fleet, Records
+from hpabatch._jit import rare, rule
+from hpabatch.arrays.layout import Fleet, Records, Results
 from hpabatch.model.codes import (
     EXTERNAL_AVERAGE,
     EXTERNAL_VALUE,
@@ -26,7 +26,13 @@ from hpabatch.model.codes import (
     RESOURCE_UTILIZATION,
     STEP_NONE,
 )
-from hpabatch.rules.controller import Controller
+from hpabatch.model.config import (
+    MISSING_CHARGED_BY_TARGET,
+    PARTIAL_FAILURE_GUARD,
+    TOLERANCE_BY_BOUNDS,
+    TOTALS_CLAMPED,
+)
+from hpabatch.rules.controller import Controller, has_switch
 from hpabatch.rules.replicas import (
     Proposal,
     Tolerance,
@@ -38,7 +44,7 @@ from hpabatch.rules.replicas import (
     sum_for_average,
     sum_for_value,
 )
-from hpabatch.rules.statistics import collect_statistics, count_pods
+from hpabatch.rules.statistics import PodStatistics, collect_statistics, count_pods
 
 
 class Combined(NamedTuple):
@@ -58,19 +64,33 @@ class Combined(NamedTuple):
 
 @rule
 def propose_from_pods(
-    fleet: Fleet, controller: Controller, t: int, m: int, current: int, tolerance: Tolerance
+    fleet: Fleet,
+    controller: Controller,
+    t: int,
+    m: int,
+    row: int,
+    current: int,
+    tolerance: Tolerance,
+    details: Records,
 ) -> Proposal:
     """Return the proposal of a Resource, ContainerResource or Pods metric at tick t."""
     metric = fleet.metrics[np.uint64(m)]
     by_utilization = metric.kind == RESOURCE_UTILIZATION
-    pods = collect_statistics(
-        fleet, t, metric.stream, metric.is_cpu != 0, metric.target_pct, controller
-    )
+    charged_pct = metric.target_pct
+    if not has_switch(controller, MISSING_CHARGED_BY_TARGET):
+        charged_pct = 100
+    pods = collect_statistics(fleet, t, metric.stream, metric.is_cpu != 0, charged_pct, controller)
+    if details.size > 0:
+        write_groups(fleet, t, metric.stream, pods, details[np.uint64(row)])
     if pods.ready + pods.unready + pods.missing + pods.ignored == 0:
         return failed_metric(METRIC_NO_PODS)
     if by_utilization:
-        return propose_by_utilization(pods, metric.target_pct, current, tolerance)
-    return propose_by_pod_average(pods, metric.target_milli, current, tolerance)
+        return propose_by_utilization(
+            pods, metric.target_pct, current, tolerance, controller.switches
+        )
+    return propose_by_pod_average(
+        pods, metric.target_milli, current, tolerance, controller.switches
+    )
 
 
 @rule
@@ -86,34 +106,79 @@ def propose_from_total(
     """Return the proposal of an Object or External metric at tick t; `row` is its answer."""
     metric, answer = fleet.metrics[np.uint64(m)], fleet.answers[np.uint64(row)]
     kind, target = metric.kind, metric.target_milli
-    values = fleet.values_milli
+    values, clamped = fleet.values_milli, has_switch(controller, TOTALS_CLAMPED)
     first, last = answer.first_value, answer.last_value
+    usage = values[first]
     if kind == OBJECT_VALUE or kind == EXTERNAL_VALUE:
-        usage = sum_for_value(values, first, last) if kind == EXTERNAL_VALUE else values[first]
+        if kind == EXTERNAL_VALUE:
+            usage = sum_for_value(values, first, last, clamped)
         known, ready = count_pods(fleet, t)
-        return propose_by_value(usage, target, current, known, ready, tolerance)
+        return propose_by_value(usage, target, current, known, ready, tolerance, clamped)
     external = kind == EXTERNAL_AVERAGE
-    usage = sum_for_average(values, first, last) if external else values[first]
-    guarded = controller.per_pod_average_guarded
+    if external:
+        usage = sum_for_average(values, first, last, clamped)
     replicas = fleet.ticks[t].status_replicas
-    return propose_by_total_average(usage, target, replicas, external, guarded, tolerance)
+    return propose_by_total_average(
+        usage, target, replicas, external, tolerance, controller.switches
+    )
+
+
+@rule
+def clear_detail(detail: Records) -> None:
+    """Write a detail of a metric that no pod belongs to."""
+    detail.ready = detail.unready = detail.missing = detail.ignored = detail.stray = 0
+    detail.text = 0
+
+
+@rare
+def write_groups(fleet: Fleet, t: int, stream: int, pods: PodStatistics, detail: Records) -> None:
+    """Write how many pods are in each group, and which pod's request is not known."""
+    detail.ready, detail.unready = pods.ready, pods.unready
+    detail.missing, detail.ignored = pods.missing, pods.ignored
+    detail.stray = pods.stray
+    if pods.without_request > 0:
+        detail.text = first_request_text(fleet, t, stream)
+
+
+@rule
+def first_request_text(fleet: Fleet, t: int, stream: int) -> int:
+    """Return the text of the first pod, in the order of the rows, whose request is not known."""
+    offset = fleet.streams[stream].request_offset
+    for row in range(fleet.ticks[t].first_row, fleet.ticks[t].last_row):
+        state = fleet.row_state[row]
+        if state >= 0 and fleet.requests[state + offset].known == 0:
+            return int(fleet.requests[state + offset].milli)
+    return 0
 
 
 @rule
 def propose(
-    fleet: Fleet, controller: Controller, t: int, m: int, current: int, tolerance: Tolerance
+    fleet: Fleet,
+    controller: Controller,
+    t: int,
+    m: int,
+    current: int,
+    tolerance: Tolerance,
+    details: Records,
 ) -> Proposal:
-    """Return one metric's proposal at tick t, whatever its kind; not clamped, not stabilized."""
+    """Return one metric's proposal at tick t, whatever its kind; not clamped, not stabilized.
+
+    What it was made of goes to `details`, where there are any.
+    """
     metric = fleet.metrics[np.uint64(m)]
     kind = metric.kind
+    row = t + fleet.streams[np.uint64(metric.stream)].answer_offset
+    if details.size > 0:
+        clear_detail(details[np.uint64(row)])
     if kind == METRIC_UNUSABLE:
         return failed_metric(metric.error)
-    row = t + fleet.streams[np.uint64(metric.stream)].answer_offset
     answer = fleet.answers[np.uint64(row)]
     if answer.code != METRIC_OK:
+        if details.size > 0:
+            details[np.uint64(row)].text = answer.text
         return failed_metric(answer.code)
     if kind == RESOURCE_UTILIZATION or kind == RESOURCE_AVERAGE or kind == PODS_AVERAGE:
-        return propose_from_pods(fleet, controller, t, m, current, tolerance)
+        return propose_from_pods(fleet, controller, t, m, row, current, tolerance, details)
     return propose_from_total(fleet, controller, t, m, row, current, tolerance)
 
 
@@ -131,28 +196,36 @@ def write_proposal(out: Records, row: int, proposal: Proposal) -> None:
 
 
 @rule
+def tolerance_of(controller: Controller, spec: Records) -> Tolerance:
+    """Return the tolerances of a spec, and how this version tests them."""
+    by_bounds = has_switch(controller, TOLERANCE_BY_BOUNDS)
+    return Tolerance(spec.down_tolerance, spec.up_tolerance, by_bounds)
+
+
+@rule
 def combine_metrics(
-    fleet: Fleet, controller: Controller, spec: Records, t: int, current: int, out: Records
+    fleet: Fleet, controller: Controller, spec: Records, t: int, current: int, results: Results
 ) -> Combined:
-    """Return the metrics' combined answer at tick t; each metric's own goes to `out`.
+    """Return the metrics' combined answer at tick t; each metric's own goes to `results`.
 
     The largest valid proposal wins and ties keep the earlier metric, except that 0 gives way to
-    whatever comes next. With a failed metric nothing may shrink.
+    whatever comes next. With a failed metric nothing may shrink (old versions: it may).
     """
     first, last = spec.first_metric, spec.last_metric
-    tolerance = Tolerance(spec.down_tolerance, spec.up_tolerance)
+    tolerance = tolerance_of(controller, spec)
     best, winner, step = 0, -1, STEP_NONE
     invalid, condition = 0, NO_CONDITION
     for m in range(first, last):
         metric = fleet.metrics[np.uint64(m)]
         stream = fleet.streams[np.uint64(metric.stream)]
-        proposal = propose(fleet, controller, t, m, current, tolerance)
-        write_proposal(out, t + stream.answer_offset, proposal)
+        proposal = propose(fleet, controller, t, m, current, tolerance, results.details)
+        write_proposal(results.metrics, t + stream.answer_offset, proposal)
         if proposal.code != METRIC_OK:
             if invalid == 0:
                 condition = INVALID_METRIC_SOURCE_TYPE + metric.source
             invalid += 1
         elif best == 0 or proposal.replicas > best:
             best, winner, step = proposal.replicas, m - first, proposal.step
-    usable = invalid < last - first and not (invalid > 0 and best < current)
+    shrinks = invalid > 0 and best < current and has_switch(controller, PARTIAL_FAILURE_GUARD)
+    usable = invalid < last - first and not shrinks
     return Combined(usable, best, winner, step, invalid, condition)

@@ -11,14 +11,12 @@ from hpabatch.arrays.layout import Fleet
 
 
 class Controller(NamedTuple):
-    """Flags in ms and version switches; see `model.config` for their meaning."""
+    """Flags in ms and the bits of version switches; see `model.config` for their meaning."""
 
     cpu_initialization_ms: int
     readiness_delay_ms: int
     downscale_stabilization_ms: int
-    succeeded_pods_ignored: bool
-    per_pod_average_guarded: bool
-    gate_scale_to_zero: bool
+    switches: int
 
 
 @rule
@@ -29,7 +27,11 @@ def controller_of(fleet: Fleet, h: int) -> Controller:
         lane.cpu_initialization_ms,
         lane.readiness_delay_ms,
         lane.downscale_stabilization_ms,
-        lane.succeeded_pods_ignored != 0,
-        lane.per_pod_average_guarded != 0,
-        lane.gate_scale_to_zero != 0,
+        lane.switches,
     )
+
+
+@rule
+def has_switch(controller: Controller, bit: int) -> bool:
+    """Say whether a version's rules have a switch on."""
+    return controller.switches & bit != 0

@@ -26,7 +26,8 @@ from hpabatch.model.codes import (
     READY_MASK,
     READY_TRUE,
 )
-from hpabatch.rules.controller import Controller
+from hpabatch.model.config import SUCCEEDED_PODS_IGNORED
+from hpabatch.rules.controller import Controller, has_switch
 
 
 @rule
@@ -39,7 +40,7 @@ def group_pod(flags: int, has_sample: bool, is_cpu: bool, controller: Controller
     phase = flags & PHASE_MASK
     if flags & POD_DELETING != 0 or phase == PHASE_FAILED:
         return GROUP_IGNORED
-    if phase == PHASE_SUCCEEDED and controller.succeeded_pods_ignored:
+    if phase == PHASE_SUCCEEDED and has_switch(controller, SUCCEEDED_PODS_IGNORED):
         return GROUP_IGNORED
     if phase == PHASE_PENDING:
         return GROUP_UNREADY

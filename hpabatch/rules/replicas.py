@@ -25,6 +25,13 @@ from hpabatch.model.codes import (
     STEP_TOLERANCE,
     STEP_TOLERANCE_AFTER_SUBSTITUTION,
 )
+from hpabatch.model.config import (
+    PER_POD_AVERAGE_GUARDED,
+    PLAIN_DIRECTION_GUARD,
+    RATIO_ONE_ADDS_NOTHING,
+    REQUESTS_AFTER_EMPTINESS,
+    TOTALS_CLAMPED,
+)
 from hpabatch.rules.numbers import (
     INT32_MAX,
     INT64_MAX,
@@ -41,10 +48,15 @@ from hpabatch.rules.statistics import PodStatistics
 
 
 class Tolerance(NamedTuple):
-    """The tolerated deviation of a ratio from 1, per direction."""
+    """The tolerated deviation of a ratio from 1, per direction.
+
+    `by_bounds` (newer versions): 1-t and 1+t are compared with the ratio; before, abs(1-ratio) with
+    the one tolerance, which at 1.1 differs in the last bit.
+    """
 
     down: float
     up: float
+    by_bounds: bool
 
 
 class Proposal(NamedTuple):
@@ -72,6 +84,8 @@ def failed_metric(code: int) -> Proposal:
 @rule
 def is_within_tolerance(ratio: float, tolerance: Tolerance) -> bool:
     """Say whether a ratio is close enough to 1; both ends belong to it, NaN does not."""
+    if not tolerance.by_bounds:
+        return abs(1.0 - ratio) <= tolerance.up
     return (1.0 - tolerance.down) <= ratio and ratio <= (1.0 + tolerance.up)
 
 
@@ -92,15 +106,25 @@ def is_contradiction(ratio: float, second_ratio: float) -> bool:
 
 @rule
 def replicas_after_substitution(
-    ratio: float, second_ratio: float, entries: int, current: int, tolerance: Tolerance
+    ratio: float,
+    second_ratio: float,
+    entries: int,
+    current: int,
+    tolerance: Tolerance,
+    guarded: bool,
 ) -> tuple[int, int]:
-    """Return (step, replicas) from the second ratio over `entries` pods, with all guards."""
+    """Return (step, replicas) from the second ratio over `entries` pods, with all guards.
+
+    `guarded`: the last one too, which averages lack in old versions.
+    """
     if is_within_tolerance(second_ratio, tolerance):
         return STEP_TOLERANCE_AFTER_SUBSTITUTION, current
     if is_contradiction(ratio, second_ratio):
         return STEP_DIRECTION_GUARD, current
     replicas = ceil_to_int32(second_ratio * entries)
-    if (second_ratio < 1.0 and replicas > current) or (second_ratio > 1.0 and replicas < current):
+    turned = second_ratio < 1.0 and replicas > current
+    turned = turned or (second_ratio > 1.0 and replicas < current)
+    if guarded and turned:
         return STEP_DIRECTION_GUARD, current
     return STEP_RATIO, replicas
 
@@ -117,7 +141,7 @@ def replicas_of_ready(
 
 @rule
 def propose_by_utilization(
-    pods: PodStatistics, target_pct: int, current: int, tolerance: Tolerance
+    pods: PodStatistics, target_pct: int, current: int, tolerance: Tolerance, switches: int
 ) -> Proposal:
     """Return the proposal of a Resource or ContainerResource metric with averageUtilization.
 
@@ -125,6 +149,8 @@ def propose_by_utilization(
     missing pods charged their request: (1600 + 2000) / 10000 is 36 %, 0.6 x 10 gives 6.
     Follows GetResourceReplicas.
     """
+    if pods.without_request > 0 and switches & REQUESTS_AFTER_EMPTINESS == 0:
+        return failed_metric(METRIC_NO_REQUEST)
     if pods.ready + pods.stray == 0:
         return failed_metric(METRIC_NO_SAMPLES)
     if pods.without_request > 0:
@@ -151,13 +177,15 @@ def propose_by_utilization(
     if request == 0:
         return failed_metric(METRIC_NO_MATCH)
     second = divide(float(utilization_of(usage, request)), float(target_pct))
-    step, replicas = replicas_after_substitution(ratio, second, entries, current, tolerance)
+    step, replicas = replicas_after_substitution(
+        ratio, second, entries, current, tolerance, guarded=True
+    )
     return Proposal(METRIC_OK, step, replicas, second, utilization, average, 0)
 
 
 @rule
 def propose_by_pod_average(
-    pods: PodStatistics, target_milli: int, current: int, tolerance: Tolerance
+    pods: PodStatistics, target_milli: int, current: int, tolerance: Tolerance, switches: int
 ) -> Proposal:
     """Return the proposal of a pod metric with averageValue (Resource, ContainerResource, Pods).
 
@@ -179,12 +207,15 @@ def propose_by_pod_average(
     if pods.missing > 0 and ratio < 1.0:
         usage = add64(usage, mul64(pods.missing, target_milli))
         entries += pods.missing
-    elif pods.missing > 0 and ratio > 1.0:
+    elif pods.missing > 0 and (ratio > 1.0 or switches & RATIO_ONE_ADDS_NOTHING == 0):
         entries += pods.missing
     if scaling_up_unready:
         entries += pods.unready
     second = divide(float(div64(usage, entries)), float(target_milli))
-    step, replicas = replicas_after_substitution(ratio, second, entries, current, tolerance)
+    guarded = switches & PLAIN_DIRECTION_GUARD != 0
+    step, replicas = replicas_after_substitution(
+        ratio, second, entries, current, tolerance, guarded
+    )
     return Proposal(METRIC_OK, step, replicas, second, 0, average, 0)
 
 
@@ -196,6 +227,7 @@ def propose_by_value(
     known_pods: int,
     ready_pods: int,
     tolerance: Tolerance,
+    clamped: bool,
 ) -> Proposal:
     """Return the proposal of an Object or External metric with a plain value.
 
@@ -211,20 +243,19 @@ def propose_by_value(
     if known_pods == 0:
         return failed_metric(METRIC_NO_PODS)
     wanted = ratio * ready_pods
-    replicas = INT32_MAX if wanted > 2147483647.0 else ceil_to_int32(wanted)
+    replicas = INT32_MAX if clamped and wanted > 2147483647.0 else ceil_to_int32(wanted)
     return Proposal(METRIC_OK, STEP_RATIO, replicas, ratio, 0, 0, usage_milli)
 
 
 @rule
-def average_per_pod(
-    usage_milli: int, status_replicas: int, is_external: bool, guarded: bool
-) -> int:
+def average_per_pod(usage_milli: int, status_replicas: int, capped: bool, guarded: bool) -> int:
     """Return the per-pod average that the status shows, rounded up.
 
     `guarded` (newer versions): 0 at 0 replicas, and capped at MaxInt64 for both kinds; before, the
-    cap was External's alone and 0 replicas divided by zero. Follows getPerPodUsage.
+    cap was External's alone (`capped`; in old versions nobody's) and 0 replicas divided by zero.
+    Follows getPerPodUsage.
     """
-    if (guarded or is_external) and float(usage_milli) >= float(INT64_MAX):
+    if (guarded or capped) and float(usage_milli) >= float(INT64_MAX):
         return INT64_MAX
     if guarded and status_replicas == 0:
         return 0
@@ -237,8 +268,8 @@ def propose_by_total_average(
     target_milli: int,
     status_replicas: int,
     is_external: bool,
-    guarded: bool,
     tolerance: Tolerance,
+    switches: int,
 ) -> Proposal:
     """Return the proposal of an Object or External metric with averageValue.
 
@@ -246,40 +277,45 @@ def propose_by_total_average(
     ratio 1.5, proposal 3. Follows GetObjectPerPodMetricReplicas and
     GetExternalPerPodMetricReplicas.
     """
-    average = average_per_pod(usage_milli, status_replicas, is_external, guarded)
+    capped = is_external and switches & TOTALS_CLAMPED != 0
+    guarded = switches & PER_POD_AVERAGE_GUARDED != 0
+    average = average_per_pod(usage_milli, status_replicas, capped, guarded)
     ratio = divide(float(usage_milli), float(target_milli) * float(status_replicas))
-    if is_within_tolerance(ratio, tolerance):
+    # The older test asked whether the ratio is outside; of NaN that is no more true than inside.
+    stays = not tolerance.by_bounds and ratio != ratio
+    if stays or is_within_tolerance(ratio, tolerance):
         return Proposal(METRIC_OK, STEP_TOLERANCE, status_replicas, ratio, 0, average, 0)
     wanted = divide(float(usage_milli), float(target_milli))
-    if is_external and wanted > 2147483647.0:
+    if capped and wanted > 2147483647.0:
         return Proposal(METRIC_OK, STEP_RATIO, INT32_MAX, ratio, 0, average, 0)
     return Proposal(METRIC_OK, STEP_RATIO, ceil_to_int32(wanted), ratio, 0, average, 0)
 
 
 @rule
-def sum_for_value(values_milli: I64, first: int, last: int) -> int:
+def sum_for_value(values_milli: I64, first: int, last: int, clamped: bool) -> int:
     """Return the sum of an External metric's series for a value target, capped at MaxInt64.
 
-    The cap is tested before a positive value is added. Follows GetExternalMetricReplicas.
+    The cap is tested before a positive value is added; old versions have none. Follows
+    GetExternalMetricReplicas.
     """
     total = 0
     for i in range(first, last):
         value = values_milli[i]
-        if value > 0 and total > sub64(INT64_MAX, value):
+        if clamped and value > 0 and total > sub64(INT64_MAX, value):
             return INT64_MAX
         total = add64(total, value)
     return total
 
 
 @rule
-def sum_for_average(values_milli: I64, first: int, last: int) -> int:
+def sum_for_average(values_milli: I64, first: int, last: int, clamped: bool) -> int:
     """Return the sum for an averageValue target; any negative partial sum is taken as overflow.
 
-    Follows GetExternalPerPodMetricReplicas.
+    Old versions do not look. Follows GetExternalPerPodMetricReplicas.
     """
     total = 0
     for i in range(first, last):
         total = add64(total, values_milli[i])
-        if total < 0:
+        if clamped and total < 0:
             return INT64_MAX
     return total

@@ -232,16 +232,20 @@ def stabilize_with_windows(
     now_ms: int,
     up_ms: int,
     down_ms: int,
+    clamps_current: bool,
 ) -> int:
     """Return the stabilized number of the behavior path: current pulled into [low, high].
 
     Going up only to the smallest wish of the up window, down only to the largest of the down
-    window. A sample exactly at a cutoff does not count (and is not yet overwritten).
+    window. A sample exactly at a cutoff does not count (and is not yet overwritten). Old versions
+    (not `clamps_current`) look at the window of the proposal's direction alone.
     """
     up, down = now_ms - up_ms, now_ms - down_ms
     low, high = recommend_within_windows(
         head, recs, proposal, now_ms, up + 1, down + 1, min(up, down)
     )
+    if not clamps_current:
+        return low if proposal >= current else high
     return min(max(current, low), high)
 
 

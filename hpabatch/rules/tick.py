@@ -60,10 +60,10 @@ from hpabatch.model.codes import (
     REASON_BELOW_TARGET,
     REASON_NONE,
     SCALE_DOWN_STABILIZED,
-    SCALE_GET_FAILED,
     SCALE_OK,
     SCALE_UNKNOWN,
     SCALE_UP_STABILIZED,
+    SCALE_UPDATE_FAILED,
     SCALED_TO_ZERO,
     SCALING_DISABLED,
     SELECT_DISABLED,
@@ -78,11 +78,17 @@ from hpabatch.model.codes import (
     TOO_MANY_REPLICAS,
     VALID_METRIC_FOUND,
 )
+from hpabatch.model.config import (
+    BOTH_EVENT_LISTS,
+    SCALE_TO_ZERO,
+    WINDOWS_CLAMP_CURRENT,
+    ZERO_NEEDS_CONDITION,
+)
 from hpabatch.rules.behavior import forget_scale_events, limit_rate, store_scale_event
 from hpabatch.rules.bounds import limit_legacy
 from hpabatch.rules.combine import Combined, combine_metrics, write_proposal
 from hpabatch.rules.conditions import has_condition, remove_condition, set_condition
-from hpabatch.rules.controller import Controller, controller_of
+from hpabatch.rules.controller import Controller, controller_of, has_switch
 from hpabatch.rules.replicas import failed_metric
 from hpabatch.rules.stabilize import (
     forget_recommendations,
@@ -192,12 +198,26 @@ def normalize(
     able = READY_FOR_NEW_SCALE
     if spec.has_behavior != 0:
         stabilized = stabilize_with_windows(
-            head, recs, current, proposal, now_ms, spec.up_window_ms, spec.down_window_ms
+            head,
+            recs,
+            current,
+            proposal,
+            now_ms,
+            spec.up_window_ms,
+            spec.down_window_ms,
+            has_switch(controller, WINDOWS_CLAMP_CURRENT),
         )
         if stabilized != proposal:
             able = window_condition(proposal, current)
         limited, condition = limit_rate(
-            head, memory.events, spec, fleet.policies, current, stabilized, now_ms
+            head,
+            memory.events,
+            spec,
+            fleet.policies,
+            current,
+            stabilized,
+            now_ms,
+            has_switch(controller, BOTH_EVENT_LISTS),
         )
         return stabilized, limited, able, condition
     window_ms = controller.downscale_stabilization_ms
@@ -278,7 +298,7 @@ def decide_by_metrics(
         ambiguous = selector == SELECTOR_AMBIGUOUS
         set_condition(head, AMBIGUOUS_SELECTOR if ambiguous else INVALID_SELECTOR)
         return stand_still(current, head[HEAD_STATUS_DESIRED], BOUND_BY_SELECTOR, 0)
-    combined = combine_metrics(fleet, controller, spec, t, current, results.metrics)
+    combined = combine_metrics(fleet, controller, spec, t, current, results)
     if not combined.usable:
         set_condition(head, combined.condition)
         kept = head[HEAD_STATUS_DESIRED]
@@ -295,8 +315,13 @@ def force(current: int, desired: int, binding: int, reason: int) -> Decision:
 
 @rule
 def wakes(head: I64, controller: Controller, spec: Records) -> bool:
-    """Say whether the metrics decide for a target at zero: it was this controller's doing."""
-    ours = controller.gate_scale_to_zero and has_condition(head, IS_SCALED_TO_ZERO)
+    """Say whether the metrics decide for a target at zero: it was this controller's doing.
+
+    In old versions they do whenever the minimum is zero.
+    """
+    if not has_switch(controller, ZERO_NEEDS_CONDITION):
+        return bool(spec.min_replicas == 0)
+    ours = has_switch(controller, SCALE_TO_ZERO) and has_condition(head, IS_SCALED_TO_ZERO)
     return bool(ours and (spec.min_replicas != 0 or spec.has_object_or_external != 0))
 
 
@@ -323,7 +348,7 @@ def decide_size(
     skip_metrics(fleet, spec, t, results)
     if from_zero:
         set_condition(head, SCALING_DISABLED)
-        if not controller.gate_scale_to_zero:
+        if not sets_scaled_to_zero(controller):
             remove_condition(head, SCALED_TO_ZERO)
         return stand_still(current, 0, BOUND_BY_ZERO, 0)
     if current > highest:
@@ -332,10 +357,17 @@ def decide_size(
 
 
 @rule
+def sets_scaled_to_zero(controller: Controller) -> bool:
+    """Say whether the condition ScaledToZero is kept; without its gate it is removed."""
+    known = has_switch(controller, ZERO_NEEDS_CONDITION)
+    return known and has_switch(controller, SCALE_TO_ZERO)
+
+
+@rule
 def note_rescale(controller: Controller, head: I64, spec: Records, before: int, after: int) -> None:
     """Set the conditions that follow a successful write of the scale."""
     set_condition(head, SUCCEEDED_RESCALE)
-    if not controller.gate_scale_to_zero:
+    if not sets_scaled_to_zero(controller):
         remove_condition(head, SCALED_TO_ZERO)
         return
     to_zero = before > 0 and after == 0 and spec.min_replicas == 0
@@ -438,7 +470,7 @@ def decide_tick(
     tick, head = fleet.ticks[np.uint64(t)], memory.head[np.uint64(h)]
     spec = fleet.specs[np.uint64(tick.spec)]
     mark_unused_streams(fleet, spec, h, t, results)
-    if tick.scale == SCALE_GET_FAILED or tick.scale == SCALE_UNKNOWN:
+    if tick.scale != SCALE_OK and tick.scale != SCALE_UPDATE_FAILED:
         decision = decide_without_scale(fleet, head, spec, t, results)
     else:
         decision = decide_with_scale(fleet, memory, spec, h, t, spend_decisions, results)

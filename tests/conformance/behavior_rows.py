@@ -33,6 +33,7 @@ from hpabatch.arrays.memory import seed_recommendations
 from hpabatch.arrays.pack import LaneView, MetricAnswer, PodSample, TickView, pack_fleet
 from hpabatch.model import codes
 from hpabatch.model.config import profile_for
+from hpabatch.model.messages import condition_message
 from hpabatch.model.requests import pod_request
 from hpabatch.rules.behavior import (
     limit_rate,
@@ -54,7 +55,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decide_row(row: Json) -> Json:
-    """Return the `expected` of a row without texts."""
+    """Return the `expected` of a row."""
     return _FUNCTIONS[row["test"]](row["input"])
 
 
@@ -119,6 +120,11 @@ def _events(memory: Memory, first_at: int, count_at: int) -> list[Json]:
     ]
 
 
+def _words(condition: int) -> Json:
+    reason = codes.CONDITIONS[condition].reason
+    return {"reason": reason, "message": condition_message(condition)}
+
+
 # --- one function per upstream function -----------------------------------------------------------
 
 
@@ -133,8 +139,9 @@ def _rate(data: Json) -> Json:
         data["current_replicas"],
         data["desired_replicas"],
         to_ms(data["now"]),
+        True,
     )
-    return {"replicas": replicas, "reason": codes.CONDITIONS[condition].reason}
+    return {"replicas": replicas, **_words(condition)}
 
 
 def _legacy_limit(data: Json) -> Json:
@@ -144,7 +151,7 @@ def _legacy_limit(data: Json) -> Json:
         data["min_replicas"],
         data["max_replicas"],
     )
-    return {"replicas": replicas, "reason": codes.CONDITIONS[condition].reason}
+    return {"replicas": replicas, **_words(condition)}
 
 
 def _one_window(data: Json) -> Json:
@@ -174,7 +181,7 @@ def _two_windows(data: Json) -> Json:
     assert able == (condition if stabilized != desired else codes.READY_FOR_NEW_SCALE)
     return {
         "stabilized": stabilized,
-        "reason": codes.CONDITIONS[condition].reason,
+        **_words(condition),
         "recommendations_after": _recommendations(memory),
     }
 
@@ -191,6 +198,7 @@ def _policy_limit(data: Json) -> Json:
         fleet.policies,
         data["current_replicas"],
         to_ms(data["now"]),
+        True,
     )
     return {"limit": limit}
 
@@ -253,9 +261,9 @@ def _requests(data: Json) -> Json:
             pod_level_gate=data["pod_level_resources_gate"],
         )
         if request.error is not None:
-            return {"requests_milli": None}
+            return {"requests_milli": None, "error": request.error}
         requests[pod["name"]] = request.milli
-    return {"requests_milli": requests}
+    return {"requests_milli": requests, "error": None}
 
 
 def _per_pod(data: Json) -> Json:

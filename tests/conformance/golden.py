@@ -159,7 +159,7 @@ def _custom_sample(sample: Json) -> PodSample:
 def to_answer(metric: MetricSpec, data: Json) -> MetricAnswer:
     """Return what the metrics API answered for a metric."""
     if data.get("metrics_error") is not None:
-        return MetricAnswer(codes.METRIC_FETCH_FAILED)
+        return MetricAnswer(codes.METRIC_FETCH_FAILED, error=data["metrics_error"])
     if metric.type in ("Object", "External"):
         texts = data.get("external_values") or ()
         if metric.type == "Object":
@@ -209,28 +209,32 @@ def calculator_lane(case: Json) -> LaneView:
     return LaneView([hpa.spec], [tick])
 
 
-def _scale_code(tick: Json, spec: HPASpec) -> int:
+def _scale_problem(tick: Json, spec: HPASpec) -> tuple[int, str]:
+    """Return what happens to the scale in a tick, and the error's text."""
     target = spec.scale_target_ref
+    if target.api_version.count("/") > 1:
+        return codes.SCALE_BAD_VERSION, f"unexpected GroupVersion string: {target.api_version}"
     group = target.api_version.rpartition("/")[0]
-    if (group, target.kind) not in _KNOWN_TARGETS:  # a group with a further "/" is none either
-        return codes.SCALE_GET_FAILED
+    if (group, target.kind) not in _KNOWN_TARGETS:
+        text = f'no matches for kind "{target.kind}" in group "{group}"'
+        return codes.SCALE_NO_RESOURCE, text
     if tick.get("scale_get_error") is not None:
-        return codes.SCALE_GET_FAILED
-    failed = tick.get("scale_update_error") is not None
-    return codes.SCALE_UPDATE_FAILED if failed else codes.SCALE_OK
+        return codes.SCALE_GET_FAILED, tick["scale_get_error"]
+    if tick.get("scale_update_error") is not None:
+        return codes.SCALE_UPDATE_FAILED, tick["scale_update_error"]
+    return codes.SCALE_OK, ""
 
 
-def _selector_code(tick: Json) -> int:
+def _selector_problem(tick: Json) -> tuple[int, str]:
+    """Return what is wrong with the selector of a tick's scale, and the error's text."""
     text = tick.get("selector")
-    if text is None:
-        return codes.SELECTOR_OK
     if text == "":
-        return codes.SELECTOR_MISSING
+        return codes.SELECTOR_MISSING, ""
     try:
-        parse_selector(text)
-    except ValueError:
-        return codes.SELECTOR_INVALID
-    return codes.SELECTOR_OK
+        parse_selector(text or "")
+    except ValueError as error:
+        return codes.SELECTOR_INVALID, str(error)
+    return codes.SELECTOR_OK, ""
 
 
 def timeline_specs(timeline: Json) -> tuple[list[HPASpec], list[int]]:
@@ -265,6 +269,8 @@ def timeline_lane(timeline: Json) -> LaneView:
     for tick, s in zip(timeline["ticks"], index, strict=True):
         data = list(tick.get("metrics") or ())
         data += [{}] * (len(specs[s].metrics) - len(data))
+        scale, wrong_scale = _scale_problem(tick, specs[s])
+        selector, wrong_selector = _selector_problem(tick)
         ticks.append(
             TickView(
                 now_ms=to_ms(tick["now"]),
@@ -276,9 +282,10 @@ def timeline_lane(timeline: Json) -> LaneView:
                     to_answer(metric, answer)
                     for metric, answer in zip(specs[s].metrics, data, strict=True)
                 ],
-                scale=_scale_code(tick, specs[s]),
-                selector=_selector_code(tick),
+                scale=scale,
+                selector=selector,
                 restart=bool(tick.get("restart")),
+                problem=wrong_selector or wrong_scale,
             )
         )
     return LaneView(specs, ticks)

@@ -158,7 +158,7 @@ def _compare_recommendations(syncs: list[Sync], legacy_s: int) -> None:
         else:
             up_ms, down_ms = (1000 * window for window in sync.windows_s)
             ours = stabilize_with_windows(
-                head, recs, sync.current, sync.wish, now_ms, up_ms, down_ms
+                head, recs, sync.current, sync.wish, now_ms, up_ms, down_ms, True
             )
             theirs = naive.two_windows(sync.current, sync.wish, now_ms, up_ms, down_ms)
         assert ours == theirs

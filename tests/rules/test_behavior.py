@@ -92,15 +92,15 @@ def budget(
 
 
 def up_limit(one: Budget, current: int, seconds: float = 0) -> int:
-    return int(scale_up_limit(*one.arguments, current, at(seconds)))
+    return int(scale_up_limit(*one.arguments, current, at(seconds), True))
 
 
 def down_limit(one: Budget, current: int, seconds: float = 0) -> int:
-    return int(scale_down_limit(*one.arguments, current, at(seconds)))
+    return int(scale_down_limit(*one.arguments, current, at(seconds), True))
 
 
 def limited(one: Budget, current: int, wanted: int, seconds: float = 0) -> tuple[int, str]:
-    size, condition = limit_rate(*one.arguments, current, wanted, at(seconds))
+    size, condition = limit_rate(*one.arguments, current, wanted, at(seconds), True)
     return int(size), codes.CONDITIONS[int(condition)].reason
 
 
@@ -123,10 +123,13 @@ def test_marks_do_not_matter_for_sums_and_sums_wrap() -> None:
 
 def test_the_start_of_a_period_is_without_what_came_and_with_what_went() -> None:
     one = budget({}, ups=[(4, -40), (9, -90)], downs=[(3, -10), (7, -61)])
-    assert replicas_at_period_start(one.head, one.events, 3, 60_000, at(0)) == 2
-    assert replicas_at_period_start(one.head, one.events, 3, 100_000, at(0)) == 0
-    assert replicas_at_period_start(one.head, one.events, 3, 5000, at(0)) == 3
-    assert replicas_at_period_start(one.head, one.events, INT32_MIN, 60_000, at(0)) == INT32_MAX
+    assert replicas_at_period_start(one.head, one.events, 3, 60_000, at(0), True, True) == 2
+    assert replicas_at_period_start(one.head, one.events, 3, 100_000, at(0), True, True) == 0
+    assert replicas_at_period_start(one.head, one.events, 3, 5000, at(0), True, True) == 3
+    assert (
+        replicas_at_period_start(one.head, one.events, INT32_MIN, 60_000, at(0), True, True)
+        == INT32_MAX
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hpabatch.arrays.pack import pod_flags
 from hpabatch.model import codes
+from hpabatch.model.config import SUCCEEDED_PODS_IGNORED
 from hpabatch.rules.controller import Controller
 from hpabatch.rules.pods import (
     group_pod,
@@ -18,8 +19,8 @@ from hpabatch.rules.pods import (
 )
 
 MINUTE = 60_000
-CONTROLLER = Controller(5 * MINUTE, 30_000, 5 * MINUTE, True, True, True)
-OLD_CONTROLLER = CONTROLLER._replace(succeeded_pods_ignored=False)
+CONTROLLER = Controller(5 * MINUTE, 30_000, 5 * MINUTE, SUCCEEDED_PODS_IGNORED)
+OLD_CONTROLLER = CONTROLLER._replace(switches=0)
 NOW = 100 * MINUTE
 
 PHASES = ["Pending", "Running", "Succeeded", "Failed", "Unknown", ""]
@@ -130,7 +131,7 @@ def test_later_the_age_of_the_sample_does_not_matter() -> None:
 def test_grouping_is_a_partition(
     word: int, has_sample: bool, is_cpu: bool, succeeded_ignored: bool
 ) -> None:
-    controller = CONTROLLER._replace(succeeded_pods_ignored=succeeded_ignored)
+    controller = CONTROLLER if succeeded_ignored else OLD_CONTROLLER
     group = group_pod(word, has_sample, is_cpu, controller)
     phase = word & codes.PHASE_MASK
     gone = bool(word & codes.POD_DELETING) or phase == codes.PHASE_FAILED

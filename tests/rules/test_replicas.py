@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.model import codes
+from hpabatch.model.config import PROFILES
 from hpabatch.rules.numbers import INT64_MAX, INT64_MIN
 from hpabatch.rules.replicas import (
     Proposal,
@@ -31,8 +32,9 @@ from hpabatch.rules.replicas import (
 )
 from hpabatch.rules.statistics import PodStatistics
 
-TEN_PERCENT = Tolerance(0.1, 0.1)
-NOTHING = Tolerance(0.0, 0.0)
+NEWEST = PROFILES["1.38"].switches()
+TEN_PERCENT = Tolerance(0.1, 0.1, True)
+NOTHING = Tolerance(0.0, 0.0, True)
 INT32_MAX, INT32_MIN = 2**31 - 1, -(2**31)
 
 
@@ -68,7 +70,7 @@ def test_both_ends_belong_to_the_tolerance(ratio: float, within: bool) -> None:
 
 
 def test_a_tolerance_down_of_one_covers_every_ratio_below() -> None:
-    wide = Tolerance(1.0, 0.0)
+    wide = Tolerance(1.0, 0.0, True)
     assert is_within_tolerance(0.0, wide)
     assert not is_within_tolerance(-0.1, wide)
     assert not is_within_tolerance(1.0000000001, wide)
@@ -76,7 +78,7 @@ def test_a_tolerance_down_of_one_covers_every_ratio_below() -> None:
 
 @given(st.floats(0, 3), st.floats(0, 1), st.floats(0, 1))
 def test_each_direction_has_its_own_tolerance(ratio: float, down: float, up: float) -> None:
-    within = is_within_tolerance(ratio, Tolerance(down, up))
+    within = is_within_tolerance(ratio, Tolerance(down, up, True))
     assert within == (ratio >= 1.0 - down if ratio < 1.0 else ratio <= 1.0 + up)
 
 
@@ -131,7 +133,7 @@ def test_a_contradiction_is_a_turned_direction(first: float, second: float, turn
 def test_the_guards_after_substitution(
     first: float, second: float, entries: int, current: int, expected: tuple[int, int]
 ) -> None:
-    result = replicas_after_substitution(first, second, entries, current, TEN_PERCENT)
+    result = replicas_after_substitution(first, second, entries, current, TEN_PERCENT, True)
     assert (int(result[0]), int(result[1])) == expected
 
 
@@ -145,8 +147,8 @@ def test_the_guards_after_substitution(
 def test_after_substitution_nothing_moves_against_the_ratio(
     first: float, second: float, entries: int, current: int, tolerance: float
 ) -> None:
-    both = Tolerance(tolerance, tolerance)
-    step, replicas = replicas_after_substitution(first, second, entries, current, both)
+    both = Tolerance(tolerance, tolerance, True)
+    step, replicas = replicas_after_substitution(first, second, entries, current, both, True)
     if second < 1.0:
         assert replicas <= current
     elif second > 1.0:
@@ -187,7 +189,9 @@ def test_where_every_pod_counts_the_ratio_times_ready_pods(
     ],
 )
 def test_what_fails_a_utilization_metric_in_order(pods: PodStatistics, code: int) -> None:
-    assert plain(propose_by_utilization(pods, 60, 3, TEN_PERCENT)) == plain(failed_metric(code))
+    assert plain(propose_by_utilization(pods, 60, 3, TEN_PERCENT, NEWEST)) == plain(
+        failed_metric(code)
+    )
 
 
 def test_strays_count_as_entries_but_not_in_sums() -> None:
@@ -195,7 +199,7 @@ def test_strays_count_as_entries_but_not_in_sums() -> None:
         ready=2, stray=3, stray_milli=10**9, usage_milli=2400, request_milli=2000, missing=1,
         missing_request_milli=1000,
     )  # fmt: skip
-    result = plain(propose_by_utilization(pods, 60, 3, TEN_PERCENT))
+    result = plain(propose_by_utilization(pods, 60, 3, TEN_PERCENT, NEWEST))
     assert (result.utilization_pct, result.average_milli) == (120, 1200)
     assert result.ratio == 80 / 60  # 2400 of 3000
     assert result.replicas == 8  # ceil(1.333 x 6 entries)
@@ -203,7 +207,7 @@ def test_strays_count_as_entries_but_not_in_sums() -> None:
 
 def test_average_is_over_the_pods_with_request_of_the_first_pass() -> None:
     pods = statistics(ready=3, usage_milli=-1000, request_milli=3000)
-    result = plain(propose_by_utilization(pods, 60, 3, TEN_PERCENT))
+    result = plain(propose_by_utilization(pods, 60, 3, TEN_PERCENT, NEWEST))
     assert (result.average_milli, result.utilization_pct) == (-333, -33)
     assert result.replicas == -1  # ceil(-0.55 x 3)
 
@@ -219,7 +223,7 @@ def test_more_usage_never_wants_fewer_replicas(
 ) -> None:
     def replicas(usage: int) -> int:
         pods = statistics(ready=ready, usage_milli=usage, request_milli=1000 * ready)
-        return int(propose_by_utilization(pods, target, ready, NOTHING).replicas)
+        return int(propose_by_utilization(pods, target, ready, NOTHING, NEWEST).replicas)
 
     usage = 10 * percent * ready
     assert replicas(usage + 10 * more * ready) >= replicas(usage)
@@ -230,7 +234,7 @@ def test_more_usage_never_wants_fewer_replicas(
 
 def test_an_average_without_samples_fails() -> None:
     pods = statistics(unready=1, missing=2)
-    result = plain(propose_by_pod_average(pods, 100, 3, TEN_PERCENT))
+    result = plain(propose_by_pod_average(pods, 100, 3, TEN_PERCENT, NEWEST))
     assert result == plain(failed_metric(codes.METRIC_NO_SAMPLES))
 
 
@@ -257,26 +261,26 @@ def test_an_average_without_samples_fails() -> None:
 def test_averages_with_missing_and_unready_pods(
     pods: PodStatistics, average: int, ratio: float, replicas: int
 ) -> None:
-    result = plain(propose_by_pod_average(pods, 100, 4, TEN_PERCENT))
+    result = plain(propose_by_pod_average(pods, 100, 4, TEN_PERCENT, NEWEST))
     assert (result.average_milli, result.ratio, result.replicas) == (average, ratio, replicas)
     assert (result.utilization_pct, result.value_milli) == (0, 0)
 
 
 def test_at_a_ratio_of_exactly_one_unready_pods_are_absent() -> None:
     average = statistics(ready=2, unready=1, usage_milli=200)
-    result = plain(propose_by_pod_average(average, 100, 3, NOTHING))
+    result = plain(propose_by_pod_average(average, 100, 3, NOTHING, NEWEST))
     assert (result.step, result.replicas) == (codes.STEP_TOLERANCE, 3)
     utilization = average._replace(request_milli=400, unready_request_milli=200)
-    result = plain(propose_by_utilization(utilization, 50, 3, NOTHING))
+    result = plain(propose_by_utilization(utilization, 50, 3, NOTHING, NEWEST))
     assert (result.step, result.replicas) == (codes.STEP_TOLERANCE, 3)
 
 
 def test_the_first_pass_has_no_guard() -> None:
     # Up by the ratio, and yet down: one pod counts of the four that there are.
     pods = statistics(ready=1, usage_milli=200, request_milli=200)
-    result = plain(propose_by_pod_average(pods, 100, 4, TEN_PERCENT))
+    result = plain(propose_by_pod_average(pods, 100, 4, TEN_PERCENT, NEWEST))
     assert (result.step, result.replicas) == (codes.STEP_RATIO, 2)
-    result = plain(propose_by_utilization(pods, 50, 4, TEN_PERCENT))
+    result = plain(propose_by_utilization(pods, 50, 4, TEN_PERCENT, NEWEST))
     assert (result.step, result.replicas) == (codes.STEP_RATIO, 2)
 
 
@@ -287,7 +291,7 @@ def test_targets_of_extreme_quantities_are_no_special_case(
     target: int, ratio: float, replicas: int
 ) -> None:
     pods = statistics(ready=2, usage_milli=400)
-    result = plain(propose_by_pod_average(pods, target, 3, TEN_PERCENT))
+    result = plain(propose_by_pod_average(pods, target, 3, TEN_PERCENT, NEWEST))
     assert (result.ratio, result.replicas) == (ratio, replicas)
 
 
@@ -310,13 +314,13 @@ def test_targets_of_extreme_quantities_are_no_special_case(
 def test_values_times_ready_pods(
     usage: int, current: int, known: int, ready: int, replicas: int, step: int
 ) -> None:
-    result = plain(propose_by_value(usage, 100_000, current, known, ready, TEN_PERCENT))
+    result = plain(propose_by_value(usage, 100_000, current, known, ready, TEN_PERCENT, True))
     assert (result.code, result.replicas, result.step) == (codes.METRIC_OK, replicas, step)
     assert (result.value_milli, result.average_milli) == (usage, 0)
 
 
 def test_a_value_outside_the_tolerance_needs_pods() -> None:
-    result = plain(propose_by_value(250_000, 100_000, 5, 0, 0, TEN_PERCENT))
+    result = plain(propose_by_value(250_000, 100_000, 5, 0, 0, TEN_PERCENT, True))
     assert result == plain(failed_metric(codes.METRIC_NO_PODS))
 
 
@@ -332,7 +336,7 @@ def test_a_value_outside_the_tolerance_needs_pods() -> None:
 )
 def test_the_cap_of_values_is_max_int32(wanted: float, replicas: int) -> None:
     usage = round(wanted * 2)
-    result = propose_by_value(usage, 2, 5, 5, 1, TEN_PERCENT)
+    result = propose_by_value(usage, 2, 5, 5, 1, TEN_PERCENT, True)
     assert int(result.replicas) == replicas
 
 
@@ -376,7 +380,9 @@ def test_the_per_pod_average_of_the_status(
 def test_totals_by_average(
     usage: int, status: int, is_external: bool, replicas: int, step: int
 ) -> None:
-    result = plain(propose_by_total_average(usage, 30_000, status, is_external, True, TEN_PERCENT))
+    result = plain(
+        propose_by_total_average(usage, 30_000, status, is_external, TEN_PERCENT, NEWEST)
+    )
     assert (result.replicas, result.step, result.value_milli) == (replicas, step, 0)
 
 
@@ -386,7 +392,7 @@ def test_totals_by_average(
 def sums(values: list[int]) -> tuple[int, int]:
     array = np.array([5, *values, 5], np.int64)
     last = len(array) - 1
-    return int(sum_for_value(array, 1, last)), int(sum_for_average(array, 1, last))
+    return int(sum_for_value(array, 1, last, True)), int(sum_for_average(array, 1, last, True))
 
 
 @pytest.mark.parametrize(

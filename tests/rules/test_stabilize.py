@@ -45,7 +45,7 @@ class Windows:
 
     def both(self, current: int, value: int, seconds: float, up_s: int, down_s: int) -> int:
         windows = (up_s * 1000, down_s * 1000)
-        return int(stabilize_with_windows(*self.parts, current, value, at(seconds), *windows))
+        return int(stabilize_with_windows(*self.parts, current, value, at(seconds), *windows, True))
 
     def record(self, value: int, seconds: float) -> None:
         record_recommendation(*self.parts, value, at(seconds))

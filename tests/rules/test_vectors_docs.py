@@ -245,7 +245,7 @@ def limit_from(start: int, kind: str, percent: int) -> int:
     head = np.zeros(HEAD_LENGTH, np.int64)
     rule = scale_up_limit if kind == "scaleUp" else scale_down_limit
     events = records_from(EVENT_SLOT, 2)
-    return int(rule(head, events, fleet.specs[0], fleet.policies, start, at(0)))
+    return int(rule(head, events, fleet.specs[0], fleet.policies, start, at(0), True))
 
 
 @pytest.mark.parametrize(

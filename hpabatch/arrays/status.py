@@ -1,0 +1,69 @@
+"""Room for statuses, and what is known of them before the first tick."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hpabatch.arrays.layout import (
+    FROM_BEFORE,
+    NO_TIME_MS,
+    SHOWN_METRIC,
+    STATUS,
+    STATUS_CODES,
+    STATUS_CURRENT,
+    STATUS_DESIRED,
+    STATUS_LAST_SCALE,
+    STATUS_LENGTH,
+    STATUS_METRICS_TICK,
+    STATUS_NEXT,
+    STATUS_SETS,
+    STATUS_SHOWN,
+    STATUS_TIMES,
+    STATUS_WORDS,
+    Fleet,
+    Records,
+    StatusMemory,
+    poisoned,
+    records_from,
+)
+from hpabatch.arrays.memory import condition_code
+from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.times import parse_instant_ms
+
+_WORDS_FROM_BEFORE = -(2**62)  # of no message that a tick sets
+
+
+def empty_statuses(ticks: int) -> Records:
+    """Return STATUS records, filled with what no rule writes."""
+    return poisoned(STATUS, ticks)
+
+
+def make_status_memory(fleet: Fleet) -> StatusMemory:
+    """Return the memory of HPAs that have no status yet."""
+    head = np.zeros((fleet.lanes.size, STATUS_LENGTH), np.int64)
+    head[:, STATUS_NEXT] = fleet.lanes.first_tick
+    head[:, STATUS_LAST_SCALE] = NO_TIME_MS
+    head[:, STATUS_METRICS_TICK] = FROM_BEFORE
+    return StatusMemory(head, records_from(SHOWN_METRIC, fleet.streams.size))
+
+
+def seed_status_memory(memory: StatusMemory, h: int, status: HPAStatus) -> None:
+    """Start lane h from an existing status; its `currentMetrics` count as others than any tick's.
+
+    See `arrays.memory.seed_status` for conditions that the controller never writes.
+    """
+    head = memory.head[h]
+    head[STATUS_CURRENT], head[STATUS_DESIRED] = status.current_replicas, status.desired_replicas
+    head[STATUS_SHOWN] = -1 if status.current_metrics else 0
+    if status.last_scale_time is not None:
+        head[STATUS_LAST_SCALE] = parse_instant_ms(status.last_scale_time)
+    slot = 0
+    for condition in status.conditions:
+        code = condition_code(condition)
+        if code is None or slot == 4:
+            continue
+        head[STATUS_CODES + slot] = code
+        head[STATUS_TIMES + slot] = parse_instant_ms(condition.last_transition_time or "")
+        head[STATUS_WORDS + slot] = _WORDS_FROM_BEFORE
+        head[STATUS_SETS + slot] = FROM_BEFORE
+        slot += 1

@@ -1,0 +1,28 @@
+"""Texts that come with observations (errors of APIs, of pods' requests), as numbers.
+
+Kernels carry numbers; `engine.status` turns them back. Equal texts have equal numbers.
+"""
+
+from __future__ import annotations
+
+NO_TEXT = 0
+
+
+class Texts:
+    """A table of texts; number 0 is the empty one."""
+
+    def __init__(self) -> None:
+        """Begin with the empty text."""
+        self._texts = [""]
+        self._numbers = {"": NO_TEXT}
+
+    def number(self, text: str) -> int:
+        """Return the number of a text, which is added if it is new."""
+        number = self._numbers.setdefault(text, len(self._texts))
+        if number == len(self._texts):
+            self._texts.append(text)
+        return number
+
+    def __getitem__(self, number: int) -> str:
+        """Return the text of a number that `number` returned."""
+        return self._texts[number]

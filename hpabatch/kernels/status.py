@@ -1,0 +1,44 @@
+"""Statuses of a fleet: a pass over decisions that were made, for those who ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from hpabatch._jit import kernel, rule
+from hpabatch.arrays.layout import (
+    I64,
+    STATUS_NEXT,
+    Fleet,
+    Records,
+    Results,
+    StatusMemory,
+)
+from hpabatch.rules.numbers import INT64_MAX
+from hpabatch.rules.status import note_status
+
+
+@rule
+def status_lane(
+    fleet: Fleet, results: Results, memory: StatusMemory, h: int, last: int, statuses: Records
+) -> None:
+    """Write the statuses of lane h from the first tick not yet noted until before `last`."""
+    head = memory.head[np.uint64(h)]
+    for t in range(head[STATUS_NEXT], last):
+        note_status(fleet, results, memory, h, t, statuses)
+    head[STATUS_NEXT] = max(head[STATUS_NEXT], last)
+
+
+@kernel
+def status_fleet(
+    fleet: Fleet, results: Results, memory: StatusMemory, last_tick: I64, statuses: Records
+) -> None:
+    """Write STATUS records (T,) of all lanes until before `last_tick` (H,), ticks over all lanes.
+
+    The decisions of those ticks are in `results`, with details. Memory carries over between calls.
+    """
+    for lane in numba.prange(fleet.lanes.size):
+        h: Any = np.int64(lane) & INT64_MAX
+        status_lane(fleet, results, memory, h, last_tick[h], statuses)
