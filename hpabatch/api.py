@@ -32,6 +32,7 @@ from hpabatch.engine.replay import ReplayResult, join_results, replay_shards
 from hpabatch.engine.score import Score, score
 from hpabatch.engine.sensitivity import compare, settings_of
 from hpabatch.engine.summary import FleetTotals, join_summaries, summarize, summarize_part, total
+from hpabatch.engine.versions import history_profile, versions_of
 from hpabatch.engine.workload import facts_frame
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path
@@ -43,7 +44,6 @@ from hpabatch.jobs.choices import parse_duration, selection
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.replay import ReplayDone, ReplayJob, replay_to_disk
-from hpabatch.model.config import DEFAULT_K8S, profile_for
 from hpabatch.model.hpa import HPA
 from hpabatch.model.overrides import PlantOverride
 from hpabatch.model.scenario import Scenario
@@ -66,7 +66,8 @@ class Options(TypedDict, total=False):
     """What a replay can be told; everything may be left out.
 
     Attributes:
-        k8s: Kubernetes version whose rules apply.
+        k8s: Kubernetes version whose rules apply; as recorded, else the default.
+        feature_gates: gates that are not as in that version: `HPAScaleToZero=false,…`.
         where: an SQL condition on the columns of `Recording.hpas`.
         manifests: paths of manifests whose HPAs are replayed instead of the recorded ones.
         events: "recorded" or "decided": which size changes spend the policies' budgets.
@@ -76,6 +77,7 @@ class Options(TypedDict, total=False):
     """
 
     k8s: str
+    feature_gates: str
     where: str | None
     manifests: Sequence[str | Path] | str | Path
     events: str
@@ -126,8 +128,7 @@ class Recording:
     @cached_property
     def hpas(self) -> pl.DataFrame:
         """The recorded HPAs that can be replayed, one row each: the columns that `where` knows."""
-        profile = profile_for(DEFAULT_K8S)
-        return candidate_frame(candidates_from_history(self.history.read("hpas"), profile)[0])
+        return candidate_frame(self._candidates())
 
     def info(self) -> HistoryInfo:
         """Return what the history holds: layout, clusters, per table rows, bytes and times."""
@@ -135,9 +136,11 @@ class Recording:
 
     def quality(self) -> pl.DataFrame:
         """Return what the recording of each HPA is worth: coverage, gaps, intervals and more."""
-        profile = profile_for(DEFAULT_K8S)
-        candidates, _ = candidates_from_history(self.history.read("hpas"), profile)
-        return quality(self.history, candidates)
+        return quality(self.history, self._candidates())
+
+    def _candidates(self) -> list[Candidate]:
+        versions = versions_of(self.history.read("controller"), None)
+        return candidates_from_history(self.history.read("hpas"), versions.of)[0]
 
     def replay(self, **options: Unpack[Options]) -> Replay:
         """Replay all HPAs, or those of `where`, in memory. For options see `Options`.
@@ -288,7 +291,8 @@ class Recording:
                 f"{', '.join(Options.__annotations__)}"
             )
         parameters = ReplayParameters(
-            k8s=options.get("k8s", DEFAULT_K8S),
+            k8s=options.get("k8s"),
+            feature_gates=options.get("feature_gates", ""),
             events=_one_of(options.get("events", "recorded"), "events", ("recorded", "decided")),
             instants=_one_of(options.get("instants", "grid"), "instants", ("grid", "recorded")),
             sync_period_ms=_milliseconds(options.get("sync_period"), "sync_period", 1000),
@@ -298,7 +302,21 @@ class Recording:
         )
         where = options.get("where")
         select = None if where is None else selection(where, "where")
-        return parameters, _load(options.get("manifests"), parameters.k8s), select
+        return parameters, self._load(options.get("manifests"), parameters), select
+
+    def _load(
+        self, paths: Sequence[str | Path] | str | Path | None, parameters: ReplayParameters
+    ) -> list[HPA] | None:
+        """Return the HPAs of manifests (RefusedError: the first that is not valid)."""
+        if not paths:
+            return None
+        each = [paths] if isinstance(paths, str | Path) else paths
+        profile = history_profile(self.history, parameters.k8s, parameters.feature_gates)
+        checked = check_manifests(load_manifests([str(p) for p in each]).entries, profile)
+        for item in checked:
+            if item.hpa is None:
+                raise RefusedError(f"{item.entry.place}: {item.complaints[0]}")
+        return [item.hpa for item in checked if item.hpa is not None]
 
 
 @dataclass(frozen=True)
@@ -465,15 +483,3 @@ def _milliseconds(value: Duration | None, name: str, minimum_ms: int = 0) -> int
             f"{name}={value!r} is not a duration: a text such as '15s', or a timedelta"
         )
     return None if value is None else parse_duration(value, name, minimum_ms)
-
-
-def _load(paths: Sequence[str | Path] | str | Path | None, k8s: str) -> list[HPA] | None:
-    """Return the HPAs of manifests (RefusedError: the first that is not valid)."""
-    if not paths:
-        return None
-    each = [paths] if isinstance(paths, str | Path) else paths
-    checked = check_manifests(load_manifests([str(p) for p in each]).entries, profile_for(k8s))
-    for item in checked:
-        if item.hpa is None:
-            raise RefusedError(f"{item.entry.place}: {item.complaints[0]}")
-    return [item.hpa for item in checked if item.hpa is not None]

@@ -15,7 +15,7 @@ from hpabatch.arrays.layout import I8, I32, I64, Records, record_dtype, records_
 
 # One lane's sources: its instants of decision clock_ms[first_clock:last_clock], its PERIOD, SCALE
 # and FETCH rows, its controller's starts, its LANE_POD rows, what its scale's selectors come to
-# (selector_code[first_selector + k]; pod j of the lane matches selector k if
+# (selectors[first_selector + k]; pod j of the lane matches selector k if
 # member[first_member + j * selectors + k]), the instants of an ambiguous selector, and its scratch:
 # rows first_row:first_row + row_capacity, samples of its stream g (from 0)
 # first_sample + g * row_capacity, values first_value:.
@@ -54,8 +54,14 @@ PERIOD = record_dtype("from_ms", "to_ms", "spec")
 SCALE_ROW = record_dtype("ts_ms", "replicas", "status_replicas", "selector")
 
 # What a metrics API answered for a metric of the spec from `ts_ms` on: METRIC_OK (as sampled),
-# METRIC_FETCH_FAILED or METRIC_ANSWER_EMPTY.
-FETCH = record_dtype("metric", "ts_ms", "code")
+# METRIC_FETCH_FAILED (with the number of its text) or METRIC_ANSWER_EMPTY.
+FETCH = record_dtype("metric", "ts_ms", "code", "text")
+
+# An instant at which a lane's selector is ambiguous, and the number of the text that says so.
+AMBIGUOUS = record_dtype("ts_ms", "text")
+
+# What a scale's selector comes to (SELECTOR_*), and the number of the text of its error.
+SELECTOR = record_dtype("code", "text")
 
 # A pod of a lane: its life and its rows of `state_ms` and `Fleet.states`.
 LANE_POD = record_dtype("created_ms", "gone_ms", "first_state", "last_state")
@@ -66,6 +72,7 @@ STREAM_SOURCE = record_dtype("is_total", "first_track", "last_track")
 # One track: its source SOURCE_*, the container's code or -1 for all together, a factor to milli,
 # this load's sample rows first_row:last_row, and its steps: those of this load begin at first_step
 # (room for the steps kept and one per row), those kept from the last load at old_first:old_last.
+# `text`: of the error that old versions give where a sample lacks the container.
 TRACK = record_dtype(
     "source",
     "container",
@@ -76,6 +83,7 @@ TRACK = record_dtype(
     "last_step",
     "old_first",
     "old_last",
+    "text",
 )
 
 SOURCE_CPU = 0
@@ -83,7 +91,10 @@ SOURCE_MEMORY = 1
 SOURCE_PLAIN = 2
 SOURCE_OTHER = 3  # a resource that is not recorded: its samples are there, without a value
 
-# A sample from the instant at which it is visible; present 0: a container lacks the resource.
+# A sample from the instant at which it is visible; present 0: a container lacks the resource,
+# LACKS_CONTAINER: it has not the container that the track is of.
+LACKS_CONTAINER = 2
+
 STEP = record_dtype("seen_ms", "ts_ms", "window_ms", "value_milli", "present")
 
 
@@ -115,11 +126,11 @@ NOT_FETCHED_MS = -(2**62)
 class Observations(NamedTuple):
     """Everything of a shard that ticks are filled from; row types as above.
 
-    Shapes: lanes (H,), clock_ms (K,), periods, scales, starts_ms, pods, selector_code, member
-    (0/1), ambiguous_ms, fetches as counted by the lanes; state_ms (Q,) beside `Fleet.states`;
+    Shapes: lanes (H,), clock_ms (K,), periods, scales, starts_ms, pods, selectors, member
+    (0/1), ambiguous, fetches as counted by the lanes; state_ms (Q,) beside `Fleet.states`;
     streams (G,) beside `Fleet.streams`; tracks (W,), steps and old_steps as counted by the tracks.
     `parameters` (2,): delay_ms, max_age_ms. `cursors` (H, CURSOR_LENGTH) say how far each lane is,
-    `state_cursor` (pods,), `step_cursor` (W,), `answers` current codes by metric, `in_view` (pods,)
+    `state_cursor` (pods,), `step_cursor` (W,), `answers` (answers, 2) current codes and texts by metric, `in_view` (pods,)
     scratch; `seen` (G, 2): ticks in which a stream showed a value, and its steps.
     """
 
@@ -128,11 +139,11 @@ class Observations(NamedTuple):
     periods: Records
     scales: Records
     starts_ms: I64
-    selector_code: I64
+    selectors: Records
     member: I8
     pods: Records
     state_ms: I64
-    ambiguous_ms: I64
+    ambiguous: Records
     fetches: Records
     streams: Records
     tracks: Records

@@ -10,7 +10,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration
-from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.options import DEFAULT_K8S, GatesOption, K8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
@@ -91,12 +91,13 @@ def analyze(
         ),
     ] = "5m",
     k8s: K8sOption = DEFAULT_K8S,
+    feature_gates: GatesOption = "",
     output: OutputOption = Output.table,
 ) -> None:
     """Tell what HPAs amount to, from their manifests alone."""
     from hpabatch.model.config import ControllerFlags, profile_for
 
-    profile = profile_for(k8s)
+    profile = profile_for(k8s, feature_gates)
     check_stdout(output)
     requests = _requests(request or ())
     flags = ControllerFlags(

@@ -27,7 +27,12 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
+        from hpabatch.model.config import DEFAULT_K8S, PROFILES
+
         typer.echo(f"hpabatch {__version__}")
+        typer.echo(f"rules of Kubernetes (default {DEFAULT_K8S}):")
+        for profile in PROFILES.values():
+            typer.echo(f"  {profile.name}  {profile.evidence} ({profile.proof})")
         raise typer.Exit
 
 
@@ -48,6 +53,7 @@ def main() -> None:
     try:
         from hpabatch.cli import (  # noqa: F401  (each registers its command)
             analyze,
+            autoscale,
             fidelity,
             fit,
             history,

@@ -11,7 +11,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
-from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
@@ -60,7 +60,8 @@ class Request:
     split: float
     minutes: float
     changes: str | None
-    k8s: str
+    k8s: str | None
+    feature_gates: str
     sync_period_ms: int | None
     phase_ms: int | None
     delay_ms: int | None
@@ -125,7 +126,8 @@ def fidelity(
             help="How long a sample counts without a newer one.  [default: estimated from them]",
         ),
     ] = None,
-    k8s: K8sOption = DEFAULT_K8S,
+    k8s: HistoryK8sOption = None,
+    feature_gates: GatesOption = "",
     output: OutputOption = Output.table,
 ) -> None:
     """Score how far each HPA's rules and plant can be trusted."""
@@ -141,6 +143,7 @@ def fidelity(
         minutes=_minutes(minutes),
         changes=_checked_place(changes),
         k8s=k8s,
+        feature_gates=feature_gates,
         sync_period_ms=time(sync_period, "--sync-period", _MIN_SYNC_PERIOD_MS),
         phase_ms=time(phase, "--phase"),
         delay_ms=time(delay, "--delay"),
@@ -190,6 +193,7 @@ def _score(request: Request) -> Fidelity:
     history = open_history(request.history, "replay")
     parameters = ReplayParameters(
         k8s=request.k8s,
+        feature_gates=request.feature_gates,
         sync_period_ms=request.sync_period_ms,
         phase_ms=request.phase_ms,
         delay_ms=request.delay_ms,

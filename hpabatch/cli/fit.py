@@ -8,7 +8,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
-from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED
@@ -98,7 +98,8 @@ def fit(
             help="How long a sample counts without a newer one.  [default: estimated from them]",
         ),
     ] = None,
-    k8s: K8sOption = DEFAULT_K8S,
+    k8s: HistoryK8sOption = None,
+    feature_gates: GatesOption = "",
     output: OutputOption = Output.table,
 ) -> None:
     """Tell what can be known about each workload from a history."""
@@ -111,6 +112,7 @@ def fit(
 
     parameters = ReplayParameters(
         k8s=k8s,
+        feature_gates=feature_gates,
         sync_period_ms=time(sync_period, "--sync-period", _MIN_SYNC_PERIOD_MS),
         phase_ms=time(phase, "--phase"),
         delay_ms=time(delay, "--delay"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.options import HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_REFUSED
@@ -145,18 +145,20 @@ def check(path: PathArgument, output: OutputOption = Output.table) -> None:
 
 @history_app.command(help=_QUALITY)
 def quality(
-    path: PathArgument, k8s: K8sOption = DEFAULT_K8S, output: OutputOption = Output.table
+    path: PathArgument, k8s: HistoryK8sOption = None, output: OutputOption = Output.table
 ) -> None:
     """Tell what the recording of each HPA is worth."""
     from hpabatch.engine import quality as engine
     from hpabatch.engine.candidates import candidates_from_history
     from hpabatch.engine.quality_problems import problems
+    from hpabatch.engine.versions import versions_of
     from hpabatch.history.reader import open_history
-    from hpabatch.model.config import profile_for
 
     check_stdout(output)
     history = open_history(path)
-    candidates, skipped = candidates_from_history(history.read("hpas"), profile_for(k8s))
+    candidates, skipped = candidates_from_history(
+        history.read("hpas"), versions_of(history.read("controller"), k8s).of
+    )
     with share_on_stderr() as report:
         found = engine.quality(history, candidates, progress=report)
     # A terminal has no room for all of it.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpabatch.model.config import DEFAULT_K8S
+from hpabatch.model.config import DEFAULT_K8S, GATES
 
 
 class Output(StrEnum):
@@ -22,8 +22,32 @@ class Output(StrEnum):
 K8sOption = Annotated[
     str, typer.Option("--k8s", metavar="VERSION", help="Kubernetes version whose rules apply.")
 ]
+HistoryK8sOption = Annotated[
+    str | None,
+    typer.Option(
+        "--k8s",
+        metavar="VERSION",
+        help=f"Kubernetes version whose rules apply.  [default: as recorded, else {DEFAULT_K8S}]",
+    ),
+]
+GatesOption = Annotated[
+    str,
+    typer.Option(
+        "--feature-gates",
+        metavar="GATE=BOOL,…",
+        help="Feature gates that are not as in that version: " + ", ".join(GATES) + ".",
+        show_default=False,
+    ),
+]
 OutputOption = Annotated[
     Output, typer.Option("--output", "-o", help="Form of what stdout gets.", show_default=True)
 ]
 
-__all__ = ["DEFAULT_K8S", "K8sOption", "Output", "OutputOption"]
+__all__ = [
+    "DEFAULT_K8S",
+    "GatesOption",
+    "HistoryK8sOption",
+    "K8sOption",
+    "Output",
+    "OutputOption",
+]

@@ -13,7 +13,7 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_out, parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
-from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import Progress, progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, RefusedError
@@ -79,7 +79,8 @@ class Request:
     history: str
     out: str
     manifests: tuple[str, ...]
-    k8s: str
+    k8s: str | None
+    feature_gates: str
     events: str
     instants: str
     where: str | None
@@ -115,7 +116,8 @@ def replay(
         Instants,
         typer.Option("--instants", help="Decide at every sync, or when it was recorded to be."),
     ] = Instants.grid,
-    k8s: K8sOption = DEFAULT_K8S,
+    k8s: HistoryK8sOption = None,
+    feature_gates: GatesOption = "",
     output: OutputOption = Output.table,
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true.")
@@ -176,6 +178,7 @@ def replay(
             out=out,
             manifests=tuple(hpas or ()),
             k8s=k8s,
+            feature_gates=feature_gates,
             events=events.value,
             instants=instants.value,
             where=where,
@@ -253,18 +256,19 @@ def _plan(request: Request, progress: Progress) -> tuple[ReplayJob, int]:
     progress.step("loading")
     from hpabatch.engine.parameters import ReplayParameters
     from hpabatch.engine.plan import plan_replay
+    from hpabatch.engine.versions import history_profile
     from hpabatch.history.reader import open_history
     from hpabatch.jobs.replay import ReplayJob
-    from hpabatch.model.config import profile_for
 
-    profile = profile_for(request.k8s)
     select = None if request.where is None else selection(request.where)
     # Manifests stand in for the table of HPAs; every other table is still asked for when read.
     history = open_history(request.history, None if request.manifests else "replay")
     destination = check_out(request.out, history, request.manifests)
+    profile = history_profile(history, request.k8s, request.feature_gates)
     manifests, code = load_hpas(request.manifests, profile)
     parameters = ReplayParameters(
         k8s=request.k8s,
+        feature_gates=request.feature_gates,
         events=request.events,
         instants=request.instants,
         sync_period_ms=request.sync_period_ms,

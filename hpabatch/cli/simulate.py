@@ -15,7 +15,7 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
-from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
@@ -88,7 +88,8 @@ class Request:
     plant: tuple[str, ...]
     prices: str | None
     where: str | None
-    k8s: str
+    k8s: str | None
+    feature_gates: str
     seed: int
     keep_gaps: bool
     noise: bool
@@ -129,7 +130,8 @@ def simulate(
         str | None,
         typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true."),
     ] = None,
-    k8s: K8sOption = DEFAULT_K8S,
+    k8s: HistoryK8sOption = None,
+    feature_gates: GatesOption = "",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random draws.")] = 0,
     gaps: Annotated[
         Gaps, typer.Option("--gaps", help="Recorded gaps in samples: kept, or filled.")
@@ -174,6 +176,7 @@ def simulate(
         prices=prices,
         where=where,
         k8s=k8s,
+        feature_gates=feature_gates,
         seed=seed,
         keep_gaps=gaps is Gaps.keep,
         noise=noise is Noise.resample,
@@ -195,11 +198,11 @@ def _run(request: Request) -> int:
     _check_places(request)
     from hpabatch.engine.export import check_cases
     from hpabatch.engine.loop_result import run_loop
+    from hpabatch.engine.versions import history_profile
     from hpabatch.history.reader import open_history
-    from hpabatch.model.config import profile_for
 
-    profile = profile_for(request.k8s)
     history = open_history(request.history, "replay")
+    profile = history_profile(history, request.k8s, request.feature_gates)
     with share_on_stderr() as progress:
         loop, options, code = _prepare(request, history, profile, progress)
         if not loop.cases:
@@ -249,6 +252,7 @@ def _prepare(
     )
     parameters = ReplayParameters(
         k8s=request.k8s,
+        feature_gates=request.feature_gates,
         events="decided",
         sync_period_ms=request.sync_period_ms,
         phase_ms=request.phase_ms,
@@ -295,7 +299,7 @@ def _export(request: Request, result: LoopResult, progress: Report) -> tuple[str
 
     run = export_run(
         _exported(result.loop),
-        result.loop.plan.profile,
+        result.loop.plan.versions.one(),
         request.seed,
         lambda share: progress("exporting the run", share),
     )

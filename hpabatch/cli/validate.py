@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.options import DEFAULT_K8S, K8sOption, Output, OutputOption
+from hpabatch.cli.options import DEFAULT_K8S, GatesOption, K8sOption, Output, OutputOption
 from hpabatch.cli.stdout import check_stdout, data_stream
 
 _HELP = """Load, default and validate HPAs of any API version.
@@ -35,6 +35,7 @@ def validate(
         list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for stdin.")
     ],
     k8s: K8sOption = DEFAULT_K8S,
+    feature_gates: GatesOption = "",
     strict: Annotated[bool, typer.Option("--strict", help="Warnings are errors.")] = False,
     output: OutputOption = Output.table,
 ) -> None:
@@ -47,7 +48,7 @@ def validate(
     from hpabatch.sources.manifest_checks import check_manifests, exit_code
     from hpabatch.sources.manifests import load_manifests
 
-    profile = profile_for(k8s)
+    profile = profile_for(k8s, feature_gates)
     check_stdout(output)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know Unicode

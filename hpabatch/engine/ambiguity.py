@@ -43,6 +43,20 @@ class _Rival:
     member: Mask
     known_twice_ms: I64
     known: I64
+    selectors: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """When an HPA's selector is ambiguous: instants (ms, ascending), and the group of each.
+
+    A group is the HPA's selector then, and the `namespace/name` of all HPAs on the same pods,
+    itself among them.
+    """
+
+    ts_ms: I64
+    group: I64
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def ambiguous_instants(
@@ -52,8 +66,8 @@ def ambiguous_instants(
     pods: PodColumns,
     scales: Mapping[ScaleKey, ScaleColumns],
     starts_ms: I64,
-) -> tuple[dict[HpaKey, I64], list[Pair]]:
-    """Return the instants (ms, ascending) at which selectors are ambiguous, and pairs of rivals.
+) -> tuple[dict[HpaKey, Crowd], list[Pair]]:
+    """Return when and with whom selectors are ambiguous, and pairs of rivals.
 
     `candidates` are HPAs of one namespace that may share pods, `chosen` those that are asked for.
     A pair names each such HPA with one that stands in its way, the lesser name first.
@@ -63,22 +77,36 @@ def ambiguous_instants(
         for candidate in candidates
         if candidate.target in scales
     ]
-    found: dict[HpaKey, I64] = {}
+    found: dict[HpaKey, Crowd] = {}
     pairs: dict[Pair, None] = {}
     for rival in rivals:
         if rival.key not in chosen:
             continue
-        crowded = np.zeros(rival.now_ms.size, np.bool_)
+        shares: dict[HpaKey, Mask] = {}
         for other in rivals:
             if other.key == rival.key:
                 continue
             shared = _shares_pods(rival, other, pods)
             if shared.any():
-                crowded |= shared
+                shares[other.key] = shared
                 pairs[min(rival.key, other.key), max(rival.key, other.key)] = None
-        if crowded.any():
-            found[rival.key] = rival.now_ms[crowded]
+        if shares:
+            found[rival.key] = _crowd(rival, shares, rival.selectors)
     return found, sorted(pairs)
+
+
+def _crowd(rival: _Rival, shares: Mapping[HpaKey, Mask], selectors: Sequence[str | None]) -> Crowd:
+    """Return the instants at which any other HPA shares pods, with those that do."""
+    together = np.stack(list(shares.values()))
+    at = np.flatnonzero(together.any(axis=0))
+    columns = np.concatenate([together[:, at], rival.selector[None, at]])
+    patterns, which = np.unique(columns, axis=1, return_inverse=True)
+    others, groups = list(shares), []
+    for pattern in patterns.T.tolist():
+        keys = [key for key, there in zip(others, pattern[:-1], strict=True) if there]
+        names = tuple(sorted(f"{key[1]}/{key[2]}" for key in (rival.key, *keys)))
+        groups.append((selectors[pattern[-1]] or "", names))
+    return Crowd(rival.now_ms[at], np.asarray(which, np.int64).reshape(-1), tuple(groups))
 
 
 def _rival(
@@ -104,7 +132,7 @@ def _rival(
     member = np.zeros((pods.count, len(scale.selectors)), np.bool_)
     member[numbers] = matched != 0
     known_twice_ms, known = _registered(candidate, now_ms, selector, starts_ms)
-    return _Rival(key, now_ms, selector, member, known_twice_ms, known)
+    return _Rival(key, now_ms, selector, member, known_twice_ms, known, scale.selectors)
 
 
 def _least(min_replicas: int | None) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.stored import as_stored
 from hpabatch.model.validate import drop_disabled_fields, validate_hpa
 
 
@@ -90,7 +91,7 @@ def _checked_spec(row: dict[str, Any], profile: Profile) -> tuple[HPASpec | None
 
 
 def candidates_from_history(
-    hpas: pl.DataFrame, profile: Profile
+    hpas: pl.DataFrame, profile_of: Callable[[str], Profile]
 ) -> tuple[list[Candidate], list[Skipped]]:
     """Return the HPAs of a history's `hpas` table, and those whose spec is refused."""
     found, skipped = [], []
@@ -101,7 +102,7 @@ def candidates_from_history(
         # A re-created HPA has another uid: the table's order is not that of time.
         rows = sorted(rows, key=lambda r: int(r["valid_from"]))
         for row in rows:
-            spec, problem = _checked_spec(row, profile)
+            spec, problem = _checked_spec(row, profile_of(key[0]))
             if spec is None:
                 break
             end = NEVER_MS if row["valid_to"] is None else int(row["valid_to"])
@@ -212,3 +213,11 @@ def candidate_frame(candidates: Sequence[Candidate]) -> pl.DataFrame:
             "labels": pl.String(),
         },
     )
+
+
+def stored_candidate(candidate: Candidate, profile: Profile) -> Candidate:
+    """Return an HPA whose specs are as the API server of that version hands them back."""
+    if profile.stored_as_v2:
+        return candidate
+    periods = tuple(replace(p, spec=as_stored(p.spec, profile)) for p in candidate.periods)
+    return replace(candidate, periods=periods)

@@ -284,7 +284,7 @@ class _Preparing:
                     candidate.periods,
                     start_ms,
                     end_ms,
-                    profile=self.plan.profile,
+                    profile=self.plan.profile_of(candidate.cluster),
                     find_work=self._find_work,
                 )
         except (RefusedError, UsageError) as error:

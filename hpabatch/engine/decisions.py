@@ -151,10 +151,11 @@ def _metric_words(shard: Shard) -> dict[int, str]:
     """Return the descriptions of the rows of `fleet.metrics`."""
     fleet = shard.fleet
     names: list[str] = []
+    named = shard.profile.container_metric_named
     specs = [period.spec for candidate in shard.candidates for period in candidate.periods]
     for row, spec in zip(fleet.specs, specs, strict=True):
         kinds = fleet.metrics.kind[row.first_metric : row.last_metric]
-        names += [metric_name(m, int(k)) for m, k in zip(spec.metrics, kinds, strict=True)]
+        names += [metric_name(m, int(k), named) for m, k in zip(spec.metrics, kinds, strict=True)]
     return dict(enumerate(names))
 
 

@@ -11,10 +11,12 @@ from hpabatch.arrays.layout import (
     ANSWER,
     CHANGE,
     DECISION,
+    DETAIL,
     I64,
     LANE,
     METRIC_DECISION,
     REQUEST,
+    STATUS,
     STREAM,
     TICK,
     TIMING,
@@ -27,24 +29,31 @@ from hpabatch.arrays.layout import (
 )
 from hpabatch.arrays.memory import make_sized_memory, slots_needed
 from hpabatch.arrays.observations import (
+    AMBIGUOUS,
     FETCH,
     LANE_POD,
     LANE_SOURCE,
     PERIOD,
     SCALE_ROW,
+    SELECTOR,
     STREAM_SOURCE,
     Observations,
     empty_steps,
     new_cursors,
 )
 from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
+from hpabatch.arrays.status import make_status_memory
+from hpabatch.arrays.texts import NO_TEXT, Texts
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.clocks import Grid, HpaKey
 from hpabatch.engine.membership import matched_pods, selector_code
 from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
 from hpabatch.engine.sources import TrackList
+from hpabatch.model import codes
 from hpabatch.model.hpa import LabelSelector, MetricSpec
-from hpabatch.model.selectors import selector_from_object
+from hpabatch.model.messages import lacking_container
+from hpabatch.model.requests import request_rules
+from hpabatch.model.selectors import parse_selector, selector_from_object
 
 ROWS_PER_BLOCK = (
     1024  # (tick, pod) rows of a lane at a time: with their samples they fit an L1 cache
@@ -71,13 +80,13 @@ class ShardBuilder:
         self._slots: dict[tuple[int, int, int], int] = {}
         self._blocks: dict[tuple[str, str], int] = {}
         self._requests: list[Records] = []
-        self.clock, self.ambiguous = Growing(np.int64), Growing(np.int64)
+        self.clock, self.ambiguous = Growing(np.int64), Growing(AMBIGUOUS)
         self.periods, self.scales, self.fetches = (
             Growing(PERIOD),
             Growing(SCALE_ROW),
             Growing(FETCH),
         )
-        self.selectors, self.member = Growing(np.int64), Growing(np.int8)
+        self.selectors, self.member = Growing(SELECTOR), Growing(np.int8)
         self.pods = Growing(LANE_POD)
         self.stream, self.stream_source = Growing(STREAM), Growing(STREAM_SOURCE)
         self.changes, self.ticks = Growing(CHANGE), Growing(TICK)
@@ -181,7 +190,7 @@ class ShardBuilder:
         numbers, member = matched_pods(pods, target[1], target[3], scale.selectors)
         source["selectors"] = len(scale.selectors)
         source["first_selector"], _ = self.selectors.add(
-            [selector_code(t) for t in scale.selectors]
+            records(SELECTOR, [self._selector(text) for text in scale.selectors])
         )
         source["first_member"], _ = self.member.add(member.reshape(-1))
         source["first_pod"], source["last_pod"] = self.pods.add(
@@ -195,6 +204,14 @@ class ShardBuilder:
             )
         )
         return [int(p) for p in numbers]
+
+    def _selector(self, text: str | None) -> tuple[int, int]:
+        """Return what a selector comes to, and the text of its error."""
+        try:
+            parse_selector(text or "")
+        except ValueError as error:
+            return codes.SELECTOR_INVALID, self.given.texts.number(str(error))
+        return selector_code(text), NO_TEXT
 
     def _add_streams(
         self,
@@ -220,6 +237,7 @@ class ShardBuilder:
             first_track = len(self.tracks)
             is_total = metric.type in ("Object", "External")
             add_tracks(self.tracks, candidate, key, metric, pods, series)
+            self._add_track_texts(candidate.namespace, key.container, pods, first_track)
             self.stream_source.add(
                 records(STREAM_SOURCE, [(is_total, first_track, len(self.tracks))])
             )
@@ -234,14 +252,27 @@ class ShardBuilder:
         source["last_track"] = len(self.tracks)
         self.streams.append(list(zip(keys, metrics, strict=True)))
 
+    def _add_track_texts(
+        self, namespace: str, container: str, pods: Sequence[int], first_track: int
+    ) -> None:
+        """Word what old versions say of a sample that lacks a metric's container."""
+        if self.given.profile.container_may_lack or not container:
+            return
+        for j, p in enumerate(pods):
+            text = lacking_container(container, namespace, str(self.given.pods.names[p]))
+            self.tracks.texts[first_track + j] = self.given.texts.number(text)
+
     def _request_block(self, resource: str, container: str) -> int:
         """Return where the requests of all states for a resource begin; equal ones are shared."""
         key = (resource, container if resource else "")
         if key not in self._blocks:
-            gate = self.given.profile.gate_pod_level_resources
+            rules = request_rules(self.given.profile)
             self._blocks[key] = sum(block.size for block in self._requests)
-            self._requests.append(self.given.pods.requests(*key, gate))
+            self._requests.append(self.given.pods.requests(*key, rules, self._request_texts()))
         return self._blocks[key]
+
+    def _request_texts(self) -> Texts | None:
+        return self.given.texts if self.given.whole else None
 
     def _add_memory(
         self, candidate: Candidate, clock: int, now_ms: I64, lane: dict[str, int]
@@ -268,7 +299,7 @@ class ShardBuilder:
     def _add_facts(self, candidate: Candidate, source: dict[str, int]) -> None:
         """Add what is known of the lane from elsewhere: ambiguity, answers, controller starts."""
         given, key = self.given, (candidate.cluster, candidate.namespace, candidate.name)
-        ambiguous = given.ambiguous_ms.get(key, np.zeros(0, np.int64))
+        ambiguous = given.ambiguous.get(key, records_from(AMBIGUOUS, 0))
         source["first_ambiguous"], source["last_ambiguous"] = self.ambiguous.add(ambiguous)
         fetches = given.fetches.get(key, records_from(FETCH, 0))
         source["first_fetch"], source["last_fetch"] = self.fetches.add(fetches)
@@ -310,12 +341,17 @@ class ShardBuilder:
             results=Results(
                 arena.take("decisions", fleet.ticks.size, DECISION),
                 arena.take("metric_decisions", fleet.answers.size, METRIC_DECISION),
+                arena.take("details", fleet.answers.size * given.whole, DETAIL),
             ),
             tracks=self.tracks,
             numbers=given.pods.numbers,
             pods=self.pod_numbers,
             epochs=epochs,
             arena=arena,
+            profile=given.profile,
+            texts=given.texts,
+            statuses=arena.take("statuses", fleet.ticks.size * given.whole, STATUS),
+            status_memory=make_status_memory(fleet),
         )
 
     def _epoch(self, k: int) -> Epoch:
@@ -341,11 +377,11 @@ class ShardBuilder:
             periods=self.periods.table(),
             scales=self.scales.table(),
             starts_ms=given.starts_ms,
-            selector_code=self.selectors.table(),
+            selectors=self.selectors.table(),
             member=self.member.table(),
             pods=pods,
             state_ms=given.pods.state_ms,
-            ambiguous_ms=self.ambiguous.table(),
+            ambiguous=self.ambiguous.table(),
             fetches=self.fetches.table(),
             streams=self.stream_source.table(),
             tracks=tracks,
@@ -357,7 +393,7 @@ class ShardBuilder:
             ),
             state_cursor=pods.first_state.astype(np.int64),
             step_cursor=np.full(tracks.size, -1, np.int64),
-            answers=np.zeros(self.codes.size, np.int64),
+            answers=np.zeros((self.codes.size, 2), np.int64),
             in_view=np.zeros(pods.size, np.int64),
             seen=np.zeros((self.stream.size, 2), np.int64),
         )

@@ -36,7 +36,7 @@ def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> L
     """Simulate all cases of a loop and judge them."""
     found: SimulationResult = simulate(
         loop.cases,
-        loop.plan.profile,
+        loop.plan.versions.one(),
         seed=options.seed,
         keep_points=options.keep_points,
         progress=progress,

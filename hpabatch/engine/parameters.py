@@ -12,9 +12,10 @@ import hpabatch
 from hpabatch.engine.flags import FlagPeriod
 from hpabatch.engine.frames import milliseconds, run_starts
 from hpabatch.engine.sources import POD_TABLES, SERIES_TABLES, owner_columns
+from hpabatch.engine.versions import Versions
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
-from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.model.config import ControllerFlags
 
 MIN_MAX_AGE_MS = 60_000
 MAX_AGE_SPACINGS = 2.5  # an estimated max_age outlives one lost sample, not two
@@ -27,13 +28,16 @@ SAMPLE_TABLES = (*POD_TABLES, *SERIES_TABLES)
 class ReplayParameters:
     """Everything chosen or assumed; times in ms.
 
+    `k8s` None takes each cluster's recorded version, else the default; `feature_gates` overrides
+    gates (`Gate=true,Other=false`).
     `events` is "recorded" or "decided", `instants` "grid" or "recorded". An unset delay is 0,
     assumed; `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it
     per HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
     the spacing of the samples.
     """
 
-    k8s: str
+    k8s: str | None = None
+    feature_gates: str = ""
     events: str = "recorded"
     sync_period_ms: int | None = None
     phase_ms: int | None = None
@@ -147,7 +151,7 @@ def _steps(frame: pl.DataFrame, table: str) -> np.ndarray[tuple[int], np.dtype[n
 def evidence_of(
     settled: Settled,
     flags: Sequence[ControllerFlags],
-    profile: Profile,
+    versions: Versions,
     history: History,
 ) -> dict[str, str]:
     """Return what a result rests on, as texts; `flags` are each cluster's newest."""
@@ -158,9 +162,7 @@ def evidence_of(
 
     found = {
         "hpabatch": hpabatch.__version__,
-        "k8s": profile.name,
-        "k8s_evidence": profile.evidence,
-        "k8s_proof": profile.proof,
+        **versions.evidence(),
         "events": settled.events,
         "instants": settled.instants,
         "sync_period": f"{settled.sync_period_ms} ms ({settled.sources['sync_period']})",

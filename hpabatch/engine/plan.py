@@ -17,6 +17,7 @@ from hpabatch.engine.candidates import (
     candidate_frame,
     candidates_from_history,
     candidates_from_manifests,
+    stored_candidate,
 )
 from hpabatch.engine.clocks import Clocks, Grid, HpaKey
 from hpabatch.engine.flags import FlagPeriod, recorded_flags, recorded_starts
@@ -32,9 +33,10 @@ from hpabatch.engine.parameters import (
 )
 from hpabatch.engine.sources import POD_TABLES
 from hpabatch.engine.sync import SyncEstimate, estimate_fleet
+from hpabatch.engine.versions import Versions, versions_of
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import History
-from hpabatch.model.config import ControllerFlags, Profile, profile_for
+from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPA
 
 Select = Callable[[pl.DataFrame], pl.DataFrame]
@@ -57,7 +59,7 @@ class ReplayPlan:
     """
 
     history: History
-    profile: Profile
+    versions: Versions
     settled: Settled
     everyone: tuple[Candidate, ...]
     chosen: tuple[Candidate, ...]
@@ -74,10 +76,15 @@ class ReplayPlan:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     evidence: dict[str, str]
+    whole: bool = False
 
     def days_of(self, table: str, cluster: str) -> Mapping[Place, tuple[date, ...]]:
         """Return the UTC days on which each place of a sample table has rows."""
         return self.days.get((table, cluster), {})
+
+    def profile_of(self, cluster: str) -> Profile:
+        """Return the rules that a cluster's controller has."""
+        return self.versions.of(cluster)
 
     def flags_of(self, cluster: str) -> tuple[FlagPeriod, ...]:
         """Return a cluster's flags over time; upstream's defaults where none were recorded."""
@@ -92,24 +99,27 @@ def plan_replay(
     parameters: ReplayParameters,
     manifests: Sequence[HPA] | None = None,
     select: Select | None = None,
+    whole: bool = False,
 ) -> ReplayPlan:
     """Return the plan of a replay; only small parts of the history are read for it.
 
-    `select` gets the frame of candidates and returns the rows to replay.
+    `select` gets the frame of candidates and returns the rows to replay; `whole` asks for statuses
+    beside decisions.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
         UsageError: there is no profile for that Kubernetes version, or the parameters hide all
             samples.
     """
-    profile = profile_for(parameters.k8s)
     controller = history.read("controller")
+    versions = versions_of(controller, parameters.k8s, parameters.feature_gates)
     flags = recorded_flags(controller)
     settled = settle(parameters, history, flags)
     scales = history.distinct(
         "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
     )
-    everyone, skipped = _candidates(history, scales, manifests, profile)
+    everyone, skipped = _candidates(history, scales, manifests, versions)
+    everyone = [stored_candidate(c, versions.of(c.cluster)) for c in everyone]
     chosen = _selected(everyone, select)
     pods = history.distinct("pods", ["cluster", "namespace", "target", "labels"])
     selections = Selections(scales, pods)
@@ -120,7 +130,7 @@ def plan_replay(
     sizes = _day_rows(history, chosen, places)
     return ReplayPlan(
         history=history,
-        profile=profile,
+        versions=versions,
         settled=settled,
         everyone=tuple(everyone),
         chosen=tuple(chosen),
@@ -135,18 +145,19 @@ def plan_replay(
         days=_days(history),
         external_series=_external_series(history),
         skipped=(*skipped, *more),
-        warnings=_without_hpa(scales, everyone, skipped),
+        warnings=(*versions.warnings, *_without_hpa(scales, everyone, skipped)),
         evidence=evidence_of(
-            settled, [p.flags for c in sorted(flags) for p in flags[c]], profile, history
+            settled, [p.flags for c in sorted(flags) for p in flags[c]], versions, history
         ),
+        whole=whole,
     )
 
 
 def _candidates(
-    history: History, scales: pl.DataFrame, manifests: Sequence[HPA] | None, profile: Profile
+    history: History, scales: pl.DataFrame, manifests: Sequence[HPA] | None, versions: Versions
 ) -> tuple[list[Candidate], list[Skipped]]:
     if manifests is None:
-        return candidates_from_history(history.read("hpas"), profile)
+        return candidates_from_history(history.read("hpas"), versions.of)
     targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()
     return candidates_from_manifests(manifests, targets)
 

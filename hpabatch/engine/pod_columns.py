@@ -13,10 +13,12 @@ import numpy as np
 import polars as pl
 
 from hpabatch.arrays.layout import I64, POD_STATE, REQUEST, Records, records_from
+from hpabatch.arrays.texts import Texts
 from hpabatch.engine.frames import NEVER_MS, integers, milliseconds
 from hpabatch.engine.labels import LabelIndex
-from hpabatch.engine.requests import Row, request_of_rows
+from hpabatch.engine.requests import Row, request_error_of_rows, request_of_rows
 from hpabatch.model import codes
+from hpabatch.model.requests import RequestRules
 
 # Pod number and time in one integer, ordered as the pair: times are below 2^43 ms (the year 2248).
 _TIME_BITS = 43
@@ -33,13 +35,14 @@ def _joined(pod: I64, ms: I64) -> I64:
 class PodColumns:
     """Pods numbered 0..n-1 in the order of the table's key; states numbered over all pods.
 
-    `numbers` leads from uid to number; `kinds` are the distinct (namespace, target, labels),
-    numbered, `of_kind` their pods. Times in ms, NEVER_MS where a thing never happened; pod p has
-    the states state_first[p]:state_first[p+1], in force from `state_ms` on. `request_set` is the
-    number of the state's rows in `request_rows`, -1 for none.
+    `numbers` leads from uid to number, `names` are the pods'; `kinds` are the distinct (namespace,
+    target, labels), numbered, `of_kind` their pods. Times in ms, NEVER_MS where a thing never
+    happened; pod p has the states state_first[p]:state_first[p+1], in force from `state_ms` on.
+    `request_set` is the number of the state's rows in `request_rows`, -1 for none.
     """
 
     numbers: pl.DataFrame
+    names: pl.Series
     kinds: LabelIndex[int]
     of_kind: Sequence[I64]
     created_ms: I64
@@ -56,16 +59,28 @@ class PodColumns:
         """How many pods there are."""
         return self.created_ms.size
 
-    def requests(self, resource: str, container: str, pod_level_gate: bool) -> Records:
-        """Return the REQUEST record of every state; "" for `resource`: none is looked at."""
+    def requests(
+        self, resource: str, container: str, rules: RequestRules, texts: Texts | None = None
+    ) -> Records:
+        """Return the REQUEST record of every state; "" for `resource`: none is looked at.
+
+        Errors of requests that are not known go to `texts`, if there are any.
+        """
         n = self.state_ms.size
         if not resource:
             return records_from(REQUEST, n, known=1)
-        found = [request_of_rows(r, resource, container, pod_level_gate) for r in self.request_rows]
+        ask = (resource, container, rules)
+        found = [request_of_rows(r, *ask) for r in self.request_rows]
         table = np.array([*found, (0, 0)], np.int64).reshape(-1, 2)
-        return records_from(
-            REQUEST, n, known=table[self.request_set, 0], milli=table[self.request_set, 1]
-        )
+        known, milli = table[self.request_set, 0], table[self.request_set, 1]
+        if texts is not None:
+            pod_of = np.repeat(np.arange(self.count), np.diff(self.state_first))
+            for state in np.flatnonzero(known == 0).tolist():
+                which = int(self.request_set[state])
+                rows = self.request_rows[which] if which >= 0 else ()
+                error = request_error_of_rows(rows, *ask, pod=self.names[int(pod_of[state])])
+                milli[state] = texts.number(error)
+        return records_from(REQUEST, n, known=known, milli=milli)
 
 
 def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame) -> PodColumns:
@@ -91,6 +106,7 @@ def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame
     request_set, rows = _request_sets(asked, keys)
     return PodColumns(
         numbers=numbers,
+        names=frame["pod"],
         kinds=index,
         of_kind=of_kind,
         created_ms=created,

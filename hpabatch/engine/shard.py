@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import I64, Fleet, Memory, Records, Results
+from hpabatch.arrays.layout import I64, Fleet, Memory, Records, Results, StatusMemory
 from hpabatch.arrays.observations import Observations
 from hpabatch.arrays.specs import StreamKey
+from hpabatch.arrays.texts import Texts
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.clocks import Clocks, HpaKey
 from hpabatch.engine.flags import FlagPeriod
@@ -71,7 +72,8 @@ class ShardInput:
 
     `fetches` are the FETCH records of its HPAs, by time; `starts_ms` the recorded starts of the
     cluster's controller, `flags` its flags over time, the first for all time before too;
-    `ambiguous_ms` the instants at which an HPA's selector is ambiguous.
+    `ambiguous` the AMBIGUOUS records of HPAs whose selector is; `texts` those that records name.
+    `whole`: statuses are asked for, beside decisions.
     """
 
     candidates: Sequence[Candidate]
@@ -81,11 +83,13 @@ class ShardInput:
     fetches: Mapping[HpaKey, Records]
     starts_ms: I64
     flags: Sequence[FlagPeriod]
-    ambiguous_ms: Mapping[HpaKey, I64]
+    ambiguous: Mapping[HpaKey, Records]
     profile: Profile
     delay_ms: int
     max_age_ms: int
     recorded: bool
+    texts: Texts
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,8 @@ class Shard:
 
     `candidates` are the lanes': those of the HPAs `asked` for that have a tick. Kernels write all
     of the arena's arrays before they read them. `streams` are each lane's, with their metrics;
-    `numbers` lead from a pod's uid to its number, `pods` are each lane's.
+    `numbers` lead from a pod's uid to its number, `pods` are each lane's. `statuses` are (0,) and
+    without memory where nobody asked for them; `texts` are what records name.
     """
 
     asked: Sequence[Candidate]
@@ -118,6 +123,10 @@ class Shard:
     pods: list[list[int]]
     epochs: list[Epoch]
     arena: Arena
+    profile: Profile
+    texts: Texts
+    statuses: Records
+    status_memory: StatusMemory
 
 
 class Growing:

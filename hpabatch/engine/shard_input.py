@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import I64, Records, canonical, records_from
-from hpabatch.arrays.observations import FETCH
-from hpabatch.engine.ambiguity import Pair, ambiguous_instants
+from hpabatch.arrays.layout import Records, canonical, records_from
+from hpabatch.arrays.observations import AMBIGUOUS, FETCH
+from hpabatch.arrays.texts import Texts
+from hpabatch.engine.ambiguity import Crowd, Pair, ambiguous_instants
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.clocks import HpaKey
 from hpabatch.engine.frames import integers, milliseconds
@@ -21,6 +22,10 @@ from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.pod_columns import PodColumns, pod_columns
 from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
 from hpabatch.model import codes
+from hpabatch.model.config import Profile
+from hpabatch.model.messages import ambiguous_selector
+
+NOT_RECORDED = "<the error's text was not recorded>"
 
 _ANSWERS = {
     "ok": codes.METRIC_OK,
@@ -57,11 +62,11 @@ def prepare_shard(
     """
     cluster = candidates[0].cluster
     wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
-    facts = ShardFacts(cluster)
+    facts, profile, texts = ShardFacts(cluster), plan.profile_of(cluster), Texts()
     pods = _read_pods(plan, cluster, wanted, facts)
     rivals = _rivals_of(plan, candidates)
     scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
-    ambiguous: dict[HpaKey, I64] = {}
+    crowds: dict[HpaKey, Crowd] = {}
     starts_ms = canonical(plan.starts_ms.get(cluster, np.zeros(0, np.int64)))
     chosen = {(c.cluster, c.namespace, c.name) for c in candidates}
     for group in rivals:
@@ -69,7 +74,8 @@ def prepare_shard(
             group, sorted(chosen), plan.clocks, pods, scales, starts_ms
         )
         # Groups overlap: each HPA has one with all of its rivals, and others with some of them.
-        ambiguous |= {key: np.union1d(at, ambiguous.get(key, at)) for key, at in found.items()}
+        own = {key: crowd for key, crowd in found.items() if plan.rivals.get(key) is group}
+        crowds |= {key: crowd for key, crowd in found.items() if key not in crowds} | own
         facts.pairs += pairs
     builder = ShardBuilder(
         ShardInput(
@@ -77,14 +83,16 @@ def prepare_shard(
             clocks=plan.clocks,
             pods=pods,
             scales=scales,
-            fetches=_read_fetches(plan, cluster, candidates),
+            fetches=_read_fetches(plan, cluster, candidates, texts),
             starts_ms=starts_ms,
             flags=plan.flags_of(cluster),
-            ambiguous_ms=ambiguous,
-            profile=plan.profile,
+            ambiguous={key: _ambiguous(crowd, profile, texts) for key, crowd in crowds.items()},
+            profile=profile,
             delay_ms=plan.settled.delay_ms,
             max_age_ms=plan.settled.max_age_ms,
             recorded=plan.settled.events == "recorded",
+            texts=texts,
+            whole=plan.whole,
         ),
         rows_per_block,
     )
@@ -130,8 +138,18 @@ def _read_scales(
     return scale_columns(frame)
 
 
+def _ambiguous(crowd: Crowd, profile: Profile, texts: Texts) -> Records:
+    """Return the AMBIGUOUS records of an HPA."""
+    numbers = [
+        texts.number(ambiguous_selector(selector, names, profile))
+        for selector, names in crowd.groups
+    ]
+    text = np.array(numbers, np.int64)[crowd.group]
+    return records_from(AMBIGUOUS, crowd.ts_ms.size, ts_ms=crowd.ts_ms, text=text)
+
+
 def _read_fetches(
-    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate], texts: Texts
 ) -> dict[HpaKey, Records]:
     places = {(c.namespace, c.name) for c in candidates}
     longest = max(len(p.spec.metrics) for c in candidates for p in c.periods)
@@ -147,6 +165,7 @@ def _read_fetches(
             metric=integers(rows["metric_index"]),
             ts_ms=milliseconds(rows["ts"]),
             code=integers(code),
+            text=[texts.number(text or NOT_RECORDED) for text in rows["error"]],
         )
     return found
 

@@ -24,6 +24,7 @@ from hpabatch.engine.shard_input import ShardFacts, prepare_shard
 from hpabatch.engine.sources import Load, load_rows
 from hpabatch.history.schema import empty_frame
 from hpabatch.kernels.align import replay_observations
+from hpabatch.kernels.status import status_fleet
 from hpabatch.kernels.steps import count_kept, save_kept
 
 T = TypeVar("T")
@@ -118,6 +119,9 @@ def run_step(plan: ReplayPlan, step: Step, after: After | None = None) -> None:
             shard.results,
         )
         extend, done_ms = False, end_ms
+        if shard.statuses.size:
+            decided = np.ascontiguousarray(shard.observations.cursors[:, CURSOR_TICK])
+            status_fleet(shard.fleet, shard.results, shard.status_memory, decided, shard.statuses)
         if after is not None:
             after(shard)
     if step.last:

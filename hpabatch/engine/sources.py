@@ -44,13 +44,14 @@ class TrackList:
     `owners` of plain tracks lead to rows by (table, key): a pod's custom metric
     ("pod_custom_metrics", metric, selector, pod number), an object's ("object_metrics", namespace,
     kind, name, metric, selector), a series' ("external_metrics", namespace, metric, selector,
-    series). Usage tracks name their pod's number only.
+    series). Usage tracks name their pod's number only. `texts` by track: see `TRACK`.
     """
 
     rows: list[tuple[int, int, int]] = field(default_factory=list)
     pods: list[int] = field(default_factory=list)
     owners: dict[Owner, list[int]] = field(default_factory=dict)
     containers: dict[str, int] = field(default_factory=dict)
+    texts: dict[int, int] = field(default_factory=dict)
     asks_usage: bool = False
 
     def __len__(self) -> int:
@@ -85,7 +86,9 @@ class TrackList:
 
     def table(self) -> Records:
         """Return the TRACK records without any rows or steps."""
-        return records(TRACK, [(*row, 0, 0, 0, 0, 0, 0) for row in self.rows])
+        texts = (self.texts.get(k, 0) for k in range(len(self.rows)))
+        rows = zip(self.rows, texts, strict=True)
+        return records(TRACK, [(*row, 0, 0, 0, 0, 0, 0, text) for row, text in rows])
 
 
 @dataclass(frozen=True, slots=True)

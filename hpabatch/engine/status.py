@@ -19,6 +19,7 @@ from hpabatch.model.describe import metric_name
 from hpabatch.model.events import NORMAL, WARNING, Event
 from hpabatch.model.hpa import (
     Condition,
+    CrossVersionObjectReference,
     HPASpec,
     HPAStatus,
     MetricSpec,
@@ -170,7 +171,7 @@ class StatusReader:
             label = self._metrics_label(t)
         elif decision.binding == codes.BOUND_BY_SCALE_WRITE:
             error = messages.rescale_error(target, self.texts[int(tick.text)])
-        elif decision.invalid_metrics and self.profile.partial_failure_guard:
+        elif decision.invalid_metrics and self.profile.partial_failure_returned:
             error, label = self._compute_error(lane, t), self._metrics_label(t)
         if decision.rescaled:
             action = "scale_up" if decision.desired > decision.current else "scale_down"
@@ -220,7 +221,7 @@ class StatusReader:
 
     def _compute_error(self, lane: LaneWords, t: int) -> str:
         if self.results.decisions[t].binding == codes.BOUND_BY_SELECTOR:
-            return self._selector_event(t)[1]
+            return self._printed(self._selector_event(t)[1])
         failed = self._failed(t)
         first = self._failure(lane, failed[0][0], t).error if failed else "%!v(<nil>)"
         return messages.invalid_metrics(len(failed), len(self._metrics(t)), first)
@@ -239,13 +240,16 @@ class StatusReader:
         text = self.texts[int(tick.text)]
         if tick.selector == codes.SELECTOR_AMBIGUOUS:
             return "AmbiguousSelector", text
-        return "InvalidSelector", messages.invalid_selector(text)
+        return "InvalidSelector", messages.invalid_selector(
+            messages.selector_error(text, self.profile)
+        )
 
     def _driving(self, t: int) -> str:
         """Return the name of the metric that gave the proposal of tick t."""
         number = int(self.results.decisions[t].metric)
         m, metric = self._metrics(t)[number]
-        return metric_name(metric, int(self.fleet.metrics[m].kind))
+        kind = int(self.fleet.metrics[m].kind)
+        return metric_name(metric, kind, self.profile.container_metric_named)
 
     def _message(self, lane: LaneWords, code: int, t: int) -> str:
         """Return the message of a condition that tick t set."""
@@ -261,10 +265,16 @@ class StatusReader:
             detail = self._selector_event(t)[1]
             if tick.selector == codes.SELECTOR_MISSING:
                 detail = messages.NO_SELECTOR_CONDITION
+            return self._printed(detail)
         elif code >> 4 == codes.SCALING_ACTIVE and code != codes.SCALING_DISABLED:
             failed = self._failed(t)
             detail = self._failure(lane, failed[0][0], t).event if failed else ""
+            return self._printed(messages.condition_message(code, detail))
         return messages.condition_message(code, detail)
+
+    def _printed(self, text: str) -> str:
+        """Return a text that old versions take for a format."""
+        return text if self.profile.texts_are_literal else messages.go_format(text)
 
     def _metric_status(self, metric: MetricSpec, m: int, t: int) -> MetricStatus:
         said, kind = self._said(m, t)[0], int(self.fleet.metrics[m].kind)
@@ -282,7 +292,13 @@ class StatusReader:
                     int(said.utilization_pct) if kind in _WITH_UTILIZATION else None
                 ),
             )
-        return replace(_identity(metric), current=current)
+        total = kind in (codes.OBJECT_AVERAGE, codes.EXTERNAL_AVERAGE)
+        if total and not self.profile.status_round_trips:
+            current = replace(current, value=Quantity.from_milli(0))
+        identity = _identity(metric)
+        if kind == codes.OBJECT_AVERAGE and not self.profile.object_average_described:
+            identity = replace(identity, described_object=CrossVersionObjectReference())
+        return replace(identity, current=current)
 
 
 def _identity(metric: MetricSpec) -> MetricStatus:

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.arrays.layout import Fleet, Memory, Results
+from hpabatch.arrays.layout import Fleet, Memory, Records, Results
 from hpabatch.arrays.observations import (
     CURSOR_AMBIGUOUS,
     CURSOR_CLOCK,
@@ -25,6 +25,7 @@ from hpabatch.arrays.observations import (
     CURSOR_START,
     CURSOR_TICK,
     CURSOR_VALUE,
+    LACKS_CONTAINER,
     Observations,
     Rows,
 )
@@ -32,12 +33,14 @@ from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.steps import extend_track
 from hpabatch.model.codes import (
     METRIC_ANSWER_EMPTY,
+    METRIC_CONTAINER_LACKS,
     METRIC_OK,
     SCALE_OK,
     SCALE_UNKNOWN,
     SELECTOR_AMBIGUOUS,
     SELECTOR_OK,
 )
+from hpabatch.model.config import CONTAINER_MAY_LACK
 
 
 @rule
@@ -86,14 +89,14 @@ def read_scale(obs: Observations, h: int, now_ms: int) -> int:
 
 
 @rule
-def is_ambiguous(obs: Observations, h: int, now_ms: int) -> bool:
-    """Say whether the lane's selector is ambiguous at a tick; moves the cursor on."""
+def ambiguous_at(obs: Observations, h: int, now_ms: int) -> int:
+    """Return the AMBIGUOUS row of the lane at a tick, -1 for none; moves the cursor on."""
     lane, cursor = obs.lanes[h], obs.cursors[h]
     k = lane.first_ambiguous + cursor[CURSOR_AMBIGUOUS]
-    while k < lane.last_ambiguous and obs.ambiguous_ms[k] < now_ms:
+    while k < lane.last_ambiguous and obs.ambiguous[k].ts_ms < now_ms:
         k += 1
     cursor[CURSOR_AMBIGUOUS] = k - lane.first_ambiguous
-    return bool(k < lane.last_ambiguous and obs.ambiguous_ms[k] == now_ms)
+    return int(k) if k < lane.last_ambiguous and obs.ambiguous[k].ts_ms == now_ms else -1
 
 
 @rule
@@ -122,20 +125,27 @@ def finish_tick(obs: Observations, fleet: Fleet, h: int, t: int) -> None:
     """Replace the selector's number by its code, once the pods are chosen."""
     tick, lane = fleet.ticks[t], obs.lanes[h]
     number = tick.selector
-    ambiguous = is_ambiguous(obs, h, tick.now_ms)
+    ambiguous = ambiguous_at(obs, h, tick.now_ms)
     if number < 0:
         number = obs.scales[lane.first_scale].selector
-    code = obs.selector_code[lane.first_selector + number]
-    tick.selector = SELECTOR_AMBIGUOUS if ambiguous and code == SELECTOR_OK else code
+    selector = obs.selectors[lane.first_selector + number]
+    tick.selector, tick.text = selector.code, selector.text
+    if ambiguous >= 0 and selector.code == SELECTOR_OK:
+        tick.selector, tick.text = SELECTOR_AMBIGUOUS, obs.ambiguous[ambiguous].text
 
 
 @rule
 def fill_ticks(obs: Observations, fleet: Fleet, h: int, most: int, until_ms: int) -> int:
-    """Fill up to `most` ticks of a lane before `until_ms`; return how many."""
+    """Fill the ticks of the lane's next `most` instants before `until_ms`; return how many.
+
+    An instant without a spec in force is none: then they are fewer, not later ones, for whose pods
+    there may be no room.
+    """
     lane, cursor = obs.lanes[h], obs.cursors[h]
     first = cursor[CURSOR_TICK]
     t, clock = first, cursor[CURSOR_CLOCK]
-    while t < first + most and lane.first_clock + clock < lane.last_clock:
+    end = min(clock + most, lane.last_clock - lane.first_clock)
+    while clock < end:
         now_ms = obs.clock_ms[lane.first_clock + clock]
         if now_ms >= until_ms:
             break
@@ -199,6 +209,15 @@ def fill_states(
 
 
 @rule
+def note_listed(answer: Records, fails: bool, text: int) -> None:
+    """Note that an answer lists a pod; `fails`: in a version for which that is an error."""
+    if fails and answer.code != METRIC_CONTAINER_LACKS:
+        answer.code, answer.text = METRIC_CONTAINER_LACKS, text
+    elif answer.code == METRIC_ANSWER_EMPTY:
+        answer.code = METRIC_OK
+
+
+@rule
 def fill_samples(
     obs: Observations,
     fleet: Fleet,
@@ -213,7 +232,8 @@ def fill_samples(
     """Write the pod's visible sample of stream g at each tick of a block; return how many show."""
     lane = obs.lanes[h]
     k = obs.streams[g].first_track + j - lane.first_pod
-    end = obs.tracks[k].last_step
+    end, text = obs.tracks[k].last_step, obs.tracks[k].text
+    strict = fleet.lanes[h].switches & CONTAINER_MAY_LACK == 0
     cursor, max_age_ms = obs.step_cursor[k], obs.parameters[1]
     none = cursor < obs.tracks[k].first_step
     offset, answer = fleet.streams[g].sample_offset, fleet.streams[g].answer_offset
@@ -241,12 +261,12 @@ def fill_samples(
         sample = row + offset
         listed = not none and now_ms - ts_ms <= max_age_ms and fleet.row_state[row] >= 0
         if listed:
-            fleet.answers[t + answer].code = METRIC_OK
-            fleet.present[sample] = present
+            note_listed(fleet.answers[t + answer], strict and present == LACKS_CONTAINER, text)
+            fleet.present[sample] = present & 1
             fleet.value_milli[sample] = value
             fleet.timing[sample].ts_ms = ts_ms
             fleet.timing[sample].window_ms = window_ms
-            shown += present
+            shown += present & 1
         else:
             fleet.present[sample] = 0
             fleet.value_milli[sample] = 0
@@ -287,15 +307,17 @@ def apply_fetches(obs: Observations, fleet: Fleet, h: int, t: int) -> None:
         return
     k = lane.first_fetch + cursor[CURSOR_FETCH]
     while k < lane.last_fetch and obs.fetches[k].ts_ms <= fleet.ticks[t].now_ms:
-        obs.answers[lane.first_answer + obs.fetches[k].metric] = obs.fetches[k].code
+        place = lane.first_answer + obs.fetches[k].metric
+        obs.answers[place, 0], obs.answers[place, 1] = obs.fetches[k].code, obs.fetches[k].text
         k += 1
     cursor[CURSOR_FETCH] = k - lane.first_fetch
     spec = fleet.specs[fleet.ticks[t].spec]
     for m in range(min(lane.answers, spec.last_metric - spec.first_metric)):
-        code = obs.answers[lane.first_answer + m]
+        code = obs.answers[lane.first_answer + m, 0]
         if code != METRIC_OK:
             stream = fleet.metrics[spec.first_metric + m].stream
-            fleet.answers[t + fleet.streams[stream].answer_offset].code = code
+            answer = fleet.answers[t + fleet.streams[stream].answer_offset]
+            answer.code, answer.text = code, obs.answers[lane.first_answer + m, 1]
 
 
 @rule
@@ -313,6 +335,7 @@ def fill_block(obs: Observations, fleet: Fleet, h: int, first: int, last: int) -
         for t in range(first, last):
             answer = fleet.answers[t + offset]
             answer.code, answer.first_value, answer.last_value = METRIC_ANSWER_EMPTY, 0, 0
+            answer.text = 0
         if obs.streams[g].is_total != 0:
             obs.seen[g, 0] += fill_totals(obs, fleet, h, g, first, last)
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import I8, I32, I64, Records
 from hpabatch.arrays.observations import (
+    LACKS_CONTAINER,
     NOT_FETCHED_MS,
     SOURCE_MEMORY,
     SOURCE_OTHER,
@@ -102,10 +103,10 @@ def add_usage_rows(
                     present, total = add_container(present, total, is_known, value)
             r += 1
         seen_ms = seen_from(ts_ms, fetched_ms, delay_ms)
-        present *= found
-        top = add_step(
-            steps, track.first_step, top, seen_ms, ts_ms, window_ms, total * present, present
-        )
+        value = total * present * found
+        if found == 0:
+            present = LACKS_CONTAINER
+        top = add_step(steps, track.first_step, top, seen_ms, ts_ms, window_ms, value, present)
     return top
 
 

@@ -47,6 +47,7 @@ METRIC_BAD_TARGET: Final = 7
 METRIC_BAD_SELECTOR: Final = 8
 METRIC_UNKNOWN_TYPE: Final = 9
 METRIC_NOT_COMPUTED: Final = 10  # the metrics path was not taken in this tick
+METRIC_CONTAINER_LACKS: Final = 11  # old versions: a sample without the metric's container
 
 METRIC_ERRORS: Final[dict[int, str]] = {
     METRIC_OK: "",
@@ -60,6 +61,7 @@ METRIC_ERRORS: Final[dict[int, str]] = {
     METRIC_BAD_SELECTOR: "the metric's selector is not usable",
     METRIC_UNKNOWN_TYPE: "unknown metric source type",
     METRIC_NOT_COMPUTED: "not computed",
+    METRIC_CONTAINER_LACKS: "a pod's sample lacks the metric's container",
 }
 
 # ---- which step of the calculator gave the proposal -----------------------------------------

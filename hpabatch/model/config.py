@@ -42,6 +42,8 @@ WINDOWS_CLAMP_CURRENT: Final = 1024
 BOTH_EVENT_LISTS: Final = 2048
 TOTALS_CLAMPED: Final = 4096
 CONTAINER_MAY_LACK: Final = 8192
+FAILURE_SHOWS_METRICS: Final = 16384
+STATUS_ROUND_TRIPS: Final = 32768
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class Profile:
     plain_direction_guard: bool = True
     # A pod's missing request is an error only once some sample is left.
     requests_after_emptiness: bool = True
-    # With behavior, the current size is pulled into the two windows' bounds.
+    # With behavior, the current size is pulled into both windows' bounds; before, the window of the
+    # wish's own direction was looked at alone.
     windows_clamp_current: bool = True
     # Both lists of scale events count in both directions' limits.
     both_event_lists: bool = True
@@ -86,31 +89,45 @@ class Profile:
     totals_clamped: bool = True
     # A sample that lacks the metric's container is a missing pod; before, the metric failed.
     container_may_lack: bool = True
+    # A failed sync shows the metrics that it could compute; before, the older ones stayed.
+    failure_shows_metrics: bool = True
+    # A status is stored as it was written; before, an Object or External average came back with a
+    # value of 0 and so was written again at every sync.
+    status_round_trips: bool = True
 
     # ---- switches of what is read
-    # The HPA is read as v2; before, as v1, which moves the cpu utilization last.
-    read_as_v2: bool = True
+    # The HPA is stored as v2; before, as v1, which moves the cpu utilization last, loses a second
+    # one and derives each target's type from its members.
+    stored_as_v2: bool = True
+    # As v1: the first cpu utilization is kept; before, none where an average of cpu comes first.
+    first_cpu_utilization_kept: bool = True
     sidecars_counted: bool = True
     # A container that a pod does not have is an error; before, it requests 0.
     container_must_exist: bool = True
+    # An HPA that shares pods with another does not scale.
+    ambiguity_checked: bool = True
 
-    # ---- switches of texts and statuses
+    # ---- switches of texts and of what a status shows
     # The words of an Object metric's failed fetch stand in the right order.
     object_error_in_order: bool = True
     # AmbiguousSelector names two HPAs; before, all of them.
     ambiguous_names_two: bool = True
-    # An HPA shares pods with another: nothing is scaled.
-    ambiguity_checked: bool = True
     # An unknown metric type counts as an error of the spec in the controller's own metrics.
     unknown_type_is_spec_error: bool = True
-    # Texts of 1.20: see model.messages.
-    modern_texts: bool = True
+    # Errors say whose metric it is, and a request's which container and pod; selectors' errors.
+    errors_wrapped: bool = True
+    # A sync that goes on in spite of a failed metric returns its error.
+    partial_failure_returned: bool = True
     # "for targeted pods (pods might be unready)"; before, "for any ready pods".
     no_samples_says_targeted: bool = True
+    # A ContainerResource metric's name says "container".
+    container_metric_named: bool = True
+    # Some texts are no longer taken for format strings.
+    texts_are_literal: bool = True
+    # The status of an Object average names its object.
+    object_average_described: bool = True
     # memory in a status is BinarySI.
     binary_memory: bool = True
-    # After a failure the metrics that could be computed are shown; before, the old ones stay.
-    failure_shows_metrics: bool = True
 
     # ---- what only a live controller does
     scale_conflict_retries: int = 5
@@ -143,6 +160,8 @@ _BITS: Final[dict[str, int]] = {
     "both_event_lists": BOTH_EVENT_LISTS,
     "totals_clamped": TOTALS_CLAMPED,
     "container_may_lack": CONTAINER_MAY_LACK,
+    "failure_shows_metrics": FAILURE_SHOWS_METRICS,
+    "status_round_trips": STATUS_ROUND_TRIPS,
 }
 
 GATES: Final[dict[str, str]] = {
@@ -160,11 +179,10 @@ def _profiles() -> dict[str, Profile]:
         v1_38,
         name="1.37",
         evidence="from sources",
-        proof="1.38's rules without two late fixes; what 1.36 and 1.38 share is proved",
+        proof="1.38's rules without two late changes",
         succeeded_pods_ignored=False,
         per_pod_average_guarded=False,
         ambiguous_names_two=False,
-        unknown_type_is_spec_error=False,
     )
     v1_36 = replace(
         v1_37,
@@ -172,6 +190,7 @@ def _profiles() -> dict[str, Profile]:
         evidence="proved",
         proof="against upstream's code with later changes switched off",
         object_error_in_order=False,
+        unknown_type_is_spec_error=False,
         immediate_sync=False,
         stale_status_check=False,
         gate_scale_to_zero=False,
@@ -187,7 +206,10 @@ def _profiles() -> dict[str, Profile]:
     v1_33 = replace(
         v1_35,
         name="1.33",
-        proof="1.35's rules without tolerances per HPA and pod-level requests",
+        proof="1.35's rules without what 1.34 and 1.35 brought",
+        totals_clamped=False,
+        container_must_exist=False,
+        binary_memory=False,
         scale_conflict_retries=0,
         gate_configurable_tolerance=False,
         gate_pod_level_resources=False,
@@ -197,14 +219,22 @@ def _profiles() -> dict[str, Profile]:
         name="1.32",
         proof="1.33's rules with the older test of the tolerance",
         tolerance_by_bounds=False,
+        container_may_lack=False,
+        object_average_described=False,
     )
     v1_26 = replace(
         v1_32,
         name="1.26",
-        proof="1.32's rules without what came between",
+        proof="1.26's calculator, and its controller from the versions around it",
         ratio_one_adds_nothing=False,
+        failure_shows_metrics=False,
+        status_round_trips=False,
+        stored_as_v2=False,
         sidecars_counted=False,
-        container_may_lack=False,
+        partial_failure_returned=False,
+        no_samples_says_targeted=False,
+        container_metric_named=False,
+        texts_are_literal=False,
     )
     v1_20 = replace(
         v1_26,
@@ -216,14 +246,9 @@ def _profiles() -> dict[str, Profile]:
         requests_after_emptiness=False,
         windows_clamp_current=False,
         both_event_lists=False,
-        totals_clamped=False,
-        read_as_v2=False,
-        container_must_exist=False,
+        first_cpu_utilization_kept=False,
         ambiguity_checked=False,
-        modern_texts=False,
-        no_samples_says_targeted=False,
-        binary_memory=False,
-        failure_shows_metrics=False,
+        errors_wrapped=False,
     )
     found = (v1_20, v1_26, v1_32, v1_33, v1_35, v1_36, v1_37, v1_38)
     return {profile.name: profile for profile in found}
@@ -262,7 +287,6 @@ def profile_for(version: str, gates: str = "") -> Profile:
                 profile,
                 notes=f"{notes}, with the retry of conflicts",
                 scale_conflict_retries=5,
-                gate_pod_level_resources=True,
             )
     return override_gates(profile, gates)
 

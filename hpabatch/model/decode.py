@@ -19,6 +19,7 @@ from hpabatch.model.decode_legacy import (
     restore_tolerances,
 )
 from hpabatch.model.decode_parts import read_behavior, read_conditions, read_reference
+from hpabatch.model.decode_status import cpu_metric_statuses, read_metric_statuses
 from hpabatch.model.decode_v2 import read_metric
 from hpabatch.model.hpa import (
     HPA,
@@ -154,15 +155,19 @@ def cpu_utilization(percent: int) -> MetricSpec:
 
 
 def _read_status(fields: Fields, version: str) -> HPAStatus:
-    """Read the part of `status` that hpabatch uses; it is alike in all versions."""
-    known = ("currentCPUUtilizationPercentage",) if version == V1 else ("currentMetrics",)
-    fields.ignore(*known)
+    """Read `status`; what v1 keeps in annotations comes later."""
+    if version == V1:
+        metrics = cpu_metric_statuses(fields.integer("currentCPUUtilizationPercentage"))
+    else:
+        items = fields.children("currentMetrics")
+        metrics = None if items is None else read_metric_statuses(items, version)
     status = HPAStatus(
         current_replicas=fields.integer("currentReplicas") or 0,
         desired_replicas=fields.integer("desiredReplicas") or 0,
         last_scale_time=fields.time("lastScaleTime"),
         observed_generation=fields.integer("observedGeneration", INT64),
         conditions=() if version == V1 else read_conditions(fields.children("conditions") or []),
+        current_metrics=metrics,
     )
     fields.close()
     return status

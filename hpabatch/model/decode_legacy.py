@@ -15,6 +15,7 @@ from hpabatch.model.decode_parts import (
     read_reference,
     read_selector,
 )
+from hpabatch.model.decode_status import read_metric_statuses
 from hpabatch.model.hpa import (
     HPA,
     Behavior,
@@ -57,7 +58,7 @@ def drop_annotations(hpa: HPA) -> HPA:
 
 
 def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:
-    """Put v1's metrics annotation before the cpu metric, its conditions into the status."""
+    """Put v1's metrics annotation before the cpu metric, what it says of the status there."""
     annotations = dict(hpa.annotations)
     metrics = _objects_of(annotations, METRICS_ANNOTATION, problems)
     if metrics is not None:
@@ -71,6 +72,12 @@ def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:
         read = read_conditions(items)
         if _sound(found, CONDITIONS_ANNOTATION, problems):
             hpa = replace(hpa, status=replace(hpa.status, conditions=read))
+    statuses = _objects_of(annotations, CURRENT_METRICS_ANNOTATION, problems)
+    if statuses is not None:
+        items, found = statuses
+        shown = read_metric_statuses(items, hpa.api_version)
+        if _sound(found, CURRENT_METRICS_ANNOTATION, problems):
+            hpa = replace(hpa, status=replace(hpa.status, current_metrics=shown))
     return hpa
 
 

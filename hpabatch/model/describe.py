@@ -10,8 +10,11 @@ from hpabatch.model.hpa import MetricSpec
 from hpabatch.model.selectors import go_print
 
 
-def metric_name(metric: MetricSpec, kind: int) -> str:
-    """Return the description of a metric that gave a proposal; `kind` is the calculator's."""
+def metric_name(metric: MetricSpec, kind: int, container_named: bool = True) -> str:
+    """Return the description of a metric that gave a proposal; `kind` is the calculator's.
+
+    Old versions do not say that a utilization is a container's (not `container_named`).
+    """
     if metric.resource is not None and metric.type == "Resource":
         by_request = " utilization (percentage of request)"
         suffix = by_request if kind == codes.RESOURCE_UTILIZATION else ""
@@ -19,7 +22,8 @@ def metric_name(metric: MetricSpec, kind: int) -> str:
     if metric.container_resource is not None and metric.type == "ContainerResource":
         if kind == codes.RESOURCE_UTILIZATION:
             name = metric.container_resource.name
-            return f"{name} container resource utilization (percentage of request)"
+            place = " container" if container_named else ""
+            return f"{name}{place} resource utilization (percentage of request)"
         return f"{metric.container_resource.name} resource"
     if metric.pods is not None and metric.type == "Pods":
         return f"pods metric {metric.pods.metric.name}"

@@ -29,7 +29,7 @@ def spec_to_json(hpa: HPA) -> str:
 
 def encode_hpa(hpa: HPA) -> dict[str, object]:
     """Return an autoscaling/v2 document with metadata and spec, without status."""
-    metadata = _compact(
+    metadata = compact(
         {
             "name": hpa.name or None,
             "namespace": hpa.namespace or None,
@@ -49,9 +49,9 @@ def encode_hpa(hpa: HPA) -> dict[str, object]:
 
 def encode_spec(spec: HPASpec) -> dict[str, object]:
     """Return the spec as a v2 JSON object."""
-    return _compact(
+    return compact(
         {
-            "scaleTargetRef": _reference(spec.scale_target_ref),
+            "scaleTargetRef": reference(spec.scale_target_ref),
             "minReplicas": spec.min_replicas,
             "maxReplicas": spec.max_replicas,
             "metrics": [_metric(metric) for metric in spec.metrics] or None,
@@ -60,7 +60,7 @@ def encode_spec(spec: HPASpec) -> dict[str, object]:
     )
 
 
-def _compact(fields: Mapping[str, object]) -> dict[str, object]:
+def compact(fields: Mapping[str, object]) -> dict[str, object]:
     """Leave out what is None; print quantities."""
     return {
         name: str(value) if isinstance(value, Quantity) else value
@@ -69,8 +69,9 @@ def _compact(fields: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _reference(reference: CrossVersionObjectReference) -> dict[str, object]:
-    return _compact(
+def reference(reference: CrossVersionObjectReference) -> dict[str, object]:
+    """Return a reference to an object; without an API version where it has none."""
+    return compact(
         {
             "kind": reference.kind,
             "name": reference.name,
@@ -84,13 +85,13 @@ def _metric(metric: MetricSpec) -> dict[str, object]:
     fields: dict[str, object] = {"type": metric.type}
     if metric.object is not None:
         fields["object"] = {
-            "describedObject": _reference(metric.object.described_object),
-            "metric": _identifier(metric.object.metric),
+            "describedObject": reference(metric.object.described_object),
+            "metric": identifier(metric.object.metric),
             "target": _target(metric.object.target),
         }
     if metric.pods is not None:
         fields["pods"] = {
-            "metric": _identifier(metric.pods.metric),
+            "metric": identifier(metric.pods.metric),
             "target": _target(metric.pods.target),
         }
     if metric.resource is not None:
@@ -106,23 +107,24 @@ def _metric(metric: MetricSpec) -> dict[str, object]:
         }
     if metric.external is not None:
         fields["external"] = {
-            "metric": _identifier(metric.external.metric),
+            "metric": identifier(metric.external.metric),
             "target": _target(metric.external.target),
         }
     return fields
 
 
-def _identifier(metric: MetricIdentifier) -> dict[str, object]:
+def identifier(metric: MetricIdentifier) -> dict[str, object]:
+    """Return a metric's name and, if it has one, its selector."""
     selector = None if metric.selector is None else _selector(metric.selector)
-    return _compact({"name": metric.name, "selector": selector})
+    return compact({"name": metric.name, "selector": selector})
 
 
 def _selector(selector: LabelSelector) -> dict[str, object]:
     expressions = [
-        _compact({"key": item.key, "operator": item.operator, "values": list(item.values) or None})
+        compact({"key": item.key, "operator": item.operator, "values": list(item.values) or None})
         for item in selector.match_expressions
     ]
-    return _compact(
+    return compact(
         {
             "matchLabels": dict(selector.match_labels) or None,
             "matchExpressions": expressions or None,
@@ -131,7 +133,7 @@ def _selector(selector: LabelSelector) -> dict[str, object]:
 
 
 def _target(target: MetricTarget) -> dict[str, object]:
-    return _compact(
+    return compact(
         {
             "type": target.type,
             "value": target.value,
@@ -142,9 +144,7 @@ def _target(target: MetricTarget) -> dict[str, object]:
 
 
 def _behavior(behavior: Behavior) -> dict[str, object]:
-    return _compact(
-        {"scaleUp": _rules(behavior.scale_up), "scaleDown": _rules(behavior.scale_down)}
-    )
+    return compact({"scaleUp": _rules(behavior.scale_up), "scaleDown": _rules(behavior.scale_down)})
 
 
 def _rules(rules: ScalingRules | None) -> dict[str, object] | None:
@@ -157,7 +157,7 @@ def _rules(rules: ScalingRules | None) -> dict[str, object] | None:
             {"type": item.type, "value": item.value, "periodSeconds": item.period_seconds}
             for item in rules.policies
         ]
-    return _compact(
+    return compact(
         {
             "stabilizationWindowSeconds": rules.stabilization_window_seconds,
             "selectPolicy": rules.select_policy,

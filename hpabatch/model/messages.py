@@ -7,6 +7,8 @@ replica_calculator.go and metrics/client.go.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from hpabatch.model import codes
@@ -54,6 +56,29 @@ CONDITION_MESSAGES: Final[dict[int, str]] = _FIXED | dict.fromkeys(
 )
 
 
+def go_format(text: str) -> str:
+    """Return what Go's Sprintf makes of a text that is no format, as old versions print it.
+
+    Example: `100% y` gives `100%!y(MISSING)`.
+    """
+    return _VERB.sub(_verb, text)
+
+
+_VERB: Final = re.compile(
+    r"%([-+# 0]*)((?:\[\d+\])?(?:\*|\d+)?(?:\.(?:\[\d+\])?(?:\*|\d*))?(?:\[\d+\])?)(.|$)", re.S
+)
+
+
+def _verb(found: re.Match[str]) -> str:
+    width, verb = found[2], found[3]
+    bad = "%!(BADWIDTH)" * width.count("*")
+    if not verb:
+        return bad + "%!(NOVERB)"
+    if verb == "%":
+        return bad + "%"
+    return bad + f"%!{verb}({'BADINDEX' if '[' in width else 'MISSING'})"
+
+
 def condition_message(code: int, detail: str = "") -> str:
     """Return a condition's message; `detail` is the error, metric or number that it names."""
     return CONDITION_MESSAGES[code].format(detail)
@@ -70,8 +95,43 @@ def invalid_selector(error: str) -> str:
     return f"couldn't convert selector into a corresponding internal selector object: {error}"
 
 
+def selector_error(error: str, profile: Profile) -> str:
+    """Return the error of a selector, of a scale or a metric, as a version words it."""
+    if profile.errors_wrapped:
+        return error
+    for new, old in _OLD_SELECTOR_WORDS:
+        error = new.sub(old, error)
+    return error
+
+
+_OLD_SELECTOR_WORDS: Final = (
+    (
+        re.compile(r", expected: in, notin, =, ==, !=, gt, lt$"),
+        ", expected: '=', '!=', '==', 'in', notin'",
+    ),
+    (re.compile(r"valid label selector operator$"), "valid pod selector operator"),
+    (re.compile(r'<nil>: Invalid value: (".*"): '), r"invalid label key \1: "),
+)
+
+
+def ambiguous_selector(selector: str, names: Sequence[str], profile: Profile) -> str:
+    """Return what is said of a selector whose pods several HPAs control.
+
+    `names` are theirs as `namespace/name`, ascending (upstream's order is random).
+    """
+    if profile.ambiguous_names_two:
+        example = " ".join(names[:2])
+        return f"pods by selector {selector} are controlled by more than one HPA (e.g. [{example}])"
+    return f"pods by selector {selector} are controlled by multiple HPAs: [{' '.join(names)}]"
+
+
 # ---- metrics -----------------------------------------------------------------------------------
 
+_FETCH_CODES = (
+    codes.METRIC_FETCH_FAILED,
+    codes.METRIC_ANSWER_EMPTY,
+    codes.METRIC_CONTAINER_LACKS,
+)
 _NO_PODS = "no pods returned by selector while calculating replica count"
 _APIS = {
     codes.SOURCE_RESOURCE: "resource",
@@ -88,6 +148,11 @@ _BAD_TARGETS = {
     codes.SOURCE_EXTERNAL: "external metric source: neither a value target nor an average value "
     "target was set",
 }
+
+
+_OLD_BAD_RESOURCE_TARGET: Final = (
+    "invalid resource metric source: neither a utilization target nor a value target was set"
+)
 
 
 class MetricFailure(NamedTuple):
@@ -116,17 +181,17 @@ def metric_failure(
         return MetricFailure(inner, inner)
     cause = _cause(metric, source, code, text, namespace, profile)
     if source in (codes.SOURCE_RESOURCE, codes.SOURCE_CONTAINER_RESOURCE):
-        return _resource_failure(metric, kind, cause)
+        return _resource_failure(metric, kind, cause, profile)
     if source == codes.SOURCE_PODS:
         return MetricFailure(cause, f"failed to get pods metric value: {cause}")
     if source == codes.SOURCE_OBJECT:
         name = metric.object.metric.name if metric.object else ""
         average = f"failed to get {name} object metric: " * (kind == codes.OBJECT_AVERAGE)
         return MetricFailure(cause, f"failed to get object metric value: {average}{cause}")
-    return _external_failure(metric, cause)
+    return _external_failure(metric, cause, profile)
 
 
-def _external_failure(metric: MetricSpec, cause: str) -> MetricFailure:
+def _external_failure(metric: MetricSpec, cause: str, profile: Profile) -> MetricFailure:
     """Return the texts of an External metric; which of its targets is used shows in the error."""
     name, step = "", ""
     if metric.external is not None:
@@ -135,21 +200,25 @@ def _external_failure(metric: MetricSpec, cause: str) -> MetricFailure:
             step = f"failed to get {name} external metric: "
         elif target.value is not None:
             step = f"failed to get external metric {name}: "
-    return MetricFailure(cause, f"failed to get {name} external metric value: {step}{cause}")
+    place = f"failed to get {name} external metric value: " if profile.errors_wrapped else ""
+    return MetricFailure(cause, f"{place}{step}{cause}")
 
 
-def _resource_failure(metric: MetricSpec, kind: int, cause: str) -> MetricFailure:
+def _resource_failure(metric: MetricSpec, kind: int, cause: str, profile: Profile) -> MetricFailure:
     """Return the texts of a Resource or ContainerResource metric."""
     resource = metric.resource.name if metric.resource else ""
     place = f"{resource} resource"
     if metric.type == "ContainerResource" and metric.container_resource:
         resource = metric.container_resource.name
         place = f"{metric.container_resource.container} container"
+    average = "usage" if profile.errors_wrapped else "utilization"
     step = {
-        codes.RESOURCE_AVERAGE: f"failed to get {resource} usage: ",
+        codes.RESOURCE_AVERAGE: f"failed to get {resource} {average}: ",
         codes.RESOURCE_UTILIZATION: f"failed to get {resource} utilization: ",
     }.get(kind, "")
     event = step + cause
+    if not profile.errors_wrapped:
+        return MetricFailure(event, event)
     return MetricFailure(event, f"failed to get {place} metric value: {event}")
 
 
@@ -157,18 +226,22 @@ def _cause(
     metric: MetricSpec, source: int, code: int, text: str, namespace: str, profile: Profile
 ) -> str:
     """Return the innermost error: of the calculator, the metrics client or the spec."""
-    if code in (codes.METRIC_FETCH_FAILED, codes.METRIC_ANSWER_EMPTY):
+    if code in _FETCH_CODES:
         return _fetch_error(metric, source, code, text, namespace, profile)
     if code == codes.METRIC_NO_PODS:
         total = source in (codes.SOURCE_OBJECT, codes.SOURCE_EXTERNAL)
         return "unable to calculate ready pods: " * total + _NO_PODS
     if code == codes.METRIC_BAD_SELECTOR:
-        return _selector_error(metric)
+        return selector_error(_selector_error(metric), profile)
     if code == codes.METRIC_BAD_TARGET:
         kind = source if source in _BAD_TARGETS else codes.SOURCE_RESOURCE
+        if kind == codes.SOURCE_RESOURCE and not profile.errors_wrapped:
+            return _OLD_BAD_RESOURCE_TARGET
         return f"invalid {_BAD_TARGETS[kind]}"
     if code == codes.METRIC_NO_REQUEST:
         return text
+    if code == codes.METRIC_NO_SAMPLES and not profile.no_samples_says_targeted:
+        return "did not receive metrics for any ready pods"
     return codes.METRIC_ERRORS[code]
 
 
@@ -178,6 +251,8 @@ def _fetch_error(
     """Return the error of a metrics API that failed or had nothing."""
     api = _APIS[source]
     error = f"unable to fetch metrics from {api} metrics API: {text}"
+    if code == codes.METRIC_CONTAINER_LACKS:
+        error = f"failed to get container metrics: {text}"
     if code == codes.METRIC_ANSWER_EMPTY:
         error = f"no metrics returned from {api} metrics API"
         if source == codes.SOURCE_OBJECT:
@@ -198,6 +273,11 @@ def _fetch_error(
         return f"unable to get metric {metric.pods.metric.name}: {error}"
     member = metric.container_resource or metric.resource
     return f"unable to get metrics for resource {member.name if member else ''}: {error}"
+
+
+def lacking_container(container: str, namespace: str, pod: str) -> str:
+    """Return what old versions say of a sample that lacks a metric's container."""
+    return f"container {container} not present in metrics for pod {namespace}/{pod}"
 
 
 def _selector_error(metric: MetricSpec) -> str:

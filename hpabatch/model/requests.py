@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hpabatch.model.config import Profile
 from hpabatch.model.quantity import MIN_INT64, Quantity
 
 _POD_LEVEL_RESOURCES = frozenset({"cpu", "memory"})
@@ -30,6 +31,29 @@ class ContainerRequests:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestRules:
+    """What a Kubernetes version counts as a pod's request; see `model.config.Profile`."""
+
+    pod_level: bool = True
+    sidecars: bool = True
+    container_must_exist: bool = True
+    names_pod: bool = True
+
+
+NEWEST_RULES = RequestRules()
+
+
+def request_rules(profile: Profile) -> RequestRules:
+    """Return what a profile counts as a pod's request."""
+    return RequestRules(
+        pod_level=profile.gate_pod_level_resources,
+        sidecars=profile.sidecars_counted,
+        container_must_exist=profile.container_must_exist,
+        names_pod=profile.errors_wrapped,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class PodRequest:
     """A pod's request in milli-units (int64), or upstream's error text without a number."""
 
@@ -46,15 +70,15 @@ def pod_request(
     *,
     container: str = "",
     resource: str = "cpu",
-    pod_level_gate: bool = True,
+    rules: RequestRules = NEWEST_RULES,
 ) -> PodRequest:
     """Return what pod `pod` requests of `resource`, in one container if `container` is named.
 
-    Pod-level requests count only with the gate, and never for a named container. The container
-    branch adds milli-units, each rounded, and wraps; the pod-level branch adds quantities and
-    rounds once: two containers of `100u` give 2 and 1.
+    Pod-level requests count only where the version has them, and never for a named container. The
+    container branch adds milli-units, each rounded, and wraps; the pod-level branch adds quantities
+    and rounds once: two containers of `100u` give 2 and 1.
     """
-    if pod_level_gate and not container and _has_pod_level(pod_level):
+    if rules.pod_level and not container and _has_pod_level(pod_level):
         effective = effective_request(
             containers, init_containers, pod_level or {}, overhead or {}, resource
         )
@@ -62,16 +86,17 @@ def pod_request(
             return PodRequest(0, f"missing pod-level request for {resource} in Pod {pod}")
         return PodRequest(effective.milli())
     total = 0
-    for item in (*containers, *(item for item in init_containers if item.is_sidecar)):
+    sidecars = [item for item in init_containers if item.is_sidecar and rules.sidecars]
+    for item in (*containers, *sidecars):
         if container in ("", item.name):
             request = item.requests.get(resource)
             if request is None:
-                text = f"missing request for {resource} in container {item.name} of Pod {pod}"
-                return PodRequest(0, text)
+                place = f" in container {item.name} of Pod {pod}" if rules.names_pod else ""
+                return PodRequest(0, f"missing request for {resource}{place}")
             total += request.milli()
         if container == item.name:
             return PodRequest(_wrap64(total))
-    if container:
+    if container and rules.container_must_exist:
         return PodRequest(0, f"container {container} not found in Pod {pod}")
     return PodRequest(_wrap64(total))
 

@@ -34,8 +34,10 @@ from hpabatch.model.codes import (
     BOUND_BY_INVALID_METRIC,
     BOUND_BY_NO_SCALE,
     BOUND_BY_SCALE_READ,
+    BOUND_BY_SCALE_WRITE,
     BOUND_BY_SELECTOR,
     BOUND_BY_ZERO,
+    EXTERNAL_AVERAGE,
     FAILED_GET_SCALE,
     FAILED_UPDATE_SCALE,
     INVALID_SELECTOR,
@@ -43,6 +45,7 @@ from hpabatch.model.codes import (
     METRIC_NOT_COMPUTED,
     METRIC_OK,
     NO_CONDITION,
+    OBJECT_AVERAGE,
     OTHER_TRUE,
     SCALE_DOWN_LIMIT,
     SCALED_TO_ZERO,
@@ -53,6 +56,7 @@ from hpabatch.model.codes import (
     TOO_FEW_REPLICAS,
     VALID_METRIC_FOUND,
 )
+from hpabatch.model.config import FAILURE_SHOWS_METRICS, STATUS_ROUND_TRIPS
 
 NO_ENTRY = -1
 _KINDS = 16  # of metrics, and of their errors: positions in a number that stands for a message
@@ -190,6 +194,12 @@ def note_metrics(
 ) -> bool:
     """Take over `currentMetrics` of tick t, null if none was computed; say whether it changed."""
     spec = fleet.specs[np.uint64(fleet.ticks[np.uint64(t)].spec)]
+    switches = fleet.lanes[np.uint64(h)].switches
+    binding = results.decisions[np.uint64(t)].binding
+    failed = binding == BOUND_BY_INVALID_METRIC or binding == BOUND_BY_SELECTOR
+    failed = failed or binding == BOUND_BY_SCALE_WRITE
+    if failed and switches & FAILURE_SHOWS_METRICS == 0:
+        return False
     first, count = spec.first_metric, spec.last_metric - spec.first_metric
     if count == 0 or results.metrics[answer_row(fleet, first, t)].code == METRIC_NOT_COMPUTED:
         had = head[STATUS_SHOWN] > 0
@@ -201,6 +211,8 @@ def note_metrics(
         shown = memory.shown[np.uint64(fleet.lanes[np.uint64(h)].first_stream + k)]
         metric = fleet.metrics[np.uint64(first + k)]
         if said.code == METRIC_OK:
+            averages = metric.kind == OBJECT_AVERAGE or metric.kind == EXTERNAL_AVERAGE
+            changed |= averages and switches & STATUS_ROUND_TRIPS == 0
             changed |= show_metric(
                 shown,
                 metric.stream,

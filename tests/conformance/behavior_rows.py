@@ -34,7 +34,7 @@ from hpabatch.arrays.pack import LaneView, MetricAnswer, PodSample, TickView, pa
 from hpabatch.model import codes
 from hpabatch.model.config import profile_for
 from hpabatch.model.messages import condition_message
-from hpabatch.model.requests import pod_request
+from hpabatch.model.requests import RequestRules, pod_request
 from hpabatch.rules.behavior import (
     limit_rate,
     replicas_changed_since,
@@ -258,7 +258,7 @@ def _requests(data: Json) -> Json:
             resources.pod_level,
             container=data["container"],
             resource=data["resource"],
-            pod_level_gate=data["pod_level_resources_gate"],
+            rules=RequestRules(pod_level=data["pod_level_resources_gate"]),
         )
         if request.error is not None:
             return {"requests_milli": None, "error": request.error}

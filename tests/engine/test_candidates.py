@@ -22,7 +22,7 @@ PROFILE = PROFILES["1.38"]
 
 def read(*rows: Row) -> tuple[list[Candidate], list[Skipped]]:
     frame = to_frame("hpas", list(rows)).sort("cluster", "namespace", "name", "uid", "valid_from")
-    return candidates_from_history(frame, PROFILE)
+    return candidates_from_history(frame, lambda _: PROFILE)
 
 
 def test_specs_are_in_order_of_time_whatever_their_uids() -> None:

@@ -100,7 +100,7 @@ pods = st.builds(
 
 def candidate() -> Candidate:
     frame = to_frame("hpas", [hpa_row("one", "web", METRICS[:1])])
-    return candidates_from_history(frame, PROFILES["1.38"])[0][0]
+    return candidates_from_history(frame, lambda _: PROFILES["1.38"])[0][0]
 
 
 @given(st.lists(pods, max_size=5), st.lists(texts, max_size=3))

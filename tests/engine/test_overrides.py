@@ -405,7 +405,7 @@ def test_what_matches_nothing_is_refused() -> None:
 
 def test_the_example_is_for_the_demo() -> None:
     history = open_history(ROOT / "data" / "demo")
-    fleet, _ = candidates_from_history(history.read("hpas"), profile_for("1.38"))
+    fleet, _ = candidates_from_history(history.read("hpas"), lambda _: profile_for("1.38"))
     entries = read_plant_file(ROOT / "data" / "plant.yaml")
     chosen = plan_overrides(entries, fleet)
     assert {entry for theirs in chosen for entry in theirs} == set(entries)

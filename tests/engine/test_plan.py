@@ -67,7 +67,7 @@ def candidates(clusters: list[int]) -> list[Candidate]:
         for k, c in enumerate(sorted(clusters))
     ]
     frame = to_frame("hpas", rows)
-    return candidates_from_history(frame, PROFILES["1.38"])[0]
+    return candidates_from_history(frame, lambda _: PROFILES["1.38"])[0]
 
 
 @given(

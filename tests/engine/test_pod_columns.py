@@ -11,6 +11,7 @@ from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.pod_columns import PodColumns, pod_columns
 from hpabatch.history.schema import TABLES
 from hpabatch.model import codes
+from hpabatch.model.requests import NEWEST_RULES, RequestRules
 from tests.engine.naive_align import Row
 from tests.engine.small_history import T0, pod_row, request_row, state_row, to_frame
 
@@ -35,7 +36,8 @@ def requests_at(pods: PodColumns, p: int, ms: int, resource: str, **more: Any) -
     """Return (known, milli) of what a pod requests at a time."""
     times: I64 = pods.state_ms[pods.state_first[p] : pods.state_first[p + 1]]
     k = int(pods.state_first[p] + max((times <= ms).sum() - 1, 0))
-    found = pods.requests(resource, more.get("container", ""), more.get("gate", True))[k]
+    rules = RequestRules(pod_level=more.get("gate", True))
+    found = pods.requests(resource, more.get("container", ""), rules)[k]
     return int(found.known), int(found.milli)
 
 
@@ -61,7 +63,7 @@ def test_requests_follow_their_validity() -> None:
     assert requests_at(pods, 0, T0, "cpu") == (0, 0)
     assert requests_at(pods, 1, T0 + 9, "cpu", gate=False) == (1, 210)
     # A metric that looks at no request finds one.
-    assert set(pods.requests("", "", True).known.tolist()) == {1}
+    assert set(pods.requests("", "", NEWEST_RULES).known.tolist()) == {1}
 
 
 def test_equal_requests_are_kept_once() -> None:
@@ -111,7 +113,7 @@ def test_a_pod_with_nothing_but_a_life_and_rows_of_pods_that_are_not_there() -> 
 def test_no_pods_at_all() -> None:
     pods = columns([])
     assert (pods.count, pods.state_first.tolist(), pods.state_ms.size) == (0, [0], 0)
-    assert pods.requests("cpu", "", True).size == 0
+    assert pods.requests("cpu", "", NEWEST_RULES).size == 0
 
 
 def test_of_rows_with_one_uid_the_last_counts() -> None:

@@ -429,7 +429,7 @@ def test_times_outside_of_the_run_are_refused_without_a_plan_too() -> None:
 @pytest.mark.parametrize("name", ["peak.yaml", "outage.yaml", "rollout.yaml"])
 def test_the_examples_are_for_the_demo(name: str) -> None:
     history = open_history(ROOT / "data" / "demo")
-    fleet, skipped = candidates_from_history(history.read("hpas"), PROFILE)
+    fleet, skipped = candidates_from_history(history.read("hpas"), lambda _: PROFILE)
     assert not skipped
     scenario = read_scenario(ROOT / "data" / "scenarios" / name)
     plans = plan_scenario(scenario, fleet, START, END)

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from hpabatch.arrays.layout import records_from
 from hpabatch.arrays.observations import (
+    AMBIGUOUS,
     FETCH,
+    SELECTOR,
     LANE_POD,
     LANE_SOURCE,
     NOT_FETCHED_MS,
@@ -63,11 +65,11 @@ def observations(track: tuple[int, int, int]) -> Observations:
         periods=records_from(PERIOD, 0),
         scales=records_from(SCALE_ROW, 0),
         starts_ms=none,
-        selector_code=none,
+        selectors=records_from(SELECTOR, 0),
         member=bits,
         pods=records_from(LANE_POD, 0),
         state_ms=none,
-        ambiguous_ms=none,
+        ambiguous=records_from(AMBIGUOUS, 0),
         fetches=records_from(FETCH, 0),
         streams=records_from(STREAM_SOURCE, 0),
         tracks=records_from(TRACK, 1, **fields),

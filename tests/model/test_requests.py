@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.requests import ContainerRequests, PodRequest, effective_request, pod_request
+from hpabatch.model.requests import (
+    ContainerRequests,
+    PodRequest,
+    RequestRules,
+    effective_request,
+    pod_request,
+)
 
 
 def _requests(**texts: str) -> dict[str, Quantity]:
@@ -60,7 +66,9 @@ def test_pod_level_replaces_the_containers_and_overhead_comes_on_top() -> None:
     level = _requests(cpu="2", memory="1Gi")
     answer = pod_request("p", [APP], [INIT], level, _requests(cpu="10m"))
     assert answer == PodRequest(2010)
-    assert pod_request("p", [APP], pod_level=level, pod_level_gate=False) == PodRequest(100)
+    assert pod_request(
+        "p", [APP], pod_level=level, rules=RequestRules(pod_level=False)
+    ) == PodRequest(100)
     assert pod_request("p", [APP], pod_level=level, container="app") == PodRequest(100)
 
 

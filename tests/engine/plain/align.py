@@ -33,6 +33,7 @@ from hpabatch.engine.candidates import Candidate
 from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import LabelSelector, MetricSpec
+from hpabatch.model.requests import request_rules
 from hpabatch.model.selectors import parse_selector, selector_from_object
 from tests.engine.plain.pod_rows import PodRows, visible_samples
 from tests.engine.plain.recording import Recording, SampleColumns, ScaleColumns
@@ -80,7 +81,7 @@ class Aligner:
         """Keep the parameters; nothing is computed yet."""
         self.recording = recording
         self.max_age_ms = max_age_ms
-        self.requests = RequestLookup(recording, profile.gate_pod_level_resources)
+        self.requests = RequestLookup(recording, request_rules(profile))
 
     def lane(self, candidate: Candidate, facts: Facts) -> Lane | None:
         """Return an HPA's lane, None if its target's scale was never recorded."""

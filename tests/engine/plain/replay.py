@@ -40,7 +40,7 @@ def replay_plainly(
     """
     profile = profile_for(k8s)
     recording = Recording(history, delay_ms)
-    candidates, _ = candidates_from_history(history.read("hpas"), profile)
+    candidates, _ = candidates_from_history(history.read("hpas"), lambda _: profile)
     grid = grid_of(recording, period_ms, phase_ms)
     own = recorded_instants(history, recording) if instants == "recorded" else {}
     starts, answers = _starts(history), _answers(history)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from hpabatch.engine.requests import Row, request_of_rows
+from hpabatch.model.requests import RequestRules
 from tests.engine.plain.recording import Recording, milliseconds
 
 
 class RequestLookup:
     """Requests of a recording's pods, valid from a time on (resizes in place)."""
 
-    def __init__(self, recording: Recording, pod_level_gate: bool) -> None:
+    def __init__(self, recording: Recording, rules: RequestRules) -> None:
         """Take the rows out of the frame once; they are looked at pod by pod."""
         self.first = recording.request_first
         frame = recording.requests
         self.valid_from = milliseconds(frame["valid_from"])
         columns = ["container", "kind", "index", "cpu_milli", "memory_milli"]
         self.rows: list[Row] = list(frame.select(columns).iter_rows())
-        self.pod_level_gate = pod_level_gate
+        self.rules = rules
 
     def change_times(self, p: int) -> list[int]:
         """Return the times in ms at which a pod's requests change."""
@@ -37,4 +38,4 @@ class RequestLookup:
             if self.valid_from[k] <= at:
                 row = self.rows[k]
                 latest[row[:3]] = row
-        return request_of_rows(tuple(latest.values()), resource, container, self.pod_level_gate)
+        return request_of_rows(tuple(latest.values()), resource, container, self.rules)

@@ -1,0 +1,89 @@
+"""Which Kubernetes version's rules a cluster's HPAs are decided by: as given, as recorded, else
+the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from hpabatch.errors import UsageError
+from hpabatch.history.reader import History
+from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The profile of each cluster that has one of its own, and of all others.
+
+    `source` is given, recorded or assumed; `warnings` tell of versions that changed meanwhile, and
+    of those without a profile of their own.
+    """
+
+    profiles: Mapping[str, Profile]
+    default: Profile
+    source: str
+    warnings: tuple[str, ...] = ()
+
+    def of(self, cluster: str) -> Profile:
+        """Return the rules of a cluster."""
+        return self.profiles.get(cluster, self.default)
+
+    def one(self) -> Profile:
+        """Return the one profile of all clusters (UsageError: they differ)."""
+        found = {profile.name: profile for profile in self.profiles.values()}
+        if len(found) > 1:
+            raise UsageError(
+                "the clusters of this history run different Kubernetes versions "
+                f"({', '.join(sorted(found))}): name one with --k8s, or take the clusters one by "
+                "one with --where \"cluster = '...'\" and it"
+            )
+        return next(iter(found.values()), self.default)
+
+    def evidence(self) -> dict[str, str]:
+        """Return the versions as a result's evidence has them."""
+        found = {p.name: p for p in self.profiles.values()} or {self.default.name: self.default}
+        profiles = [found[name] for name in sorted(found)]
+        return {
+            "k8s": ", ".join(p.name for p in profiles) + f" ({self.source})",
+            "k8s_evidence": "; ".join(f"{p.name} {p.evidence}" for p in profiles),
+            "k8s_proof": "; ".join(f"{p.name} {p.proof}" for p in profiles),
+        }
+
+
+def versions_of(controller: pl.DataFrame, k8s: str | None, gates: str = "") -> Versions:
+    """Return the versions for a history's `controller` table; `k8s` None: as recorded.
+
+    Of a cluster whose version changed the newest row counts.
+
+    Raises:
+        UsageError: a version that is none, or older than the oldest profile.
+    """
+    if k8s is not None:
+        profile = profile_for(k8s, gates)
+        return Versions({}, profile, "given", _notes(profile, ""))
+    rows = controller.filter(pl.col("version").is_not_null()).sort("cluster", "ts")
+    profiles: dict[str, Profile] = {}
+    warnings: list[str] = []
+    for cluster, group in rows.group_by("cluster", maintain_order=True):
+        name, texts = str(cluster[0]), list(dict.fromkeys(group["version"].to_list()))
+        profiles[name] = profile_for(texts[-1], gates)
+        warnings += _notes(profiles[name], f"cluster {name}: ")
+        if len({profile_for(text).name for text in texts}) > 1:
+            warnings.append(
+                f"cluster {name} was upgraded while it was recorded ({' -> '.join(texts)}): all of "
+                f"it is decided by {profiles[name].name}'s rules; name another with --k8s"
+            )
+    source = "recorded" if profiles else "assumed"
+    return Versions(profiles, profile_for(DEFAULT_K8S, gates), source, tuple(warnings))
+
+
+def _notes(profile: Profile, place: str) -> tuple[str, ...]:
+    return (place + profile.notes,) if profile.notes else ()
+
+
+def history_profile(history: History, k8s: str | None, gates: str = "") -> Profile:
+    """Return the one profile of a history's clusters (UsageError: they differ, or see above)."""
+    return versions_of(history.read("controller"), k8s, gates).one()

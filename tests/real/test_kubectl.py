@@ -1,0 +1,257 @@
+"""`kubectl get hpa`, `describe hpa` and `autoscale` beside the real ones of 1.20.2.
+
+The same objects go into a real API server; what kubectl prints of them must be what we print,
+to the byte: ages too, at one of the instants between the start and the end of its call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from hpabatch.cli import autoscale  # noqa: F401  (registers the command)
+from hpabatch.cli.app import app
+from hpabatch.model.decode import decode_hpa
+from hpabatch.model.decode_fields import Fields, Problem
+from hpabatch.model.decode_status import cpu_metric_statuses, read_metric_statuses
+from hpabatch.model.events import COMPONENT, Event
+from hpabatch.model.hpa import HPA, MetricStatus
+from hpabatch.report.kubectl_describe import describe_text
+from hpabatch.report.kubectl_get import get_rows, get_table
+from tests.real.cluster import Cluster, missing, running_cluster
+from tests.real.kubectl_objects import EVENTS, METADATA, OBJECTS, Json
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+GATES = "--feature-gates=HPAContainerMetrics=true,HPAScaleToZero=true"
+NAMESPACE = "shop"
+COLLECTION = f"/apis/autoscaling/v2beta2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
+CURRENT_METRICS = "autoscaling.alpha.kubernetes.io/current-metrics"
+STEP_MS = 50
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), GATES) as running:
+        running.kubectl("create", "namespace", NAMESPACE)
+        running.kubectl("create", "-f", "-", stdin=as_list(map(document, OBJECTS)))
+        for name, (_, status) in OBJECTS.items():
+            if status is not None:
+                write_status(running, name, status)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def events(cluster: Cluster) -> dict[str, list[Event]]:
+    """Put the events into the API; their times hang on that of the test."""
+    now_s = int(time.time())
+    uids = {item["metadata"]["name"]: item["metadata"]["uid"] for item in stored(cluster)}
+    objects: list[Json] = []
+    found: dict[str, list[Event]] = {}
+    for name, items in EVENTS.items():
+        for kind, reason, message, first, last, count in items:
+            event = Event(
+                kind, reason, message, 1000 * (now_s - first), 1000 * (now_s - last), count
+            )
+            found.setdefault(name, []).append(event)
+            objects.append(event_document(event, name, uids[name], len(objects)))
+    cluster.kubectl("create", "-f", "-", stdin=as_list(objects))
+    return found
+
+
+def as_list(items: Any) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})
+
+
+def document(name: str) -> Json:
+    return {
+        "apiVersion": "autoscaling/v2beta2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name, "namespace": NAMESPACE, **METADATA.get(name, {})},
+        "spec": OBJECTS[name][0],
+    }  # fmt: skip
+
+
+def write_status(cluster: Cluster, name: str, status: Json) -> None:
+    path = f"{COLLECTION}/{name}/status"
+    body = json.dumps({**document(name), "status": status})
+    cluster.kubectl("replace", "--raw", path, "-f", "-", stdin=body)
+
+
+def event_document(event: Event, name: str, uid: str, number: int) -> Json:
+    return {
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": f"{name}.{number}", "namespace": NAMESPACE},
+        "involvedObject": {
+            "kind": "HorizontalPodAutoscaler", "namespace": NAMESPACE, "name": name, "uid": uid,
+            "apiVersion": "autoscaling/v2beta2",
+        },
+        "type": event.type, "reason": event.reason, "message": event.message,
+        "count": event.count, "source": {"component": COMPONENT},
+        "firstTimestamp": show_time(event.first_ms), "lastTimestamp": show_time(event.last_ms),
+    }  # fmt: skip
+
+
+def show_time(time_ms: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_ms // 1000))
+
+
+def stored(cluster: Cluster, version: str = "v2beta2") -> list[Json]:
+    path = COLLECTION.replace("v2beta2", version)
+    items: list[Json] = json.loads(cluster.kubectl("get", "--raw", path))["items"]
+    return items
+
+
+def decode(item: Json, version: str) -> HPA:
+    """Return an item of a list as the HPA that it is, with its metric statuses."""
+    api_version = f"autoscaling/{version}"
+    hpa, _ = decode_hpa({"apiVersion": api_version, "kind": "HorizontalPodAutoscaler", **item})
+    return replace(hpa, status=replace(hpa.status, current_metrics=statuses(item, api_version)))
+
+
+def statuses(item: Json, version: str) -> tuple[MetricStatus, ...] | None:
+    problems: list[Problem] = []
+    metrics = item["status"].get("currentMetrics")
+    if version == "autoscaling/v1":
+        text = item["metadata"].get("annotations", {}).get(CURRENT_METRICS)
+        if text is None:
+            return cpu_metric_statuses(item["status"].get("currentCPUUtilizationPercentage"))
+        metrics = json.loads(text)
+    read = Fields({"list": metrics}, "", problems).children("list")
+    assert not problems
+    return None if read is None else read_metric_statuses(read, version)
+
+
+def same_at_some_instant(call: Callable[[], str], ours: Callable[[int], str]) -> None:
+    """Compare what kubectl prints with ours at the instants of its call."""
+    before = round(time.time() * 1000)
+    theirs = call()
+    after = round(time.time() * 1000)
+    for now_ms in range(before, after, STEP_MS):
+        if ours(now_ms) == theirs:
+            return
+    assert ours(after) == theirs
+
+
+@pytest.mark.parametrize("all_namespaces", [False, True])
+def test_get(cluster: Cluster, all_namespaces: bool) -> None:
+    hpas = [decode(item, "v2beta2") for item in stored(cluster)]
+    assert len(hpas) == len(OBJECTS)
+    where = ("-A",) if all_namespaces else ("-n", NAMESPACE)
+
+    def ours(now_ms: int) -> str:
+        return get_table(get_rows(hpas, now_ms, k8s="1.20"), all_namespaces)
+
+    same_at_some_instant(lambda: cluster.kubectl("get", "hpa", *where), ours)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_describe(cluster: Cluster, events: dict[str, list[Event]], name: str) -> None:
+    (item,) = (item for item in stored(cluster) if item["metadata"]["name"] == name)
+    hpa = decode(item, "v2beta2")
+
+    def ours(now_ms: int) -> str:
+        return describe_text(hpa, events.get(name, ()), now_ms, k8s="1.20")
+
+    same_at_some_instant(lambda: cluster.kubectl("describe", "hpa", "-n", NAMESPACE, name), ours)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1", "v2"])
+def test_every_version_is_read_alike(cluster: Cluster, version: str) -> None:
+    for item, other in zip(stored(cluster), stored(cluster, version), strict=True):
+        read, expected = decode(other, version), decode(item, "v2beta2")
+        assert read.status.current_metrics == expected.status.current_metrics, read.name
+        read = replace(read, spec=expected.spec)  # v2beta1 forgets a metric's container
+        shown = [describe_text(hpa, (), 0, k8s="1.20") for hpa in (read, expected)]
+        assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "deployment/web --max=5", "deploy web --min=2 --max=10", "sts/web --max=7 --name=other",
+        "replicasets.apps/web --max=3 --cpu-percent=70", "ReplicationController web --max=4",
+        "deployment.v1.apps/web --max=5 --min=-1", "deploy web api --max=2",
+        "deploy/api rs/web --max=2",
+    ],
+)  # fmt: skip
+def test_autoscale(cluster: Cluster, targets: None, arguments: str) -> None:
+    client = ["--dry-run=client", "-o", "yaml", "-n", NAMESPACE]
+    theirs = cluster.kubectl("autoscale", *arguments.split(), *client)
+    ours = CliRunner().invoke(app, ["autoscale", *arguments.split()])
+    assert ours.exit_code == 0, ours.output
+    assert specs(ours.stdout) == specs(theirs)
+
+
+def test_autoscale_writes_yaml_as_kubectl_does(cluster: Cluster, targets: None) -> None:
+    arguments = ["deployment/web", "--min=2", "--max=5"]
+    theirs = cluster.kubectl(
+        "autoscale", *arguments, "--dry-run=client", "-o", "yaml", "-n", NAMESPACE
+    )
+    theirs = theirs.replace("autoscaling/v1", "autoscaling/v2")
+    theirs = theirs.replace("  creationTimestamp: null\n", "").partition("status:\n")[0]
+    assert CliRunner().invoke(app, ["autoscale", *arguments]).stdout == theirs
+
+
+def specs(text: str) -> list[tuple[str, object]]:
+    """Return name and spec of each document, whichever version it is in.
+
+    1.20 writes nothing between two documents.
+    """
+    pieces = re.split("^(?=apiVersion: autoscaling)", text.replace("---\n", ""), flags=re.MULTILINE)
+    hpas = [decode_hpa(yaml.safe_load(piece))[0] for piece in pieces if piece]
+    return [(hpa.name, hpa.spec) for hpa in hpas]
+
+
+@pytest.fixture(scope="module")
+def targets(cluster: Cluster) -> None:
+    """Make the objects that `kubectl autoscale` looks up."""
+    labels = {"app": "web"}
+    template = {
+        "metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app"}]},
+    }  # fmt: skip
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    objects = [
+        target("apps/v1", "Deployment", "web", spec),
+        target("apps/v1", "Deployment", "api", spec),
+        target("apps/v1", "ReplicaSet", "web", spec),
+        target("apps/v1", "StatefulSet", "web", {**spec, "serviceName": "web"}),
+        target("v1", "ReplicationController", "web", {"selector": labels, "template": template}),
+        target("v1", "Service", "web", {"ports": [{"port": 80}]}),
+    ]
+    cluster.kubectl("create", "-f", "-", stdin=as_list(objects))
+
+
+def target(version: str, kind: str, name: str, spec: Json) -> Json:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "svc/web --max=3", "deploy/web --max=0", "deploy/web --max=2 --min=3", "deploy/a/b --max=3",
+        "deploy/ --max=3", "deploy --max=3", "deploy/web", "deploy deploy/web --max=3", "--max=3",
+    ],
+)  # fmt: skip
+def test_autoscale_refuses_in_the_same_words(
+    cluster: Cluster, targets: None, arguments: str
+) -> None:
+    client = ["--dry-run=client", "-n", NAMESPACE]
+    theirs = cluster.try_kubectl("autoscale", *arguments.split(), *client)
+    assert theirs.returncode == 1
+    words = re.split(r"\.?\n| \(e\.g\. ", theirs.stderr)[0].partition("rror: ")[2]
+    assert words
+    # What 1.20 said of a missing name; it says less today.
+    words = words.replace(
+        "no name, label selector, or --all flag specified", "no name was specified"
+    )
+    ours = CliRunner().invoke(app, ["autoscale", *arguments.split()])
+    assert ours.exit_code
+    assert words in str(ours.exception)
