@@ -22,11 +22,12 @@ from hpabatch.model.validate import drop_disabled_fields, validate_hpa
 
 @dataclass(frozen=True, slots=True)
 class SpecPeriod:
-    """A spec and when it was in force, in ms, the end exclusive."""
+    """A spec and when it was in force, in ms, the end exclusive; its generation where known."""
 
     from_ms: int
     to_ms: int
     spec: HPASpec
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,8 @@ def candidates_from_history(
             if spec is None:
                 break
             end = NEVER_MS if row["valid_to"] is None else int(row["valid_to"])
-            periods.append(SpecPeriod(int(row["valid_from"]), end, spec))
+            generation = None if row.get("generation") is None else int(row["generation"])
+            periods.append(SpecPeriod(int(row["valid_from"]), end, spec, generation))
         if problem:
             skipped.append(Skipped(*key, problem))
             continue

@@ -33,7 +33,7 @@ class ReplayParameters:
     `events` is "recorded" or "decided", `instants` "grid" or "recorded". An unset delay is 0,
     assumed; `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it
     per HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
-    the spacing of the samples.
+    the spacing of the samples. No sync after `until_ms` is decided.
     """
 
     k8s: str | None = None
@@ -44,6 +44,7 @@ class ReplayParameters:
     delay_ms: int | None = None
     max_age_ms: int | None = None
     instants: str = "grid"
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,11 @@ from hpabatch.engine.parameters import (
 from hpabatch.engine.sources import POD_TABLES
 from hpabatch.engine.sync import SyncEstimate, estimate_fleet
 from hpabatch.engine.versions import Versions, versions_of
-from hpabatch.errors import HistoryError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPA
+from hpabatch.model.times import show_instant
 
 Select = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -210,6 +211,13 @@ def _clocks(
             "the history holds no sample of any metric, so there is nothing to replay; "
             "fill pod_metrics or one of the other metric tables"
         )
+    if parameters.until_ms is not None:
+        if parameters.until_ms < first:
+            raise UsageError(
+                f"nothing was recorded before {show_instant(parameters.until_ms)}: the first "
+                f"sample is seen at {show_instant(first)}"
+            )
+        last = min(last, parameters.until_ms)
     grid = Grid(settled.sync_period_ms, settled.phase_ms)
     if (last - first) // settled.sync_period_ms > MOST_TICKS:
         ends = pl.Series([first, last]).cast(pl.Datetime("ms", "UTC"))

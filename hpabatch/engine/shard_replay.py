@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import TypeVar
 
 import numpy as np
@@ -97,14 +97,20 @@ After = Callable[[Shard], None]
 """What is done with the ticks that a call of the kernel decided."""
 
 
-def run_step(plan: ReplayPlan, step: Step, after: After | None = None) -> None:
-    """Take in a step's samples and decide its ticks, under the flags of their time."""
+def run_step(
+    plan: ReplayPlan, step: Step, after: After | None = None, stops: Sequence[int] = ()
+) -> None:
+    """Take in a step's samples and decide its ticks, under the flags of their time.
+
+    At each of `stops` (ms) the kernel is left and `after` called, as at the step's end.
+    """
     shard, done_ms = step.shard, step.done_ms
     if not shard.candidates:
         return
     take_in(shard, step.load, done_ms - plan.settled.max_age_ms)
     recorded = plan.settled.events == "recorded"
-    boundaries = [e.from_ms for e in shard.epochs[1:] if done_ms < e.from_ms < step.until_ms]
+    cuts = {e.from_ms for e in shard.epochs[1:]} | set(stops)
+    boundaries = sorted(ms for ms in cuts if done_ms < ms < step.until_ms)
     extend = True
     for end_ms in [*boundaries, step.until_ms]:
         _set_flags(shard, done_ms)
@@ -195,7 +201,10 @@ class _Reader:
             sizes = self.plan.days_of(table, self.cluster)
             for place in places:
                 days.update(sizes.get(place, ()))
-        return sorted(days)
+        # What is seen later than the last instant matters to nobody; a fetch may come before the
+        # sample's own time, by a clock that is wrong, but not by days.
+        last = _EPOCH + timedelta(milliseconds=self.plan.clocks.to_ms + DAY_MS)
+        return sorted(day for day in days if day <= last)
 
     def load(self, day: date, arena: Arena) -> Load:
         """Return the samples of a UTC day; the arena keeps what lies in pieces."""
