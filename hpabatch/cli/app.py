@@ -54,8 +54,10 @@ def main() -> None:
         from hpabatch.cli import (  # noqa: F401  (each registers its command)
             analyze,
             autoscale,
+            describe,
             fidelity,
             fit,
+            get,
             history,
             import_,
             replay,

@@ -88,6 +88,7 @@ class Request:
     output: Output
     score: bool
     sensitivity: bool
+    why: bool
     restart: bool
     sync_period_ms: int | None
     phase_ms: int | None
@@ -166,6 +167,10 @@ def replay(
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Replay under other assumptions too.")
     ] = False,
+    why: Annotated[
+        bool,
+        typer.Option("--why", help="Add what each metric said, pods by group and more (docs)."),
+    ] = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Discard what an interrupted run has left.")
     ] = False,
@@ -186,6 +191,7 @@ def replay(
             output=output,
             score=score,
             sensitivity=sensitivity,
+            why=why,
             restart=restart,
             sync_period_ms=_optional(sync_period, "--sync-period", _MIN_SYNC_PERIOD_MS),
             phase_ms=_optional(phase, "--phase", 0),
@@ -277,7 +283,7 @@ def _plan(request: Request, progress: Progress) -> tuple[ReplayJob, int]:
         max_age_ms=request.max_age_ms,
     )
     progress.step("planning")
-    plan = plan_replay(history, parameters, manifests, select)
+    plan = plan_replay(history, parameters, manifests, select, whole=request.why)
     job = ReplayJob(
         plan=plan,
         destination=destination,

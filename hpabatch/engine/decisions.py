@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.arrays.layout import I64, Fleet
+from hpabatch.engine import why
 from hpabatch.engine.shard import Shard
 from hpabatch.model import codes
 from hpabatch.model.describe import metric_name
@@ -59,10 +60,13 @@ SCHEMA: Final = pl.Schema(
 )
 
 
-def decisions_frame(shard: Shard | None) -> pl.DataFrame:
-    """Return one row per HPA and tick, in the order of the lanes and of time; None: no row."""
+def decisions_frame(shard: Shard | None, whole: bool = False) -> pl.DataFrame:
+    """Return one row per HPA and tick, in the order of the lanes and of time; None: no row.
+
+    `whole`: the columns of `engine.why` too, of a shard that was replayed for them.
+    """
     if shard is None or not shard.candidates:
-        return pl.DataFrame(schema=SCHEMA)
+        return pl.DataFrame(schema=SCHEMA | why.SCHEMA if whole else SCHEMA)
     fleet = shard.fleet
     at, lane_of = _used(fleet)
     ticks, d = fleet.ticks, shard.results.decisions
@@ -93,7 +97,8 @@ def decisions_frame(shard: Shard | None) -> pl.DataFrame:
         "error": _words(_first_error(shard, at), _ERRORS, SCHEMA["error"]),
         **_conditions(shard, at),
     }
-    return _names(shard, lane_of).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
+    frame = _names(shard, lane_of).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
+    return frame.hstack(why.why_columns(shard, at)) if whole else frame
 
 
 def _names(shard: Shard, lane_of: I64) -> pl.DataFrame:

@@ -60,18 +60,20 @@ def replay_history(
     manifests: Sequence[HPA] | None = None,
     select: Select | None = None,
     progress: Progress = _silent,
+    why: bool = False,
 ) -> ReplayResult:
     """Replay every HPA of a history (or `manifests` instead) through the exact rules, in memory.
 
-    `select` gets the frame of candidates and returns the rows to replay. HPAs that cannot be
-    replayed are `skipped`, the others go on. For results larger than memory see `jobs`.
+    `select` gets the frame of candidates and returns the rows to replay. `why` adds the columns of
+    `engine.why`. HPAs that cannot be replayed are `skipped`, the others go on. For results larger
+    than memory see `jobs`.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
         UsageError: there is no profile for that Kubernetes version.
     """
     progress("planning", 0.0)
-    plan = plan_replay(history, parameters, manifests, select)
+    plan = plan_replay(history, parameters, manifests, select, whole=why)
     results = []
     for result in replay_shards(plan, range(len(plan.shards))):
         results.append(result)
@@ -92,7 +94,7 @@ def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResu
     for step in ahead(shard_steps(plan, shards)):
         run_step(plan, step)
         if step.last:
-            yield _result(step)
+            yield _result(step, plan.whole)
 
 
 def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
@@ -100,11 +102,11 @@ def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
     return next(replay_shards(plan, [k]))
 
 
-def _result(step: Step) -> ShardResult:
+def _result(step: Step, whole: bool) -> ShardResult:
     shard = step.shard
     kept = {id(candidate) for candidate in shard.candidates}
     return ShardResult(
-        decisions=decisions_frame(shard),
+        decisions=decisions_frame(shard, whole),
         hpas=candidate_frame(shard.candidates).drop("labels"),
         skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
         facts=step.facts,
@@ -119,7 +121,7 @@ def _without_time(candidate: Candidate) -> Skipped:
 
 def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResult:
     """Return the results of all shards as one."""
-    empty = decisions_frame(None)
+    empty = decisions_frame(None, plan.whole)
     return ReplayResult(
         decisions=pl.concat([empty, *(r.decisions for r in results)]),
         hpas=pl.concat([candidate_frame([]).drop("labels"), *(r.hpas for r in results)]),

@@ -76,7 +76,7 @@ def settings_of(plan: ReplayPlan) -> list[Setting]:
         varied = replace(settled, **values)  # type: ignore[arg-type]
         if varied.delay_ms < varied.max_age_ms:
             words = f"{name.replace('_', ' ')} {_seconds(value_ms)}"
-            found.append(Setting(words, 0, replace(plan, settled=varied)))
+            found.append(Setting(words, 0, replace(plan, settled=varied, whole=False)))
 
     if _has_delay(plan):
         if delay_ms:
@@ -89,7 +89,7 @@ def settings_of(plan: ReplayPlan) -> list[Setting]:
             shift_ms = period_ms * part // PHASE_PARTS
             clocks = _shifted(plan.clocks, shift_ms)
             words = f"phase {_seconds(shift_ms)} later"
-            found.append(Setting(words, shift_ms, replace(plan, clocks=clocks)))
+            found.append(Setting(words, shift_ms, replace(plan, clocks=clocks, whole=False)))
     return found
 
 

@@ -5,7 +5,7 @@ the default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -18,14 +18,19 @@ from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
 class Versions:
     """The profile of each cluster that has one of its own, and of all others.
 
-    `source` is given, recorded or assumed; `warnings` tell of versions that changed meanwhile, and
-    of those without a profile of their own.
+    `source` is given, recorded or assumed, `names` the versions themselves ("": of all); `warnings`
+    tell of versions that changed meanwhile, and of those without a profile of their own.
     """
 
     profiles: Mapping[str, Profile]
     default: Profile
     source: str
     warnings: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def name_of(self, cluster: str) -> str:
+        """Return a cluster's version as given or recorded, be there a profile of it or not."""
+        return self.names.get(cluster, self.names.get("", self.default.name))
 
     def of(self, cluster: str) -> Profile:
         """Return the rules of a cluster."""
@@ -63,13 +68,14 @@ def versions_of(controller: pl.DataFrame, k8s: str | None, gates: str = "") -> V
     """
     if k8s is not None:
         profile = profile_for(k8s, gates)
-        return Versions({}, profile, "given", _notes(profile, ""))
+        return Versions({}, profile, "given", _notes(profile, ""), {"": k8s})
     rows = controller.filter(pl.col("version").is_not_null()).sort("cluster", "ts")
     profiles: dict[str, Profile] = {}
     warnings: list[str] = []
+    names: dict[str, str] = {}
     for cluster, group in rows.group_by("cluster", maintain_order=True):
         name, texts = str(cluster[0]), list(dict.fromkeys(group["version"].to_list()))
-        profiles[name] = profile_for(texts[-1], gates)
+        profiles[name], names[name] = profile_for(texts[-1], gates), str(texts[-1])
         warnings += _notes(profiles[name], f"cluster {name}: ")
         if len({profile_for(text).name for text in texts}) > 1:
             warnings.append(
@@ -77,7 +83,7 @@ def versions_of(controller: pl.DataFrame, k8s: str | None, gates: str = "") -> V
                 f"it is decided by {profiles[name].name}'s rules; name another with --k8s"
             )
     source = "recorded" if profiles else "assumed"
-    return Versions(profiles, profile_for(DEFAULT_K8S, gates), source, tuple(warnings))
+    return Versions(profiles, profile_for(DEFAULT_K8S, gates), source, tuple(warnings), names)
 
 
 def _notes(profile: Profile, place: str) -> tuple[str, ...]:

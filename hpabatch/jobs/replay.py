@@ -84,7 +84,11 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
     identity = replay_identity(
         [setting.plan for setting in settings],
         job.manifests,
-        {"score": str(job.score), "sensitivity": str(job.sensitivity)},
+        {
+            "score": str(job.score),
+            "sensitivity": str(job.sensitivity),
+            "why": str(job.plan.whole),
+        },
     )
     place = job.destination.job_path
     with open_job(place, identity, restart=job.restart) as folder:

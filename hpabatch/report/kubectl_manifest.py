@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import yaml
 
 from hpabatch.model.encode import encode_hpa
+from hpabatch.model.encode_status import encode_status
 from hpabatch.model.hpa import HPA
 from hpabatch.sources.kubernetes_yaml import plain_value
+
+Encode = Callable[[HPA], dict[str, object]]
 
 
 class _Dumper(yaml.SafeDumper):
@@ -25,15 +28,25 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 _Dumper.add_representer(str, _represent_text)
 
 
-def yaml_manifests(hpas: Sequence[HPA]) -> str:
+def live_document(hpa: HPA) -> dict[str, object]:
+    """Return an HPA with its status and creation time, as the API server shows it."""
+    document = encode_hpa(hpa)
+    if hpa.creation_timestamp is not None:
+        metadata = document["metadata"]
+        assert isinstance(metadata, dict)
+        metadata["creationTimestamp"] = hpa.creation_timestamp
+    return document | {"status": encode_status(hpa.status)}
+
+
+def yaml_manifests(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> str:
     """Return HPAs as YAML documents with `---` between them; fields in alphabetical order."""
-    documents = (yaml.dump(encode_hpa(hpa), Dumper=_Dumper, width=math.inf) for hpa in hpas)
+    documents = (yaml.dump(encode(hpa), Dumper=_Dumper, width=math.inf) for hpa in hpas)
     return "---\n".join(documents)
 
 
-def json_manifests(hpas: Sequence[HPA]) -> str:
+def json_manifests(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> str:
     """Return an HPA, or a List of several, as JSON; fields in the order of the API's types."""
-    items = [_typed_first(encode_hpa(hpa)) for hpa in hpas]
+    items = [_typed_first(encode(hpa)) for hpa in hpas]
     if len(items) == 1:
         return json.dumps(items[0], indent=4, ensure_ascii=False) + "\n"
     document = {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
