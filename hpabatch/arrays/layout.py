@@ -69,8 +69,13 @@ SPEC = record_dtype(
 POLICY = record_dtype("kind", "value", "period_ms")
 
 # One metric of a spec: kind RESOURCE_UTILIZATION..METRIC_UNUSABLE, source SOURCE_*, error METRIC_*
-# (refused before it is fetched), the target by kind, and the stream where its observations lie.
-METRIC = record_dtype("kind", "source", "error", "is_cpu", "target_milli", "target_pct", "stream")
+# (refused before it is fetched), the target by kind, the stream where its observations lie, and the
+# first stream of the lane that observes the same (a spec may name a metric twice).
+METRIC = record_dtype(
+    "kind", "source", "error", "is_cpu", "target_milli", "target_pct", "stream", "subject"
+)
+
+METRIC_WORDS = 12  # METRIC_* codes
 
 # Where a metric's observations lie: sample of pod row r at r + sample_offset, request of pod state
 # s at s + request_offset, answer of tick t at t + answer_offset.
@@ -78,7 +83,7 @@ STREAM = record_dtype("sample_offset", "request_offset", "answer_offset")
 
 # One sync: the controller's clock, the spec in force, the scale as read, SCALE_* and SELECTOR_*
 # codes, when a fresh controller started before it (ms; 0: none did; the tick itself: at no known
-# time), the pods' rows first_row:last_row, and the text of what was wrong with scale or selector.
+# time), the pods' rows first_row:last_row, and the texts of what was wrong with scale and selector.
 TICK = record_dtype(
     "now_ms",
     "spec",
@@ -89,7 +94,8 @@ TICK = record_dtype(
     "restart",
     "first_row",
     "last_row",
-    "text",
+    "scale_text",
+    "selector_text",
 )
 
 # A pod as the controller's cache shows it, between two changes: its flags (phase, deleting,
@@ -120,7 +126,9 @@ class Fleet(NamedTuple):
     controller's cache (int32: it is read for every sample); row_weight (R,) how many equal pods a
     row stands for, (0,) where each is one; states (Q,); present (0/1),
     value_milli and timing (N,) per sample;
-    requests (W,), answers (A,), values_milli (V,), changes (C,).
+    requests (W,), answers (A,), values_milli (V,), changes (C,). metric_words (M, METRIC_WORDS):
+    by METRIC_* code a number for what is said of a metric, its name where it is fine; equal for
+    equal words, but for the text of an API's error. Only statuses need it.
     """
 
     lanes: Records
@@ -139,6 +147,7 @@ class Fleet(NamedTuple):
     answers: Records
     values_milli: I64
     changes: Records
+    metric_words: I64 = np.zeros((0, METRIC_WORDS), np.int64)
 
 
 # One entry of upstream's recommendation list, and at the same index one entry of each of three

@@ -130,8 +130,8 @@ class Observations(NamedTuple):
     (0/1), ambiguous, fetches as counted by the lanes; state_ms (Q,) beside `Fleet.states`;
     streams (G,) beside `Fleet.streams`; tracks (W,), steps and old_steps as counted by the tracks.
     `parameters` (2,): delay_ms, max_age_ms. `cursors` (H, CURSOR_LENGTH) say how far each lane is,
-    `state_cursor` (pods,), `step_cursor` (W,), `answers` (answers, 2) current codes and texts by metric, `in_view` (pods,)
-    scratch; `seen` (G, 2): ticks in which a stream showed a value, and its steps.
+    `state_cursor` (pods,), `step_cursor` (W,), `answers` (answers, 2) current codes and texts by
+    metric, `in_view` (pods,) scratch; `seen` (G, 2): ticks in which a stream showed a value, and its steps.
     """
 
     lanes: Records

@@ -39,7 +39,13 @@ from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.requests import ContainerRequests, PodRequest, pod_request
+from hpabatch.model.requests import (
+    ContainerRequests,
+    PodRequest,
+    RequestRules,
+    pod_request,
+    request_rules,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ class MetricAnswer:
 class TickView:
     """One sync as the controller sees it; `spec` counts the lane's specs, answers its metrics.
 
-    `scale` and `selector` are SCALE_* and SELECTOR_* codes, `problem` says what is wrong with them.
+    `scale` and `selector` are SCALE_* and SELECTOR_* codes, with what is wrong in words.
     """
 
     now_ms: int
@@ -104,7 +110,8 @@ class TickView:
     scale: int = codes.SCALE_OK
     selector: int = codes.SELECTOR_OK
     restart: bool = False
-    problem: str = ""
+    scale_error: str = ""
+    selector_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +135,10 @@ class _LaneColumns:
     """The columns of one lane, built tick by tick."""
 
     def __init__(
-        self, lane: LaneView, streams: list[StreamKey], pod_level_gate: bool, texts: Texts
+        self, lane: LaneView, streams: list[StreamKey], rules: RequestRules, texts: Texts
     ) -> None:
         self.streams = streams
-        self.pod_level_gate = pod_level_gate
+        self.rules = rules
         self.texts = texts
         self.rows: list[int] = []
         self.row_counts: list[int] = []
@@ -203,7 +210,7 @@ class _LaneColumns:
             resources.overhead,
             container=key.container,
             resource=key.resource,
-            pod_level_gate=self.pod_level_gate,
+            rules=self.rules,
         )
 
 
@@ -225,7 +232,7 @@ def pack_fleet(
     for lane in lanes:
         streams = lane_streams(lane.specs)
         spec_of.append([spec_rows.add(spec, stream_count, streams) for spec in lane.specs])
-        columns.append(_LaneColumns(lane, streams, profile.gate_pod_level_resources, texts))
+        columns.append(_LaneColumns(lane, streams, request_rules(profile), texts))
         stream_count += len(streams)
     ends = starts([len(c.streams) for c in columns])
     specs, policies, metrics = spec_rows.tables()
@@ -253,6 +260,7 @@ def pack_fleet(
         answers=answers,
         values_milli=values_milli,
         changes=records(CHANGE, []),
+        metric_words=spec_rows.words(),
     )
 
 
@@ -283,7 +291,8 @@ def _join_ticks(
                 max(tick.now_ms, 1) if tick.restart else 0,
                 rows[t],
                 rows[t + 1],
-                texts.number(tick.problem),
+                texts.number(tick.scale_error),
+                texts.number(tick.selector_error),
             )
             for t, (h, tick) in enumerate(ticks)
         ],

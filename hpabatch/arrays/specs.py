@@ -7,12 +7,27 @@ metrics selectors; hpa defaults are expected to be filled in (`model.defaults`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hpabatch.arrays.layout import LANE, METRIC, POLICY, SPEC, Records, records, records_from
+import numpy as np
+
+from hpabatch.arrays.layout import (
+    I64,
+    LANE,
+    METRIC,
+    METRIC_WORDS,
+    POLICY,
+    SPEC,
+    Records,
+    records,
+    records_from,
+)
+from hpabatch.arrays.texts import Texts
 from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.model.describe import metric_name
 from hpabatch.model.hpa import Behavior, HPASpec, LabelSelector, MetricSpec, ScalingRules
+from hpabatch.model.messages import metric_failure
 from hpabatch.model.selectors import selector_from_object
 
 
@@ -183,6 +198,8 @@ class SpecRows:
         self.specs: list[tuple[float, ...]] = []
         self.policies: list[tuple[int, int, int]] = []
         self.metrics: list[tuple[int, ...]] = []
+        self._words: list[list[int]] = []
+        self._texts = Texts()
 
     def add(self, spec: HPASpec, first_stream: int, streams: Sequence[StreamKey]) -> int:
         """Add a spec whose lane's streams start at `first_stream`; return the spec's row."""
@@ -242,9 +259,22 @@ class SpecRows:
                     p.target_milli,
                     p.target_pct,
                     position[key],
+                    position[replace(key, nth=0)],
                 )
             )
+            self._words.append([self._word(metric, p.kind, code) for code in range(METRIC_WORDS)])
         return first, len(self.metrics)
+
+    def _word(self, metric: MetricSpec, kind: int, code: int) -> int:
+        """Return the number of what is said of a metric of that code."""
+        if code == codes.METRIC_OK:
+            named = self.profile.container_metric_named
+            return self._texts.number(metric_name(metric, kind, named))
+        return self._texts.number(metric_failure(metric, kind, code, "", "", self.profile).event)
+
+    def words(self) -> I64:
+        """Return `Fleet.metric_words`."""
+        return np.array(self._words, np.int64).reshape(-1, METRIC_WORDS)
 
     def _tolerances(self, behavior: Behavior | None) -> tuple[float, float]:
         up = down = self.flags.tolerance

@@ -330,6 +330,7 @@ class ShardBuilder:
             answers=self.answers.room(arena, "answers"),
             values_milli=self.values.room(arena, "values_milli"),
             changes=self.changes.table(),
+            metric_words=self.spec_rows[0].words(),
         )
         return Shard(
             asked=given.candidates,

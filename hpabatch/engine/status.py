@@ -130,7 +130,7 @@ class StatusReader:
         if decision.binding == codes.BOUND_BY_NO_SCALE:
             return []
         if decision.binding == codes.BOUND_BY_SCALE_READ:
-            return [self._event(t, WARNING, "FailedGetScale", self.texts[int(tick.text)])]
+            return [self._event(t, WARNING, "FailedGetScale", self.texts[int(tick.scale_text)])]
         found = []
         if decision.binding == codes.BOUND_BY_SELECTOR:
             found.append(self._event(t, WARNING, *self._selector_event(t)))
@@ -142,7 +142,7 @@ class StatusReader:
             found.append(self._event(t, WARNING, reason, self._compute_error(lane, t)))
         size, reason = int(decision.limited), self.reason(t)
         if decision.binding == codes.BOUND_BY_SCALE_WRITE:
-            text = messages.failed_new_size(size, reason, self.texts[int(tick.text)])
+            text = messages.failed_new_size(size, reason, self.texts[int(tick.scale_text)])
             found.append(self._event(t, WARNING, "FailedRescale", text))
         elif decision.rescaled:
             found.append(
@@ -162,7 +162,7 @@ class StatusReader:
         target, action = self._target(lane, t), "none"
         error, label = None, "internal"
         if decision.binding == codes.BOUND_BY_SCALE_READ:
-            scale, text = int(tick.scale), self.texts[int(tick.text)]
+            scale, text = int(tick.scale), self.texts[int(tick.scale_text)]
             error = messages.scale_error(scale, target, text)
             if scale == codes.SCALE_BAD_VERSION:
                 label = "spec"
@@ -170,7 +170,7 @@ class StatusReader:
             error = messages.compute_error(target, self._compute_error(lane, t))
             label = self._metrics_label(t)
         elif decision.binding == codes.BOUND_BY_SCALE_WRITE:
-            error = messages.rescale_error(target, self.texts[int(tick.text)])
+            error = messages.rescale_error(target, self.texts[int(tick.scale_text)])
         elif decision.invalid_metrics and self.profile.partial_failure_returned:
             error, label = self._compute_error(lane, t), self._metrics_label(t)
         if decision.rescaled:
@@ -237,7 +237,7 @@ class StatusReader:
         tick = self.fleet.ticks[t]
         if tick.selector == codes.SELECTOR_MISSING:
             return messages.NO_SELECTOR_EVENT
-        text = self.texts[int(tick.text)]
+        text = self.texts[int(tick.selector_text)]
         if tick.selector == codes.SELECTOR_AMBIGUOUS:
             return "AmbiguousSelector", text
         return "InvalidSelector", messages.invalid_selector(
@@ -258,7 +258,7 @@ class StatusReader:
         if code == codes.SUCCEEDED_RESCALE:
             detail = str(int(decision.desired))
         elif code in (codes.FAILED_GET_SCALE, codes.FAILED_UPDATE_SCALE):
-            detail = self.texts[int(tick.text)]
+            detail = self.texts[int(tick.scale_text)]
         elif code == codes.VALID_METRIC_FOUND:
             detail = self._driving(t)
         elif code in (codes.INVALID_SELECTOR, codes.AMBIGUOUS_SELECTOR):

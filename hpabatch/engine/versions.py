@@ -51,10 +51,17 @@ class Versions:
         """Return the versions as a result's evidence has them."""
         found = {p.name: p for p in self.profiles.values()} or {self.default.name: self.default}
         profiles = [found[name] for name in sorted(found)]
+
+        def each(field: str) -> str:
+            if len(profiles) == 1:
+                return str(getattr(profiles[0], field))
+            return "; ".join(f"{p.name} {getattr(p, field)}" for p in profiles)
+
         return {
-            "k8s": ", ".join(p.name for p in profiles) + f" ({self.source})",
-            "k8s_evidence": "; ".join(f"{p.name} {p.evidence}" for p in profiles),
-            "k8s_proof": "; ".join(f"{p.name} {p.proof}" for p in profiles),
+            "k8s": ", ".join(p.name for p in profiles),
+            "k8s_source": self.source,
+            "k8s_evidence": each("evidence"),
+            "k8s_proof": each("proof"),
         }
 
 

@@ -129,9 +129,11 @@ def finish_tick(obs: Observations, fleet: Fleet, h: int, t: int) -> None:
     if number < 0:
         number = obs.scales[lane.first_scale].selector
     selector = obs.selectors[lane.first_selector + number]
-    tick.selector, tick.text = selector.code, selector.text
+    tick.selector, tick.selector_text = selector.code, selector.text
     if ambiguous >= 0 and selector.code == SELECTOR_OK:
-        tick.selector, tick.text = SELECTOR_AMBIGUOUS, obs.ambiguous[ambiguous].text
+        tick.selector = SELECTOR_AMBIGUOUS
+        tick.selector_text = obs.ambiguous[ambiguous].text
+    tick.scale_text = 0
 
 
 @rule

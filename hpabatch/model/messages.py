@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from hpabatch.model import codes
 from hpabatch.model.config import Profile
+from hpabatch.model.field_errors import go_quote
 from hpabatch.model.hpa import LabelSelector, MetricSpec
 from hpabatch.model.selectors import go_print, selector_from_object
 
@@ -177,7 +178,7 @@ def metric_failure(
     """
     source = codes.SOURCE_TYPES.get(metric.type, codes.SOURCE_UNKNOWN)
     if source == codes.SOURCE_UNKNOWN:
-        inner = f'unknown metric source type "{metric.type}"'
+        inner = f"unknown metric source type {go_quote(metric.type)}"
         return MetricFailure(inner, inner)
     cause = _cause(metric, source, code, text, namespace, profile)
     if source in (codes.SOURCE_RESOURCE, codes.SOURCE_CONTAINER_RESOURCE):

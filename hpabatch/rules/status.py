@@ -59,8 +59,7 @@ from hpabatch.model.codes import (
 from hpabatch.model.config import FAILURE_SHOWS_METRICS, STATUS_ROUND_TRIPS
 
 NO_ENTRY = -1
-_KINDS = 16  # of metrics, and of their errors: positions in a number that stands for a message
-_TEXTS = 2**32
+_TEXTS = 2**32  # a message's number: the words of its metric, then the text of an error
 
 
 @rule
@@ -112,18 +111,17 @@ def words_of(fleet: Fleet, results: Results, code: int, t: int) -> int:
     if code == SUCCEEDED_RESCALE:
         return int(decision.desired)
     if code == FAILED_GET_SCALE or code == FAILED_UPDATE_SCALE:
-        return int(tick.text)
+        return int(tick.scale_text)
     if code == INVALID_SELECTOR or code == AMBIGUOUS_SELECTOR:
-        return int(tick.text)
+        return int(tick.selector_text)
     spec = fleet.specs[np.uint64(tick.spec)]
     if code == VALID_METRIC_FOUND:
-        metric = fleet.metrics[np.uint64(spec.first_metric + decision.metric)]
-        return int(metric.stream * _KINDS + metric.kind)
+        return int(fleet.metric_words[np.uint64(spec.first_metric + decision.metric), METRIC_OK])
     if code >> 4 == SCALING_ACTIVE and code != SCALING_DISABLED:
         m = first_failed(fleet, results, spec, t)
-        metric, row = fleet.metrics[np.uint64(m)], answer_row(fleet, m, t)
-        failure = (metric.stream * _KINDS + metric.kind) * _KINDS + results.metrics[row].code
-        return int(failure * _TEXTS + results.details[row].text)
+        row = answer_row(fleet, m, t)
+        said = fleet.metric_words[np.uint64(m), results.metrics[row].code]
+        return int(said * _TEXTS + results.details[row].text)
     return 0
 
 
@@ -215,7 +213,7 @@ def note_metrics(
             changed |= averages and switches & STATUS_ROUND_TRIPS == 0
             changed |= show_metric(
                 shown,
-                metric.stream,
+                metric.subject,
                 metric.kind,
                 said.utilization_pct,
                 said.average_milli,

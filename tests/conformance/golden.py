@@ -285,7 +285,8 @@ def timeline_lane(timeline: Json) -> LaneView:
                 scale=scale,
                 selector=selector,
                 restart=bool(tick.get("restart")),
-                problem=wrong_selector or wrong_scale,
+                scale_error=wrong_scale,
+                selector_error=wrong_selector,
             )
         )
     return LaneView(specs, ticks)

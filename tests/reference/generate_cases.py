@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import Any
 
 from . import quantity
 from .calculator import directional_tolerances
+from .generate_case_pods import Draft, draw_pods
 from .generate_values import (
-    any_quantity,
-    build_containers,
     chance,
-    container_layout,
+    error_text,
     metric_identifier,
     plain_quantity,
     tolerance_text,
@@ -31,30 +29,10 @@ _KINDS += ("External",) * 5 + ("Bogus",)
 _PROFILES = ("all_ready",) * 3 + ("missing", "unready", "mixed", "mixed", "none_usable", "no_pods")
 
 
-@dataclass
-class _Draft:
-    """What was drawn for the case so far."""
-
-    rng: random.Random
-    now: int
-    flags: Json
-    kind: str
-    resource: str
-    container: str  # of a ContainerResource metric, else empty
-    profile: str
-    edge: bool  # quantities near the int64 limits
-    target_milli: int
-    target_percent: int  # 0: the metric has no utilization target
-
-    def quantity(self, milli: int) -> str:
-        """Write a milli value."""
-        return any_quantity(self.rng, milli, self.edge)
-
-
 def calculator_case(rng: random.Random) -> Json:
     """Draw a calculator case (without ``expected``)."""
     draft = _draft(rng)
-    pods = _pods(draft)
+    pods = draw_pods(draft)
     spec_replicas = _spec_replicas(rng, len(pods))
     status_replicas = spec_replicas
     if chance(rng, 0.2):
@@ -84,7 +62,7 @@ def _spec_replicas(rng: random.Random, pod_count: int) -> int:
     return pod_count
 
 
-def _draft(rng: random.Random) -> _Draft:
+def _draft(rng: random.Random) -> Draft:
     flags: Json = {
         "tolerance": rng.choice([0, 0.01, 0.05, 0.1, 0.1, 0.1, 0.2, 0.3, 1, 1.5]),
         "cpu_initialization_period_s": rng.choice([0, 30, 120, 300, 300]),
@@ -100,7 +78,7 @@ def _draft(rng: random.Random) -> _Draft:
     kind = rng.choice(_KINDS)
     resource = rng.choice(["cpu", "cpu", "memory", "nvidia.com/gpu"])
     utilization = kind in ("Resource", "ContainerResource") and chance(rng, 0.6)
-    return _Draft(
+    return Draft(
         rng=rng,
         now=now,
         flags=flags,
@@ -120,10 +98,10 @@ def _draft(rng: random.Random) -> _Draft:
 # --- the metric -----------------------------------------------------------------------------------
 
 
-def _metric(draft: _Draft) -> Json:
+def _metric(draft: Draft) -> Json:
     rng = draft.rng
     if draft.kind == "Bogus":
-        return {"type": rng.choice(["Bogus", "", "resource"])}
+        return {"type": rng.choice(["Bogus", "", "resource", 'Odd "kind"'])}
     member = draft.kind[0].lower() + draft.kind[1:]
     if draft.kind in ("Resource", "ContainerResource"):
         source: Json = {"name": draft.resource, "target": _resource_target(draft)}
@@ -141,7 +119,7 @@ def _metric(draft: _Draft) -> Json:
     return {"type": draft.kind, member: source}
 
 
-def _resource_target(draft: _Draft) -> Json:
+def _resource_target(draft: Draft) -> Json:
     """Draw a target; now and then both members (averageValue wins) or neither (invalid)."""
     rng = draft.rng
     draw = rng.random()
@@ -155,7 +133,7 @@ def _resource_target(draft: _Draft) -> Json:
     return target
 
 
-def _value_target(draft: _Draft) -> Json:
+def _value_target(draft: Draft) -> Json:
     """Draw an Object or External target: both forms, and combinations of type and members."""
     rng = draft.rng
     text = draft.quantity(draft.target_milli)
@@ -177,136 +155,14 @@ def _value_target(draft: _Draft) -> Json:
     )
 
 
-# --- pods -----------------------------------------------------------------------------------------
-
-
-def _pods(draft: _Draft) -> list[Json]:
-    rng = draft.rng
-    if draft.profile == "no_pods":
-        return []
-    layout = container_layout(rng)
-    base = {"cpu": rng.choice([1, 2, 50, 100, 250, 1000]), "memory": rng.choice([1, 7, 64]) * 2**20}
-    faulty = chance(rng, 0.08)  # some pods have zero or no requests
-    pod_level = chance(rng, 0.15)
-    count = rng.choice([1, 1, 2, 3, 5, 8, 10, 14])
-    return [
-        _pod(draft, index, layout, base, faulty=faulty, pod_level=pod_level)
-        for index in range(count)
-    ]
-
-
-def _pod(
-    draft: _Draft,
-    index: int,
-    layout: list[tuple[str, bool | None]],
-    base: Json,
-    *,
-    faulty: bool,
-    pod_level: bool,
-) -> Json:
-    rng = draft.rng
-    pod: Json = {"name": f"web-{index}", "phase": "Running", "deletion_timestamp": None}
-    pod.update(_pod_state(draft))
-    requests = [_requests(draft, base, faulty=faulty) for _ in layout]
-    if pod_level and chance(rng, 0.8):
-        pod["pod_requests"] = _pod_level_requests(draft, base)
-        if chance(rng, 0.1):  # legal as long as the pod level names the resource
-            for request in requests:
-                request.pop(draft.resource, None)
-    pod.update(build_containers(rng, layout, requests))
-    return pod
-
-
-def _requests(draft: _Draft, base: Json, *, faulty: bool) -> Json:
-    """Draw one container's requests; uneven ones tell a ratio of sums from a mean of ratios."""
-    rng = draft.rng
-    factor = rng.choice([1, 1, 1, 2, 3])
-    requests = {
-        "cpu": draft.quantity(base["cpu"] * factor),
-        "memory": draft.quantity(base["memory"] * factor * 1000),
-        "nvidia.com/gpu": str(factor),
-    }
-    if faulty and chance(rng, 0.3):
-        requests[draft.resource] = rng.choice(["0", "0Ki", "1n", "100u", "-1m"])
-    if faulty and chance(rng, 0.15):
-        del requests[rng.choice(["cpu", "memory"])]
-    if faulty and chance(rng, 0.05):
-        return {}
-    return requests
-
-
-def _pod_level_requests(draft: _Draft, base: Json) -> Json:
-    """Draw ``spec.resources.requests``: any subset, since each entry replaces only itself."""
-    rng = draft.rng
-    requests: Json = {}
-    if chance(rng, 0.6):
-        requests["cpu"] = draft.quantity(base["cpu"] * 2)
-    if chance(rng, 0.6):
-        requests["memory"] = draft.quantity(base["memory"] * 2000)
-    if chance(rng, 0.1):
-        requests["hugepages-2Mi"] = "4Mi"
-    if chance(rng, 0.05):
-        requests["ephemeral-storage"] = "1Gi"  # not a pod-level resource
-    return requests
-
-
-def _pod_state(draft: _Draft) -> Json:
-    """Draw phase, deletion, start and readiness according to the profile."""
-    rng = draft.rng
-    odd = {"all_ready": 0.0, "missing": 0.0, "unready": 0.4, "mixed": 0.5, "none_usable": 0.8}
-    state: Json = {"start_time": None, "ready": None}
-    start = _start_time(draft)
-    state["start_time"] = format_time(start)
-    if draft.profile in ("all_ready", "missing"):
-        start = draft.now - draft.now % SECOND - rng.randint(3600, 90_000) * SECOND
-        state["start_time"] = format_time(start)
-    transition = start + rng.choice([0, 1, 5, 10, 30, 31, 60]) * SECOND
-    state["ready"] = {"status": "True", "last_transition_time": format_time(transition)}
-    if not chance(rng, odd[draft.profile]):
-        return state
-    return _odd_pod_state(draft, state, start)
-
-
-def _start_time(draft: _Draft) -> int:
-    """Draw a start time around the end of the initialisation period, exact edge included."""
-    rng = draft.rng
-    period: int = draft.flags["cpu_initialization_period_s"]
-    age = rng.choice([0, 1, period - 1, period, period + 1, period // 2, rng.randint(0, 900)])
-    return draft.now - draft.now % SECOND - max(0, age) * SECOND
-
-
-def _odd_pod_state(draft: _Draft, state: Json, start: int) -> Json:
-    """Turn a ready pod into one of the states that grouping treats specially."""
-    rng = draft.rng
-    delay: int = draft.flags["initial_readiness_delay_s"]
-    draw = rng.randrange(12)
-    if draw == 0:
-        state["deletion_timestamp"] = format_time(draft.now - rng.randint(0, 30) * SECOND)
-    elif draw <= 4:
-        phases = ["Failed", "Succeeded", "Pending", rng.choice(["Unknown", ""])]
-        state["phase"] = phases[draw - 1]
-        if state["phase"] == "Pending" and chance(rng, 0.5):
-            state.update(start_time=None, ready=None)
-    elif draw == 5:
-        state["start_time"] = None
-    elif draw == 6:
-        state["ready"] = None
-    else:
-        offset = rng.choice([0, delay - 1, delay, delay + 1, rng.randint(0, 600)])
-        transition = format_time(start + max(0, offset) * SECOND)
-        status = rng.choice(["False", "False", "False", "Unknown", "True"])
-        state["ready"] = {"status": status, "last_transition_time": transition}
-    return state
-
-
 # --- the API's answer -----------------------------------------------------------------------------
 
 
-def _answer(draft: _Draft, pods: list[Json], status_replicas: int) -> Json:
+def _answer(draft: Draft, pods: list[Json], status_replicas: int) -> Json:
     rng = draft.rng
     answer: Json = {}
     if chance(rng, 0.02):
-        answer["metrics_error"] = "context deadline exceeded"
+        answer["metrics_error"] = error_text(rng)
         if chance(rng, 0.5):
             return answer
     if draft.kind == "Bogus" or chance(rng, 0.02):
@@ -322,7 +178,7 @@ def _answer(draft: _Draft, pods: list[Json], status_replicas: int) -> Json:
     return answer
 
 
-def _aim(draft: _Draft, milli: int) -> int:
+def _aim(draft: Draft, milli: int) -> int:
     """Draw a usage for this target value: often next to a tolerance edge, sometimes far off."""
     rng = draft.rng
     if chance(rng, 0.3):
@@ -335,7 +191,7 @@ def _aim(draft: _Draft, milli: int) -> int:
     return round(milli * edge) + rng.choice([-1, 0, 0, 1])
 
 
-def _single_answer(draft: _Draft, usage: int) -> Json:
+def _single_answer(draft: Draft, usage: int) -> Json:
     """Draw the answer for an Object metric, or the list for an External one."""
     rng = draft.rng
     if draft.kind == "Object":
@@ -349,7 +205,7 @@ def _single_answer(draft: _Draft, usage: int) -> Json:
     return {"external_values": [draft.quantity(part) for part in parts]}
 
 
-def _pod_metrics(draft: _Draft, pods: list[Json]) -> Json:
+def _pod_metrics(draft: Draft, pods: list[Json]) -> Json:
     """Draw the samples; the usage per pod may aim at the ratio of the second pass."""
     rng = draft.rng
     absent = {"missing": 0.3, "mixed": 0.15, "none_usable": 0.4}.get(draft.profile, 0.0)
@@ -373,7 +229,7 @@ def _pod_metrics(draft: _Draft, pods: list[Json]) -> Json:
     return metrics
 
 
-def _request_milli(pod: Json, draft: _Draft) -> int:
+def _request_milli(pod: Json, draft: Draft) -> int:
     """Return about what the pod requests; exactness does not matter here."""
     texts = [
         container.get("requests", {}).get(draft.resource, "0")
@@ -383,7 +239,7 @@ def _request_milli(pod: Json, draft: _Draft) -> int:
     return sum(quantity.milli(text) for text in texts)
 
 
-def _pod_sample(draft: _Draft, pod: Json, usage: int) -> Json:
+def _pod_sample(draft: Draft, pod: Json, usage: int) -> Json:
     """Draw one sample: the usage spread over the containers, and a time near the transition."""
     rng = draft.rng
     window = rng.choice([None, 0, 15, 30, 30, 60])
@@ -400,7 +256,7 @@ def _pod_sample(draft: _Draft, pod: Json, usage: int) -> Json:
     return sample
 
 
-def _container_usages(draft: _Draft, pod: Json, usage: int) -> Json:
+def _container_usages(draft: Draft, pod: Json, usage: int) -> Json:
     rng = draft.rng
     names = [container["name"] for container in pod["containers"]]
     names += [c["name"] for c in pod.get("init_containers", []) if c.get("restart_policy")]

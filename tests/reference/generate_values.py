@@ -35,6 +35,10 @@ _CONDITIONS_FAULTY: tuple[Json, ...] = (
     {"matchExpressions": [{"key": "queue", "operator": "Exists", "values": ["a"]}]},
     {"matchLabels": {"queue": "not a value"}},
     {"matchLabels": {"-queue": "a"}},
+    {"matchLabels": {"queue": "a", "Prefix.Upper/zone": "b"}},
+    {"matchExpressions": [{"key": "/queue", "operator": "In", "values": ["a b", "a b", "-"]}]},
+    {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist", "values": ["_"]}]},
+    {"matchExpressions": [{"key": "zone", "operator": "Exists"}, {"key": "zone", "operator": ""}]},
 )
 _CONDITIONS_GOOD: tuple[Json, ...] = (
     {},
@@ -50,6 +54,48 @@ _CONDITIONS_GOOD: tuple[Json, ...] = (
         ],
     },
 )
+
+_BAD_SCALE_SELECTORS = (
+    "",
+    "",
+    "app=web,!",
+    "cheddar cheese in (a",
+    "app in (web",
+    "!k=v",
+    "a=b,,c",
+    "app=web web",
+    "app in ((web)",
+    "app in web",
+    "app==web,=x",
+    "app>two",
+    "app=we@b",
+    "-app=web",
+    "app in (w@b,we@)",
+    "Example.com/app",
+    "%d!x",
+)
+
+ERROR_TEXTS = (
+    "the server is currently unable to handle the request (get pods.metrics.k8s.io)",
+    "the server could not find the requested resource (get pods.metrics.k8s.io)",
+    "no custom metrics API (custom.metrics.k8s.io) registered",
+    "context deadline exceeded",
+    "etcdserver: request timed out",
+    'admission webhook "limits.example.com" denied the request: at most 50% of quota',
+    'Get "https://10.96.0.1:443/apis": dial tcp 10.96.0.1:443: connect: connection refused',
+    'deployments.apps "web" not found',
+    "a first line\nand a second, naïve one: 100%",
+)
+
+
+def error_text(rng: random.Random) -> str:
+    """Draw what an API call may fail with."""
+    return rng.choice(ERROR_TEXTS)
+
+
+def bad_scale_selector(rng: random.Random) -> str:
+    """Draw a selector that a scale must not have: empty, or with an error."""
+    return rng.choice(_BAD_SCALE_SELECTORS)
 
 
 def chance(rng: random.Random, probability: float) -> bool:

@@ -17,6 +17,7 @@ _SYNTAX = re.compile(
 )
 _DECIMAL_SUFFIX = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SUFFIX = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_NAME = {power: suffix for suffix, power in _DECIMAL_SUFFIX.items()} | {0: ""}
 
 # quantity.go positiveScaleInt64 multiplies at once by these powers of ten and returns the wrapped
 # product; any other power goes step by step and gives 0 as soon as one step overflows.
@@ -137,3 +138,27 @@ def _align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
     left_value = int(left.unscaled * 10 ** (left.exponent - low))
     right_value = int(right.unscaled * 10 ** (right.exponent - low))
     return low, left_value, right_value
+
+
+def text_of_milli(milli_value: int, binary: bool = False) -> str:
+    """Print ``NewMilliQuantity(milli_value, format)``: the canonical form of a new quantity.
+
+    ``binary`` is the format BinarySI, which falls back to DecimalSI below 1024 and for fractions.
+    """
+    if binary and abs(milli_value) >= 1024 * 1000 and milli_value % 1000 == 0:
+        return _binary_text(milli_value // 1000)
+    if milli_value == 0:
+        return "0"
+    number, exponent = milli_value, -3
+    while number % 10 == 0:
+        number, exponent = number // 10, exponent + 1
+    while exponent % 3 != 0:
+        number, exponent = number * 10, exponent - 1
+    return f"{number}{_DECIMAL_NAME[exponent]}"
+
+
+def _binary_text(value: int) -> str:
+    suffixes = ["", *_BINARY_SUFFIX]
+    while value % 1024 == 0 and len(suffixes) > 1:
+        value, suffixes = value // 1024, suffixes[1:]
+    return f"{value}{suffixes[0]}"

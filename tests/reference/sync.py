@@ -1,0 +1,69 @@
+"""One reconcile under way: what it gathers, and what can be seen of it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .status import MESSAGES, Status
+
+Json = dict[str, Any]
+
+# Fields of a tick's result (and of its conditions) without texts and times.
+DECISION_FIELDS = ("desired_replicas", "status_current_replicas", "rescaled", "scale_to")
+DECISION_CONDITION_FIELDS = ("type", "status", "reason")
+
+
+class Decision(NamedTuple):
+    """What one tick decided, and the reason for events."""
+
+    desired: int
+    rescale: bool
+    reason: str = ""
+
+
+@dataclass
+class Sync:
+    """What one reconcile gathers: the new status, events, and how it ended."""
+
+    tick: Json
+    now: int
+    status: Status
+    events: list[Json] = field(default_factory=list)
+    metric_statuses: list[Json] | None = None
+    metric: str = ""  # of the largest proposal
+    error: str | None = None
+    error_is_spec: bool = False
+    action: str = "none"
+    scale_to: int | None = None
+    written: bool = False
+
+    def event(self, kind: str, reason: str, message: str) -> None:
+        """Record an event."""
+        self.events.append({"type": kind, "reason": reason, "message": message})
+
+    def condition(self, kind: str, status: str, reason: str, message: str | None = None) -> None:
+        """Set a condition; without a message it is the one that belongs to the reason."""
+        text = MESSAGES[reason] if message is None else message
+        self.status.set_condition(kind, status, reason, text, self.now)
+
+    def fail(self, error: str, is_spec: bool = False) -> None:
+        """Note the error that the reconcile returns."""
+        self.error, self.error_is_spec = error, is_spec
+
+    @property
+    def error_label(self) -> str:
+        """Controller metrics: how the reconcile ended."""
+        if self.error is None:
+            return "none"
+        return "spec" if self.error_is_spec else "internal"
+
+
+def decision_of(result: Json) -> Json:
+    """Return the part of a tick's result without texts and times."""
+    decision = {key: result[key] for key in DECISION_FIELDS}
+    decision["conditions"] = [
+        {key: condition[key] for key in DECISION_CONDITION_FIELDS}
+        for condition in result["conditions"]
+    ]
+    return decision
