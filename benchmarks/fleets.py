@@ -9,6 +9,7 @@ from hpabatch.arrays.layout import (
     CHANGE,
     LANE,
     METRIC,
+    METRIC_WORDS,
     POD_STATE,
     POLICY,
     REQUEST,
@@ -22,6 +23,7 @@ from hpabatch.arrays.layout import (
     records_from,
 )
 from hpabatch.model import codes
+from hpabatch.model.config import profile_for
 
 SYNC_MS = 15_000
 START_MS = 1_760_000_000_000
@@ -51,8 +53,7 @@ def steady_fleet(hpas: int, ticks: int, pods: int, metrics: int, down_window_s: 
             cpu_initialization_ms=300_000,
             readiness_delay_ms=30_000,
             downscale_stabilization_ms=300_000,
-            succeeded_pods_ignored=1,
-            per_pod_average_guarded=1,
+            switches=profile_for("1.38").switches(),
         ),
         specs=_specs(hpas, metrics, down_window_s),
         policies=records(
@@ -72,6 +73,7 @@ def steady_fleet(hpas: int, ticks: int, pods: int, metrics: int, down_window_s: 
             is_cpu=1,
             target_pct=TARGET_PCT,
             stream=stream,
+            subject=stream,
         ),
         streams=records_from(
             STREAM,
@@ -111,6 +113,7 @@ def steady_fleet(hpas: int, ticks: int, pods: int, metrics: int, down_window_s: 
         answers=records_from(ANSWER, all_ticks * metrics),
         values_milli=np.zeros(0, np.int64),
         changes=records(CHANGE, []),
+        metric_words=np.zeros((all_streams, METRIC_WORDS), np.int64),
     )
 
 
