@@ -59,7 +59,7 @@ def write_parquet(frame: pl.DataFrame, evidence: Mapping[str, str], sink: Path |
         compression="zstd",
         compression_level=COMPRESSION_LEVEL,
         # Sizes are few different numbers: cheaper by dictionary than by differences, and smaller.
-        use_dictionary=[*texts, *whole],
+        use_dictionary=[*texts, *whole, *_nested_paths(dtypes)],
         column_encoding=dict.fromkeys(times, "DELTA_BINARY_PACKED"),
         write_statistics=[name for name in SORTED_BY if name in dtypes],
         write_batch_size=_BATCH_ROWS,
@@ -76,9 +76,37 @@ def _is_text(dtype: pl.DataType) -> bool:
     return dtype in (pl.String, pl.Categorical, pl.Enum)
 
 
+def _nested_paths(dtypes: Mapping[str, pl.DataType]) -> list[str]:
+    """Return the Parquet paths of the texts and whole numbers in columns of lists of structs."""
+    return [
+        f"{name}.list.element.{field.name}"
+        for name, dtype in dtypes.items()
+        if isinstance(dtype, pl.List) and isinstance(dtype.inner, pl.Struct)
+        for field in dtype.inner.fields
+        if _is_text(_instance(field.dtype)) or _instance(field.dtype).is_integer()
+    ]
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    found: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return found
+
+
+def _nested_type(dtype: pl.DataType) -> Any:
+    """Return the type of a value inside a list: texts are plain, their pages have dictionaries."""
+    import pyarrow as pa
+
+    if isinstance(dtype, pl.Struct):
+        fields = [(f.name, _nested_type(_instance(f.dtype))) for f in dtype.fields]
+        return pa.struct(fields)
+    return pa.string() if _is_text(dtype) else _arrow_type(dtype)
+
+
 def _arrow_type(dtype: pl.DataType) -> Any:
     import pyarrow as pa
 
+    if isinstance(dtype, pl.List):
+        return pa.list_(_nested_type(_instance(dtype.inner)))
     if _is_text(dtype):
         return pa.dictionary(pa.int32(), pa.string())
     if dtype.is_integer():
