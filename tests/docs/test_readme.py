@@ -42,10 +42,17 @@ def answers_of_polars(lines: list[str]) -> list[pl.DataFrame]:
     return found
 
 
+def answer_of_duckdb(line: str) -> pl.DataFrame:
+    relation = duckdb.query(line)
+    assert relation is not None
+    found: pl.DataFrame = relation.pl()
+    return found
+
+
 def test_polars_and_duckdb_answer_alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     polars = answers_of_polars(block("python"))
-    sql = [duckdb.sql(line).pl() for line in block("sql")]
+    sql = [answer_of_duckdb(line) for line in block("sql")]
     assert len(polars) == len(sql) == 5
     for one, other in zip(polars, sql, strict=True):
         assert one.height > 0
