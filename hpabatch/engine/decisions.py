@@ -12,7 +12,6 @@ from hpabatch.arrays.layout import I64, Fleet
 from hpabatch.engine import why
 from hpabatch.engine.shard import Shard
 from hpabatch.model import codes
-from hpabatch.model.describe import metric_name
 
 _TYPES: Final = (
     ("able_to_scale", codes.ABLE_TO_SCALE),
@@ -152,25 +151,13 @@ def _applied(replicas: Any, lane_of: I64) -> Any:
     return after
 
 
-def _metric_words(shard: Shard) -> dict[int, str]:
-    """Return the descriptions of the rows of `fleet.metrics`."""
-    fleet = shard.fleet
-    names: list[str] = []
-    named = shard.profile.container_metric_named
-    specs = [period.spec for candidate in shard.candidates for period in candidate.periods]
-    for row, spec in zip(fleet.specs, specs, strict=True):
-        kinds = fleet.metrics.kind[row.first_metric : row.last_metric]
-        names += [metric_name(m, int(k), named) for m, k in zip(spec.metrics, kinds, strict=True)]
-    return dict(enumerate(names))
-
-
 def _driving(shard: Shard, at: Any) -> tuple[pl.Series, pl.Series, pl.Series]:
     """Return per tick the driving metric, its ratio and the event's reason."""
     fleet, d = shard.fleet, shard.results.decisions
     number = d.metric[at].astype(np.int64)
     has = number >= 0
     row = np.where(has, fleet.specs.first_metric[fleet.ticks.spec[at]] + number, -1)
-    names = _metric_words(shard)
+    names = dict(enumerate(why.metric_names(shard)))
     ratio = np.full(row.size, np.nan)
     if fleet.metrics.size:
         ratio = np.where(has, shard.results.metrics.ratio[_answer(fleet, at, row)], np.nan)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from hpabatch.arrays.layout import I64
+from hpabatch.arrays.layout import I64, NO_TIME_MS
 from hpabatch.engine.shard import Shard
 from hpabatch.model import codes
 from hpabatch.model.describe import metric_name
@@ -58,7 +58,6 @@ _WITH_AVERAGE = (
 )
 _WITH_VALUE = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 _WITH_PODS = (codes.RESOURCE_UTILIZATION, codes.RESOURCE_AVERAGE, codes.PODS_AVERAGE)
-_NEVER_MS: Final = -(2**62)
 
 
 def why_columns(shard: Shard, at: Any) -> pl.DataFrame:
@@ -66,7 +65,7 @@ def why_columns(shard: Shard, at: Any) -> pl.DataFrame:
     statuses = shard.statuses[at]
     last_ms = statuses.last_scale_ms
     last = pl.Series(np.array(last_ms, np.int64))
-    never = pl.Series(last_ms == _NEVER_MS)
+    never = pl.Series(last_ms == NO_TIME_MS)
     return pl.DataFrame(
         {
             "metrics": _metrics(shard, at),
@@ -105,12 +104,12 @@ def _rows(shard: Shard, tick: I64, metric: I64) -> pl.DataFrame:
     asked = said.code != codes.METRIC_NOT_COMPUTED
     # An answer that failed was not looked into any further.
     grouped = asked & np.isin(kind, _WITH_PODS) & (fine | (detail.ready + _others(detail) > 0))
-    names = pl.Series(_names(shard), dtype=pl.String)
+    names = pl.Series(metric_names(shard), dtype=pl.String)
     return pl.DataFrame(
         {
             "metric": names.gather(pl.Series(metric)),
             "proposal": _where(said.proposal, fine),
-            "ratio": pl.select(pl.when(pl.Series(fine)).then(pl.Series(said.ratio))).to_series(),
+            "ratio": _where(said.ratio, fine, np.float64).fill_nan(None),  # 0 of a target of 0
             "utilization_pct": _where(
                 said.utilization_pct, fine & (kind == codes.RESOURCE_UTILIZATION)
             ),
@@ -127,7 +126,7 @@ def _others(detail: Any) -> Any:
     return detail.unready + detail.missing + detail.ignored + detail.stray
 
 
-def _names(shard: Shard) -> list[str]:
+def metric_names(shard: Shard) -> list[str]:
     """Return the description of every row of `fleet.metrics`."""
     found: list[str] = []
     specs = [period.spec for candidate in shard.candidates for period in candidate.periods]
@@ -138,8 +137,8 @@ def _names(shard: Shard) -> list[str]:
     return found
 
 
-def _where(values: Any, known: Any) -> pl.Series:
-    series = pl.Series(np.array(values, np.int64))
+def _where(values: Any, known: Any, dtype: Any = np.int64) -> pl.Series:
+    series = pl.Series(np.array(values, dtype))
     return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
 
 
