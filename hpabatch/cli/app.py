@@ -54,7 +54,9 @@ def main() -> None:
         from hpabatch.cli import (  # noqa: F401  (each registers its command)
             analyze,
             autoscale,
+            compare,
             describe,
+            explain,
             fidelity,
             fit,
             get,

@@ -1,0 +1,601 @@
+"""Which HPAs decide differently: every comparison is that of two replays, and names its cause."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import polars as pl
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hpabatch.engine import compare_sides
+from hpabatch.engine.compare import (
+    SPECS,
+    VERSIONS,
+    Comparison,
+    compare_history,
+    joined_texts,
+)
+from hpabatch.engine.compare import compare_sides as compare_planned
+from hpabatch.engine.compare_causes import ALONE, TOGETHER, Cause, Trial, find_causes, sentence
+from hpabatch.engine.compare_frames import (
+    COLUMNS,
+    DECIDES,
+    DECISION,
+    EXPLAINS,
+    EXPLANATION,
+    SCHEMA,
+    TOLD,
+    find_differences,
+    side_by_side,
+)
+from hpabatch.engine.compare_sides import BOTH, Side, plan_sides, under_versions
+from hpabatch.engine.compare_specs import part_words, parts_that_differ, with_part
+from hpabatch.engine.compare_trials import changed_switches, switch_words, with_switch
+from hpabatch.engine.compare_words import SWITCHES
+from hpabatch.engine.decisions import SCHEMA as TICK_SCHEMA
+from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.replay import replay_history
+from hpabatch.engine.summary import KEY
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.reader import History, open_history
+from hpabatch.model.config import PROFILES, Profile, profile_for
+from hpabatch.model.decode import decode_hpa
+from hpabatch.model.defaults import default_hpa
+from hpabatch.model.hpa import HPA
+from tests.engine.made import PERIOD, START, decisions
+from tests.engine.naive_align import Row, Tables
+from tests.engine.small_history import (
+    METRICS,
+    SHOP,
+    T0,
+    empty_tables,
+    histories,
+    hpa_row,
+    pod_row,
+    request_row,
+    resource,
+    scale_row,
+    state_row,
+    usage_row,
+    write_history,
+    write_pieces,
+)
+
+SYNC = 15_000
+CPU_60 = resource("Resource", "cpu", {"type": "Utilization", "averageUtilization": 60})
+
+
+def workload(name: str, usage: list[int], *metrics: Row, **more: Any) -> Tables:
+    """Return the tables of one pod that requests 100m and uses so much from tick to tick."""
+    tables, pod = empty_tables(), f"{name}-0"
+    tables["pods"] = [pod_row(pod)]
+    tables["pod_requests"] = [request_row(pod)]
+    tables["pod_states"] = [state_row(pod)]
+    tables["pod_metrics"] = [usage_row(pod, T0 + k * SYNC, u) for k, u in enumerate(usage)]
+    tables["scales"] = [scale_row(name, T0 - 1000, 1)]
+    tables["hpas"] = [hpa_row(name, name, list(metrics) or [CPU_60], **more)]
+    return tables
+
+
+def together(*parts: Tables) -> Tables:
+    return {name: [row for part in parts for row in part[name]] for name in parts[0]}
+
+
+def side(k8s: str, gates: str = "", **more: Any) -> Side:
+    return Side(f"{k8s}{gates}", ReplayParameters(k8s, gates, **more))
+
+
+def manifest(name: str, **spec: Any) -> HPA:
+    row = hpa_row(name, spec.pop("workload", name), [CPU_60], spec=spec)
+    metadata = {"name": name, "namespace": "shop"}
+    document = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata,
+        "spec": row["spec"],
+    }
+    return default_hpa(decode_hpa(document)[0])
+
+
+def set_of(name: str, *hpas: HPA) -> Side:
+    return Side(name, ReplayParameters("1.38"), hpas)
+
+
+def tick_frame(numbers: Iterable[int], **columns: list[Any]) -> pl.DataFrame:
+    """Return the ticks of one HPA with these numbers; columns as in `TICK` but for some."""
+    rows = [
+        {"ts": START + number * PERIOD} | {name: values[k] for name, values in columns.items()}
+        for k, number in enumerate(numbers)
+    ]
+    found = decisions(rows)
+    return found.cast({name: TICK_SCHEMA[name] for name in ("binding", "error")})
+
+
+def nonempty(frame: pl.DataFrame) -> pl.DataFrame:
+    if frame.is_empty():
+        raise UsageError("none")
+    return frame
+
+
+def opened(tables: Tables, folder: Path) -> History:
+    folder.mkdir(exist_ok=True)
+    return open_history(write_history(tables, folder))
+
+
+@contextmanager
+def drawn(tables: Tables, seed: int | None = None) -> Iterator[History]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if seed is None:
+            write_history(tables, folder)
+        else:
+            write_pieces(tables, folder, seed)
+        yield open_history(folder)
+
+
+def only(comparison: Comparison) -> dict[str, Any]:
+    assert comparison.differences.height == 1
+    return comparison.differences.row(0, named=True)
+
+
+def seconds(row: dict[str, Any], name: str = "first_ts") -> float:
+    return float(row[name].timestamp() - T0 / 1000)
+
+
+# ---- versions, by hand ---------------------------------------------------------------------------
+
+
+def test_the_tolerance_is_found_at_its_tick_with_its_switch(tmp_path: Path) -> None:
+    # 66% of a target of 60% is 1.1: within the tolerance from 1.33 on, above it before, for
+    # abs(1 - 1.1) is 0.10000000000000009. Its 2 at 30 s then stays in the window at 45 s.
+    history = opened(workload("web", [60, 60, 66, 60, 66, 66]), tmp_path)
+    found = compare_history(history, side("1.32"), side("1.33"))
+    row = only(found)
+    assert (found.compared, found.hpas, found.ticks) == (VERSIONS, 1, 6)
+    assert (found.decide, found.explain, found.left_out) == (1, 0, ())
+    assert (row["differs"], row["ticks"], row["ticks_decided"]) == (DECIDES, 6, 4)
+    assert seconds(row) == 30
+    assert (row["replicas"], row["desired_from"], row["desired_to"]) == (1, 2, 1)
+    assert (row["binding_from"], row["binding_to"]) == ("metric", "tolerance")
+    assert (row["rescaled_from"], row["rescaled_to"]) == (True, False)
+    assert row["reason_to"] == ""
+    assert row["ratio_from"] == pytest.approx(1.1)
+    assert (row["most"], seconds(row, "most_ts")) == (-1, 30)
+    assert row["replica_hours"] == pytest.approx(-4 * 15 / 3600)
+    assert (row["cause"], row["how"]) == ("tolerance_by_bounds", ALONE)
+    assert row["rule"].startswith("tolerance_by_bounds off -> on (within the tolerance is 1-t")
+
+
+def test_two_hpas_on_the_same_pods(tmp_path: Path) -> None:
+    tables = workload("web", [90] * 6)
+    tables["hpas"].append(hpa_row("other", "web", [CPU_60]))
+    found = compare_history(opened(tables, tmp_path), side("1.20"), side("1.38"))
+    assert found.differences["cause"].to_list() == ["ambiguity_checked"] * 2
+    assert found.differences["binding_to"].to_list() == ["selector"] * 2
+    # In the order of names the first one to sync acts once.
+    assert [seconds(row) for row in found.differences.iter_rows(named=True)] == [15, 0]
+
+
+def test_a_gate_that_changes_what_is_read_of_a_spec(tmp_path: Path) -> None:
+    behavior = {"scaleUp": {"tolerance": "0.5"}}
+    tables = workload("web", [60, 80, 80], spec={"behavior": behavior})
+    gate = "HPAConfigurableTolerance=false"
+    found = compare_history(opened(tables, tmp_path), side("1.38"), side("1.38", gate))
+    row = only(found)
+    assert (seconds(row), row["desired_from"], row["desired_to"]) == (15, 1, 2)
+    assert (row["cause"], row["how"]) == ("gate_configurable_tolerance", ALONE)
+
+
+def test_what_one_version_refuses_is_left_out(tmp_path: Path) -> None:
+    lag: Row = {
+        "type": "External",
+        "external": {"metric": {"name": "lag"}, "target": {"type": "Value", "value": "1"}},
+    }
+    tables = together(
+        workload("web", [60] * 3), workload("api", [60] * 3, lag, spec={"minReplicas": 0})
+    )
+    history = opened(tables, tmp_path)
+    found = compare_history(history, side("1.36"), side("1.37"))
+    (item,) = found.left_out
+    assert (item.cluster, item.namespace, item.hpa, item.side) == ("c1", "shop", "api", "1.36")
+    assert "refuses it: spec.minReplicas" in item.reason
+    assert found.hpas == 1
+    back = compare_history(history, side("1.37"), side("1.36"))
+    assert [i.side for i in back.left_out] == ["1.36"]
+    refused = compare_history(
+        history, side("1.36"), side("1.37"), lambda f: nonempty(f.filter(pl.col("hpa") == "api"))
+    )
+    assert [(i.hpa, i.side) for i in refused.left_out] == [("api", "1.36")]
+    neither = compare_history(history, side("1.35"), side("1.36"))
+    assert [i.side for i in neither.left_out if "1.35" in i.reason] == ["1.35"]
+    same = compare_history(history, side("1.36"), side("1.36"))
+    assert [i.side for i in same.left_out] == [BOTH]
+
+
+# ---- manifests, by hand --------------------------------------------------------------------------
+
+
+def test_a_changed_field_is_named(tmp_path: Path) -> None:
+    history = opened(workload("web", [60, 200, 200, 300]), tmp_path)
+    before = set_of("today", manifest("web", maxReplicas=5))
+    found = compare_history(history, before, set_of("new", manifest("web", maxReplicas=3)))
+    row = only(found)
+    assert (found.compared, found.names) == (SPECS, ("today", "new"))
+    assert (seconds(row), row["desired_from"], row["desired_to"]) == (15, 4, 3)
+    assert (row["binding_from"], row["binding_to"]) == ("metric", "max")
+    assert (row["cause"], row["how"]) == ("maxReplicas", ALONE)
+    assert row["rule"] == "maxReplicas 5 -> 3"
+
+
+def test_of_several_changed_fields_the_one_that_matters_is_named(tmp_path: Path) -> None:
+    history = opened(workload("web", [60, 200, 200]), tmp_path)
+    behavior = {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]}}
+    before = set_of("today", manifest("web", maxReplicas=5))
+    after = set_of("new", manifest("web", maxReplicas=9, minReplicas=2, behavior=behavior))
+    row = only(compare_history(history, before, after))
+    # 1 is below the new minReplicas at once.
+    assert (seconds(row), row["cause"], row["rule"]) == (0, "minReplicas", "minReplicas 1 -> 2")
+    after = set_of("new", manifest("web", maxReplicas=9, behavior=behavior))
+    row = only(compare_history(history, before, after))
+    assert (seconds(row), row["cause"], row["how"]) == (15, "behavior", ALONE)
+    assert row["rule"].startswith("behavior none -> {scaleUp: {")
+
+
+def test_fields_that_only_matter_together(tmp_path: Path) -> None:
+    # 300% of 60% asks for 5; no limit but maxReplicas 3 and the policies' 3 = 1 + 2.
+    history = opened(workload("web", [60, 300]), tmp_path)
+
+    def hpa(most: int, value: int) -> HPA:
+        policies = [{"type": "Pods", "value": value, "periodSeconds": 15}]
+        return manifest("web", maxReplicas=most, behavior={"scaleUp": {"policies": policies}})
+
+    row = only(compare_history(history, set_of("a", hpa(3, 2)), set_of("b", hpa(5, 4))))
+    assert (row["desired_from"], row["desired_to"]) == (3, 5)
+    assert (row["cause"], row["how"]) == ("maxReplicas, behavior", TOGETHER)
+    assert row["rule"] == (
+        "only together: maxReplicas 3 -> 5; behavior.scaleUp.policies[0].value 2 -> 4"
+    )
+    back = only(compare_history(history, set_of("b", hpa(5, 4)), set_of("a", hpa(3, 2))))
+    assert (back["cause"], back["how"]) == ("maxReplicas, behavior", ALONE)
+    assert back["rule"].startswith("each alone: maxReplicas 5 -> 3; behavior.")
+
+
+def test_recorded_hpas_against_manifests(tmp_path: Path) -> None:
+    # The recorded HPA begins with tick 2, and lowers its maxReplicas at tick 4.
+    tables = workload("web", [200] * 6, valid_from=T0 + 2 * SYNC, valid_to=T0 + 4 * SYNC)
+    tables["hpas"].append(hpa_row("web", "web", [CPU_60], max_replicas=3, valid_from=T0 + 4 * SYNC))
+    recorded = Side("recorded", ReplayParameters("1.38"))
+    found = compare_history(
+        opened(tables, tmp_path), recorded, set_of("new", manifest("web", maxReplicas=5))
+    )
+    row = only(found)
+    assert (row["ticks"], row["ticks_decided"], seconds(row)) == (4, 2, 60)
+    assert row["rule"] == "maxReplicas 3 -> 5"
+
+
+def test_hpas_that_are_not_on_both_sides(tmp_path: Path) -> None:
+    tables = together(workload("web", [60] * 3), workload("api", [60] * 3))
+    before = set_of("today", manifest("web"), manifest("old", workload="api"), manifest("moved"))
+    after = set_of(
+        "new",
+        manifest("web"),
+        manifest("api"),
+        manifest("moved", workload="api"),
+    )
+    moved = set_of("today", *(before.manifests or ())[:2], manifest("moved", workload="web"))
+    history = opened(tables, tmp_path)
+    found = compare_history(history, moved, after)
+    told = {(i.hpa, i.side): i.reason for i in found.left_out}
+    assert told == {
+        ("old", "today"): "new has no such HPA",
+        ("api", "new"): "today has no such HPA",
+        ("moved", BOTH): "its target is another one: Deployment/web, then Deployment/api",
+    }
+    # A target that was not recorded: one reason is enough.
+    found = compare_history(history, before, after)
+    told = {(i.hpa, i.side): i.reason for i in found.left_out if i.hpa == "moved"}
+    assert list(told) == [("moved", "today")]
+    assert "Deployment/moved is not in the history's scales table" in told["moved", "today"]
+
+
+def test_hpas_that_share_no_tick_are_left_out(tmp_path: Path) -> None:
+    tables = workload("web", [60] * 3, valid_from=T0 + SYNC * 50)
+    found = compare_history(
+        opened(tables, tmp_path),
+        Side("recorded", ReplayParameters("1.38")),
+        set_of("new", manifest("web")),
+    )
+    (item,) = found.left_out
+    assert (item.side, found.hpas) == ("recorded", 0)
+    assert "none of its specs was in force" in item.reason
+
+
+def test_the_first_side_is_asked_which_hpas(tmp_path: Path) -> None:
+    tables = together(*(workload(name, [200] * 3) for name in ("web", "api", "new")))
+    before = set_of("a", manifest("web", maxReplicas=5), manifest("api", maxReplicas=2))
+    after = set_of(
+        "b", *(manifest(name, maxReplicas=most) for name, most in [("web", 2), ("api", 5)])
+    )
+    new = manifest("new", maxReplicas=9)
+    history = opened(tables, tmp_path)
+
+    def large(frame: pl.DataFrame) -> pl.DataFrame:
+        return nonempty(frame.filter(pl.col("max_replicas") > 4))
+
+    found = compare_history(history, before, after, large)
+    assert found.differences["hpa"].to_list() == ["web"]
+    assert found.left_out == ()
+    more = set_of("b", *(after.manifests or ()), new)
+    found = compare_history(history, before, more, large)
+    assert [(i.hpa, i.side) for i in found.left_out] == [("new", "b")]
+    with pytest.raises(UsageError, match="none"):
+        compare_history(history, after, before, lambda f: large(f.clear()))
+
+
+# ---- laws ----------------------------------------------------------------------------------------
+
+VERSION = st.sampled_from(list(PROFILES))
+
+
+@settings(max_examples=6)
+@given(histories(), VERSION, VERSION, st.sampled_from(["recorded", "decided"]))
+def test_a_comparison_is_that_of_two_replays(
+    tables: Tables, first: str, second: str, events: str
+) -> None:
+    with drawn(tables) as history:
+        pair = [side(version, events=events) for version in (first, second)]
+        found = compared(history, *pair)
+        runs = [replay_history(history, each.parameters) for each in pair]
+    ticks = [
+        {tuple(row[name] for name in (*KEY, "ts")): row for row in run.decisions.to_dicts()}
+        for run in runs
+    ]
+    told: dict[tuple[Any, ...], list[tuple[Any, str]]] = {}
+    for key, ours in ticks[0].items():
+        theirs = ticks[1].get(key)
+        for kind, names in ((DECIDES, DECISION), (EXPLAINS, EXPLANATION)):
+            if theirs is not None and any(ours[name] != theirs[name] for name in names):
+                told.setdefault(key[:3], []).append((key[3], kind))
+                break
+    rows = {tuple(row[name] for name in KEY): row for row in found.differences.to_dicts()}
+    assert set(rows) == set(told)
+    for key, differ in told.items():
+        row = rows[key]
+        decided = [ts for ts, kind in differ if kind == DECIDES]
+        explained = [ts for ts, kind in differ if kind == EXPLAINS]
+        assert (row["ticks_decided"], row["ticks_explained"]) == (len(decided), len(explained))
+        assert row["first_ts"] == min(decided or explained)
+        for name in TOLD:
+            if name == "ratio":
+                continue
+            values = [run[(*key, row["first_ts"])][name] for run in ticks]
+            assert [row[f"{name}_from"], row[f"{name}_to"]] == values
+    assert found.ticks == len(set(ticks[0]) & set(ticks[1]))
+
+
+def compared(history: History, before: Side, after: Side) -> Comparison:
+    try:
+        return compare_history(history, before, after)
+    except HistoryError as error:
+        assume("nothing to replay" not in str(error) and "no sync falls" not in str(error))
+        raise
+
+
+@settings(max_examples=4)
+@given(histories(), VERSION)
+def test_nothing_differs_from_itself(tables: Tables, version: str) -> None:
+    with drawn(tables) as history:
+        found = compared(history, side(version), side(version))
+    assert found.differences.is_empty()
+    assert found.differences.schema == SCHEMA
+    assert {item.side for item in found.left_out} <= {BOTH}
+
+
+@settings(max_examples=4)
+@given(histories(), VERSION, VERSION, st.integers(0, 999))
+def test_order_of_sides_rows_and_shards_changes_nothing(
+    tables: Tables, first: str, second: str, seed: int
+) -> None:
+    with drawn(tables) as history:
+        there = compared(history, side(first), side(second))
+        back = compared(history, side(second), side(first))
+    with (
+        drawn(tables, seed) as history,
+        mock.patch.object(compare_sides, "SHARD_DECISIONS", 1 + seed % 20),
+    ):
+        other = compared(history, side(first), side(second))
+    assert other.differences.equals(there.differences)
+    assert other.left_out == there.left_out
+    same = [*KEY, "differs", "ticks", "ticks_decided", "ticks_explained", "first_ts", "most_ts"]
+    assert there.differences.select(same).equals(back.differences.select(same))
+    assert there.differences["most"].equals((-back.differences["most"]).alias("most"))
+    assert there.differences["error_from"].to_list() == back.differences["error_to"].to_list()
+
+
+def eventful(seed: int, hpas: int = 6, ticks: int = 14) -> Tables:
+    """Return HPAs for which most switches matter now and then: pods that lack samples or are done,
+    ratios at the edge of the tolerance, side-cars, windows and policies.
+    """
+    rng = random.Random(seed)
+    tables = empty_tables()
+    for name in (f"w{k}" for k in range(hpas)):
+        policies = [{"type": "Pods", "value": 1, "periodSeconds": rng.choice([15, 60])}]
+        behavior = {
+            "scaleUp": {"stabilizationWindowSeconds": rng.choice([0, 60]), "policies": policies},
+            "scaleDown": {"stabilizationWindowSeconds": rng.choice([0, 30])},
+        }
+        spec = {"behavior": behavior} if rng.random() < 0.6 else {}
+        metrics = rng.sample(METRICS, rng.randint(1, 3))
+        tables["hpas"].append(hpa_row(name, name, metrics, spec=spec, max_replicas=8))
+        for pod in (f"{name}-{k}" for k in range(rng.randint(1, 4))):
+            add_pod(tables, rng, pod, ticks)
+        sizes = [(T0 - 1000, rng.randint(1, 4))]
+        sizes += [(T0 + k * SYNC + 1000, rng.randint(1, 6)) for k in range(0, ticks, 4)]
+        tables["scales"] += [scale_row(name, ts, size) for ts, size in sizes]
+    for k in range(ticks):
+        series = SHOP | {"ts": T0 + k * SYNC, "selector": "", "fetched_at": None}
+        named = {"kind": "Ingress", "name": "front", "metric": "hits"}
+        hits = {"value_milli": rng.choice([100, 110, 90, 500, 20])}
+        tables["object_metrics"].append(series | named | hits)
+        lag = {"metric": "lag", "series": "", "value_milli": rng.choice([70, 77, 63, 1 << 62])}
+        tables["external_metrics"].append(series | lag)
+    return tables
+
+
+def add_pod(tables: Tables, rng: random.Random, pod: str, ticks: int) -> None:
+    tables["pods"].append(pod_row(pod))
+    tables["pod_requests"] += [request_row(pod), request_row(pod, "proxy", index=1)]
+    if rng.random() < 0.5:
+        tables["pod_requests"].append(request_row(pod, "mesh", kind="sidecar"))
+    if rng.random() < 0.3:
+        tables["pod_requests"].append(request_row(pod, "", kind="pod", cpu_milli=300))
+    phase = rng.choice(["Running", "Running", "Running", "Succeeded"])
+    tables["pod_states"].append(state_row(pod, phase=phase))
+    for at in range(T0, T0 + ticks * SYNC, SYNC):
+        for container in ("app", "proxy"):
+            if rng.random() < 0.8:
+                used = rng.choice([10, 45, 50, 55, 60, 66, 100, 110])
+                tables["pod_metrics"].append(usage_row(pod, at, used, container))
+        rps = {"metric": "rps", "selector": "", "value_milli": rng.choice([4500, 5500, 9000])}
+        tables["pod_custom_metrics"].append(usage_row(pod, at, None) | rps)
+
+
+def test_a_single_switch_is_always_found() -> None:
+    base = profile_for("1.38")
+    found = set()
+    with drawn(eventful(2)) as history:
+        planned = plan_sides(history, side("1.38"), side("1.38"))
+        versions = planned.after.versions
+        for name in SWITCHES:
+            off: dict[str, Any] = {name: False}
+            older = replace(versions, default=replace(base, **off))
+            after = under_versions(planned.after, with_switch(versions, older, name, ()))
+            comparison = compare_planned(VERSIONS, replace(planned, after=after))
+            rows = comparison.differences.select("cause", "how").rows()
+            assert set(rows) <= {(name, ALONE)}
+            found |= {cause for cause, _ in rows}
+    assert len(found) >= 8
+
+
+def test_what_is_needed_together_one_way_makes_it_alone_the_other_way() -> None:
+    with drawn(eventful(4)) as history:
+        there = compare_history(history, side("1.38"), side("1.26"))
+        back = compare_history(history, side("1.26"), side("1.38"))
+    both = there.differences.join(back.differences, on=KEY)
+    assert both.height == there.differences.height == back.differences.height
+    needed = both.filter(pl.col("how") == TOGETHER)
+    assert "sidecars_counted, gate_pod_level_resources" in needed["cause"]
+    assert needed["cause_right"].to_list() == needed["cause"].to_list()
+    assert set(needed["how_right"]) == {ALONE}
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+
+def test_ticks_of_one_side_only_are_not_compared() -> None:
+    before = tick_frame(range(4), desired=[1, 2, 3, 4])
+    after = tick_frame(range(1, 5), desired=[2, 4, 4, 9])
+    (row,), ticks = (f.to_dicts() for f in find_differences(side_by_side(before, after)))
+    assert (row["ticks"], row["ticks_decided"], row["most"]) == (3, 1, 1)
+    assert [tick["ticks"] for tick in ticks] == [3]
+
+
+def test_an_unknown_size_differs_from_a_known_one() -> None:
+    before = tick_frame(range(2), desired=[None, None])
+    after = tick_frame(range(2), desired=[None, 4])
+    (row,), _ = (f.to_dicts() for f in find_differences(side_by_side(before, after)))
+    assert (row["ticks_decided"], row["most"], row["replica_hours"]) == (1, None, None)
+
+
+def test_a_decision_counts_before_an_explanation() -> None:
+    before = tick_frame(range(4), desired=[1] * 4, binding=["metric", "max", "max", "max"])
+    after = tick_frame(range(4), desired=[1, 1, 5, 3], binding=["min", "max", "max", "max"])
+    (row,), _ = (f.to_dicts() for f in find_differences(side_by_side(before, after)))
+    assert (row["differs"], row["ticks_decided"], row["ticks_explained"]) == (DECIDES, 2, 1)
+    assert (row["first_ts"], row["most"]) == (before["ts"][2], 4)
+    alone, _ = find_differences(side_by_side(before.head(2), after.head(2)))
+    assert alone["differs"].to_list() == [EXPLAINS]
+    assert alone["most"].to_list() == [None]
+
+
+def difference(**values: Any) -> pl.DataFrame:
+    before, after = tick_frame([0], desired=[1]), tick_frame([0], desired=[3])
+    found, _ = find_differences(side_by_side(before, after))
+    return found.with_columns(**values)
+
+
+def trial(name: str, alone: int, without: int) -> Trial:
+    return Trial(
+        name,
+        lambda _: tick_frame([0], desired=[alone]),
+        lambda _: tick_frame([0], desired=[without]),
+    )
+
+
+def test_which_changes_make_a_difference() -> None:
+    key = tuple(difference().select(KEY).row(0))
+    # 1 becomes 3. Nothing (1), makes it (3), something else (2).
+    both = [trial("a", 3, 1), trial("b", 1, 3), trial("c", 3, 3)]
+    assert find_causes(difference(), both) == {key: Cause(("a", "c"), ALONE)}
+    needed = [trial("a", 1, 1), trial("b", 2, 1), trial("c", 2, 2)]
+    assert find_causes(difference(), needed) == {key: Cause(("a", "b"), TOGETHER)}
+    assert find_causes(difference(), [trial("a", 2, 2)]) == {}
+    untried = Trial("a", lambda _: tick_frame([], desired=[]), lambda _: tick_frame([], desired=[]))
+    assert find_causes(difference(), [untried]) == {}
+    assert find_causes(difference(), []) == {}
+
+
+def test_causes_in_words() -> None:
+    words = {"a": "a off -> on", "b": "b 1 -> 2"}
+    assert sentence(None, words) is None
+    assert sentence(Cause(("a",), ALONE), words) == "a off -> on"
+    assert sentence(Cause(("a", "b"), ALONE), words) == "each alone: a off -> on; b 1 -> 2"
+    assert sentence(Cause(("a",), TOGETHER), words) == "a off -> on, but not alone"
+    assert sentence(Cause(("a", "b"), TOGETHER), words) == "only together: a off -> on; b 1 -> 2"
+
+
+def test_texts_of_both_sides() -> None:
+    found = joined_texts(("1.32", "1.37"), ["both", "ours"], ["both", "theirs"])
+    assert found == ("both", "1.32: ours", "1.37: theirs")
+
+
+def test_what_differs_in_specs() -> None:
+    rules = {"stabilizationWindowSeconds": 60}
+    before = manifest("web", behavior={"scaleDown": rules}).spec
+    after = manifest("web", behavior={"scaleDown": rules | {"selectPolicy": "Min"}}).spec
+    assert parts_that_differ(before, after) == ("behavior",)
+    words = "behavior.scaleDown.selectPolicy Max -> Min"
+    assert part_words(before, after, "behavior") == words
+    assert with_part(before, "behavior", after) == after
+    other = replace(after, metrics=())
+    assert parts_that_differ(before, other) == ("metrics", "behavior")
+    assert part_words(after, other, "metrics") == (
+        "metrics [{type: Resource, resource: {name: cpu, target: {type: Utilization, "
+        "averageUtilization: 60}}}] -> none"
+    )
+
+
+def test_switches_and_their_words() -> None:
+    before, after = profile_for("1.32"), profile_for("1.33")
+    assert "tolerance_by_bounds" in changed_switches(before, after)
+    assert not {"name", "proof", "evidence", "notes"} & set(changed_switches(before, after))
+    assert changed_switches(before, before) == ()
+    retries = replace(after, scale_conflict_retries=7)
+    changed = f"scale_conflict_retries {after.scale_conflict_retries} -> 7"
+    assert switch_words("scale_conflict_retries", after, retries) == changed
+    # Words of a switch that is gone or has another name would never be told.
+    assert set(SWITCHES) <= set(Profile.__dataclass_fields__)
+
+
+def test_every_column_has_a_meaning() -> None:
+    pairs = [f"{name}{which}" for name in TOLD for which in ("_from", "_to")]
+    assert [name for name in SCHEMA if name not in pairs] == list(COLUMNS)
