@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from hpabatch.arrays.layout import I64
-from hpabatch.arrays.simulation import SimulatedLane, Workload
+from hpabatch.arrays.simulation import SimulatedLane
+from hpabatch.arrays.workloads import Workload
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPASpec

@@ -76,8 +76,8 @@ class Options(TypedDict, total=False):
             `ReplayParameters`.
     """
 
-    k8s: str
-    feature_gates: str
+    k8s: str | None
+    feature_gates: str | None
     where: str | None
     manifests: Sequence[str | Path] | str | Path
     events: str
@@ -291,8 +291,8 @@ class Recording:
                 f"{', '.join(Options.__annotations__)}"
             )
         parameters = ReplayParameters(
-            k8s=options.get("k8s"),
-            feature_gates=options.get("feature_gates", ""),
+            k8s=_text(options.get("k8s"), "k8s"),
+            feature_gates=_text(options.get("feature_gates"), "feature_gates") or "",
             events=_one_of(options.get("events", "recorded"), "events", ("recorded", "decided")),
             instants=_one_of(options.get("instants", "grid"), "instants", ("grid", "recorded")),
             sync_period_ms=_milliseconds(options.get("sync_period"), "sync_period", 1000),
@@ -467,6 +467,12 @@ def _scenario(path: str | Path | None, growth: float | None) -> Scenario | None:
     if path is None:
         return grown
     return read_scenario(path) if grown is None else grown.then(read_scenario(path))
+
+
+def _text(value: object, name: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{name}={value!r} is not a text: write {name}='{value}'")
+    return value
 
 
 def _one_of(text: str, name: str, values: Sequence[str]) -> str:

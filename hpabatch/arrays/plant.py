@@ -119,7 +119,7 @@ EVENT_ROLLOUT: Final = 2
 
 # Some equal pods: `pod` is the lowest of their numbers, `kind` their class (a row), `startup` their
 # row of the start-up table, `next_ms` when they next look different to a controller.
-# deletion_ms is NEVER_MS where there is none. weight 0: a free row.
+# deletion_ms is NEVER_MS where there is none; `settled` is scratch of `kernels.settle`.
 COHORT = record_dtype(
     "weight",
     "pod",
@@ -135,6 +135,7 @@ COHORT = record_dtype(
     "revision",
     "startup",
     "next_ms",
+    "settled",
 )
 
 # Where a lane is: its next step; `status` OK, or FULL when its cohorts did not fit (it stands still

@@ -26,7 +26,8 @@ _LONGER_NAMES = 40  # of the job folder and of temporary files: `.NAME.12345-1a2
 __all__ = ["check_out", "parse_at", "parse_duration", "selection"]
 
 _AT = re.compile(
-    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{1,2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?)?( *[Zz]| *[+-]\d{2}:\d{2})?",
+    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{1,2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?)?"
+    r"( *[Zz]| *[+-]\d{2}:\d{2})?",
     re.ASCII,
 )
 

@@ -43,8 +43,8 @@ A target that was not scaled as the rules say is asked to scale again at every s
 may count more often than a cluster's own controller recorded it.
 
 \b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs cannot be replayed (the others are
-shown); 2 wins over 3.
+Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs cannot be replayed or were not there at
+--at (the others are shown); 2 wins over 3.
 
 \b
 Examples:
@@ -106,11 +106,12 @@ def describe(
         version = reader.plan.versions.name_of(moment.candidate.cluster)
         texts.append(describe_text(document, found, reader.at_ms, k8s=version))
         items.append(_item(moment, document, found))
+    text = "\n\n".join(texts)
+    if output is DescribeOutput.json:
+        text = json.dumps({"items": items}, indent=2, ensure_ascii=False) + "\n"
     with data_stream() as stdout:
-        if output is DescribeOutput.table:
-            stdout.write("\n\n".join(texts))
-        else:
-            stdout.write(json.dumps({"items": items}, indent=2, ensure_ascii=False) + "\n")
+        stdout.flush()
+        stdout.buffer.write(text.encode(errors="replace"))
     raise typer.Exit(reader.code)
 
 

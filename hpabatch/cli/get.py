@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,8 @@ from hpabatch.cli.options import (
 from hpabatch.cli.stdout import check_stdout, data_stream
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from hpabatch.model.hpa import HPA
     from hpabatch.report.kubectl_get import GetRow
 
@@ -33,11 +36,11 @@ _HELP = """Show a history's HPAs as `kubectl get hpa` would have.
 
 The status is the one that the exact rules give over the recorded replicas and metrics: every sync
 until --at is decided. AGE counts to --at. The layout is that of the Kubernetes version: from 1.30
-on TARGETS names the resource.
+on TARGETS names the resource. HPAs that were not there at --at are left out.
 
 \b
-Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs cannot be replayed (the others are
-shown); 2 wins over 3.
+Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs cannot be replayed or, asked for by
+name, were not there (the others are shown); 2 wins over 3.
 
 \b
 Examples:
@@ -46,6 +49,9 @@ Examples:
   hpabatch get history/ shop/web shop/cart --k8s 1.20
   hpabatch get history/ --hpas proposed/ -o json | jq '.items[].status.conditions'
 """
+
+
+_NUMBERS = ("maxpods", "replicas")  # of the table's cells
 
 
 class GetOutput(StrEnum):
@@ -95,12 +101,12 @@ def get(
     from hpabatch.report.kubectl_get import get_rows
 
     documents: list[HPA] = []
-    rows: list[GetRow] = []
+    rows: dict[str, list[GetRow]] = {}
     for moment in reader.read():
-        document = reader.metadata.document(moment)
-        version = reader.plan.versions.name_of(moment.candidate.cluster)
+        document, cluster = reader.metadata.document(moment), moment.candidate.cluster
+        version = reader.plan.versions.name_of(cluster)
         documents.append(document)
-        rows += get_rows([document], reader.at_ms, k8s=version)
+        rows.setdefault(cluster, []).extend(get_rows([document], reader.at_ms, k8s=version))
     data = _data(output, documents, rows, namespace is None)
     with data_stream() as stdout:
         stdout.flush()
@@ -109,23 +115,43 @@ def get(
 
 
 def _data(
-    output: GetOutput, documents: list[HPA], rows: list[GetRow], with_namespace: bool
+    output: GetOutput,
+    documents: list[HPA],
+    rows: dict[str, list[GetRow]],
+    with_namespace: bool,
 ) -> bytes:
-    """Return what stdout gets."""
-    import polars as pl
-
+    """Return what stdout gets; `rows` are by cluster."""
     from hpabatch.report.history import frame_csv, frame_parquet
     from hpabatch.report.kubectl_get import get_table
     from hpabatch.report.kubectl_manifest import json_manifests, live_document, yaml_manifests
+    from hpabatch.report.texts import printable
 
     match output:
         case GetOutput.table:
-            return get_table(rows, with_namespace).encode(errors="replace")
+            tables = {cluster: get_table(part, with_namespace) for cluster, part in rows.items()}
+            if len(tables) > 1:
+                # kubectl is asked cluster by cluster, and each may have another version's layout.
+                tables = {c: f"cluster {printable(c)}\n{t}" for c, t in tables.items()}
+            text = "\n".join(tables.values())
         case GetOutput.json:
-            return json_manifests(documents, live_document).encode()
+            text = json_manifests(documents, live_document)
         case GetOutput.yaml:
-            return yaml_manifests(documents, live_document).encode()
+            text = yaml_manifests(documents, live_document)
         case GetOutput.csv:
-            return frame_csv(pl.DataFrame(rows)).encode()
+            text = frame_csv(_frame(rows))
         case GetOutput.parquet:
-            return frame_parquet(pl.DataFrame(rows))
+            return frame_parquet(_frame(rows))
+    return text.encode(errors="replace")
+
+
+def _frame(rows: dict[str, list[GetRow]]) -> pl.DataFrame:
+    """Return the table's cells with the cluster of each row."""
+    import polars as pl
+
+    from hpabatch.report.kubectl_get import GetRow
+
+    names = ("cluster", *GetRow.__slots__)
+    return pl.DataFrame(
+        [{"cluster": cluster} | asdict(row) for cluster, part in rows.items() for row in part],
+        schema={name: pl.Int64() if name in _NUMBERS else pl.String() for name in names},
+    )

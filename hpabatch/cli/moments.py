@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,13 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-    from hpabatch.engine.moment import Metadata, Moment
+    from hpabatch.engine.candidates import Candidate
+    from hpabatch.engine.moment import Key, Metadata, Moment
+    from hpabatch.engine.parameters import ReplayParameters
     from hpabatch.engine.plan import ReplayPlan
 
 _MIN_SYNC_PERIOD_MS = 1000
+_MOST_PARTS = 3  # of a name: cluster, namespace, HPA
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +48,66 @@ class MomentRequest:
 
 @dataclass(slots=True)
 class MomentReader:
-    """The HPAs that were asked for; `code` is the exit code of what was left out."""
+    """The HPAs that were asked for.
+
+    `code` is the exit code of what was left out, whole once all are read. `named`: each was asked
+    for by its name.
+    """
 
     plan: ReplayPlan
     metadata: Metadata
     at_ms: int
     code: int
+    named: bool
 
     def read(self) -> Iterator[Moment]:
-        """Yield every HPA after its last sync."""
+        """Yield every HPA that there is at the instant, after its last sync; tell of the others."""
         from hpabatch.engine.moment import planned_moments
 
         total = len(self.plan.chosen)
+        shown: set[Key] = set()
         with share_on_stderr() as progress:
             for found, moment in enumerate(planned_moments(self.plan), 1):
                 progress("deciding", found / total)
-                yield moment
+                if _exists(moment.candidate, self.at_ms):
+                    shown.add(_key(moment.candidate))
+                    yield moment
+        self._tell([c for c in self.plan.chosen if _key(c) not in shown])
+
+    def _tell(self, absent: Sequence[Candidate]) -> None:
+        """Tell of HPAs that are not shown: without a status, or asked for and not there.
+
+        Of all HPAs kubectl shows those that there are.
+        """
+        from hpabatch.model.times import show_instant
+
+        at = show_instant(self.at_ms)
+        for candidate in absent:
+            if _exists(candidate, self.at_ms):
+                reason = f"no sync of it until {at}, so there is no status to show"
+            elif self.named:
+                reason = f"there was no such HPA at {at}"
+            else:
+                continue
+            typer.echo(f"{_label(self.plan, _key(candidate))}: {reason}", err=True)
+            self.code = self.code or EXIT_REFUSED
+        if len(absent) == len(self.plan.chosen) and self.code == EXIT_OK:
+            typer.echo(f"there was no HPA at {at}", err=True)
+
+
+def _exists(candidate: Candidate, at_ms: int) -> bool:
+    return any(period.from_ms <= at_ms < period.to_ms for period in candidate.periods)
+
+
+def _key(candidate: Candidate) -> Key:
+    return candidate.cluster, candidate.namespace, candidate.name
+
+
+def _label(plan: ReplayPlan, key: Key) -> str:
+    """Return the name of an HPA, with its cluster where there are several."""
+    from hpabatch.report.texts import label
+
+    return label(*key, with_cluster=len({c.cluster for c in plan.everyone}) > 1)
 
 
 def open_moments(request: MomentRequest) -> MomentReader:
@@ -68,18 +115,51 @@ def open_moments(request: MomentRequest) -> MomentReader:
 
     Raises:
         UsageError: an argument that is none, or no HPA of that name.
+        RefusedError: none of them can be replayed.
         HistoryError: the history cannot be read.
     """
     from hpabatch.engine.moment import Metadata
-    from hpabatch.engine.parameters import ReplayParameters
     from hpabatch.engine.plan import plan_replay
     from hpabatch.engine.versions import history_profile
     from hpabatch.history.reader import open_history
 
+    parameters = _parameters(request)
+    asked = _Asked(request)
+    history = open_history(request.history, None if request.manifests else "replay")
+    manifests, code = None, EXIT_OK
+    if request.manifests:
+        profile = history_profile(history, request.k8s, request.feature_gates)
+        manifests, code = load_hpas(request.manifests, profile)
+    plan = plan_replay(history, parameters, manifests, asked.select, whole=True)
+    skipped = {(s.cluster, s.namespace, s.hpa): s.reason for s in plan.skipped}
+    asked.check(skipped)
+    for key in filter(asked.is_meant, skipped):
+        typer.echo(f"skipped: {_label(plan, key)}: {skipped[key]}", err=True)
+        code = code or EXIT_REFUSED
+    at_ms = plan.clocks.to_ms if parameters.until_ms is None else parameters.until_ms
+    for warning in (*plan.versions.warnings, *_late(plan, at_ms)):
+        typer.echo(f"warning: {warning}", err=True)
+    if not plan.chosen:
+        raise RefusedError(f"{request.history}: no HPA can be replayed")
+    return MomentReader(plan, Metadata(history, manifests), at_ms, code, bool(request.names))
+
+
+def _late(plan: ReplayPlan, at_ms: int) -> tuple[str, ...]:
+    """Return what to say of an instant that the recording does not reach."""
+    from hpabatch.model.times import show_instant
+
+    if at_ms - plan.clocks.to_ms < plan.settled.sync_period_ms:
+        return ()
+    return (f"the recording ends at {show_instant(plan.clocks.to_ms)}: this is how it was then",)
+
+
+def _parameters(request: MomentRequest) -> ReplayParameters:
+    from hpabatch.engine.parameters import ReplayParameters
+
     def time(text: str | None, option: str, minimum_ms: int = 0) -> int | None:
         return None if text is None else parse_duration(text, option, minimum_ms)
 
-    parameters = ReplayParameters(
+    return ReplayParameters(
         k8s=request.k8s,
         feature_gates=request.feature_gates,
         events=request.events.value,
@@ -89,64 +169,72 @@ def open_moments(request: MomentRequest) -> MomentReader:
         max_age_ms=time(request.max_age, "--max-age", 1),
         until_ms=None if request.at is None else parse_at(request.at),
     )
-    history = open_history(request.history, None if request.manifests else "replay")
-    manifests, code = None, EXIT_OK
-    if request.manifests:
-        profile = history_profile(history, request.k8s, request.feature_gates)
-        manifests, code = load_hpas(request.manifests, profile)
-    plan = plan_replay(history, parameters, manifests, _selection(request), whole=True)
-    for skipped in plan.skipped:
-        typer.echo(f"{skipped.namespace}/{skipped.hpa}: {skipped.reason}", err=True)
-        code = code or EXIT_REFUSED
-    for warning in plan.versions.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    if not plan.chosen:
-        raise RefusedError(f"{request.history}: no HPA can be replayed")
-    at_ms = plan.clocks.to_ms if parameters.until_ms is None else parameters.until_ms
-    return MomentReader(plan, Metadata(history, manifests), at_ms, code)
 
 
-def _selection(request: MomentRequest) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """Return what keeps the candidates that were asked for."""
-    chosen = None if request.where is None else selection(request.where)
+class _Asked:
+    """Which HPAs are asked for: of a namespace, of a condition, of names."""
 
-    def select(frame: pl.DataFrame) -> pl.DataFrame:
+    def __init__(self, request: MomentRequest) -> None:
+        """Check the condition (UsageError: it is none)."""
+        self.namespace, self.names = request.namespace, request.names
+        self._where = None if request.where is None else selection(request.where)
+        self._found: list[Key] = []
+        self._known: list[Key] = []
+
+    def select(self, candidates: pl.DataFrame) -> pl.DataFrame:
+        """Return the candidates that are asked for."""
         import polars as pl
 
-        if request.namespace is not None:
-            known = sorted(set(frame["namespace"].to_list()))
-            frame = frame.filter(pl.col("namespace") == request.namespace)
-            if not frame.height:
+        self._known = _keys(candidates)
+        if self.namespace is not None:
+            candidates = candidates.filter(pl.col("namespace") == self.namespace)
+        if self._where is not None:
+            candidates = self._where(candidates)
+        meant = [self.is_meant(key) for key in _keys(candidates)]
+        candidates = candidates.filter(pl.Series(meant, dtype=pl.Boolean))
+        self._found = _keys(candidates)
+        return candidates
+
+    def is_meant(self, key: Key) -> bool:
+        """Say whether an HPA is of the namespace, and of a name if there are any."""
+        here = self.namespace is None or key[1] == self.namespace
+        return here and (not self.names or any(_is_named(key, name) for name in self.names))
+
+    def check(self, skipped: Collection[Key]) -> None:
+        """Refuse a namespace or name of which there is no HPA at all, replayed or skipped.
+
+        Raises:
+            UsageError: what there is instead.
+        """
+        there = [*self._found, *filter(self.is_meant, skipped)]
+        if self.namespace is not None and not any(key[1] == self.namespace for key in there):
+            known = sorted({key[1] for key in self._known})
+            if self.namespace not in known:
                 raise UsageError(
-                    f"-n {request.namespace}: no HPA of that namespace can be replayed; "
-                    f"namespaces: {', '.join(known)}"
+                    f"-n {self.namespace}: there is no HPA of that namespace; namespaces: "
+                    f"{', '.join(known)}"
                 )
-        if chosen is not None:
-            frame = chosen(frame)
-        return named(frame, request.names) if request.names else frame
+        for name in self.names:
+            if not any(_is_named(key, name) for key in there):
+                raise UsageError(f"{name}: {self._instead_of(name)}")
 
-    return select
+    def _instead_of(self, name: str) -> str:
+        """Return why there is nothing of a name, and the names that are like it."""
+        if any(_is_named(key, name) for key in self._known):
+            return "not among the HPAs that -n and --where leave; change one of them"
+        parts = min(name.count("/") + 1, _MOST_PARTS)
+        names = {"/".join(key[-parts:]): "/".join(key[-max(parts, 2) :]) for key in self._known}
+        near = difflib.get_close_matches(name, names, 3, 0.5) or sorted(names)[:3]
+        listed = ", ".join(names[text] for text in near)
+        return f"there is no such HPA; there is {listed}" if near else "there is no HPA at all"
 
 
-def named(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Return the candidates named `[[CLUSTER/]NAMESPACE/]NAME`, in the frame's order.
+def _keys(candidates: pl.DataFrame) -> list[Key]:
+    rows = candidates.select("cluster", "namespace", "hpa").iter_rows()
+    return [(str(cluster), str(namespace), str(hpa)) for cluster, namespace, hpa in rows]
 
-    Raises:
-        UsageError: there is none of a name; similar ones are told.
-    """
-    import polars as pl
 
-    keys = [tuple(map(str, row)) for row in frame.select("cluster", "namespace", "hpa").rows()]
-    kept = [False] * len(keys)
-    for name in names:
-        parts = tuple(name.split("/"))
-        found = [k for k, key in enumerate(keys) if key[-len(parts) :] == parts and len(parts) < 4]
-        if not found:
-            whole = ["/".join(key[-max(len(parts), 2) :]) for key in keys]
-            near = difflib.get_close_matches(name, whole, 3, 0.5) or sorted(set(whole))[:3]
-            raise UsageError(
-                f"{name}: no HPA of that name can be replayed; there is {', '.join(near)}"
-            )
-        for k in found:
-            kept[k] = True
-    return frame.filter(pl.Series(kept))
+def _is_named(key: Key, name: str) -> bool:
+    """Say whether an HPA has the name `[[CLUSTER/]NAMESPACE/]HPA`."""
+    parts = tuple(name.split("/"))
+    return len(parts) <= _MOST_PARTS and key[-len(parts) :] == parts

@@ -270,8 +270,10 @@ def _plan(request: Request, progress: Progress) -> tuple[ReplayJob, int]:
     # Manifests stand in for the table of HPAs; every other table is still asked for when read.
     history = open_history(request.history, None if request.manifests else "replay")
     destination = check_out(request.out, history, request.manifests)
-    profile = history_profile(history, request.k8s, request.feature_gates)
-    manifests, code = load_hpas(request.manifests, profile)
+    manifests, code = None, EXIT_OK
+    if request.manifests:
+        profile = history_profile(history, request.k8s, request.feature_gates)
+        manifests, code = load_hpas(request.manifests, profile)
     parameters = ReplayParameters(
         k8s=request.k8s,
         feature_gates=request.feature_gates,

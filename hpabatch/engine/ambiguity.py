@@ -25,6 +25,8 @@ from hpabatch.engine.pod_columns import PodColumns
 from hpabatch.engine.shard import ScaleColumns
 from hpabatch.model import codes
 
+NOT_RECORDED = "<not recorded>"
+
 Mask: TypeAlias = NDArray[np.bool_]
 Pair: TypeAlias = tuple[HpaKey, HpaKey]
 
@@ -50,8 +52,8 @@ class _Rival:
 class Crowd:
     """When an HPA's selector is ambiguous: instants (ms, ascending), and the group of each.
 
-    A group is the HPA's selector then, and the `namespace/name` of all HPAs on the same pods,
-    itself among them.
+    A group is the HPA's selector then (NOT_RECORDED where pods go by their owner), and the
+    `namespace/name` of all HPAs on the same pods, itself among them.
     """
 
     ts_ms: I64
@@ -105,7 +107,8 @@ def _crowd(rival: _Rival, shares: Mapping[HpaKey, Mask], selectors: Sequence[str
     for pattern in patterns.T.tolist():
         keys = [key for key, there in zip(others, pattern[:-1], strict=True) if there]
         names = tuple(sorted(f"{key[1]}/{key[2]}" for key in (rival.key, *keys)))
-        groups.append((selectors[pattern[-1]] or "", names))
+        text = selectors[pattern[-1]]
+        groups.append((NOT_RECORDED if text is None else text, names))
     return Crowd(rival.now_ms[at], np.asarray(which, np.int64).reshape(-1), tuple(groups))
 
 

@@ -15,19 +15,31 @@ from hpabatch.model.config import Profile
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.defaults import default_hpa
-from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
 from hpabatch.model.stored import as_stored
 from hpabatch.model.validate import drop_disabled_fields, validate_hpa
 
 
 @dataclass(frozen=True, slots=True)
 class SpecPeriod:
-    """A spec and when it was in force, in ms, the end exclusive; its generation where known."""
+    """A spec and when it was in force, in ms, the end exclusive; its generation where known.
+
+    `order`: the place of each metric in the spec that was recorded; empty: the same.
+    """
 
     from_ms: int
     to_ms: int
     spec: HPASpec
     generation: int | None = None
+    order: tuple[int, ...] = ()
+
+    def places(self, recorded: I64) -> I64:
+        """Return where metrics of the recorded spec, by their places, are; -1: nowhere."""
+        if not self.order:
+            return recorded
+        table = np.full(max(self.order) + 2, -1, np.int64)
+        table[list(self.order)] = np.arange(len(self.order))
+        return table[np.minimum(recorded, table.size - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,5 +233,19 @@ def stored_candidate(candidate: Candidate, profile: Profile) -> Candidate:
     """Return an HPA whose specs are as the API server of that version hands them back."""
     if profile.stored_as_v2:
         return candidate
-    periods = tuple(replace(p, spec=as_stored(p.spec, profile)) for p in candidate.periods)
-    return replace(candidate, periods=periods)
+    return replace(candidate, periods=tuple(_stored(p, profile) for p in candidate.periods))
+
+
+def _stored(period: SpecPeriod, profile: Profile) -> SpecPeriod:
+    """Return a period with its spec as stored: the first utilization of cpu last, if it is kept."""
+    spec = as_stored(period.spec, profile)
+    cpu = [k for k, metric in enumerate(period.spec.metrics) if _is_cpu_utilization(metric)]
+    others = [k for k in range(len(period.spec.metrics)) if k not in cpu]
+    kept = cpu[: len(spec.metrics) - len(others)]
+    return replace(period, spec=spec, order=(*others, *kept))
+
+
+def _is_cpu_utilization(metric: MetricSpec) -> bool:
+    member = metric.resource if metric.type == "Resource" else None
+    is_cpu = member is not None and member.name == "cpu"
+    return is_cpu and member is not None and member.target.average_utilization is not None

@@ -10,7 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from hpabatch.arrays.layout import I64
-from hpabatch.arrays.simulation import primary_signal
+from hpabatch.arrays.workloads import primary_signal
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.fit import Fit
 from hpabatch.engine.frames import NEVER_MS

@@ -6,7 +6,6 @@ policies hang on what was before.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import Memory
 from hpabatch.arrays.observations import CURSOR_TICK
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.frames import NEVER_MS
@@ -35,8 +33,7 @@ Key = tuple[str, str, str]
 class Moment:
     """An HPA after its last sync up to an instant.
 
-    `t` is that sync, a number over all ticks of `shard`, whose lane `h` it is; `before` the
-    controller's memory before it, where it was asked for.
+    `t` is that sync, a number over all ticks of `shard`, whose lane `h` it is.
     """
 
     candidate: Candidate
@@ -45,7 +42,6 @@ class Moment:
     t: int
     reader: StatusReader
     words: LaneWords
-    before: Memory | None = None
 
     @property
     def now_ms(self) -> int:
@@ -73,52 +69,28 @@ def moments(
     parameters: ReplayParameters,
     manifests: Sequence[HPA] | None = None,
     select: Select | None = None,
-    *,
-    with_memory: bool = False,
 ) -> Iterator[Moment]:
     """Yield every HPA after its last sync until `parameters.until_ms`, shard by shard.
 
     A moment's arrays are good until the next shard's is asked for. HPAs without any sync by then
-    are left out. `with_memory` (of one HPA): the memory before its last sync too.
+    are left out; one that went before is there as it was at its last.
 
     Raises:
         HistoryError: a table is broken, or there is nothing to replay.
         UsageError: nothing was recorded by then, or there is no such version.
     """
-    yield from planned_moments(
-        plan_replay(history, parameters, manifests, select, whole=True), with_memory
-    )
+    yield from planned_moments(plan_replay(history, parameters, manifests, select, whole=True))
 
 
-def planned_moments(plan: ReplayPlan, with_memory: bool = False) -> Iterator[Moment]:
+def planned_moments(plan: ReplayPlan) -> Iterator[Moment]:
     """Yield the moments of a plan that asks for whole statuses; see `moments`."""
-    stops = _last_instants(plan) if with_memory else ()
-    snapshots: list[Memory] = []
-
-    def snap(shard: Shard) -> None:
-        snapshots.append(copy.deepcopy(shard.memory))
-        del snapshots[:-2]
-
     for step in ahead(shard_steps(plan, range(len(plan.shards)))):
-        run_step(plan, step, snap if with_memory else None, stops)
+        run_step(plan, step)
         if step.last:
-            before = snapshots[0] if len(snapshots) == 2 else None
-            yield from _of_shard(step.shard, before)
+            yield from _of_shard(step.shard)
 
 
-def _last_instants(plan: ReplayPlan) -> list[int]:
-    """Return the last instant of each chosen HPA at which a spec is in force."""
-    found = set()
-    for candidate in plan.chosen:
-        clock = plan.clocks.of((candidate.cluster, candidate.namespace, candidate.name))
-        instants = plan.clocks.instants(clock)
-        instants = instants[candidate.spec_of(instants) >= 0]
-        if instants.size:
-            found.add(int(instants[-1]))
-    return sorted(found)
-
-
-def _of_shard(shard: Shard, before: Memory | None) -> Iterator[Moment]:
+def _of_shard(shard: Shard) -> Iterator[Moment]:
     reader = status_reader(shard)
     last = shard.observations.cursors[:, CURSOR_TICK]
     first_spec = 0
@@ -126,7 +98,7 @@ def _of_shard(shard: Shard, before: Memory | None) -> Iterator[Moment]:
         words = lane_words(candidate, first_spec)
         first_spec += len(candidate.periods)
         if last[h] > shard.fleet.lanes[h].first_tick:
-            yield Moment(candidate, shard, h, int(last[h]) - 1, reader, words, before)
+            yield Moment(candidate, shard, h, int(last[h]) - 1, reader, words)
 
 
 def status_reader(shard: Shard) -> StatusReader:

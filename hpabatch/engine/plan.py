@@ -113,12 +113,13 @@ def plan_replay(
             samples.
     """
     controller = history.read("controller")
-    versions = versions_of(controller, parameters.k8s, parameters.feature_gates)
     flags = recorded_flags(controller)
     settled = settle(parameters, history, flags)
     scales = history.distinct(
         "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
     )
+    clusters = scales["cluster"].unique().to_list()
+    versions = versions_of(controller, parameters.k8s, parameters.feature_gates, clusters)
     everyone, skipped = _candidates(history, scales, manifests, versions)
     everyone = [stored_candidate(c, versions.of(c.cluster)) for c in everyone]
     chosen = _selected(everyone, select)
@@ -236,7 +237,12 @@ def _clocks(
         own = f"recorded for {sum(_key(c) in recorded for c in chosen)} of {len(chosen)} HPAs"
         settled = replace(settled, instants=f"{own}, else a grid")
     clocks = Clocks(first, last, grid, estimated, recorded)
-    if not recorded and not grid.instants(first, last).size:
+    if not recorded and not estimated and not grid.instants(first, last).size:
+        if last == parameters.until_ms:
+            at = int(grid.instants(first, first + grid.period_ms)[0])
+            raise UsageError(
+                f"no sync until {show_instant(last)}: the first is at {show_instant(at)}"
+            )
         raise HistoryError(
             f"no sync falls into the time that samples were recorded ({last - first} ms): "
             "choose a shorter sync period"

@@ -24,10 +24,11 @@ def request_error_of_rows(
 ) -> str:
     """Return upstream's error of a request that is not known; `pod` is the pod's name.
 
-    A pod without any row was recorded without its containers; there upstream would name the first.
+    A pod without any row was recorded without its containers; there upstream would name the first,
+    or the one that is asked for.
     """
     if not rows:
-        return f"missing request for {resource} in container <not recorded> of Pod {pod}"
+        rows = ((container or "<not recorded>", "app", 0, None, None),)
     return _request(rows, resource, container, rules, pod).error or ""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import Records, canonical, records_from
+from hpabatch.arrays.layout import I64, Records, canonical, records_from
 from hpabatch.arrays.observations import AMBIGUOUS, FETCH
 from hpabatch.arrays.texts import Texts
 from hpabatch.engine.ambiguity import Crowd, Pair, ambiguous_instants
@@ -64,7 +64,7 @@ def prepare_shard(
     wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
     facts, profile, texts = ShardFacts(cluster), plan.profile_of(cluster), Texts()
     pods = _read_pods(plan, cluster, wanted, facts)
-    rivals = _rivals_of(plan, candidates)
+    rivals = _rivals_of(plan, candidates) if profile.ambiguity_checked else []
     scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
     crowds: dict[HpaKey, Crowd] = {}
     starts_ms = canonical(plan.starts_ms.get(cluster, np.zeros(0, np.int64)))
@@ -151,23 +151,36 @@ def _ambiguous(crowd: Crowd, profile: Profile, texts: Texts) -> Records:
 def _read_fetches(
     plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate], texts: Texts
 ) -> dict[HpaKey, Records]:
-    places = {(c.namespace, c.name) for c in candidates}
-    longest = max(len(p.spec.metrics) for c in candidates for p in c.periods)
+    places = {(c.namespace, c.name): c for c in candidates}
     frame = plan.history.select("metric_fetches", cluster, places)
-    frame = frame.filter(pl.col("metric_index") < longest)  # others are of no spec that is known
     found = {}
     for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
-        rows = part.sort("ts", "metric_index", maintain_order=True)
+        candidate = places[str(key[0]), str(key[1])]
+        rows = part.with_columns(m=pl.Series(_metrics_of(candidate, part)))
+        rows = rows.filter(pl.col("m") >= 0).sort("ts", "m", maintain_order=True)
         code = rows["answer"].replace_strict(_ANSWERS, return_dtype=pl.Int64)
-        found[cluster, str(key[0]), str(key[1])] = records_from(
+        said = zip(rows["answer"], rows["error"], strict=True)
+        found[cluster, candidate.namespace, candidate.name] = records_from(
             FETCH,
             rows.height,
-            metric=integers(rows["metric_index"]),
+            metric=integers(rows["m"]),
             ts_ms=milliseconds(rows["ts"]),
             code=integers(code),
-            text=[texts.number(text or NOT_RECORDED) for text in rows["error"]],
+            # An answer without error is the same whatever stands beside it.
+            text=[texts.number(error or NOT_RECORDED) * (a == "error") for a, error in said],
         )
     return found
+
+
+def _metrics_of(candidate: Candidate, rows: pl.DataFrame) -> I64:
+    """Return the place in its spec of the metric that each answer is of; -1: of none."""
+    metric, ts_ms = integers(rows["metric_index"]), milliseconds(rows["ts"])
+    found = metric.copy()
+    for period in candidate.periods:
+        inside = (ts_ms >= period.from_ms) & (ts_ms < period.to_ms)
+        found[inside] = period.places(metric[inside])
+    longest = max(len(period.spec.metrics) for period in candidate.periods)
+    return np.where(found < longest, found, -1)
 
 
 def _external_series(

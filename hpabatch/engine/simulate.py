@@ -15,11 +15,10 @@ from hpabatch.arrays.simulation import (
     FEWEST_COHORTS,
     SimulatedFleet,
     SimulatedLane,
-    Workload,
     pack_simulation,
-    primary_signal,
 )
 from hpabatch.arrays.specs import StreamKey, lane_streams
+from hpabatch.arrays.workloads import Workload, primary_signal
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.requested import NOT_REQUESTED, Requested
 from hpabatch.kernels.regret import perfect_pod_ms
@@ -150,7 +149,9 @@ def _run(
             until = max(case.steps for case in left)
             simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, until, fleet.results)
             full = fleet.simulation.states.status == LANE_FULL
-            yield fleet, [(h, case) for h, case in enumerate(left) if not full[h]]
+            ended = [(h, case) for h, case in enumerate(left) if not full[h]]
+            if ended:
+                yield fleet, ended
             left = [case for h, case in enumerate(left) if full[h]]
             cohorts *= 4
 
@@ -165,7 +166,7 @@ def _binding_columns(counts: I64, period_ms: I64) -> dict[str, pl.Series]:
 
 
 def _measures(fleet: SimulatedFleet, chosen: Sequence[tuple[int, SimulationCase]]) -> pl.DataFrame:
-    """Return one row per case from the sums of its lane."""
+    """Return one row per case, of which there are some, from the sums of its lane."""
     rows = np.array([h for h, _ in chosen], np.int64)
     cases = [case for _, case in chosen]
     m = fleet.simulation.measures[rows]

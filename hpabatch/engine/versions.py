@@ -4,14 +4,15 @@ the default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import polars as pl
 
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
-from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
+from hpabatch.model.config import DEFAULT_K8S, Profile, override_gates, profile_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Versions:
     """The profile of each cluster that has one of its own, and of all others.
 
     `source` is given, recorded or assumed, `names` the versions themselves ("": of all); `warnings`
-    tell of versions that changed meanwhile, and of those without a profile of their own.
+    tell of versions that changed meanwhile, and of those without a profile of their own. `gates`
+    are the feature gates that are not as in the versions, as given.
     """
 
     profiles: Mapping[str, Profile]
@@ -27,9 +29,10 @@ class Versions:
     source: str
     warnings: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    gates: str = ""
 
     def name_of(self, cluster: str) -> str:
-        """Return a cluster's version as given or recorded, be there a profile of it or not."""
+        """Return a cluster's version such as 1.36.2, be there a profile of it or not."""
         return self.names.get(cluster, self.names.get("", self.default.name))
 
     def of(self, cluster: str) -> Profile:
@@ -57,40 +60,76 @@ class Versions:
                 return str(getattr(profiles[0], field))
             return "; ".join(f"{p.name} {getattr(p, field)}" for p in profiles)
 
-        return {
+        texts = {
             "k8s": ", ".join(p.name for p in profiles),
             "k8s_source": self.source,
             "k8s_evidence": each("evidence"),
             "k8s_proof": each("proof"),
         }
+        return texts | ({"feature_gates": self.gates} if self.gates else {})
 
 
-def versions_of(controller: pl.DataFrame, k8s: str | None, gates: str = "") -> Versions:
+def versions_of(
+    controller: pl.DataFrame, k8s: str | None, gates: str = "", clusters: Collection[str] = ()
+) -> Versions:
     """Return the versions for a history's `controller` table; `k8s` None: as recorded.
 
-    Of a cluster whose version changed the newest row counts.
+    Of a cluster whose version changed the newest row counts. `clusters` are those of the history:
+    one without a recorded version takes the default beside others that have one.
 
     Raises:
         UsageError: a version that is none, or older than the oldest profile.
     """
     if k8s is not None:
         profile = profile_for(k8s, gates)
-        return Versions({}, profile, "given", _notes(profile, ""), {"": k8s})
-    rows = controller.filter(pl.col("version").is_not_null()).sort("cluster", "ts")
+        return Versions({}, profile, "given", _notes(profile, ""), {"": _release(k8s)}, gates)
+    default = profile_for(DEFAULT_K8S, gates)
+    rows = controller.filter(pl.col("version").is_not_null()).sort(
+        "cluster", "ts", maintain_order=True
+    )
     profiles: dict[str, Profile] = {}
     warnings: list[str] = []
     names: dict[str, str] = {}
-    for cluster, group in rows.group_by("cluster", maintain_order=True):
-        name, texts = str(cluster[0]), list(dict.fromkeys(group["version"].to_list()))
-        profiles[name], names[name] = profile_for(texts[-1], gates), str(texts[-1])
-        warnings += _notes(profiles[name], f"cluster {name}: ")
-        if len({profile_for(text).name for text in texts}) > 1:
+    for (cluster,), group in rows.group_by("cluster", maintain_order=True):
+        name, texts = str(cluster), [str(text) for text, _ in groupby(group["version"])]
+        found = [_recorded_profile(text, name) for text in texts]
+        profiles[name], names[name] = override_gates(found[-1], gates), _release(texts[-1])
+        warnings += _notes(found[-1], f"cluster {name}: ")
+        if len({profile.name for profile in found}) > 1:
             warnings.append(
                 f"cluster {name} was upgraded while it was recorded ({' -> '.join(texts)}): all of "
                 f"it is decided by {profiles[name].name}'s rules; name another with --k8s"
             )
-    source = "recorded" if profiles else "assumed"
-    return Versions(profiles, profile_for(DEFAULT_K8S, gates), source, tuple(warnings), names)
+    source = _source(len(profiles), len({*profiles, *clusters}))
+    if profiles:
+        profiles |= {name: default for name in clusters if name not in profiles}
+    return Versions(profiles, default, source, tuple(warnings), names, gates)
+
+
+def _source(recorded: int, clusters: int) -> str:
+    """Return where the versions of so many clusters are from."""
+    if recorded == 0:
+        return "assumed"
+    if recorded == clusters:
+        return "recorded"
+    return f"recorded for {recorded} of {clusters} clusters, else assumed"
+
+
+def _release(text: str) -> str:
+    """Return a version as upstream numbers it: 1.36.2 for `v1.36.2-gke.100`."""
+    return text.strip().removeprefix("v").partition("-")[0].partition("+")[0]
+
+
+def _recorded_profile(text: str, cluster: str) -> Profile:
+    """Return the profile of a version that a history holds."""
+    try:
+        return profile_for(text)
+    except UsageError as error:
+        reason = str(error).removeprefix("--k8s ")
+        raise UsageError(
+            f"the recorded version of cluster {cluster} (controller.version) is of no use: "
+            f"{reason}; name one with --k8s"
+        ) from None
 
 
 def _notes(profile: Profile, place: str) -> tuple[str, ...]:
@@ -99,4 +138,5 @@ def _notes(profile: Profile, place: str) -> tuple[str, ...]:
 
 def history_profile(history: History, k8s: str | None, gates: str = "") -> Profile:
     """Return the one profile of a history's clusters (UsageError: they differ, or see above)."""
-    return versions_of(history.read("controller"), k8s, gates).one()
+    clusters = history.distinct("scales", ["cluster"])["cluster"].to_list()
+    return versions_of(history.read("controller"), k8s, gates, clusters).one()

@@ -26,14 +26,8 @@ from hpabatch.arrays.plant import (
 from hpabatch.kernels.cohorts import (
     SECOND_MS,
     draw,
-    drop_row,
     first_tick_from,
-    lose_pods,
-    new_cohort,
     pod_at_rank,
-    resize,
-    roll_out,
-    schedule_waiting,
     serves,
     show_cohort,
     whole_seconds,
@@ -46,7 +40,15 @@ from hpabatch.kernels.measures import (
     end_watch,
 )
 from hpabatch.kernels.plant import before_start, move_piece, run_flow, work_of
+from hpabatch.kernels.scaling import (
+    lose_pods,
+    new_cohort,
+    resize,
+    roll_out,
+    schedule_waiting,
+)
 from hpabatch.kernels.scrape import begin_scrapes, take_samples
+from hpabatch.kernels.settle import settles_ms, tidy_cohorts
 from hpabatch.model.codes import SCALE_OK, SELECTOR_OK
 from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.tick import decide_tick
@@ -122,79 +124,6 @@ def happen(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
         else:  # EVENT_ROLLOUT
             state.revision += 1
             state.rollout = 1
-
-
-@rule
-def settles_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Records) -> int:
-    """Return from when on pods cannot be told from older ones, as far as rules and samples go.
-
-    Past the initialization periods, and serving for as long as any window reaches back.
-    """
-    workload = sim.workloads[sim.lanes[h].workload]
-    if cohort.deletion_ms != NEVER_MS or cohort.scheduled == 0:
-        return NEVER_MS
-    lane = fleet.lanes[h]
-    from_ms = cohort.started_ms + max(lane.cpu_initialization_ms, lane.readiness_delay_ms)
-    from_ms = max(from_ms, cohort.ready_ms)
-    for p in range(PIPELINES):
-        pipeline = sim.pipelines[workload.first_pipeline + p]
-        if pipeline.interval_ms > 0:
-            back_ms = pipeline.lag_ms + pipeline.interval_ms
-            from_ms = max(from_ms, cohort.started_ms + pipeline.first_sample_ms + back_ms)
-            from_ms = max(from_ms, cohort.serve_ms + pipeline.window_ms + back_ms)
-    return int(from_ms)
-
-
-@rule
-def is_settled_by(sim: Simulation, h: int, cohort: Records) -> bool:
-    """Say whether every sample that can still be seen shows the pods in full service."""
-    workload = sim.workloads[sim.lanes[h].workload]
-    for p in range(PIPELINES):
-        pipeline, scrape = (
-            sim.pipelines[workload.first_pipeline + p],
-            sim.scrapes[h * PIPELINES + p],
-        )
-        if pipeline.interval_ms == 0:
-            continue
-        seen = (
-            scrape.has_sample != 0 and cohort.started_ms + pipeline.first_sample_ms <= scrape.ts_ms
-        )
-        if not seen or cohort.serve_ms > scrape.ts_ms - pipeline.window_ms:
-            return False
-    return True
-
-
-@rule
-def merge_settled(sim: Simulation, fleet: Fleet, h: int, row: int, now_ms: int) -> bool:
-    """Join settled pods to equal ones of an earlier row, and drop their row; say whether it did."""
-    cohort, first = sim.cohorts[row], sim.lanes[h].first_cohort
-    if settles_ms(sim, fleet, h, cohort) > now_ms or not is_settled_by(sim, h, cohort):
-        return False
-    for other in range(first, row):
-        pods = sim.cohorts[other]
-        same = pods.kind == cohort.kind and pods.revision == cohort.revision
-        if not same or settles_ms(sim, fleet, h, pods) > now_ms or not is_settled_by(sim, h, pods):
-            continue
-        pods.weight += cohort.weight
-        pods.pod = min(pods.pod, cohort.pod)
-        fleet.row_weight[other] += cohort.weight
-        drop_row(sim, fleet, h, row)
-        return True
-    return False
-
-
-@rare
-def tidy_cohorts(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
-    """Drop cohorts that were gone at the last tick, and merge settled ones."""
-    lane, state = sim.lanes[h], sim.states[h]
-    merges = lane.grouped != 0 and sim.workloads[lane.workload].mergeable != 0
-    row = lane.first_cohort + state.cohorts - 1
-    while row >= lane.first_cohort:
-        if sim.cohorts[row].gone_ms <= now_ms - lane.period_ms:
-            drop_row(sim, fleet, h, row)
-        elif merges:
-            merge_settled(sim, fleet, h, row, now_ms)
-        row -= 1
 
 
 @rule
@@ -290,10 +219,8 @@ def fail_pods(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
     k = workload.first_failure + state.failures
     while live > 0 and k < workload.last_failure and sim.failure_ms[k] <= state.served_ms:
         rank = draw(sim, h, state.failures + FAILURE_DRAWS) % live
-        row = pod_at_rank(sim, fleet, h, rank, now_ms, now_ms)
-        if row < 0:
-            return
-        cohort = sim.cohorts[row]
+        # (in a lane whose pods can fail each has its own row, so there is always room)
+        cohort = sim.cohorts[pod_at_rank(sim, fleet, h, rank, now_ms, now_ms)]
         cohort.unready_ms = failed_ms
         cohort.ready_ms = whole_seconds(failed_ms + workload.restart_ms)
         cohort.serve_ms = first_tick_from(lane, cohort.ready_ms)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hpabatch.cli.arguments import check_out, parse_duration, selection
+from hpabatch.cli.arguments import check_out, parse_at, parse_duration, selection
 from hpabatch.engine.candidates import candidate_frame
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
@@ -40,6 +43,81 @@ def test_durations_have_bounds() -> None:
         parse_duration("0s", "--max-age", 1)
     with pytest.raises(UsageError, match="--delay 9999h is too long"):
         parse_duration("9999h", "--delay")
+
+
+# ---- instants ------------------------------------------------------------------------------------
+
+NOON = 1_791_331_200_000 + 12 * 3_600_000  # 2026-10-07T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-10-07", NOON - 12 * 3_600_000),
+        ("2026-10-07+02:00", NOON - 14 * 3_600_000),
+        ("2026-10-07 12:00", NOON),
+        ("2026-10-07T12:00", NOON),
+        ("2026-10-07t12:00z", NOON),
+        ("2026-10-07 9:05", NOON - 175 * 60_000),
+        ("  2026-10-07 12:00:01 ", NOON + 1000),
+        ("2026-10-07 12:00:00.5", NOON + 500),
+        ("2026-10-07T12:00:00.007Z", NOON + 7),
+        ("2026-10-07T14:00:00+02:00", NOON),
+        ("2026-10-07 04:30 -07:30", NOON),
+        ("2026-10-07 12:00 Z", NOON),
+        ("1969-12-31 23:59:59.999", -1),
+        ("9999-12-31 23:59:59", 253_402_300_799_000),
+    ],
+)
+def test_instants(text: str, ms: int) -> None:
+    assert parse_at(text) == ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "now", "14:03", "2026-10", "2026-10-7", "7.10.2026", "2026-10-07 14", "2026-10-07T",
+        "2026-10-07 14:03:1", "2026-10-07 14:03:00.1234", "2026-10-07 14:03 +2", "1791374580",
+        "2026-10-07 14:03 UTC", "2026-10-07 14:03 Europe/Berlin", "20261007T1403Z", "-1-10-07",
+        "٢٠٢٦-10-07", "2026-10-07\n14:03", "2026-10-07 14:03+0200", "2026-10-07 14:03:00,5",
+    ],
+)  # fmt: skip
+def test_what_is_no_instant(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_at(text)
+    assert str(refused.value) == (
+        f"--at {text}: not an instant such as '2026-10-07 14:03' (UTC) or 2026-10-07T14:03:00+02:00"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-02-29", "2026-13-01", "2026-10-00", "0000-01-01", "2026-10-07 24:61",
+        "2026-10-07 14:60", "2026-10-07 14:03:60", "2026-10-07 14:03 +24:00",
+    ],
+)  # fmt: skip
+def test_instants_that_no_calendar_has(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--until .*is no instant of any calendar: "):
+        parse_at(text, "--until")
+
+
+@given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)), st.booleans())
+def test_any_instant_in_any_of_its_forms(when: datetime, with_zone: bool) -> None:
+    when = when.replace(microsecond=when.microsecond // 1000 * 1000, tzinfo=UTC)
+    ms = (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    text = when.isoformat(" ", "milliseconds")
+    assert parse_at(text) == ms
+    assert parse_at(text.removesuffix("+00:00").replace(" ", "T") + "Z" * with_zone) == ms
+
+
+@given(st.text(max_size=12) | st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]?[0-9:.]{0,9}Z?"))
+def test_any_text_is_an_instant_or_refused(text: str) -> None:
+    try:
+        ms = parse_at(text)
+    except UsageError:
+        return
+    assert abs(ms) < 10**15
 
 
 CANDIDATES = pl.DataFrame(

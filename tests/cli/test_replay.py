@@ -360,7 +360,9 @@ def test_one_bad_hpa_of_many(run: Run, tmp_path: Path, out: Path) -> None:
     [
         (["--where", "nope = 1"], "error: --where 'nope = 1': "),
         (["--where", "hpa = 'nope'"], "is true for none of 5 HPAs"),
-        (["--k8s", "1.2"], "error: --k8s 1.2: no profile"),
+        (["--k8s", "1.2"], "error: --k8s 1.2: older than 1.20, the oldest version whose rules"),
+        (["--k8s", "new"], "error: --k8s new: not a Kubernetes version such as 1.37 or v1.36.2"),
+        (["--feature-gates", "Up=true"], "error: --feature-gates Up=true: expected GATE=true or"),
         (["--sync-period", "0s"], "error: --sync-period 0s is too short: at least 1s"),
         (["--delay", "soon"], "error: --delay 'soon' is not a duration"),
         (["--max-age", "0s"], "error: --max-age 0s is too short"),
@@ -525,6 +527,137 @@ def test_help_is_there_at_once_with_examples() -> None:
     assert "hpabatch replay history/ --out decisions.parquet" in done.stdout
     for option in ("--hpas", "--events", "--k8s", "--where", "--top", "--max-age", "--restart"):
         assert option in done.stdout
+    for option in ("--why", "--feature-gates"):
+        assert option in done.stdout
+    assert "[default: as recorded, else 1.37]" in " ".join(done.stdout.split())
+
+
+# ---- versions ------------------------------------------------------------------------------------
+
+
+def recorded_as(history: Path, *versions: str | None) -> None:
+    """Let the controller have been of these versions, one after the other."""
+    rows = table(history, "controller").head(1)
+    parts = [
+        rows.with_columns(ts=pl.col("ts") + pl.duration(seconds=k), version=pl.lit(v, pl.String))
+        for k, v in enumerate(versions)
+    ]
+    pl.concat(parts).write_parquet(history / "controller.parquet")
+
+
+def without_zero(history: Path) -> None:
+    """Leave out the HPA whose minReplicas 0 no version before 1.37 takes."""
+    drop_rows(history, "hpas", pl.col("name") == "thumbnails")
+    drop_rows(history, "scales", pl.col("target") == "thumbnails")
+
+
+def evidence_of(out: Path) -> dict[str, str]:
+    found: dict[str, str] = json.loads(pl.read_parquet_metadata(out)[EVIDENCE_KEY])
+    return found
+
+
+def test_the_version_is_the_recorded_one_else_the_default(
+    run: Run, history: Path, out: Path
+) -> None:
+    for versions, told, source in (
+        (["v1.38.0"], "rules of Kubernetes 1.38 (proved", "recorded"),
+        ([None], "rules of Kubernetes 1.37 (from sources", "assumed"),
+    ):
+        recorded_as(history, *versions)
+        done = run(history, "--out", out)
+        assert (done.code, done.stderr) == (0, "")
+        assert done.stdout.startswith(told)
+        assert evidence_of(out)["k8s_source"] == source
+    done = run(history, "--out", out, "--k8s", "v1.38.2-rc.1")
+    assert done.stdout.startswith("rules of Kubernetes 1.38 (proved")
+    assert evidence_of(out)["k8s_source"] == "given"
+
+
+def test_versions_that_are_told_of(run: Run, history: Path, out: Path) -> None:
+    without_zero(history)
+    recorded_as(history, "1.34.1", "1.36")
+    done = run(history, "--out", out, "-o", "json")
+    upgrade = (
+        "cluster demo was upgraded while it was recorded (1.34.1 -> 1.36): all of it is decided by "
+        "1.36's rules; name another with --k8s"
+    )
+    assert (done.code, done.stderr) == (0, f"warning: {upgrade}\n")
+    assert json.loads(done.stdout)["warnings"] == [upgrade]
+    for k8s, note in (
+        ("1.34", "1.34: 1.33's rules were taken, with the retry of conflicts"),
+        ("1.39", "1.39: 1.38's rules were taken"),
+    ):
+        done = run(history, "--out", out, "--k8s", k8s)
+        assert (done.code, done.stderr) == (0, f"warning: there is no profile of {note}\n")
+    recorded_as(history, "1.18.20")
+    done = run(history, "--out", out)
+    assert done.code == 2
+    assert done.stderr.startswith(
+        "error: the recorded version of cluster demo (controller.version)"
+    )
+    assert run(history, "--out", out, "--k8s", "1.20").code == 0
+
+
+def test_feature_gates(run: Run, history: Path, out: Path) -> None:
+    refused = run(history, "--out", out, "--k8s", "1.36")
+    assert refused.code == 3
+    assert "skipped: demo/batch/thumbnails: the API server of 1.36 refuses it" in refused.stderr
+    gates = "HPAScaleToZero=true"
+    done = run(history, "--out", out, "--k8s", "1.36", "--feature-gates", gates)
+    assert (done.code, done.stderr) == (0, "")
+    assert "thumbnails" in pl.read_parquet(out)["hpa"]
+    assert evidence_of(out)["feature_gates"] == gates
+    done = run(history, "--out", out, "--feature-gates", "HPAScaleToZero=false")
+    assert done.code == 3
+
+
+def test_clusters_of_different_versions(
+    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for file in history.glob("*.parquet"):
+        rows = pl.read_parquet(file)
+        moved = rows.with_columns(cluster=pl.lit("other"))
+        if file.stem == "controller":
+            rows = rows.with_columns(version=pl.lit("1.20.2"))
+            moved = moved.with_columns(version=pl.lit("1.38"))
+        pl.concat([rows, moved]).write_parquet(file)
+    without_zero(history)
+    done = run(history, "--out", out)
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.startswith("rules of Kubernetes 1.20, 1.38 (1.20 from sources; 1.38 proved")
+    frame = pl.read_parquet(out)
+    for cluster, k8s in (("demo", "1.20"), ("other", "1.38")):
+        mine = out.with_name(f"{cluster}.parquet")
+        alone = run(history, "--out", mine, "--k8s", k8s, "--where", f"cluster = '{cluster}'")
+        assert alone.code == 0
+        assert pl.read_parquet(mine).equals(frame.filter(pl.col("cluster") == cluster))
+    sentence = "run different Kubernetes versions (1.20, 1.38): name one with --k8s, or take"
+    refused = run(history, "--hpas", MANIFESTS / "batch.yaml", "--out", out)
+    assert refused.code == 2
+    assert sentence in refused.stderr
+    monkeypatch.setattr(sys, "argv", ["hpabatch", "simulate", str(history)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert (left.value.code, sentence in capsys.readouterr().err) == (2, True)
+
+
+def test_why_adds_columns_and_changes_nothing(run: Run, history: Path, out: Path) -> None:
+    plain, why = out, out.with_name("why.parquet")
+    told = run(history, "--out", plain).stdout.splitlines()[:-1]
+    done = run(history, "--out", why, "--why")
+    assert (done.code, done.stdout.splitlines()[:-1]) == (0, told)
+    found, decisions = pl.read_parquet(why), pl.read_parquet(plain)
+    assert found.drop("metrics", "status_written", "last_scale_time", "scaled_to_zero").equals(
+        decisions
+    )
+    assert evidence_of(why) == evidence_of(plain)
+    said = found.select(pl.col("metrics").list.eval(pl.element().struct.field("error")))
+    invalid = said.select(pl.col("metrics").list.drop_nulls().list.len().cast(pl.Int64))
+    assert invalid.to_series().equals(found["invalid_metrics"], check_names=False)
+    parts = out.with_name("parts")
+    assert run(history, "--out", f"{parts}/", "--why").code == 0
+    assert pl.read_parquet(parts / "*.parquet").equals(found)
 
 
 # ---- on request ---------------------------------------------------------------------------------

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from hpabatch import __version__
+from hpabatch.model.config import DEFAULT_K8S, PROFILES
+
 HEAVY = ("numpy", "numba", "polars", "pyarrow", "yaml", "rich")
 
 PROGRAM = f"""
@@ -22,10 +25,35 @@ sys.exit(code)
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["validate", "--help"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+COMMANDS = ("validate", "autoscale", "get", "describe", "compare", "explain")
+
+
+def started(*arguments: str) -> str:
+    """Return what a light start prints, once nothing heavy was imported for it."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "imported:"
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
+    told = started(command, "--help")
+    assert f"Usage: hpabatch {command} " in told
+    assert f"  hpabatch {command} " in told.partition("Examples:")[2]
+
+
+def test_help_imports_nothing_heavy_and_names_all_commands() -> None:
+    told = started("--help")
+    for command in COMMANDS:
+        assert f"\n  {command} " in told
+
+
+def test_the_version_shows_the_profiles_and_how_each_is_proved() -> None:
+    lines = started("--version").splitlines()
+    assert lines[:2] == [f"hpabatch {__version__}", f"rules of Kubernetes (default {DEFAULT_K8S}):"]
+    assert [line.split()[0] for line in lines[2:]] == list(PROFILES)
+    assert lines[2] == "  1.20  from sources (1.20.2's own source, read line by line)"
+    assert lines[-1] == "  1.38  proved (against upstream's code)"

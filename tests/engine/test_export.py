@@ -14,7 +14,7 @@ import pytest
 
 import hpabatch
 from hpabatch.engine.export import ExportedRun, export_run
-from hpabatch.engine.export_tables import source_of, streams_of
+from hpabatch.engine.export_samples import source_of, streams_of
 from hpabatch.engine.simulate import SimulationCase, SimulationResult, simulate
 from hpabatch.errors import UsageError
 from hpabatch.history.verify import check_history
@@ -142,7 +142,8 @@ def test_random_runs_show_what_an_export_must_carry() -> None:
 def test_dropping_repeated_rows_early_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cases, k8s = exportable(3)
     plain = export_run(cases, profile_for(k8s), seed=3)
-    monkeypatch.setattr("hpabatch.engine.export._PENDING_ROWS", 40)
+    monkeypatch.setattr("hpabatch.engine.export_trace.PENDING_ROWS", 40)
+    monkeypatch.setattr("hpabatch.engine.export_trace.PART_ROWS", 10)
     early = export_run(cases, profile_for(k8s), seed=3)
     assert plain.arguments == early.arguments
     assert plain.tables.keys() == early.tables.keys()
@@ -248,6 +249,15 @@ def test_arguments_name_all_that_a_replay_cannot_know() -> None:
     )
     flags = run.tables["controller"]["flags"].to_list()
     assert '"horizontal-pod-autoscaler-tolerance": "0.1"' in flags[0]
+    assert run.tables["controller"]["version"].to_list() == ["1.36"]
+
+
+def test_feature_gates_are_named_where_they_are_not_as_in_the_version() -> None:
+    case = small_case(hpa_spec(), [900] * 3)
+    run = export_run([case], profile_for("1.35", "HPAScaleToZero=true,PodLevelResources=true"))
+    words = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
+    assert words["--k8s"] == "1.35"
+    assert words["--feature-gates"] == "HPAScaleToZero=true"
 
 
 def test_progress_is_told() -> None:

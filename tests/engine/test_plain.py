@@ -83,8 +83,9 @@ def written(tables: naive.Tables, way: Way) -> Iterator[History]:
         yield open_history(write(tables, Path(folder), way.seed))
 
 
-def replayed(history: History, parameters: ReplayParameters, way: Way) -> ReplayResult:
-    """Replay a history in some way."""
+@contextmanager
+def cut(way: Way) -> Iterator[None]:
+    """Cut and decide a history in some way."""
     before = numba.get_num_threads()
     with (
         mock.patch.object(plan, "SHARD_DECISIONS", way.shards[0]),
@@ -93,9 +94,17 @@ def replayed(history: History, parameters: ReplayParameters, way: Way) -> Replay
     ):
         try:
             numba.set_num_threads(min(way.threads, before))
-            return replay_history(history, parameters)
+            yield
         finally:
             numba.set_num_threads(before)
+
+
+def replayed(
+    history: History, parameters: ReplayParameters, way: Way, *, why: bool = False
+) -> ReplayResult:
+    """Replay a history in some way."""
+    with cut(way):
+        return replay_history(history, parameters, why=why)
 
 
 def assert_same_decisions(found: pl.DataFrame, expected: pl.DataFrame) -> None:

@@ -450,32 +450,41 @@ def test_one_lane_without_room_is_run_again() -> None:
     assert_same(one, [frame.filter(pl.col("setting") == "today") for frame in other])
 
 
-def restarting_case(seed: int) -> Json:
-    """Draw a case of the naive simulator whose pods start at several speeds and fail often."""
+def uneven_case(seed: int) -> Json:
+    """Draw a case of the naive simulator whose pods start at several speeds and often vanish.
+
+    They come in classes that may be alike, wait for room, settle soon and never fail.
+    """
     rng, case = random.Random(seed + 10**6), seeded_case(seed)
     pods, span_ms = case["plant"]["pods"], case["steps"] * case["period_ms"]
-    pods |= {"shares": [1000], "costs": [0], "capacity": 0, "removal": "replicaset"}
-    pods["startup_ms"] = [
-        [rng.choice([0, 1000, 20_000, 50_000]), rng.choice([0, 9500, 40_000])] for _ in range(4)
-    ]
-    pods["failure_at_ms"] = sorted(rng.randint(0, 4 * span_ms) for _ in range(12))
-    pods["restart_ms"] = rng.choice([1000, 10_000, 30_000])
-    case["flags"]["cpu_initialization_period_ms"] = rng.choice([60, 120, 300]) * 1000
-    for _ in range(3):
+    classes = rng.choice([1, 1, 1, 2, 3])
+    pods |= {
+        "shares": [rng.choice([1000, 1000, 500]) for _ in range(classes)],
+        "costs": [rng.choice([0, 0, 0, 5]) for _ in range(classes)],
+        "capacity": rng.choice([0, 0, 0, 4, 9]),
+        "startup_ms": [
+            [rng.choice([0, 0, 10_000, 20_000]), rng.choice([0, 10_000, 20_000, 90_000])]
+            for _ in range(rng.choice([1, 2, 4, 4]))
+        ],
+        "failure_at_ms": [],
+    }
+    case["flags"]["cpu_initialization_period_ms"] = rng.choice([0, 0, 15, 120]) * 1000
+    for pipeline in case["plant"]["pipelines"].values():
+        first_sample_ms = rng.choice([0, 40_000, 90_000])
+        pipeline |= {"interval_ms": 5000, "window_ms": 5000, "lag_ms": 0, "gaps_ms": []}
+        pipeline |= {"first_sample_ms": first_sample_ms, "max_age_ms": 300_000}
+    for kind in ("lose", "scale", "lose", "rollout", "lose"):
+        value = rng.choice([150, 300, 500]) if kind == "lose" else rng.randint(1, 12)
         at_ms = case["start_ms"] + rng.randrange(span_ms)
-        event = {"at_ms": at_ms, "kind": rng.choice(["lose", "scale"]), "value": rng.randint(1, 8)}
-        case["events"].append(event)
-    for event in case["events"]:
-        if event["kind"] == "lose":
-            event["value"] = rng.choice([200, 400])
+        case["events"].append({"at_ms": at_ms, "kind": kind, "value": value})
     case["events"].sort(key=lambda event: int(event["at_ms"]))
     return case
 
 
-# Of 6000 such cases these are the shortest in which counting together once went wrong.
-@pytest.mark.parametrize("seed", [620, 1297, 1597, *many(3)])
+# In the first of these pods that have no sample yet stand between settled ones.
+@pytest.mark.parametrize("seed", [502, *many(3)])
 def test_counting_equal_pods_together_changes_nothing(seed: int) -> None:
-    case = restarting_case(seed)
+    case = uneven_case(seed)
     together, apart = run(case), run(case, individual=True)
     assert rows_of(together) == rows_of(apart)
     assert measures_of(together) == measures_of(apart)

@@ -13,9 +13,9 @@ from hpabatch.arrays.simulation import (
     FEWEST_COHORTS,
     SimulatedFleet,
     SimulatedLane,
-    Workload,
     pack_simulation,
 )
+from hpabatch.arrays.workloads import Workload
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.decode import hpa_from_json

@@ -79,8 +79,8 @@ class Clock:
         return self.start + tick * self.period
 
     def first_tick_from(self, instant: int) -> int:
-        """Return the instant of the first tick at or after an instant."""
-        return self.now(-((self.start - instant) // self.period))
+        """Return the instant of the run's first tick at or after an instant."""
+        return self.now(max(0, -((self.start - instant) // self.period)))
 
 
 class Cluster:

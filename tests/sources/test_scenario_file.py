@@ -112,7 +112,9 @@ def test_short_forms() -> None:
 
 
 def test_a_growth_option_is_a_scenario_of_one_step() -> None:
-    assert parse_growth("1.4") == parse_scenario("- growth: 1.4")
+    given, written = parse_growth(" 1.4"), parse_scenario("- growth: 1.4")
+    assert given.steps == written.steps
+    assert given.description == "--growth 1.4"
     for wrong in ("", "x", "-1", "1.23456", "1001", "true", "1,4"):
         with pytest.raises(UsageError, match=r"^--growth: .*(a number from 0 to 1000|decimals)"):
             parse_growth(wrong)

@@ -1,0 +1,368 @@
+"""`hpabatch get` at the command line: whom it shows, when, in which form, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from tests.cli.commands import Run, runner
+from tests.engine.naive_align import Row
+from tests.engine.small_history import (
+    STEP,
+    T0,
+    hpa_row,
+    pod_row,
+    request_row,
+    scale_row,
+    start_row,
+    state_row,
+    usage_row,
+    write_history,
+)
+from tests.engine.told import CPU, HITS, hits, web
+
+AT = "--sync-period", "10s", "--phase", "0s", "--k8s", "1.38"
+HOUR_AGO = T0 - 3_600_000
+BORN = T0 + 3 * STEP
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return runner("get", capsysbinary, monkeypatch)
+
+
+def api(cpu_milli: int) -> Row:
+    """Return further rows of a workload `api` of one pod and its HPA, by table."""
+    return {
+        "pods": [pod_row("api-0")],
+        "pod_states": [state_row("api-0")],
+        "pod_requests": [request_row("api-0")],
+        "pod_metrics": [usage_row("api-0", T0 + k * STEP, cpu_milli) for k in range(7)],
+        "scales": [scale_row("api", T0 - STEP, 1)],
+        "hpas": [hpa_row("api", "api", [CPU, HITS], max_replicas=9, created=BORN, valid_from=BORN)],
+    }
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """Return a history of the HPAs `one` (60 %, from the fourth tick on 75 %) and `api` of 50 %.
+
+    `api` is there from that tick on.
+    """
+    levels = [60] * 3 + [75] * 4
+    usage = [
+        usage_row(pod, T0 + k * STEP, level)
+        for k, level in enumerate(levels)
+        for pod in ("web-0", "web-1")
+    ]
+    tables = web(pod_metrics=usage, object_metrics=hits(250))
+    tables["hpas"][0] |= {"created": HOUR_AGO}
+    for name, rows in api(50).items():
+        tables[name] = tables[name] + rows
+    (tmp_path / "history").mkdir()
+    return write_history(tables, tmp_path / "history")
+
+
+# ---- what it shows -------------------------------------------------------------------------------
+
+BOTH = "cpu: 50%/50%, 250m/100m"
+WIDE = """\
+NAMESPACE   NAME   REFERENCE        TARGETS                   MINPODS   MAXPODS   REPLICAS   AGE
+shop        api    Deployment/api   cpu: 50%/50%, 250m/100m   1         9         1          30s
+shop        one    Deployment/web   cpu: 75%/50%              1         5         2          61m
+"""
+
+
+def test_the_table_of_all(run: Run, history: Path) -> None:
+    done = run(history, *AT)
+    assert (done.code, done.stderr, done.stdout) == (0, "", WIDE)
+
+
+def test_of_one_namespace_the_column_is_left_out(run: Run, history: Path) -> None:
+    assert run(history, "one", "-n", "shop", *AT).stdout == (
+        "NAME   REFERENCE        TARGETS        MINPODS   MAXPODS   REPLICAS   AGE\n"
+        "one    Deployment/web   cpu: 75%/50%   1         5         2          61m\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("2026-10-06T23:59:00Z", {"one": ("cpu: 60%/50%", "60m")}),
+        ("2026-10-06 23:59:29", {"one": ("cpu: 60%/50%", "60m")}),
+        ("2026-10-07 01:59:30+02:00", {"api": (BOTH, "0s"), "one": ("cpu: 75%/50%", "60m")}),
+        ("2026-10-06 23:59:39", {"api": (BOTH, "9s"), "one": ("cpu: 75%/50%", "60m")}),
+        ("2026-10-07", {"api": (BOTH, "30s"), "one": ("cpu: 75%/50%", "61m")}),
+        ("2026-10-07T00:00:09.999Z", {"api": (BOTH, "39s"), "one": ("cpu: 75%/50%", "61m")}),
+    ],
+)
+def test_at_an_instant(run: Run, history: Path, at: str, shown: dict[str, tuple[str, str]]) -> None:
+    done = run(history, "--at", at, "-o", "csv", *AT)
+    assert (done.code, done.stderr) == (0, "")
+    rows = pl.read_csv(io.BytesIO(done.data)).select("name", "targets", "age").rows()
+    assert {name: (targets, age) for name, targets, age in rows} == shown
+
+
+def test_an_instant_that_the_recording_does_not_reach(run: Run, history: Path) -> None:
+    done = run(history, "one", "--at", "2026-10-07 01:00", *AT)
+    assert done.code == 0
+    told = "warning: the recording ends at 2026-10-07T00:00:00Z: this is how it was then\n"
+    assert done.stderr == told
+    assert done.lines[1].split()[3:] == ["cpu:", "75%/50%", "1", "5", "2", "121m"]
+    assert run(history, "one", "--at", "2026-10-07 00:00:10", *AT).stderr == told
+
+
+def test_the_layout_of_old_versions(run: Run, history: Path) -> None:
+    for k8s, prefix in (("1.20", ""), ("1.29.3", ""), ("1.30.0-gke.1", "cpu: "), ("1.38", "cpu: ")):
+        done = run(history, "one", *AT[:4], "--k8s", k8s)
+        assert done.lines[1].split("   ")[4] == f"{prefix}75%/50%"
+
+
+def test_json_and_yaml_are_the_objects_with_their_status(run: Run, history: Path) -> None:
+    one = json.loads(run(history, "one", "-o", "json", *AT).stdout)
+    assert (one["kind"], one["apiVersion"]) == ("HorizontalPodAutoscaler", "autoscaling/v2")
+    assert one["metadata"] == {
+        "name": "one", "namespace": "shop", "uid": "hpa-one",
+        "creationTimestamp": "2026-10-06T22:59:00Z",
+    }  # fmt: skip
+    assert one["status"]["desiredReplicas"] == 3
+    assert [c["type"] for c in one["status"]["conditions"]] == [
+        "AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero",
+    ]  # fmt: skip
+    both = json.loads(run(history, "-o", "json", *AT).stdout)
+    assert (both["kind"], [item["metadata"]["name"] for item in both["items"]]) == (
+        "List", ["api", "one"],
+    )  # fmt: skip
+    assert both["items"][1] == one
+    text = run(history, "-o", "yaml", *AT).stdout
+    assert list(yaml.safe_load_all(text)) == both["items"]
+
+
+def test_csv_and_parquet_are_the_cells(run: Run, history: Path) -> None:
+    csv = pl.read_csv(io.BytesIO(run(history, "-o", "csv", *AT).data))
+    found = pl.read_parquet(io.BytesIO(run(history, "-o", "parquet", *AT).data))
+    assert found.equals(csv.with_columns(pl.col("minpods").cast(pl.String)))
+    assert found.to_dicts()[1] == {
+        "cluster": "c1", "namespace": "shop", "name": "one", "reference": "Deployment/web",
+        "targets": "cpu: 75%/50%", "minpods": "1", "maxpods": 5, "replicas": 2, "age": "61m",
+    }  # fmt: skip
+
+
+# ---- whom it shows -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["one"], ["one"]),
+        (["shop/one", "c1/shop/api"], ["api", "one"]),
+        (["one", "one"], ["one"]),
+        (["-n", "shop"], ["api", "one"]),
+        (["--where", "max_replicas > 5"], ["api"]),
+        (["api", "--where", "target = 'api'", "-n", "shop"], ["api"]),
+    ],
+)
+def test_hpas_by_name_namespace_and_condition(
+    run: Run, history: Path, arguments: list[str], names: list[str]
+) -> None:
+    done = run(history, *arguments, "-o", "csv", *AT)
+    assert (done.code, done.stderr) == (0, "")
+    assert pl.read_csv(io.BytesIO(done.data))["name"].to_list() == names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["onn"], "onn: there is no such HPA; there is shop/one"),
+        (["shop/apis"], "shop/apis: there is no such HPA; there is shop/api"),
+        (["c2/shop/one"], "c2/shop/one: there is no such HPA; there is c1/shop/one"),
+        (["zzzzzz"], "zzzzzz: there is no such HPA; there is shop/api, shop/one"),
+        (["one", "a/b/c/d"], "a/b/c/d: there is no such HPA; there is "),
+        ([""], ": there is no such HPA; there is shop/api, shop/one"),
+        (["-n", "shopp"], "-n shopp: there is no HPA of that namespace; namespaces: shop"),
+        (["one", "-n", "x"], "-n x: there is no HPA of that namespace; namespaces: shop"),
+        (
+            ["one", "--where", "hpa = 'api'"],
+            "one: not among the HPAs that -n and --where leave; change one of them",
+        ),
+        (["--where", "hpa = 'x'"], "--where \"hpa = 'x'\" is true for none of 2 HPAs; widen it"),
+        (["--where", "hpa = 5"], "--where 'hpa = 5': "),
+        (["--at", "soon"], "--at soon: not an instant such as '2026-10-07 14:03'"),
+        (["--k8s", "1.19"], "--k8s 1.19: older than 1.20"),
+        (["--feature-gates", "X=true"], "--feature-gates X=true: expected GATE=true"),
+        (["--delay", "soon"], "--delay 'soon' is not a duration"),
+        (["--sync-period", "0s"], "--sync-period 0s is too short: at least 1s"),
+        (
+            ["--at", "2026-10-06 23:58"],
+            "nothing was recorded before 2026-10-06T23:58:00Z: the first sample is seen at "
+            "2026-10-06T23:59:00Z",
+        ),
+        (
+            ["--at", "2026-10-06 23:59:00.500", "--phase", "1s"],
+            "no sync until 2026-10-06T23:59:00.500Z: the first is at 2026-10-06T23:59:01Z",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shown(run: Run, history: Path, arguments: list[str], told: str) -> None:
+    done = run(history, *AT, *arguments)
+    assert (done.code, done.data) == (2, b"")
+    assert done.stderr.startswith(f"error: {told}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_forms_and_options_that_are_not_there(run: Run, history: Path, tmp_path: Path) -> None:
+    for arguments in (["-o", "xml"], ["--events", "none"], ["--top", "3"]):
+        assert run(history, *arguments).code == 2
+    done = run(tmp_path / "none")
+    assert (done.code, done.data) == (2, b"")
+    assert "there is no such folder" in done.stderr
+
+
+def test_hpas_that_are_not_there_at_the_instant(run: Run, tmp_path: Path) -> None:
+    hpas = [
+        hpa_row("gone", "web", [CPU], valid_to=T0 + 15_000),
+        hpa_row("late", "web", [CPU], valid_from=BORN + 1),
+        hpa_row("one", "web", [CPU], valid_to=T0 + 6 * STEP),
+    ]
+    history = write_history(web(hpas=hpas), tmp_path)
+
+    def at(clock: str, *names: str) -> tuple[int, str, list[str]]:
+        done = run(history, *names, "--at", f"2026-10-06 {clock}", *AT)
+        return done.code, done.stderr, [line.split()[1] for line in done.lines[1:]]
+
+    assert at("23:59:10") == (0, "", ["gone", "one"])
+    # As kubectl, it shows of all those that there are; a name that is asked for is missed.
+    assert at("23:59:15") == (0, "", ["one"])
+    told = "shop/gone: there was no such HPA at 2026-10-06T23:59:15Z\n"
+    assert at("23:59:15", "gone", "one") == (3, told, ["one"])
+    assert at("23:59:15", "gone") == (3, told, [])
+    told = "shop/late: no sync of it until 2026-10-06T23:59:31Z, so there is no status to show\n"
+    assert at("23:59:31") == (3, told, ["one"])
+    assert at("23:59:40") == (0, "", ["late", "one"])
+    done = run(history, "--where", "hpa = 'one'", *AT)
+    assert (done.code, done.data, done.stderr) == (
+        0, b"", "there was no HPA at 2026-10-07T00:00:00Z\n",
+    )  # fmt: skip
+    empty = run(history, "--where", "hpa = 'one'", "-o", "csv", *AT).stdout
+    assert empty == "cluster,namespace,name,reference,targets,minpods,maxpods,replicas,age\n"
+
+
+def test_hpas_that_cannot_be_replayed(run: Run, tmp_path: Path) -> None:
+    hpas = [hpa_row("one", "web", [CPU]), hpa_row("bad", "web", [CPU], max_replicas=0)]
+    history = write_history(web(hpas=hpas), tmp_path)
+    reason = "spec.maxReplicas: Invalid value: 0: must be greater than 0"
+    done = run(history, *AT)
+    assert (done.code, [line.split()[1] for line in done.lines]) == (3, ["NAME", "one"])
+    assert done.stderr == f"skipped: shop/bad: the API server of 1.38 refuses it: {reason}\n"
+    # Who did not ask for it is not told of it.
+    assert (run(history, "one", *AT).code, run(history, "one", *AT).stderr) == (0, "")
+    done = run(history, "bad", *AT)
+    assert (done.code, done.data) == (3, b"")
+    assert done.stderr.splitlines()[1] == f"error: {tmp_path}: no HPA can be replayed"
+
+
+def test_manifests_instead_of_the_recorded_hpas(run: Run, history: Path, tmp_path: Path) -> None:
+    text = run(history, "one", "-o", "yaml", *AT).stdout.replace("maxReplicas: 5", "maxReplicas: 9")
+    file = tmp_path / "new.yaml"
+    file.write_text(text.replace("name: one", "name: new"))
+    done = run(history, "--hpas", file, *AT)
+    assert (done.code, done.stderr) == (0, "")
+    assert done.lines[1].split()[1:] == [
+        "new", "Deployment/web", "cpu:", "75%/50%", "1", "9", "2", "61m",
+    ]  # fmt: skip
+    file.write_text(text.replace("name: web", "name: none"))
+    done = run(history, "--hpas", file, *AT)
+    assert (done.code, done.data) == (3, b"")
+    assert "shop/one: its target Deployment/none is not in the history's scales" in done.stderr
+    file.write_text("a: [")
+    done = run(history, "--hpas", file, *AT)
+    assert (done.code, done.data) == (2, b"")
+    assert f"error: --hpas {file}: no HPA to replay" in done.stderr
+
+
+# ---- several clusters and versions ---------------------------------------------------------------
+
+
+def clusters(folder: Path, **versions: tuple[str, ...]) -> Path:
+    """Write the history of `one` once for each cluster; (version, …) are those recorded of it."""
+    tables = web()
+    for name, rows in tables.items():
+        tables[name] = [row | {"cluster": cluster} for cluster in versions for row in rows]
+    tables["controller"] = [
+        start_row(T0 + k, event="observed", version=version, cluster=cluster)
+        for cluster, texts in versions.items()
+        for k, version in enumerate(texts)
+    ]
+    folder.mkdir(exist_ok=True)
+    return write_history(tables, folder)
+
+
+def test_every_cluster_in_the_layout_of_its_own_version(run: Run, tmp_path: Path) -> None:
+    history = clusters(tmp_path, c1=("v1.26.3",), c2=("1.36.1-gke.5",), c3=())
+    done = run(history, *AT[:4])
+    assert (done.code, done.stderr) == (0, "")
+    shown = [line.split()[3:-4] if line.startswith("shop") else line for line in done.lines]
+    assert shown[::4] == ["cluster c1", "cluster c2", "cluster c3"]
+    assert shown[2::4] == [["50%/50%"], ["cpu:", "50%/50%"], ["cpu:", "50%/50%"]]
+    assert shown[3::4] == ["", ""]
+    csv = pl.read_csv(io.BytesIO(run(history, "-o", "csv", *AT[:4]).data))
+    assert csv.select("cluster", "targets").rows() == [
+        ("c1", "50%/50%"), ("c2", "cpu: 50%/50%"), ("c3", "cpu: 50%/50%"),
+    ]  # fmt: skip
+    alone = run(history, "c1/shop/one", *AT[:4])
+    assert alone.lines[0].startswith("NAMESPACE")
+    told = run(history, "c4/shop/one", *AT[:4]).stderr
+    assert all(f"c{k}/shop/one" in told for k in (1, 2, 3))
+    # Manifests are checked by one version.
+    file = tmp_path / "one.yaml"
+    file.write_text(run(history, "c2/shop/one", "-o", "yaml", *AT[:4]).stdout)
+    done = run(history, "--hpas", file, *AT[:4])
+    assert done.code == 2
+    assert "run different Kubernetes versions (1.26, 1.36, 1.37): name one with" in done.stderr
+    assert run(history, "--hpas", file, *AT).lines[0] == "cluster c1"
+
+
+@pytest.mark.parametrize("command", ["get", "describe"])
+def test_versions_that_are_told_of(
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: str,
+) -> None:
+    run = runner(command, capsysbinary, monkeypatch)
+    history = clusters(tmp_path, c1=("1.34",), c2=("1.35", "1.36"))
+    done = run(history, "one", *AT[:4])
+    assert done.code == 0
+    assert done.stderr.splitlines() == [
+        "warning: cluster c1: there is no profile of 1.34: 1.33's rules were taken, with the retry "
+        "of conflicts",
+        "warning: cluster c2 was upgraded while it was recorded (1.35 -> 1.36): all of it is "
+        "decided by 1.36's rules; name another with --k8s",
+    ]
+    done = run(history, "one", *AT[:4], "--k8s", "1.39")
+    note = "warning: there is no profile of 1.39: 1.38's rules were taken\n"
+    assert (done.code, done.stderr) == (0, note)
+    useless = clusters(tmp_path / "old", c1=("1.19.2",))
+    done = run(useless, "one", *AT[:4])
+    assert (done.code, done.data) == (2, b"")
+    assert re.match("error: the recorded version of cluster c1 .*older than 1.20", done.stderr)
+    assert run(useless, "one", *AT).code == 0
+
+
+def test_gates_that_are_given(run: Run, tmp_path: Path) -> None:
+    hpas = [hpa_row("one", "web", [HITS], spec={"minReplicas": 0})]
+    history = write_history(web(hpas=hpas, object_metrics=hits(*[250] * 7)), tmp_path)
+    refused = run(history, *AT[:4], "--k8s", "1.36")
+    assert refused.code == 3
+    assert (
+        "skipped: shop/one: the API server of 1.36 refuses it: spec.minReplicas" in refused.stderr
+    )
+    gates = ("--feature-gates", "HPAScaleToZero=true")
+    assert run(history, *AT[:4], "--k8s", "1.36", *gates).code == 0
+    assert run(history, *AT, "--feature-gates", "HPAScaleToZero=false").code == 3

@@ -1,0 +1,322 @@
+"""Metrics that are fine and metrics that fail: a history's statuses and events, written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.engine.naive_align import Row
+from tests.engine.small_history import (
+    METRICS,
+    STEP,
+    T0,
+    fetch_row,
+    hpa_row,
+    pod_row,
+    request_row,
+    scale_row,
+    state_row,
+    usage_row,
+)
+from tests.engine.told import (
+    CONTAINER,
+    CPU,
+    CPU_WORDS,
+    FITS,
+    HITS,
+    LAG,
+    PER_POD,
+    READ,
+    START,
+    TICKS,
+    WITHIN,
+    Told,
+    at,
+    inactive,
+    one,
+    valid,
+    web,
+    written,
+)
+
+
+def failing(found: Told) -> tuple[str, str]:
+    """Return event and error of the one metric of a sync that failed, all else being as usual."""
+    (first_type, reason, event), (second_type, second, computed) = found.events
+    assert (first_type, second_type, second) == (
+        "Warning", "Warning", "FailedComputeMetricsReplicas",
+    )  # fmt: skip
+    error = computed.removeprefix("invalid metrics (1 invalid out of 1), first error is: ")
+    assert error != computed
+    target = "failed to compute desired number of replicas based on listed metrics for "
+    assert found.error == f"{target}Deployment/shop/web: {computed}"
+    assert found.labels == ("none", "internal")
+    assert found.conditions()[:2] == [READ, inactive(reason, event)]
+    return event, error
+
+
+# ---- a calm HPA ----------------------------------------------------------------------------------
+
+
+def test_the_whole_status_of_an_hpa_that_has_nothing_to_do(tmp_path: Path) -> None:
+    tables = web(hpas=[hpa_row("one", "web", [CPU], generation=7)])
+    found = one(tables, tmp_path)
+    assert len(found) == TICKS
+    for tick in found:
+        assert (tick.events, tick.error, tick.labels) == ([], None, ("none", "none"))
+        assert tick.status == found[0].status
+    assert found[0].status == {
+        "observedGeneration": 7,
+        "currentReplicas": 2,
+        "desiredReplicas": 2,
+        "currentMetrics": [
+            {
+                "type": "Resource",
+                "resource": {
+                    "name": "cpu",
+                    "current": {"averageValue": "50m", "averageUtilization": 50},
+                },
+            }
+        ],
+        "conditions": [
+            {
+                "type": name,
+                "status": status,
+                "lastTransitionTime": START,
+                "reason": reason,
+                "message": message,
+            }
+            for name, status, reason, message in (FITS, valid(), WITHIN)
+        ],
+    }
+
+
+def test_generations_are_observed_from_1_37_on(tmp_path: Path) -> None:
+    specs = [
+        hpa_row("one", "web", [CPU], generation=1, valid_to=T0 + 2 * STEP),
+        hpa_row("one", "web", [CPU], generation=2, valid_from=T0 + 2 * STEP),
+    ]
+    seen = [t.status["observedGeneration"] for t in one(web(hpas=specs), tmp_path, "1.37")]
+    assert seen == [1, 1, 2, 2, 2, 2, 2]
+    for tick in one(web(hpas=specs), tmp_path, "1.36"):
+        assert "observedGeneration" not in tick.status
+
+
+def test_nothing_is_told_while_the_scale_is_not_known(tmp_path: Path) -> None:
+    found = one(web(scales=[scale_row("web", T0 + 2 * STEP, 2)]), tmp_path)
+    for tick in found[:2]:
+        assert tick.status == {"desiredReplicas": 0, "currentMetrics": None}
+        assert (tick.events, tick.error) == ([], None)
+    assert found[2].since() == dict.fromkeys(found[0].since() | found[2].since(), at(2))
+
+
+# ---- metrics that fail ---------------------------------------------------------------------------
+
+FETCH = "unable to get metrics for resource cpu: unable to fetch metrics from resource metrics API"
+
+
+def with_answers(*answers: tuple[str, str | None], metric: int = 0) -> list[Row]:
+    """Return the answers of a metric's API, one a tick."""
+    return [
+        fetch_row("one", metric, T0 + k * STEP, answer) | {"error": text}
+        for k, (answer, text) in enumerate(answers)
+    ]
+
+
+def test_an_error_of_an_api_with_and_without_its_text(tmp_path: Path) -> None:
+    answers = with_answers(
+        ("ok", None), ("error", "the server is busy"), ("error", None), ("empty", "x"), ("ok", "y")
+    )
+    found = one(web(metric_fetches=answers), tmp_path)
+    assert [bool(tick.events) for tick in found] == [False, True, True, True] + [False] * 3
+    event = f"failed to get cpu utilization: {FETCH}: the server is busy"
+    error = f"failed to get cpu resource metric value: {event}"
+    assert failing(found[1]) == (event, error)
+    assert failing(found[2])[0] == (
+        f"failed to get cpu utilization: {FETCH}: <the error's text was not recorded>"
+    )
+    assert failing(found[3])[0] == (
+        "failed to get cpu utilization: unable to get metrics for resource cpu: no metrics "
+        "returned from resource metrics API"
+    )
+    # What was not touched stays, and what turned again has the time of its last turn.
+    assert found[3].conditions()[2] == WITHIN
+    assert found[3].since() == {
+        "AbleToScale": at(0), "ScalingActive": at(1), "ScalingLimited": at(0),
+    }  # fmt: skip
+    assert found[3].status["currentMetrics"] == [{"type": ""}]
+    assert found[4].conditions() == [FITS, valid(), WITHIN]
+    assert found[4].since()["ScalingActive"] == at(4)
+
+
+def test_an_error_in_the_words_of_old_versions(tmp_path: Path) -> None:
+    answers = with_answers(("ok", None), ("error", "at 100%"))
+    tables = web(metric_fetches=answers)
+    event = f"failed to get cpu utilization: {FETCH}: at 100%"
+    for k8s, prefix in (("1.20", ""), ("1.26", "failed to get cpu resource metric value: ")):
+        found = one(tables, tmp_path, k8s)[1]
+        assert [text for _, _, text in found.events] == [
+            event, f"invalid metrics (1 invalid out of 1), first error is: {prefix}{event}",
+        ]  # fmt: skip
+        # Texts were taken for formats, and a failure left the old metrics.
+        assert found.conditions()[1] == inactive("FailedGetResourceMetric", f"{event}!(NOVERB)")
+        assert found.status["currentMetrics"][0]["resource"]["current"]["averageValue"] == "50m"
+    assert failing(one(tables, tmp_path, "1.32")[1])[0] == event
+
+
+def test_no_sample_is_the_same_as_an_empty_answer(tmp_path: Path) -> None:
+    # The other cluster's sample only makes ticks; those here are too old from the third one on.
+    rows = [row for row in web()["pod_metrics"] if row["ts"] == T0]
+    rows.append(usage_row("far-0", T0 + 3 * STEP, 1, cluster="c2"))
+    found = one(web(pod_metrics=rows), tmp_path, max_age_ms=15_000)
+    assert [bool(tick.events) for tick in found] == [False, False, True, True]
+    words = "unable to get metrics for resource cpu: no metrics returned from resource metrics API"
+    assert failing(found[2])[0] == f"failed to get cpu utilization: {words}"
+
+
+@pytest.mark.parametrize(
+    ("k8s", "words"),
+    [
+        ("1.38", "did not receive metrics for targeted pods (pods might be unready)"),
+        ("1.26", "did not receive metrics for any ready pods"),
+    ],
+)
+def test_samples_of_pods_that_are_not_ready(tmp_path: Path, k8s: str, words: str) -> None:
+    states = [state_row(pod, phase="Pending", ready="False") for pod in ("web-0", "web-1")]
+    found = one(web(pod_states=states), tmp_path, k8s)
+    assert failing(found[0])[0] == f"failed to get cpu utilization: {words}"
+
+
+MEMORY = METRICS[1]
+POD_LEVEL = request_row("web-1", "", kind="pod", cpu_milli=None, memory_milli=5000)
+
+
+@pytest.mark.parametrize(
+    ("k8s", "metric", "rows", "words"),
+    [
+        (
+            "1.38", CPU, [request_row("web-1", "proxy", index=1, cpu_milli=None)],
+            "missing request for cpu in container proxy of Pod web-1",
+        ),
+        ("1.20", CPU, [request_row("web-1", "proxy", cpu_milli=None)], "missing request for cpu"),
+        (
+            "1.38", MEMORY, [request_row("web-1", memory_milli=None)],
+            "missing request for memory in container app of Pod web-1",
+        ),
+        ("1.38", CONTAINER, [request_row("web-1", "mesh")], "container app not found in Pod web-1"),
+        (
+            "1.38", CPU, [request_row("web-1", cpu_milli=None), POD_LEVEL],
+            "missing pod-level request for cpu in Pod web-1",
+        ),
+        # The containers were not recorded.
+        ("1.38", CPU, [], "missing request for cpu in container <not recorded> of Pod web-1"),
+        ("1.38", CONTAINER, [], "missing request for cpu in container app of Pod web-1"),
+        ("1.20", CPU, [], "missing request for cpu"),
+    ],
+)  # fmt: skip
+def test_a_request_that_is_missing_names_container_and_pod(
+    tmp_path: Path, k8s: str, metric: Row, rows: list[Row], words: str
+) -> None:
+    usage = [row | {"memory_bytes": 800} for row in web()["pod_metrics"]]
+    tables = web(metric, pod_requests=[request_row("web-0"), *rows], pod_metrics=usage)
+    found = one(tables, tmp_path, k8s)[0]
+    kind = "memory" if metric is MEMORY else "cpu"
+    assert failing(found)[0] == f"failed to get {kind} utilization: {words}"
+
+
+def test_a_request_that_is_missing_is_another_pods_later(tmp_path: Path) -> None:
+    # The first pod of the list is named, so long as it is there.
+    rows = [request_row(pod, cpu_milli=None) for pod in ("web-0", "web-1")]
+    pods = [pod_row("web-0", gone=T0 + 2 * STEP), pod_row("web-1")]
+    found = one(web(pod_requests=rows, pods=pods), tmp_path)
+    named = [failing(tick)[0].rpartition(" ")[2] for tick in found]
+    assert named == ["web-0", "web-0", *["web-1"] * 5]
+    assert found[6].since()["ScalingActive"] == at(0)
+
+
+@pytest.mark.parametrize(
+    ("k8s", "error"),
+    [
+        ("1.26", "unable to get metric hits: Ingress on shop front/{}"),
+        ("1.36", "unable to get metric hits: Ingress on shop front/{}"),
+        ("1.37", "unable to get metric hits on Ingress shop/front: {}"),
+    ],
+)
+def test_an_object_that_nothing_is_known_of(tmp_path: Path, k8s: str, error: str) -> None:
+    words = error.format(
+        "unable to fetch metrics from custom metrics API: the custom metrics API server returned 0 "
+        "results when we asked for exactly one"
+    )
+    event, whole = failing(one(web(HITS), tmp_path, k8s)[0])
+    assert (event, whole) == (words, f"failed to get object metric value: {words}")
+
+
+def test_errors_of_the_other_apis(tmp_path: Path) -> None:
+    asked = [HITS, LAG, PER_POD]
+    answers = [row for m in range(3) for row in with_answers(("error", f"no {m}"), metric=m)]
+    found = one(web(*asked, metric_fetches=answers), tmp_path)[0]
+    assert found.events == [
+        (
+            "Warning", "FailedGetObjectMetric",
+            "unable to get metric hits on Ingress shop/front: unable to fetch metrics from custom "
+            "metrics API: no 0",
+        ),
+        (
+            "Warning", "FailedGetExternalMetric",
+            "unable to get external metric shop/lag/&LabelSelector{MatchLabels:map[string]string{"
+            "env: x,queue: a,},MatchExpressions:[]LabelSelectorRequirement{},}: unable to fetch "
+            "metrics from external metrics API: no 1",
+        ),
+        (
+            "Warning", "FailedGetPodsMetric",
+            "unable to get metric rps: unable to fetch metrics from custom metrics API: no 2",
+        ),
+        (
+            "Warning", "FailedComputeMetricsReplicas",
+            "invalid metrics (3 invalid out of 3), first error is: failed to get object metric "
+            "value: unable to get metric hits on Ingress shop/front: unable to fetch metrics from "
+            "custom metrics API: no 0",
+        ),
+    ]  # fmt: skip
+    assert found.conditions()[1][2] == "FailedGetObjectMetric"
+
+
+def test_a_failure_beside_a_metric_that_asks_for_more(tmp_path: Path) -> None:
+    # 75 % of 50 %: 3 replicas. A failed metric does not keep it from growing.
+    answers = with_answers(("error", "no"), metric=1)
+    tables = web(CPU, PER_POD, cpu_milli=75, metric_fetches=answers)
+    found = one(tables, tmp_path)[0]
+    text = "unable to get metric rps: unable to fetch metrics from custom metrics API: no"
+    assert found.events == [
+        ("Warning", "FailedGetPodsMetric", text),
+        ("Normal", "SuccessfulRescale", f"New size: 3; reason: {CPU_WORDS} above target"),
+    ]
+    assert found.error == (
+        "invalid metrics (1 invalid out of 2), first error is: failed to get pods metric value: "
+        + text
+    )
+    assert found.labels == ("scale_up", "internal")
+    assert found.status["lastScaleTime"] == START
+    assert [item["type"] for item in found.status["currentMetrics"]] == ["Resource", ""]
+    assert found.conditions()[:3] == [written(3), valid(), WITHIN]
+    assert one(tables, tmp_path, "1.26")[0].error is None
+
+
+def test_old_versions_failed_where_a_sample_lacks_the_container(tmp_path: Path) -> None:
+    rows = [
+        usage_row(pod, T0 + k * STEP, 60, container="app" if (pod, k) != ("web-1", 2) else "mesh")
+        for pod in ("web-0", "web-1")
+        for k in range(4)
+    ]
+    tables = web(CONTAINER, pod_metrics=rows)
+    found = one(tables, tmp_path, "1.32")
+    assert [bool(tick.events) for tick in found] == [False, False, True, False]
+    event = (
+        "failed to get cpu utilization: unable to get metrics for resource cpu: failed to get "
+        "container metrics: container app not present in metrics for pod shop/web-1"
+    )
+    assert failing(found[2]) == (event, f"failed to get app container metric value: {event}")
+    assert found[2].conditions()[1][2] == "FailedGetContainerResourceMetric"
+    # Later the pod is one without a sample.
+    assert not any(tick.events for tick in one(tables, tmp_path, "1.33"))

@@ -1,0 +1,88 @@
+"""A real API server 1.20.2 with its kubectl, for the tests that compare with it.
+
+They are no part of the project: HPABATCH_CLUSTER_SCRIPTS names the folder of the scripts that start
+and stop it, HPABATCH_CLUSTER the folder of what they start (else ~/.cache/hpabatch-cluster).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+VARIABLE = "HPABATCH_CLUSTER_SCRIPTS"
+_PORTS = ("P_ETCD", "P_PEER", "P_API", "P_STUB", "P_KCM")
+
+
+def build_folder() -> Path:
+    return Path(os.environ.get("HPABATCH_CLUSTER") or Path.home() / ".cache/hpabatch-cluster")
+
+
+def missing() -> str:
+    """Return why there can be no cluster here, "" if there can."""
+    scripts = os.environ.get(VARIABLE, "")
+    if not scripts:
+        return f"{VARIABLE} does not name the folder of the cluster's scripts"
+    if not Path(scripts, "up.sh").is_file():
+        return f"{VARIABLE}={scripts} holds no up.sh"
+    if not (build_folder() / "complete").exists():
+        return f"{build_folder()} is not complete: run {scripts}/setup.sh"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running API server; `environment` is the one that its kubectl takes."""
+
+    environment: dict[str, str]
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Return what kubectl 1.20.2 prints; its stderr may hold warnings."""
+        done = self.try_kubectl(*arguments, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def try_kubectl(
+        self, *arguments: str, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl, which may refuse."""
+        program = build_folder() / "root/usr/bin/kubectl"
+        return subprocess.run(
+            [program, *arguments], input=stdin, capture_output=True, text=True, check=False,
+            env=self.environment,
+        )  # fmt: skip
+
+
+@contextmanager
+def running_cluster(folder: Path, api_arguments: str = "") -> Iterator[Cluster]:
+    """Start an API server without controllers on free ports, in a folder, and stop it again."""
+    environment = {
+        **os.environ, **_free_ports(), "RUN": str(folder), "HPABATCH_CLUSTER": str(build_folder()),
+        "API_ARGS": api_arguments, "HOME": str(folder), "TZ": "UTC",
+        "KUBECONFIG": str(folder / "kubeconfig"),
+    }  # fmt: skip
+    scripts = Path(os.environ[VARIABLE])
+    try:
+        up = ["bash", str(scripts / "up.sh"), "--fresh"]
+        with (folder / "up.log").open("w") as log:  # a pipe would stay open in its children
+            started = subprocess.run(up, env=environment, stdout=log, stderr=log, check=False)
+        assert started.returncode == 0, (folder / "up.log").read_text()
+        yield Cluster(environment)
+    finally:
+        down = ["bash", str(scripts / "down.sh")]
+        subprocess.run(down, env=environment, capture_output=True, check=True)
+
+
+def _free_ports() -> dict[str, str]:
+    """Return ports that nothing listens on, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in _PORTS]
+        for item in sockets:
+            item.bind(("127.0.0.1", 0))
+        return {
+            name: str(item.getsockname()[1]) for name, item in zip(_PORTS, sockets, strict=True)
+        }
