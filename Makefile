@@ -12,7 +12,7 @@ help:
 	@echo "make test   all tests, compiled and interpreted"
 	@echo "make lint   ruff, mypy --strict, import layers"
 	@echo "make bench  benchmarks (writes build/bench.json and the README's table)"
-	@echo "make fuzz   the long comparison with the naive reference"
+	@echo "make fuzz   the long comparison with the naive reference (N=1000000 SEED=7)"
 	@echo "make long   every golden row instead of the committed part (needs HPABATCH_GOLDEN)"
 
 $(BIN)/python:
@@ -66,10 +66,12 @@ bench: $(VENV)/.dev
 	  --benchmark-json=build/bench.json
 	$(BIN)/python -m benchmarks.readme README.md build/bench.json
 
-# At least 200,000 decisions and 5,000 timelines against the naive reference; `make test` runs a
-# seeded hundredth of them.
+# N calculator cases and a timeline for every 40 of them against the naive reference, under all
+# versions; `make test` runs a seeded hundredth of the usual number. SEED=... draws others.
+N    ?= 200000
+SEED ?=
 fuzz: $(VENV)/.dev
-	HPABATCH_FUZZ_SCALE=1 $(BIN)/python -m pytest tests/fuzz -q -s
+	HPABATCH_FUZZ_DECISIONS=$(N) HPABATCH_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest tests/fuzz -q -s
 
 # Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too.
 long: $(VENV)/.dev

@@ -153,6 +153,52 @@ def test_options(history: hpabatch.Recording) -> None:
     assert replay.decisions["ts"].dt.second().unique().to_list() == [10]
 
 
+def test_the_version_is_the_recorded_one_else_the_default(tmp_path: Path) -> None:
+    folder = small(tmp_path / "history")
+    recorded = hpabatch.open(folder).replay(k8s=None, feature_gates=None)
+    assert (recorded.evidence["k8s"], recorded.evidence["k8s_source"]) == ("1.38", "recorded")
+    given = hpabatch.open(folder).replay(k8s="v1.37.1", where="hpa = 'etl'")
+    assert (given.evidence["k8s"], given.evidence["k8s_source"]) == ("1.37", "given")
+    edit(folder, "controller", version=pl.lit(None, pl.String))
+    assumed = hpabatch.open(folder).replay()
+    assert (assumed.evidence["k8s"], assumed.evidence["k8s_source"]) == ("1.37", "assumed")
+    edit(folder, "controller", version=pl.lit("1.34"))
+    found = hpabatch.open(folder).replay(feature_gates="HPAScaleToZero=true")
+    assert found.evidence["k8s"] == "1.33"
+    assert any("there is no profile of 1.34" in warning for warning in found.warnings)
+
+
+def test_feature_gates_decide_which_hpas_there_are(tmp_path: Path) -> None:
+    recording = hpabatch.open(small(tmp_path / "history"))
+    gates = "HPAScaleToZero=false"
+    without = recording.replay(feature_gates=gates)
+    assert without.evidence["feature_gates"] == gates
+    assert without.skipped["hpa"].to_list() == ["thumbnails"]  # its minReplicas are 0
+    done = recording.replay_to(tmp_path / "d.parquet", feature_gates=gates)
+    assert (done.evidence, len(done.skipped)) == (without.evidence, 1)
+    assert recording.replay(k8s="1.36").skipped["hpa"].to_list() == ["thumbnails"]
+    assert recording.replay(k8s="1.36", feature_gates="HPAScaleToZero=true").skipped.is_empty()
+
+
+def test_clusters_of_different_versions(tmp_path: Path) -> None:
+    folder = small(tmp_path / "history")
+    for file in folder.glob("*.parquet"):
+        rows = pl.read_parquet(file)
+        moved = rows.with_columns(cluster=pl.lit("other"))
+        if file.stem == "controller":
+            moved = moved.with_columns(version=pl.lit("1.37.0"))
+        pl.concat([rows, moved]).write_parquet(file)
+    recording = hpabatch.open(folder)
+    assert recording.hpas["cluster"].n_unique() == 2
+    replay = recording.replay(where="hpa = 'etl'")
+    assert replay.evidence["k8s"] == "1.37, 1.38"
+    refused = r"run different Kubernetes versions \(1.37, 1.38\): name one with --k8s"
+    with pytest.raises(UsageError, match=refused):
+        recording.replay(manifests=MANIFESTS / "batch.yaml")
+    one = recording.replay(manifests=MANIFESTS / "batch.yaml", k8s="1.38", where="hpa = 'etl'")
+    assert one.totals.hpas == 2
+
+
 def test_manifests(folder: Path, tmp_path: Path) -> None:
     history = hpabatch.open(folder)
     replay = history.replay(manifests=[MANIFESTS / "batch.yaml"], where="hpa = 'etl'")
@@ -165,7 +211,11 @@ def test_manifests(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"k8s": "1.2"}, "1.2"),
+        ({"k8s": "1.2"}, "--k8s 1.2: older than 1.20"),
+        ({"k8s": 1.36}, "k8s=1.36 is not a text: write k8s='1.36'"),
+        ({"feature_gates": "Up=true"}, "Up=true: expected GATE=true or GATE=false"),
+        ({"feature_gates": {"HPAScaleToZero": True}}, "feature_gates={'HPAScaleToZero': True} is"),
+        ({"speed": 2}, "there is no option speed; the options are k8s, feature_gates, where"),
         ({"events": "all"}, "events 'all': choose one of recorded, decided"),
         ({"instants": "all"}, "instants 'all': choose one of grid, recorded"),
         ({"delay": "soon"}, "delay 'soon' is not a duration"),

@@ -83,7 +83,8 @@ STREAM = record_dtype("sample_offset", "request_offset", "answer_offset")
 
 # One sync: the controller's clock, the spec in force, the scale as read, SCALE_* and SELECTOR_*
 # codes, when a fresh controller started before it (ms; 0: none did; the tick itself: at no known
-# time), the pods' rows first_row:last_row, and the texts of what was wrong with scale and selector.
+# time), whether the HPA is another object of its name since the last tick (0/1), the pods' rows
+# first_row:last_row, and the texts of what was wrong with scale and selector.
 TICK = record_dtype(
     "now_ms",
     "spec",
@@ -92,6 +93,7 @@ TICK = record_dtype(
     "scale",
     "selector",
     "restart",
+    "recreated",
     "first_row",
     "last_row",
     "scale_text",
@@ -261,6 +263,8 @@ class Results(NamedTuple):
 # changed, and the tick (of all ticks) whose words it has, -1: those of the status before the first
 # tick. `metrics_tick` is the tick whose metrics `currentMetrics` shows (-1: those of the status
 # before the first tick, NO_METRICS: null); `last_scale_ms` NO_TIME_MS before the first scale;
+# `observed` the row of the spec whose generation is `observedGeneration` (-1: that of the status
+# before the first tick, NO_GENERATION: unset);
 # `written`: the status differs from the last one, so it was sent to the API server.
 STATUS = record_dtype(
     "transition_0_ms",
@@ -273,11 +277,13 @@ STATUS = record_dtype(
     "set_2:i4",
     "set_3:i4",
     "metrics_tick:i4",
+    "observed:i4",
     "written:i1",
 )
 
 NO_TIME_MS = -(2**62)
 NO_METRICS = -2
+NO_GENERATION = -2
 FROM_BEFORE = -1
 
 # One entry of `currentMetrics` as last shown: its stream and kind, or NO_ENTRY.
@@ -288,11 +294,13 @@ class StatusMemory(NamedTuple):
     """Each HPA's status between ticks, for what `Memory` does not hold.
 
     `head` (H, STATUS_LENGTH) at the STATUS_* positions, of conditions four each; `shown` (G,)
-    SHOWN_METRIC, a lane's from its first stream on, in the order of `currentMetrics`.
+    SHOWN_METRIC, a lane's from its first stream on, in the order of `currentMetrics`;
+    `generations` (S,) the generation of each spec, as a number that is equal for equal ones.
     """
 
     head: I64
     shown: Records
+    generations: I64
 
 
 STATUS_NEXT = 0  # the next tick to note, as an offset
@@ -305,7 +313,8 @@ STATUS_CODES = 6
 STATUS_TIMES = 10
 STATUS_WORDS = 14  # what a condition's message says, as a number: equal for equal messages
 STATUS_SETS = 18
-STATUS_LENGTH = 22
+STATUS_OBSERVED = 22  # the spec whose generation the status shows
+STATUS_LENGTH = 23
 
 
 def records(dtype: np.dtype[Any], rows: Any) -> Records:

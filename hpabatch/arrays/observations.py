@@ -47,8 +47,9 @@ LANE_SOURCE = record_dtype(
     "last_track",
 )
 
-# A spec (a row of `Fleet.specs`) and when it is in force, the end exclusive.
-PERIOD = record_dtype("from_ms", "to_ms", "spec")
+# A spec (a row of `Fleet.specs`) and when it is in force, the end exclusive; `life` counts the
+# objects that the HPA's name had, from 0.
+PERIOD = record_dtype("from_ms", "to_ms", "spec", "life")
 
 # The scale as read from `ts_ms` on; `selector` counts the lane's selectors.
 SCALE_ROW = record_dtype("ts_ms", "replicas", "status_replicas", "selector")
@@ -131,7 +132,8 @@ class Observations(NamedTuple):
     streams (G,) beside `Fleet.streams`; tracks (W,), steps and old_steps as counted by the tracks.
     `parameters` (2,): delay_ms, max_age_ms. `cursors` (H, CURSOR_LENGTH) say how far each lane is,
     `state_cursor` (pods,), `step_cursor` (W,), `answers` (answers, 2) current codes and texts by
-    metric, `in_view` (pods,) scratch; `seen` (G, 2): ticks in which a stream showed a value, and its steps.
+    metric, `in_view` (pods,) scratch; `seen` (G, 2): ticks in which a stream showed a value, and
+    its steps.
     """
 
     lanes: Records
@@ -167,7 +169,8 @@ CURSOR_AMBIGUOUS = 5
 CURSOR_FETCH = 6
 CURSOR_LAST_CLOCK = 7  # the offset of the last instant that had a spec, or -1
 CURSOR_VALUE = 8  # the next free value
-CURSOR_LENGTH = 9
+CURSOR_LIFE = 9  # of the last instant that had a spec, or -1
+CURSOR_LENGTH = 10
 
 
 def empty_steps(length: int) -> Records:
@@ -180,5 +183,5 @@ def new_cursors(first_tick: I64, first_value: I64) -> I64:
     cursors = np.zeros((first_tick.size, CURSOR_LENGTH), np.int64)
     cursors[:, CURSOR_TICK] = first_tick
     cursors[:, CURSOR_VALUE] = first_value
-    cursors[:, CURSOR_LAST_CLOCK] = -1
+    cursors[:, CURSOR_LAST_CLOCK] = cursors[:, CURSOR_LIFE] = -1
     return cursors

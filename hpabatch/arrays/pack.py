@@ -110,6 +110,7 @@ class TickView:
     scale: int = codes.SCALE_OK
     selector: int = codes.SELECTOR_OK
     restart: bool = False
+    recreated: bool = False
     scale_error: str = ""
     selector_error: str = ""
 
@@ -289,6 +290,7 @@ def _join_ticks(
                 tick.selector,
                 # At no known time: nothing from before the tick is remembered.
                 max(tick.now_ms, 1) if tick.restart else 0,
+                tick.recreated,
                 rows[t],
                 rows[t + 1],
                 texts.number(tick.scale_error),

@@ -6,6 +6,7 @@ import numpy as np
 
 from hpabatch.arrays.layout import (
     FROM_BEFORE,
+    NO_GENERATION,
     NO_TIME_MS,
     SHOWN_METRIC,
     STATUS,
@@ -16,6 +17,7 @@ from hpabatch.arrays.layout import (
     STATUS_LENGTH,
     STATUS_METRICS_TICK,
     STATUS_NEXT,
+    STATUS_OBSERVED,
     STATUS_SETS,
     STATUS_SHOWN,
     STATUS_TIMES,
@@ -39,16 +41,22 @@ def empty_statuses(ticks: int) -> Records:
 
 
 def make_status_memory(fleet: Fleet) -> StatusMemory:
-    """Return the memory of HPAs that have no status yet."""
+    """Return the memory of HPAs that have no status yet; every spec is a generation of its own."""
     head = np.zeros((fleet.lanes.size, STATUS_LENGTH), np.int64)
     head[:, STATUS_NEXT] = fleet.lanes.first_tick
     head[:, STATUS_LAST_SCALE] = NO_TIME_MS
     head[:, STATUS_METRICS_TICK] = FROM_BEFORE
-    return StatusMemory(head, records_from(SHOWN_METRIC, fleet.streams.size))
+    head[:, STATUS_OBSERVED] = NO_GENERATION
+    shown = records_from(SHOWN_METRIC, fleet.streams.size)
+    return StatusMemory(head, shown, np.arange(fleet.specs.size, dtype=np.int64))
 
 
-def seed_status_memory(memory: StatusMemory, h: int, status: HPAStatus) -> None:
+def seed_status_memory(
+    memory: StatusMemory, h: int, status: HPAStatus, observed: int = FROM_BEFORE
+) -> None:
     """Start lane h from an existing status; its `currentMetrics` count as others than any tick's.
+
+    `observed` is the row of the spec whose generation it has observed, if it is one of the lane's.
 
     See `arrays.memory.seed_status` for conditions that the controller never writes.
     """
@@ -57,6 +65,8 @@ def seed_status_memory(memory: StatusMemory, h: int, status: HPAStatus) -> None:
     head[STATUS_SHOWN] = -1 if status.current_metrics else 0
     if status.last_scale_time is not None:
         head[STATUS_LAST_SCALE] = parse_instant_ms(status.last_scale_time)
+    if status.observed_generation is not None:
+        head[STATUS_OBSERVED] = observed
     slot = 0
     for condition in status.conditions:
         code = condition_code(condition)

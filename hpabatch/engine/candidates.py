@@ -22,7 +22,7 @@ from hpabatch.model.validate import drop_disabled_fields, validate_hpa
 
 @dataclass(frozen=True, slots=True)
 class SpecPeriod:
-    """A spec and when it was in force, in ms, the end exclusive; its generation where known.
+    """A spec and when it was in force, in ms, the end exclusive; its generation, and the object's uid, where known.
 
     `order`: the place of each metric in the spec that was recorded; empty: the same.
     """
@@ -31,6 +31,7 @@ class SpecPeriod:
     to_ms: int
     spec: HPASpec
     generation: int | None = None
+    uid: str = ""
     order: tuple[int, ...] = ()
 
     def places(self, recorded: I64) -> I64:
@@ -120,7 +121,7 @@ def candidates_from_history(
                 break
             end = NEVER_MS if row["valid_to"] is None else int(row["valid_to"])
             generation = None if row.get("generation") is None else int(row["generation"])
-            periods.append(SpecPeriod(int(row["valid_from"]), end, spec, generation))
+            periods.append(SpecPeriod(int(row["valid_from"]), end, spec, generation, str(row["uid"])))
         if problem:
             skipped.append(Skipped(*key, problem))
             continue

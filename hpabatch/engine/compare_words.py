@@ -27,6 +27,8 @@ SWITCHES: Final[dict[str, str]] = {
     "sidecars_counted": "requests of restartable init containers count",
     "container_must_exist": "a container that a pod does not have is an error, not a request of 0",
     "ambiguity_checked": "an HPA that shares pods with another one does not scale",
+    "api_version_validated": "the API server checks the apiVersion of targets",
+    "gate_container_metrics": "feature gate HPAContainerMetrics: ContainerResource metrics",
     "gate_scale_to_zero": "feature gate HPAScaleToZero",
     "gate_configurable_tolerance": "feature gate HPAConfigurableTolerance: tolerances in behavior",
     "gate_pod_level_resources": "feature gate PodLevelResources: requests of the pod as a whole",

@@ -268,7 +268,7 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
         "k8s_proof": profile.proof,
         "gates": ", ".join(
             f"{gate}={'true' if getattr(profile, name) else 'false'}"
-            for gate, name in GATES.items()
+            for gate, (name, _) in GATES.items()
         ),
         "events": settled.events,
         "syncs": _clock_text(plan, candidate),

@@ -73,11 +73,11 @@ def export_run(
 def _gates_of(profile: Profile) -> str:
     """Return the feature gates that are not as in the profile's version."""
     plain = PROFILES[profile.name]
-    states = {gate: getattr(profile, field) for gate, field in GATES.items()}
+    states = {gate: getattr(profile, field) for gate, (field, _) in GATES.items()}
     return ",".join(
         f"{gate}={str(state).lower()}"
         for gate, state in states.items()
-        if state != getattr(plain, GATES[gate])
+        if state != getattr(plain, GATES[gate][0])
     )
 
 

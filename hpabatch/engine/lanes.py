@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,7 +45,7 @@ from hpabatch.arrays.observations import (
 from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
 from hpabatch.arrays.status import make_status_memory
 from hpabatch.arrays.texts import NO_TEXT, Texts
-from hpabatch.engine.candidates import Candidate
+from hpabatch.engine.candidates import Candidate, SpecPeriod
 from hpabatch.engine.clocks import Grid, HpaKey
 from hpabatch.engine.membership import matched_pods, selector_code
 from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
@@ -53,7 +54,7 @@ from hpabatch.model import codes
 from hpabatch.model.hpa import LabelSelector, MetricSpec
 from hpabatch.model.messages import lacking_container
 from hpabatch.model.requests import request_rules
-from hpabatch.model.selectors import parse_selector, selector_from_object
+from hpabatch.model.selectors import parse_selector, selector_from_object, selector_words
 
 ROWS_PER_BLOCK = (
     1024  # (tick, pod) rows of a lane at a time: with their samples they fit an L1 cache
@@ -147,7 +148,12 @@ class ShardBuilder:
         source["first_period"], source["last_period"] = self.periods.add(
             records(
                 PERIOD,
-                [(p.from_ms, p.to_ms, n) for p, n in zip(candidate.periods, numbers, strict=True)],
+                [
+                    (p.from_ms, p.to_ms, n, life)
+                    for p, n, life in zip(
+                        candidate.periods, numbers, lives(candidate.periods), strict=True
+                    )
+                ],
             )
         )
 
@@ -208,7 +214,7 @@ class ShardBuilder:
     def _selector(self, text: str | None) -> tuple[int, int]:
         """Return what a selector comes to, and the text of its error."""
         try:
-            parse_selector(text or "")
+            parse_selector(text or "", selector_words(self.given.profile))
         except ValueError as error:
             return codes.SELECTOR_INVALID, self.given.texts.number(str(error))
         return selector_code(text), NO_TEXT
@@ -403,6 +409,14 @@ class ShardBuilder:
         return make_sized_memory(
             np.array(self.recommendation_slots, np.int64), np.array(self.event_slots, np.int64)
         )
+
+
+def lives(periods: Sequence[SpecPeriod]) -> list[int]:
+    """Return which of the objects that had an HPA's name each of its specs is of, from 0."""
+    found = [0]
+    for before, after in pairwise(periods):
+        found.append(found[-1] + (before.uid != after.uid))
+    return found
 
 
 def add_tracks(

@@ -51,9 +51,12 @@ class Moment:
     def events(self, since_ms: int) -> list[Event]:
         """Return the events of syncs from `since_ms` on, equal ones counted together, oldest first.
 
-        As the API server keeps them: one object for equal type, reason and message.
+        As the API server keeps them: one object for equal type, reason and message; none of an HPA
+        of the same name that was before.
         """
         first = int(self.shard.fleet.lanes[self.h].first_tick)
+        recreated = np.flatnonzero(self.shard.fleet.ticks.recreated[first : self.t + 1])
+        first += int(recreated[-1]) if recreated.size else 0
         ticks = self.shard.fleet.ticks.now_ms[first : self.t + 1]
         found: dict[tuple[str, str, str], Event] = {}
         for t in range(first + int(np.searchsorted(ticks, since_ms)), self.t + 1):

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpabatch.arrays.layout import FROM_BEFORE, NO_METRICS, NO_TIME_MS, Fleet, Records, Results
+from hpabatch.arrays.layout import (
+    FROM_BEFORE,
+    NO_METRICS,
+    NO_TIME_MS,
+    Fleet,
+    Records,
+    Results,
+)
 from hpabatch.arrays.texts import Texts
 from hpabatch.model import codes, messages
 from hpabatch.model.config import Profile
@@ -32,19 +39,19 @@ from hpabatch.model.times import show_api_time
 _WITH_UTILIZATION = (codes.RESOURCE_UTILIZATION,)
 _WITH_VALUE = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 _NO_ANSWER = (codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
-_UNREAD = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_NO_SCALE)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneWords:
     """What sentences about one HPA need besides the numbers.
 
-    `before` is its status before the first tick; `generations` by row of `Fleet.specs`,
-    where known.
+    `before` is its status before the first tick, `name` its own; `generations` by row of
+    `Fleet.specs`, where known.
     """
 
     namespace: str
     before: HPAStatus = field(default_factory=HPAStatus)
+    name: str = ""
     generations: dict[int, int] = field(default_factory=dict)
 
 
@@ -78,9 +85,9 @@ class StatusReader:
         """Return the status of a lane after tick t (a number over all ticks)."""
         decision, row = self.results.decisions[t], self.statuses[t]
         last_scale_ms = int(row.last_scale_ms)
-        generation = lane.before.observed_generation
-        if self.profile.gate_generation and decision.binding not in _UNREAD:
-            generation = lane.generations.get(int(self.fleet.ticks[t].spec), generation)
+        generation = lane.generations.get(int(row.observed))
+        if row.observed == FROM_BEFORE:
+            generation = lane.before.observed_generation
         return HPAStatus(
             current_replicas=int(decision.current),
             desired_replicas=int(decision.desired),
@@ -124,30 +131,43 @@ class StatusReader:
 
     # ---- events and errors
 
-    def events(self, lane: LaneWords, t: int) -> list[Event]:
-        """Return the events of tick t in their order."""
+    def events(self, lane: LaneWords, t: int, unwritten: str = "") -> list[Event]:
+        """Return the events of tick t in their order.
+
+        `unwritten` is the API server's error where the status could not be written.
+        """
         decision, tick = self.results.decisions[t], self.fleet.ticks[t]
         if decision.binding == codes.BOUND_BY_NO_SCALE:
             return []
+        status = []
+        if unwritten and self.statuses[t].written:
+            status = [self._event(t, WARNING, "FailedUpdateStatus", unwritten)]
+        scale_error = self.texts[int(tick.scale_text)]
         if decision.binding == codes.BOUND_BY_SCALE_READ:
-            return [self._event(t, WARNING, "FailedGetScale", self.texts[int(tick.scale_text)])]
+            return [self._event(t, WARNING, "FailedGetScale", scale_error), *status]
+        found = self._metric_events(lane, t)
+        if decision.binding in _NO_ANSWER:
+            error = self._compute_error(lane, t)
+            failed = self._event(t, WARNING, "FailedComputeMetricsReplicas", error)
+            return [*found, *status, failed]
+        size, reason = int(decision.limited), self.reason(t)
+        if decision.binding == codes.BOUND_BY_SCALE_WRITE:
+            text = messages.failed_new_size(size, reason, scale_error)
+            found.append(self._event(t, WARNING, "FailedRescale", text))
+        elif decision.rescaled:
+            text = messages.new_size(size, reason)
+            found.append(self._event(t, NORMAL, "SuccessfulRescale", text))
+        return [*found, *status]
+
+    def _metric_events(self, lane: LaneWords, t: int) -> list[Event]:
+        """Return the events of a selector that cannot be used, and of failed metrics."""
+        if self.results.decisions[t].binding == codes.BOUND_BY_SELECTOR:
+            reason, text = self._selector_event(t)
+            return [self._event(t, WARNING, reason, text)] if reason else []
         found = []
-        if decision.binding == codes.BOUND_BY_SELECTOR:
-            found.append(self._event(t, WARNING, *self._selector_event(t)))
         for m, _ in self._failed(t):
             reason = codes.CONDITIONS[self._failed_condition(m)].reason
             found.append(self._event(t, WARNING, reason, self._failure(lane, m, t).event))
-        if decision.binding in _NO_ANSWER:
-            reason = "FailedComputeMetricsReplicas"
-            found.append(self._event(t, WARNING, reason, self._compute_error(lane, t)))
-        size, reason = int(decision.limited), self.reason(t)
-        if decision.binding == codes.BOUND_BY_SCALE_WRITE:
-            text = messages.failed_new_size(size, reason, self.texts[int(tick.scale_text)])
-            found.append(self._event(t, WARNING, "FailedRescale", text))
-        elif decision.rescaled:
-            found.append(
-                self._event(t, NORMAL, "SuccessfulRescale", messages.new_size(size, reason))
-            )
         return found
 
     def reason(self, t: int) -> str:
@@ -156,8 +176,11 @@ class StatusReader:
         name = self._driving(t) if decision.metric >= 0 else ""
         return codes.REASONS[int(decision.reason)].replace("{metric}", name)
 
-    def outcome(self, lane: LaneWords, t: int) -> Outcome:
-        """Return the error that the sync of tick t returned, and its labels."""
+    def outcome(self, lane: LaneWords, t: int, unwritten: str = "") -> Outcome:
+        """Return the error that the sync of tick t returned, and its labels.
+
+        `unwritten` as for `events`; where the sync had failed already it is only logged.
+        """
         decision, tick = self.results.decisions[t], self.fleet.ticks[t]
         target, action = self._target(lane, t), "none"
         error, label = None, "internal"
@@ -171,6 +194,8 @@ class StatusReader:
             label = self._metrics_label(t)
         elif decision.binding == codes.BOUND_BY_SCALE_WRITE:
             error = messages.rescale_error(target, self.texts[int(tick.scale_text)])
+        elif unwritten and self.statuses[t].written:
+            error = messages.status_update_error(lane.name, unwritten)
         elif decision.invalid_metrics and self.profile.partial_failure_returned:
             error, label = self._compute_error(lane, t), self._metrics_label(t)
         if decision.rescaled:
@@ -233,16 +258,19 @@ class StatusReader:
         return "spec" if is_spec else "internal"
 
     def _selector_event(self, t: int) -> tuple[str, str]:
-        """Return reason and message of the event of a selector that cannot be used."""
+        """Return reason and message of the event of a selector that cannot be used.
+
+        Of an HPA that is gone there is no event (no reason), but the same error.
+        """
         tick = self.fleet.ticks[t]
         if tick.selector == codes.SELECTOR_MISSING:
             return messages.NO_SELECTOR_EVENT
         text = self.texts[int(tick.selector_text)]
         if tick.selector == codes.SELECTOR_AMBIGUOUS:
             return "AmbiguousSelector", text
-        return "InvalidSelector", messages.invalid_selector(
-            messages.selector_error(text, self.profile)
-        )
+        if tick.selector == codes.SELECTOR_GONE:
+            return "", text
+        return "InvalidSelector", messages.invalid_selector(text)
 
     def _driving(self, t: int) -> str:
         """Return the name of the metric that gave the proposal of tick t."""
@@ -274,7 +302,7 @@ class StatusReader:
 
     def _printed(self, text: str) -> str:
         """Return a text that old versions take for a format."""
-        return text if self.profile.texts_are_literal else messages.go_format(text)
+        return messages.printed(text, self.profile)
 
     def _metric_status(self, metric: MetricSpec, m: int, t: int) -> MetricStatus:
         said, kind = self._said(m, t)[0], int(self.fleet.metrics[m].kind)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _MAX_DURATION_MS = 366 * 24 * 3_600_000
 
+# Texts, quoted names and words; the name of one column is a word of SQL, and so must be quoted.
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\w+")
+_SQL_WORD = "cluster"
+
 
 def parse_duration(text: str, option: str, minimum_ms: int = 0) -> int:
     """Return a duration such as `500ms`, `15s`, `1m` or `2h` in ms.
@@ -61,7 +65,7 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
         )
 
     try:
-        condition = pl.sql_expr(where)
+        condition = pl.sql_expr(_NAMES.sub(_quoted, where))
         found = empty.select(condition.alias("condition"))["condition"].dtype
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise refuse(_first_line(error)) from None
@@ -80,6 +84,10 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
         return kept
 
     return select
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return f'"{_SQL_WORD}"' if found[0].lower() == _SQL_WORD else found[0]
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,6 +20,7 @@ from hpabatch.arrays.observations import (
     CURSOR_CLOCK,
     CURSOR_FETCH,
     CURSOR_LAST_CLOCK,
+    CURSOR_LIFE,
     CURSOR_PERIOD,
     CURSOR_SCALE,
     CURSOR_START,
@@ -110,6 +111,10 @@ def fill_tick(obs: Observations, fleet: Fleet, h: int, t: int, clock: int, now_m
     tick.now_ms = now_ms
     tick.spec = obs.periods[period].spec
     tick.restart = restart_before(obs, h, clock, now_ms)
+    life = obs.periods[period].life
+    cursor = obs.cursors[h]
+    tick.recreated = 1 if life > cursor[CURSOR_LIFE] >= 0 else 0
+    cursor[CURSOR_LIFE] = life
     row = read_scale(obs, h, now_ms)
     known = max(row, lane.first_scale)
     tick.scale = SCALE_UNKNOWN if row < 0 else SCALE_OK

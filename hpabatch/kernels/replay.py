@@ -15,7 +15,7 @@ from hpabatch._jit import kernel, rule
 from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, Fleet, Memory, Results
 from hpabatch.rules.behavior import store_scale_event
 from hpabatch.rules.numbers import INT64_MAX
-from hpabatch.rules.tick import decide_tick, restart_controller
+from hpabatch.rules.tick import decide_tick, forget_status, restart_controller
 
 
 @rule
@@ -45,6 +45,8 @@ def replay_lane(
     for t in range(first, last):
         if fleet.ticks[np.uint64(t)].restart != 0:
             restart_controller(memory, h)
+        if fleet.ticks[np.uint64(t)].recreated != 0:
+            forget_status(memory.head[h])
         if recorded:
             spend_recorded_changes(fleet, memory, h, t)
         decide_tick(fleet, memory, h, t, not recorded, results)

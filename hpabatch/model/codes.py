@@ -123,6 +123,7 @@ SELECTOR_OK: Final = 0
 SELECTOR_MISSING: Final = 1
 SELECTOR_INVALID: Final = 2
 SELECTOR_AMBIGUOUS: Final = 3
+SELECTOR_GONE: Final = 4  # the HPA was deleted under way, so its selector was not looked at
 
 # ---- policies -----------------------------------------------------------------------------------
 POLICY_PODS: Final = 0

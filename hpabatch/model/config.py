@@ -44,6 +44,7 @@ TOTALS_CLAMPED: Final = 4096
 CONTAINER_MAY_LACK: Final = 8192
 FAILURE_SHOWS_METRICS: Final = 16384
 STATUS_ROUND_TRIPS: Final = 32768
+GENERATION_OBSERVED: Final = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,9 @@ class Profile:
     status_round_trips: bool = True
 
     # ---- switches of what is read
+    # scaleTargetRef.apiVersion and describedObject.apiVersion are validated; before, a bad one failed
+    # at the sync.
+    api_version_validated: bool = True
     # The HPA is stored as v2; before, as v1, which moves the cpu utilization last, loses a second
     # one and derives each target's type from its members.
     stored_as_v2: bool = True
@@ -110,12 +114,18 @@ class Profile:
     # ---- switches of texts and of what a status shows
     # The words of an Object metric's failed fetch stand in the right order.
     object_error_in_order: bool = True
-    # AmbiguousSelector names two HPAs; before, all of them.
+    # AmbiguousSelector names two HPAs at most; before, all of them.
     ambiguous_names_two: bool = True
+    # It says "more than one HPA (e.g. [...])"; before, "multiple HPAs: [...]".
+    ambiguous_gives_examples: bool = True
     # An unknown metric type counts as an error of the spec in the controller's own metrics.
     unknown_type_is_spec_error: bool = True
     # Errors say whose metric it is, and a request's which container and pod; selectors' errors.
     errors_wrapped: bool = True
+    # Lists in a selector's error are JSON; before, Go source.
+    lists_as_json: bool = True
+    # A selector's error speaks of label keys and bytes; before, of qualified names and characters.
+    label_keys_named: bool = True
     # A sync that goes on in spite of a failed metric returns its error.
     partial_failure_returned: bool = True
     # "for targeted pods (pods might be unready)"; before, "for any ready pods".
@@ -135,10 +145,13 @@ class Profile:
     stale_status_check: bool = True
 
     # ---- feature gates
+    gate_container_metrics: bool = True
     gate_scale_to_zero: bool = True
     gate_configurable_tolerance: bool = True
     gate_pod_level_resources: bool = True
     gate_generation: bool = True
+    # An HPA that is deleted under way fails before its selector is looked at.
+    gate_optimized_selectors: bool = True
 
     def switches(self) -> int:
         """Return the switches that rules look at as bits."""
@@ -162,14 +175,19 @@ _BITS: Final[dict[str, int]] = {
     "container_may_lack": CONTAINER_MAY_LACK,
     "failure_shows_metrics": FAILURE_SHOWS_METRICS,
     "status_round_trips": STATUS_ROUND_TRIPS,
+    "gate_generation": GENERATION_OBSERVED,
 }
 
-GATES: Final[dict[str, str]] = {
-    "HPAScaleToZero": "gate_scale_to_zero",
-    "HPAConfigurableTolerance": "gate_configurable_tolerance",
-    "PodLevelResources": "gate_pod_level_resources",
-    "HPAGeneration": "gate_generation",
+GATES: Final[dict[str, tuple[str, int]]] = {
+    "HPAContainerMetrics": ("gate_container_metrics", 20),
+    "HPAScaleToZero": ("gate_scale_to_zero", 16),
+    "HPAConfigurableTolerance": ("gate_configurable_tolerance", 33),
+    "PodLevelResources": ("gate_pod_level_resources", 34),
+    "HPAGeneration": ("gate_generation", 37),
+    "HPAOptimizedSelectorStore": ("gate_optimized_selectors", 37),
+    "StaleControllerConsistencyHPA": ("stale_status_check", 37),
 }
+"""By feature gate the field that it switches, and the first 1.N whose controller looks at it."""
 
 
 def _profiles() -> dict[str, Profile]:
@@ -179,10 +197,10 @@ def _profiles() -> dict[str, Profile]:
         v1_38,
         name="1.37",
         evidence="from sources",
-        proof="1.38's rules without two late changes",
+        proof="1.38's rules without three late changes",
         succeeded_pods_ignored=False,
         per_pod_average_guarded=False,
-        ambiguous_names_two=False,
+        ambiguous_gives_examples=False,
     )
     v1_36 = replace(
         v1_37,
@@ -190,11 +208,13 @@ def _profiles() -> dict[str, Profile]:
         evidence="proved",
         proof="against upstream's code with later changes switched off",
         object_error_in_order=False,
+        ambiguous_names_two=False,
         unknown_type_is_spec_error=False,
         immediate_sync=False,
         stale_status_check=False,
         gate_scale_to_zero=False,
         gate_generation=False,
+        gate_optimized_selectors=False,
     )
     v1_35 = replace(
         v1_36,
@@ -209,7 +229,9 @@ def _profiles() -> dict[str, Profile]:
         proof="1.35's rules without what 1.34 and 1.35 brought",
         totals_clamped=False,
         container_must_exist=False,
+        api_version_validated=False,
         binary_memory=False,
+        label_keys_named=False,
         scale_conflict_retries=0,
         gate_configurable_tolerance=False,
         gate_pod_level_resources=False,
@@ -217,9 +239,10 @@ def _profiles() -> dict[str, Profile]:
     v1_32 = replace(
         v1_33,
         name="1.32",
-        proof="1.33's rules with the older test of the tolerance",
+        proof="1.33's rules without what 1.33 brought, its test of the tolerance first",
         tolerance_by_bounds=False,
         container_may_lack=False,
+        lists_as_json=False,
         object_average_described=False,
     )
     v1_26 = replace(
@@ -235,6 +258,7 @@ def _profiles() -> dict[str, Profile]:
         no_samples_says_targeted=False,
         container_metric_named=False,
         texts_are_literal=False,
+        gate_container_metrics=False,
     )
     v1_20 = replace(
         v1_26,
@@ -288,7 +312,7 @@ def profile_for(version: str, gates: str = "") -> Profile:
                 notes=f"{notes}, with the retry of conflicts",
                 scale_conflict_retries=5,
             )
-    return override_gates(profile, gates)
+    return override_gates(profile, gates, number)
 
 
 def _minor(version: str) -> int:
@@ -304,8 +328,12 @@ def _minor(version: str) -> int:
     return int(parts[1])
 
 
-def override_gates(profile: Profile, text: str) -> Profile:
-    """Return a profile with feature gates as in `Gate=true,Other=false` (UsageError: not so)."""
+def override_gates(profile: Profile, text: str, minor: int = 99) -> Profile:
+    """Return a profile with feature gates as in `Gate=true,Other=false`.
+
+    Raises:
+        UsageError: another form, no gate, or one that version 1.`minor` does not have.
+    """
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = item.partition("=")
         if name not in GATES or value.lower() not in ("true", "false"):
@@ -313,6 +341,12 @@ def override_gates(profile: Profile, text: str) -> Profile:
                 f"--feature-gates {item}: expected GATE=true or GATE=false; gates: "
                 + ", ".join(GATES)
             )
-        states: dict[str, Any] = {GATES[name]: value.lower() == "true"}
+        field, since = GATES[name]
+        if minor < since:
+            raise UsageError(
+                f"--feature-gates {item}: Kubernetes 1.{minor} has no such gate for HPAs; it came "
+                f"with 1.{since}"
+            )
+        states: dict[str, Any] = {field: value.lower() == "true"}
         profile = replace(profile, **states)
     return profile

@@ -7,15 +7,15 @@ replica_calculator.go and metrics/client.go.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from hpabatch.model import codes
 from hpabatch.model.config import Profile
 from hpabatch.model.field_errors import go_quote
+from hpabatch.model.go_format import go_format
 from hpabatch.model.hpa import LabelSelector, MetricSpec
-from hpabatch.model.selectors import go_print, selector_from_object
+from hpabatch.model.selectors import go_print, selector_from_object, selector_words
 
 # ---- conditions --------------------------------------------------------------------------------
 
@@ -57,27 +57,9 @@ CONDITION_MESSAGES: Final[dict[int, str]] = _FIXED | dict.fromkeys(
 )
 
 
-def go_format(text: str) -> str:
-    """Return what Go's Sprintf makes of a text that is no format, as old versions print it.
-
-    Example: `100% y` gives `100%!y(MISSING)`.
-    """
-    return _VERB.sub(_verb, text)
-
-
-_VERB: Final = re.compile(
-    r"%([-+# 0]*)((?:\[\d+\])?(?:\*|\d+)?(?:\.(?:\[\d+\])?(?:\*|\d*))?(?:\[\d+\])?)(.|$)", re.S
-)
-
-
-def _verb(found: re.Match[str]) -> str:
-    width, verb = found[2], found[3]
-    bad = "%!(BADWIDTH)" * width.count("*")
-    if not verb:
-        return bad + "%!(NOVERB)"
-    if verb == "%":
-        return bad + "%"
-    return bad + f"%!{verb}({'BADINDEX' if '[' in width else 'MISSING'})"
+def printed(text: str, profile: Profile) -> str:
+    """Return a finished text that old versions take for a format without arguments."""
+    return text if profile.texts_are_literal else go_format(text)
 
 
 def condition_message(code: int, detail: str = "") -> str:
@@ -96,34 +78,20 @@ def invalid_selector(error: str) -> str:
     return f"couldn't convert selector into a corresponding internal selector object: {error}"
 
 
-def selector_error(error: str, profile: Profile) -> str:
-    """Return the error of a selector, of a scale or a metric, as a version words it."""
-    if profile.errors_wrapped:
-        return error
-    for new, old in _OLD_SELECTOR_WORDS:
-        error = new.sub(old, error)
-    return error
-
-
-_OLD_SELECTOR_WORDS: Final = (
-    (
-        re.compile(r", expected: in, notin, =, ==, !=, gt, lt$"),
-        ", expected: '=', '!=', '==', 'in', notin'",
-    ),
-    (re.compile(r"valid label selector operator$"), "valid pod selector operator"),
-    (re.compile(r'<nil>: Invalid value: (".*"): '), r"invalid label key \1: "),
-)
-
-
 def ambiguous_selector(selector: str, names: Sequence[str], profile: Profile) -> str:
     """Return what is said of a selector whose pods several HPAs control.
 
     `names` are theirs as `namespace/name`, ascending (upstream's order is random).
     """
-    if profile.ambiguous_names_two:
-        example = " ".join(names[:2])
-        return f"pods by selector {selector} are controlled by more than one HPA (e.g. [{example}])"
-    return f"pods by selector {selector} are controlled by multiple HPAs: [{' '.join(names)}]"
+    shown = " ".join(names[:2] if profile.ambiguous_names_two else names)
+    if profile.ambiguous_gives_examples:
+        return f"pods by selector {selector} are controlled by more than one HPA (e.g. [{shown}])"
+    return f"pods by selector {selector} are controlled by multiple HPAs: [{shown}]"
+
+
+def hpa_gone(hpa: str) -> str:
+    """Return what is said of an HPA (`namespace/name`) that is deleted while it is synced."""
+    return f"HPA {hpa} was deleted during reconciliation"
 
 
 # ---- metrics -----------------------------------------------------------------------------------
@@ -178,7 +146,7 @@ def metric_failure(
     """
     source = codes.SOURCE_TYPES.get(metric.type, codes.SOURCE_UNKNOWN)
     if source == codes.SOURCE_UNKNOWN:
-        inner = f"unknown metric source type {go_quote(metric.type)}"
+        inner = printed(f"unknown metric source type {go_quote(metric.type)}", profile)
         return MetricFailure(inner, inner)
     cause = _cause(metric, source, code, text, namespace, profile)
     if source in (codes.SOURCE_RESOURCE, codes.SOURCE_CONTAINER_RESOURCE):
@@ -233,7 +201,7 @@ def _cause(
         total = source in (codes.SOURCE_OBJECT, codes.SOURCE_EXTERNAL)
         return "unable to calculate ready pods: " * total + _NO_PODS
     if code == codes.METRIC_BAD_SELECTOR:
-        return selector_error(_selector_error(metric), profile)
+        return _selector_error(metric, profile)
     if code == codes.METRIC_BAD_TARGET:
         kind = source if source in _BAD_TARGETS else codes.SOURCE_RESOURCE
         if kind == codes.SOURCE_RESOURCE and not profile.errors_wrapped:
@@ -281,12 +249,12 @@ def lacking_container(container: str, namespace: str, pod: str) -> str:
     return f"container {container} not present in metrics for pod {namespace}/{pod}"
 
 
-def _selector_error(metric: MetricSpec) -> str:
+def _selector_error(metric: MetricSpec, profile: Profile) -> str:
     """Return why a metric's selector cannot be converted."""
     member = metric.object or metric.pods or metric.external
     selector: LabelSelector | None = member.metric.selector if member else None
     try:
-        selector_from_object(selector)
+        selector_from_object(selector, selector_words(profile))
     except ValueError as error:
         return str(error)
     return ""
@@ -330,3 +298,8 @@ def compute_error(target: str, error: str) -> str:
 def rescale_error(target: str, error: str) -> str:
     """Return a sync's error where the scale was not written; target kind/ns/name."""
     return f"failed to rescale {target}: {error}"
+
+
+def status_update_error(name: str, error: str) -> str:
+    """Return a sync's error where the status was not written; the HPA's name alone."""
+    return f"failed to update status for {name}: {error}"

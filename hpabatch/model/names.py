@@ -87,7 +87,7 @@ def qualified_name(value: str) -> list[str]:
     if len(parts) > 2:
         text = _format(_QUALIFIED_TEXT, _QUALIFIED, "MyName", "my.name", "123-abc")
         suffix = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a qualified name {text}{suffix}"]
+        return [f"a valid label key {text}{suffix}"]
     complaints: list[str] = []
     if len(parts) == 2:
         prefix = dns1123_subdomain(parts[0]) if parts[0] else ["must be non-empty"]

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import NoReturn
 
 from hpabatch.model import names
-from hpabatch.model.field_errors import FieldError, go_quote, invalid
+from hpabatch.model.config import Profile
+from hpabatch.model.field_errors import go_quote
 from hpabatch.model.hpa import LabelSelector
 
 _BLANKS = " \t\r\n"
@@ -20,9 +21,49 @@ _LONG_SYMBOLS = ("==", "!=")
 _END = ""
 _OPERATORS = {"=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt", "in": "in", "notin": "notin"}
 _BINARY_OPERATORS = "in, notin, =, ==, !=, gt, lt"
+_OLD_BINARY_OPERATORS = "'=', '!=', '==', 'in', notin'"
 _OBJECT_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 _MAX_INT64_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorWords:
+    """How a Kubernetes version words what is wrong with a selector; see `model.config.Profile`.
+
+    `as_fields`: all errors, each with its place; before, the first one in plain words.
+    """
+
+    as_fields: bool = True
+    lists_as_json: bool = True
+    label_keys_named: bool = True
+
+    def error(self, path: str, shown: str, detail: str) -> str:
+        """Return what is said of a value at a place of a requirement."""
+        detail = self.named(detail)
+        return f"{path}: Invalid value: {shown}: {detail}" if self.as_fields else detail
+
+    def named(self, detail: str) -> str:
+        """Return a complaint about a name in this version's words."""
+        if self.label_keys_named:
+            return detail
+        old = detail.replace("a valid label key must", "a qualified name must")
+        return old.replace(" bytes", " characters")
+
+    def values(self, values: tuple[str, ...]) -> str:
+        """Return how a list is shown; an empty one is Go's nil."""
+        quoted = [go_quote(value) for value in values]
+        if self.lists_as_json:
+            return f"[{','.join(quoted)}]" if values else "null"
+        return f"[]string{{{', '.join(quoted)}}}" if values else "[]string(nil)"
+
+
+NEWEST_WORDS = SelectorWords()
+
+
+def selector_words(profile: Profile) -> SelectorWords:
+    """Return how a profile words what is wrong with a selector."""
+    return SelectorWords(profile.errors_wrapped, profile.lists_as_json, profile.label_keys_named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +133,18 @@ class Selector:
 
 
 @lru_cache(maxsize=100_000)
-def parse_selector(text: str) -> Selector:
+def parse_selector(text: str, words: SelectorWords = NEWEST_WORDS) -> Selector:
     """Parse a selector string such as `app=web,tier in (a,b),!canary`.
 
     Raises:
         ValueError: the text does not parse; the message is upstream's.
     """
-    return _Parser(text).parse()
+    return _Parser(text, words).parse()
 
 
-def selector_from_object(selector: LabelSelector | None) -> Selector:
+def selector_from_object(
+    selector: LabelSelector | None, words: SelectorWords = NEWEST_WORDS
+) -> Selector:
     """Convert a selector object (metav1.LabelSelectorAsSelector): labels first, then expressions.
 
     Raises:
@@ -109,12 +152,13 @@ def selector_from_object(selector: LabelSelector | None) -> Selector:
     """
     if selector is None:
         return Selector(nothing=True)
-    found = [_requirement(key, "=", (value,)) for key, value in selector.match_labels]
+    found = [_requirement(key, "=", (value,), words) for key, value in selector.match_labels]
     for item in selector.match_expressions:
         operator = _OBJECT_OPERATORS.get(item.operator)
         if operator is None:
-            raise ValueError(f"{go_quote(item.operator)} is not a valid label selector operator")
-        found.append(_requirement(item.key, operator, item.values))
+            whose = "label" if words.as_fields else "pod"
+            raise ValueError(f"{go_quote(item.operator)} is not a valid {whose} selector operator")
+        found.append(_requirement(item.key, operator, item.values, words))
     return Selector(_by_key(found))
 
 
@@ -138,35 +182,42 @@ def _by_key(found: list[Requirement]) -> tuple[Requirement, ...]:
     return tuple(sorted(found, key=lambda item: item.key))
 
 
-def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+def _requirement(
+    key: str, operator: str, values: tuple[str, ...], words: SelectorWords
+) -> Requirement:
     """Check and make a requirement (labels.NewRequirement); all its errors in one message."""
-    errors = _key_errors(key, "key")
+    errors = _key_errors(key, "key", words)
     if operator in ("in", "notin") and not values:
         text = "for 'in', 'notin' operators, values set can't be empty"
-        errors.append(f"values: Invalid value: null: {text}")
+        errors.append(words.error("values", words.values(values), text))
     if operator in ("exists", "!") and values:
-        shown = "[" + ",".join(go_quote(value) for value in values) + "]"
         text = "values set must be empty for exists and does not exist"
-        errors.append(f"values: Invalid value: {shown}: {text}")
+        errors.append(words.error("values", words.values(values), text))
     for index, value in enumerate(values):
         if operator in ("gt", "lt") and _int64(value) is None:
             text = "for 'Gt', 'Lt' operators, the value must be an integer"
-            errors.append(str(invalid(f"values[{index}]", value, text)))
+            errors.append(words.error(f"values[{index}]", go_quote(value), text))
     for index, value in enumerate(values):
-        complaints = names.label_value(value)
-        if complaints:
-            path = f"values[{index}][{key}]"
-            errors.append(str(invalid(path, value, "; ".join(complaints))))
+        complaints = "; ".join(names.label_value(value))
+        if complaints and words.as_fields:
+            errors.append(words.error(f"values[{index}][{key}]", go_quote(value), complaints))
+        elif complaints:
+            place = f"{go_quote(value)}: at key: {go_quote(key)}"
+            errors.append(f"invalid label value: {place}: {words.named(complaints)}")
     if errors:
         unique = list(dict.fromkeys(errors))
-        raise ValueError(unique[0] if len(unique) == 1 else "[" + ", ".join(unique) + "]")
+        alone = len(unique) == 1 or not words.as_fields
+        raise ValueError(unique[0] if alone else "[" + ", ".join(unique) + "]")
     return Requirement(key, operator, values)
 
 
-def _key_errors(key: str, path: str) -> list[str]:
-    complaints = names.qualified_name(key)
-    error: FieldError = invalid(path, key, "; ".join(complaints))
-    return [str(error)] if complaints else []
+def _key_errors(key: str, path: str, words: SelectorWords) -> list[str]:
+    complaints = "; ".join(names.qualified_name(key))
+    if not complaints:
+        return []
+    if not words.as_fields:
+        return [f"invalid label key {go_quote(key)}: {words.named(complaints)}"]
+    return [words.error(path, go_quote(key), complaints)]
 
 
 def _int64(text: str) -> int | None:
@@ -207,7 +258,8 @@ class _Parser:
     `in` and `notin` are words except where an operator is expected.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, words: SelectorWords) -> None:
+        self._words = words
         self._parts = _parts(text)
         self._position = 0
 
@@ -246,18 +298,19 @@ class _Parser:
             part, word = self._next()
         if not word:
             _fail(part, ", expected: identifier")
-        errors = _key_errors(part, "<nil>")
+        errors = _key_errors(part, "<nil>", self._words)
         if errors:
             raise ValueError(errors[0])
         if absent:
-            return _requirement(part, "!", ())
+            return _requirement(part, "!", (), self._words)
         if self._peek() in ((_END, False), (",", False)):
-            return _requirement(part, "exists", ())
+            return _requirement(part, "exists", (), self._words)
         operator, _ = self._next()
         if operator not in _OPERATORS:
-            _fail(operator, f", expected: {_BINARY_OPERATORS}")
+            new = self._words.as_fields
+            _fail(operator, f", expected: {_BINARY_OPERATORS if new else _OLD_BINARY_OPERATORS}")
         values = self._parse_list() if operator in ("in", "notin") else self._parse_value()
-        return _requirement(part, _OPERATORS[operator], values)
+        return _requirement(part, _OPERATORS[operator], values, self._words)
 
     def _parse_value(self) -> tuple[str, ...]:
         if self._peek() in ((_END, False), (",", False)):

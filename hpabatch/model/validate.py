@@ -42,7 +42,10 @@ def validate_hpa(hpa: HPA, profile: Profile, old: HPA | None = None) -> list[Fie
 
 
 def drop_disabled_fields(hpa: HPA, profile: Profile) -> HPA:
-    """Remove the tolerances, as a write does where HPAConfigurableTolerance is off."""
+    """Remove what a write drops: tolerances and container metrics where their gates are off."""
+    if not profile.gate_container_metrics:
+        metrics = tuple(replace(m, container_resource=None) for m in hpa.spec.metrics)
+        hpa = replace(hpa, spec=replace(hpa.spec, metrics=metrics))
     behavior = hpa.spec.behavior
     if profile.gate_configurable_tolerance or behavior is None:
         return hpa
@@ -105,10 +108,16 @@ def _validate_annotations(hpa: HPA) -> list[FieldError]:
 def _validate_spec(hpa: HPA, profile: Profile, old: HPA | None) -> list[FieldError]:
     spec = hpa.spec
     errors = _validate_replicas(hpa, profile, old)
-    errors += _validate_target(spec.scale_target_ref, old)
-    skip = old is not None and _has_invalid_object_metric(old)
+    errors += _validate_target(spec.scale_target_ref, profile, old)
+    skip = not profile.api_version_validated
+    skip = skip or (old is not None and _has_invalid_object_metric(old))
     for index, metric in enumerate(spec.metrics):
-        errors += validate_metric(metric, f"spec.metrics[{index}]", check_api_version=not skip)
+        errors += validate_metric(
+            metric,
+            f"spec.metrics[{index}]",
+            check_api_version=not skip,
+            containers_served=profile.gate_container_metrics,
+        )
     if spec.min_replicas == 0 and not {"Object", "External"} & {m.type for m in spec.metrics}:
         errors.append(
             forbidden(
@@ -140,10 +149,14 @@ def _validate_replicas(hpa: HPA, profile: Profile, old: HPA | None) -> list[Fiel
     return errors
 
 
-def _validate_target(target: CrossVersionObjectReference, old: HPA | None) -> list[FieldError]:
+def _validate_target(
+    target: CrossVersionObjectReference, profile: Profile, old: HPA | None
+) -> list[FieldError]:
     """Check scaleTargetRef; its group must be named, except for ReplicationController."""
     path = "spec.scaleTargetRef"
     errors = validate_names(target, path)
+    if not profile.api_version_validated:
+        return errors
     if old is not None:
         before = old.spec.scale_target_ref
         if (before.kind, before.api_version) == (target.kind, target.api_version):

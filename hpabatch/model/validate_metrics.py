@@ -38,7 +38,10 @@ _MEMBER_OF_TYPE = {
 
 
 def validate_metric(
-    metric: MetricSpec, path: str, check_api_version: bool = True
+    metric: MetricSpec,
+    path: str,
+    check_api_version: bool = True,
+    containers_served: bool = True,
 ) -> list[FieldError]:
     """Check one metric; only the first member present is looked into."""
     errors: list[FieldError] = []
@@ -54,6 +57,8 @@ def validate_metric(
         errors.append(not_supported(f"{path}.type", metric.type, METRIC_TYPES))
     elif expected not in present:
         text = "must populate information for the given metric source"
+        if metric.type == "ContainerResource" and not containers_served:
+            text += " (only allowed when HPAContainerMetrics feature is enabled)"
         errors.append(required(f"{path}.{expected}", text))
     if len(present) != 1:
         text = "must populate the given metric source only"

@@ -142,10 +142,11 @@ def _parts(report: ReplayReport) -> Iterator[RenderableType]:
 
 def evidence_lines(evidence: Mapping[str, str]) -> list[str]:
     """Return two lines: the rules and how they are proved; the parameters and their sources."""
-    proof = evidence.get("k8s_evidence", "")
-    words = " ".join(
-        part for part in (_PROOFS.get(proof, proof), evidence.get("k8s_proof")) if part
-    )
+    name, kind = evidence.get("k8s", "?"), evidence.get("k8s_evidence", "")
+    words, proof = _PROOFS.get(kind, kind), evidence.get("k8s_proof")
+    if proof and kind in _PROOFS:  # of several versions each is told how well it is proved
+        words += f" {proof}" if kind == "proved" else f": {proof}"
+    gates = evidence.get("feature_gates")
     events = evidence.get("events", "")
     parameters = [
         f"{name.replace('_', ' ')} {_humane(evidence[name])}"
@@ -153,7 +154,8 @@ def evidence_lines(evidence: Mapping[str, str]) -> list[str]:
         if name in evidence
     ]
     return [
-        f"rules of Kubernetes {evidence.get('k8s', '?')} ({words}); {_EVENTS.get(events, events)}",
+        f"rules of Kubernetes {name}{f' with {gates}' if gates else ''} ({words}); "
+        f"{_EVENTS.get(events, events)}",
         ", ".join(parameters),
     ]
 

@@ -13,12 +13,14 @@ import numpy as np
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import (
     I64,
+    NO_GENERATION,
     NO_METRICS,
     STATUS_CODES,
     STATUS_CURRENT,
     STATUS_DESIRED,
     STATUS_LAST_SCALE,
     STATUS_METRICS_TICK,
+    STATUS_OBSERVED,
     STATUS_SETS,
     STATUS_SHOWN,
     STATUS_TIMES,
@@ -27,6 +29,7 @@ from hpabatch.arrays.layout import (
     Records,
     Results,
     StatusMemory,
+    NO_TIME_MS,
 )
 from hpabatch.model.codes import (
     ABLE_TO_SCALE,
@@ -42,6 +45,9 @@ from hpabatch.model.codes import (
     FAILED_UPDATE_SCALE,
     INVALID_SELECTOR,
     IS_SCALED_TO_ZERO,
+    METRIC_CONTAINER_LACKS,
+    METRIC_FETCH_FAILED,
+    METRIC_NO_REQUEST,
     METRIC_NOT_COMPUTED,
     METRIC_OK,
     NO_CONDITION,
@@ -51,12 +57,17 @@ from hpabatch.model.codes import (
     SCALED_TO_ZERO,
     SCALING_ACTIVE,
     SCALING_DISABLED,
+    SELECTOR_GONE,
     SUCCEEDED_GET_SCALE,
     SUCCEEDED_RESCALE,
     TOO_FEW_REPLICAS,
     VALID_METRIC_FOUND,
 )
-from hpabatch.model.config import FAILURE_SHOWS_METRICS, STATUS_ROUND_TRIPS
+from hpabatch.model.config import (
+    FAILURE_SHOWS_METRICS,
+    GENERATION_OBSERVED,
+    STATUS_ROUND_TRIPS,
+)
 
 NO_ENTRY = -1
 _TEXTS = 2**32  # a message's number: the words of its metric, then the text of an error
@@ -75,7 +86,7 @@ def is_true(code: int) -> bool:
 
 
 @rule
-def is_set_now(kind: int, decision: Records) -> bool:
+def is_set_now(kind: int, decision: Records, tick: Records) -> bool:
     """Say whether a tick set the condition of a type, with the same words or others."""
     if kind == ABLE_TO_SCALE:
         return True
@@ -84,7 +95,8 @@ def is_set_now(kind: int, decision: Records) -> bool:
     by_metrics = decision.metric >= 0
     if kind == SCALING_ACTIVE:
         binding = decision.binding
-        no_answer = binding == BOUND_BY_INVALID_METRIC or binding == BOUND_BY_SELECTOR
+        no_answer = binding == BOUND_BY_INVALID_METRIC
+        no_answer = no_answer or (binding == BOUND_BY_SELECTOR and tick.selector != SELECTOR_GONE)
         return bool(by_metrics or no_answer or binding == BOUND_BY_ZERO)
     return bool(by_metrics)
 
@@ -105,6 +117,15 @@ def answer_row(fleet: Fleet, m: int, t: int) -> int:
 
 
 @rule
+def names_text(why: int) -> bool:
+    """Say whether the message of a failed metric holds the text that came with its answer.
+
+    Others may have one too, of a pod whose request nobody came to ask for.
+    """
+    return why == METRIC_FETCH_FAILED or why == METRIC_CONTAINER_LACKS or why == METRIC_NO_REQUEST
+
+
+@rule
 def words_of(fleet: Fleet, results: Results, code: int, t: int) -> int:
     """Return a number for the message of a condition set at tick t: equal for equal messages."""
     tick, decision = fleet.ticks[np.uint64(t)], results.decisions[np.uint64(t)]
@@ -120,8 +141,9 @@ def words_of(fleet: Fleet, results: Results, code: int, t: int) -> int:
     if code >> 4 == SCALING_ACTIVE and code != SCALING_DISABLED:
         m = first_failed(fleet, results, spec, t)
         row = answer_row(fleet, m, t)
-        said = fleet.metric_words[np.uint64(m), results.metrics[row].code]
-        return int(said * _TEXTS + results.details[row].text)
+        why = results.metrics[row].code
+        said = fleet.metric_words[np.uint64(m), why] * _TEXTS
+        return int(said + results.details[row].text) if names_text(why) else int(said)
     return 0
 
 
@@ -142,7 +164,7 @@ def note_condition(fleet: Fleet, results: Results, head: I64, k: int, code: int,
         head[STATUS_SETS + k] = head[STATUS_SETS + old]
         head[STATUS_WORDS + k] = words
     head[STATUS_CODES + k] = code
-    if not is_set_now(code >> 4, results.decisions[np.uint64(t)]):
+    if not is_set_now(code >> 4, results.decisions[np.uint64(t)], fleet.ticks[np.uint64(t)]):
         return False
     # A failed write comes after a successful read, so the status goes True and False again.
     turned = is_new or is_true(before) != is_true(code) or code == FAILED_UPDATE_SCALE
@@ -226,6 +248,22 @@ def note_metrics(
 
 
 @rule
+def note_generation(fleet: Fleet, memory: StatusMemory, head: I64, h: int, t: int) -> bool:
+    """Take over the generation of the spec of tick t; say whether it is another.
+
+    Without the feature the status has none, and loses the one that it had.
+    """
+    before, observed = head[STATUS_OBSERVED], NO_GENERATION
+    if fleet.lanes[np.uint64(h)].switches & GENERATION_OBSERVED != 0:
+        observed = fleet.ticks[np.uint64(t)].spec
+    head[STATUS_OBSERVED] = observed
+    if before < 0 or observed < 0:
+        return bool(before != observed)
+    generations = memory.generations
+    return bool(generations[np.uint64(before)] != generations[np.uint64(observed)])
+
+
+@rule
 def write_status(head: I64, written: bool, out: Records) -> None:
     """Write one tick's STATUS record."""
     out.transition_0_ms, out.set_0 = head[STATUS_TIMES], head[STATUS_SETS]
@@ -234,7 +272,18 @@ def write_status(head: I64, written: bool, out: Records) -> None:
     out.transition_3_ms, out.set_3 = head[STATUS_TIMES + 3], head[STATUS_SETS + 3]
     out.last_scale_ms = head[STATUS_LAST_SCALE]
     out.metrics_tick = head[STATUS_METRICS_TICK]
+    out.observed = head[STATUS_OBSERVED]
     out.written = 1 if written else 0
+
+
+@rule
+def clear_status(head: I64) -> None:
+    """Begin with no status: the HPA is another object, of the same name."""
+    head[STATUS_CURRENT] = head[STATUS_DESIRED] = head[STATUS_SHOWN] = 0
+    head[STATUS_LAST_SCALE], head[STATUS_METRICS_TICK] = NO_TIME_MS, NO_METRICS
+    head[STATUS_OBSERVED] = NO_GENERATION
+    for k in range(4):
+        head[STATUS_CODES + k] = NO_CONDITION
 
 
 @rule
@@ -243,11 +292,14 @@ def note_status(
 ) -> None:
     """Write the STATUS of lane h after tick t, whose decision is made, and remember it."""
     head, decision = memory.head[np.uint64(h)], results.decisions[np.uint64(t)]
+    if fleet.ticks[np.uint64(t)].recreated != 0:
+        clear_status(head)
     changed = False
     if decision.binding != BOUND_BY_NO_SCALE:
         changed = note_conditions(fleet, results, head, t)
         if decision.binding != BOUND_BY_SCALE_READ:
             changed |= note_metrics(fleet, results, memory, head, h, t)
+            changed |= note_generation(fleet, memory, head, h, t)
     changed |= head[STATUS_CURRENT] != decision.current
     changed |= head[STATUS_DESIRED] != decision.desired
     if decision.rescaled != 0:

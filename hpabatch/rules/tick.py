@@ -52,6 +52,7 @@ from hpabatch.model.codes import (
     INVALID_SELECTOR,
     IS_SCALED_TO_ZERO,
     METRIC_NOT_COMPUTED,
+    NO_CONDITION,
     NOT_SCALED_TO_ZERO,
     READY_FOR_NEW_SCALE,
     REASON_ABOVE_MAX,
@@ -68,6 +69,7 @@ from hpabatch.model.codes import (
     SCALING_DISABLED,
     SELECT_DISABLED,
     SELECTOR_AMBIGUOUS,
+    SELECTOR_GONE,
     SELECTOR_OK,
     STEP_DIRECTION_GUARD,
     STEP_TOLERANCE,
@@ -118,6 +120,14 @@ def restart_controller(memory: Memory, h: int) -> None:
     memory.head[h, HEAD_SEEN] = 0
     forget_recommendations(memory.head[h])
     forget_scale_events(memory.head[h])
+
+
+@rare
+def forget_status(head: I64) -> None:
+    """Begin with no status: the HPA is another object, of the same name."""
+    head[HEAD_STATUS_CURRENT] = head[HEAD_STATUS_DESIRED] = 0
+    for k in range(HEAD_CONDITIONS, HEAD_CONDITIONS + 4):
+        head[k] = NO_CONDITION
 
 
 @rare
@@ -295,8 +305,10 @@ def decide_by_metrics(
     current, selector = tick.replicas, tick.selector
     if selector != SELECTOR_OK:
         skip_metrics(fleet, spec, t, results)
-        ambiguous = selector == SELECTOR_AMBIGUOUS
-        set_condition(head, AMBIGUOUS_SELECTOR if ambiguous else INVALID_SELECTOR)
+        if selector == SELECTOR_AMBIGUOUS:
+            set_condition(head, AMBIGUOUS_SELECTOR)
+        elif selector != SELECTOR_GONE:
+            set_condition(head, INVALID_SELECTOR)
         return stand_still(current, head[HEAD_STATUS_DESIRED], BOUND_BY_SELECTOR, 0)
     combined = combine_metrics(fleet, controller, spec, t, current, results)
     if not combined.usable:

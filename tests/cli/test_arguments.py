@@ -122,6 +122,7 @@ def test_any_text_is_an_instant_or_refused(text: str) -> None:
 
 CANDIDATES = pl.DataFrame(
     {
+        "cluster": ["eu", "us", "cluster"],
         "namespace": ["shop", "shop", "pay"],
         "hpa": ["cart", "api", "cart"],
         "max_replicas": [5, 10, 20],
@@ -141,6 +142,11 @@ CANDIDATES = pl.DataFrame(
         ('labels LIKE \'%"app":"cart"%\'', [0]),
         ("min_replicas IS NULL OR min_replicas = 2", [1, 2]),
         ("NOT max_replicas BETWEEN 6 AND 12", [0, 2]),
+        # A word of SQL, though a column's name.
+        ("cluster = 'us'", [1]),
+        ("Cluster<>'eu' AND\nNOT (cluster IN ('cluster', 'cluster us'))", [1]),
+        ("\"cluster\" = 'cluster'", [2]),
+        ("hpa = 'it''s cluster' OR cluster = 'eu'", [0]),
     ],
 )
 def test_conditions(where: str, rows: list[int]) -> None:

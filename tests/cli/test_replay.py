@@ -561,7 +561,7 @@ def test_the_version_is_the_recorded_one_else_the_default(
 ) -> None:
     for versions, told, source in (
         (["v1.38.0"], "rules of Kubernetes 1.38 (proved", "recorded"),
-        ([None], "rules of Kubernetes 1.37 (from sources", "assumed"),
+        ([None], "rules of Kubernetes 1.37 (written from the sources, not checked: ", "assumed"),
     ):
         recorded_as(history, *versions)
         done = run(history, "--out", out)
@@ -607,6 +607,7 @@ def test_feature_gates(run: Run, history: Path, out: Path) -> None:
     assert (done.code, done.stderr) == (0, "")
     assert "thumbnails" in pl.read_parquet(out)["hpa"]
     assert evidence_of(out)["feature_gates"] == gates
+    assert done.stdout.startswith(f"rules of Kubernetes 1.36 with {gates} (proved against")
     done = run(history, "--out", out, "--feature-gates", "HPAScaleToZero=false")
     assert done.code == 3
 
@@ -625,7 +626,7 @@ def test_clusters_of_different_versions(
     without_zero(history)
     done = run(history, "--out", out)
     assert (done.code, done.stderr) == (0, "")
-    assert done.stdout.startswith("rules of Kubernetes 1.20, 1.38 (1.20 from sources; 1.38 proved")
+    assert done.stdout.startswith("rules of Kubernetes 1.20, 1.38 (1.20 from sources; 1.38 proved)")
     frame = pl.read_parquet(out)
     for cluster, k8s in (("demo", "1.20"), ("other", "1.38")):
         mine = out.with_name(f"{cluster}.parquet")

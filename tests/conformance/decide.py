@@ -20,15 +20,17 @@ from hpabatch.model.describe import metric_name
 from hpabatch.model.encode_status import encode_metric
 from hpabatch.rules.combine import propose, tolerance_of, write_proposal
 from hpabatch.rules.controller import controller_of
+from tests.conformance.drive import Drive
 from tests.conformance.golden import (
     Json,
     calculator_lane,
     decode,
-    timeline_lane,
+    hpa_lane,
     to_flags,
     to_ms,
     to_profile,
 )
+from tests.conformance.results import tick_result
 
 NAMESPACE = "default"
 
@@ -45,7 +47,8 @@ _VALUE = {codes.OBJECT_VALUE, codes.EXTERNAL_VALUE}
 
 def decide_calculator_case(case: Json, k8s: str) -> dict[str, Any]:
     """Return the `expected` of a calculator case."""
-    lane, texts, profile = calculator_lane(case), Texts(), to_profile(k8s, case["flags"])
+    profile, texts = to_profile(k8s, case["flags"]), Texts()
+    lane = calculator_lane(case, profile)
     fleet = pack_fleet([lane], to_flags(case["flags"]), profile, texts)
     controller = controller_of(fleet, 0)
     results = empty_results(1, 1, details=True)
@@ -66,11 +69,11 @@ def decide_calculator_case(case: Json, k8s: str) -> dict[str, Any]:
     return {
         "replicas": int(proposal.replicas) if ok else None,
         "current_average_utilization": _if(ok and kind in _UTILIZATION, proposal.utilization_pct),
-        "current_average_value": current_status.get("averageValue"),
+        "current_average_value": current_status.get("averageValue") if kind in _AVERAGE else None,
         "current_average_value_milli": _if(ok and kind in _AVERAGE, proposal.average_milli),
-        "current_value": current_status.get("value"),
+        "current_value": current_status.get("value") if kind in _VALUE else None,
         "current_value_milli": _if(ok and kind in _VALUE, proposal.value_milli),
-        "metric_name": metric_name(metric, kind) if ok else None,
+        "metric_name": metric_name(metric, kind, profile.container_metric_named) if ok else None,
         "error": failure.error if failure else None,
         "condition_reason": codes.CONDITIONS[code].reason if failure else None,
         "condition_message": (messages.condition_message(code, failure.event) if failure else None),
@@ -102,19 +105,26 @@ def _if(shown: bool, value: int) -> int | None:
 
 def decide_timeline(timeline: Json, k8s: str) -> list[dict[str, Any]]:
     """Return the `expected` of every tick of a timeline."""
-    lane, texts, profile = timeline_lane(timeline), Texts(), to_profile(k8s, timeline["flags"])
+    profile = to_profile(k8s, timeline["flags"])
+    adapted, hpa = hpa_lane(timeline, profile), decode(timeline["hpa"])
+    unwritten = [tick.get("status_update_error") or "" for tick in timeline["ticks"]]
+    if any(unwritten):
+        drive = Drive([adapted], to_flags(timeline["flags"]), profile)
+        drive.begin(0, hpa)
+        return [drive.sync(0, error) for error in unwritten]
+    lane, texts = adapted.view(), Texts()
     fleet = pack_fleet([lane], to_flags(timeline["flags"]), profile, texts)
-    hpa = decode(timeline["hpa"])
     before = hpa.status
     memory = _first_memory(fleet, timeline)
     results = empty_results(fleet.ticks.size, fleet.answers.size, details=True)
     replay_fleet(fleet, memory, False, results)
     statuses, status_memory = empty_statuses(fleet.ticks.size), make_status_memory(fleet)
+    status_memory.generations[:] = adapted.generations
     seed_status_memory(status_memory, 0, before)
     last = np.array([fleet.ticks.size], np.int64)
     status_fleet(fleet, results, status_memory, last, statuses)
     reader = StatusReader(fleet, results, statuses, list(lane.specs), texts, profile)
-    words = LaneWords(hpa.namespace or NAMESPACE, before)
+    words = LaneWords(hpa.namespace or NAMESPACE, before, hpa.name)
     return [tick_result(reader, words, t) for t in range(fleet.ticks.size)]
 
 
@@ -127,36 +137,3 @@ def _first_memory(fleet: Fleet, timeline: Json) -> Memory:
         entries = [(e["recommendation"], to_ms(e["timestamp"])) for e in seeds]
         seed_recommendations(memory, 0, entries)
     return memory
-
-
-def tick_result(reader: StatusReader, words: LaneWords, t: int) -> dict[str, Any]:
-    """Return what golden data say of a tick."""
-    row, status = reader.results.decisions[t], reader.status(words, t)
-    outcome, rescaled = reader.outcome(words, t), bool(row.rescaled)
-    return {
-        "desired_replicas": status.desired_replicas,
-        "status_current_replicas": status.current_replicas,
-        "rescaled": rescaled,
-        "scale_to": int(row.desired) if rescaled else None,
-        "conditions": [
-            {
-                "type": c.type,
-                "status": c.status,
-                "reason": c.reason,
-                "message": c.message,
-                "last_transition_time": c.last_transition_time,
-            }
-            for c in status.conditions
-        ],
-        "current_metrics": [encode_metric(m) for m in status.current_metrics or ()],
-        "events": [
-            {"type": e.type, "reason": e.reason, "message": e.message}
-            for e in reader.events(words, t)
-        ],
-        "last_scale_time": status.last_scale_time,
-        "last_scale_time_set": rescaled,
-        "reconcile_error": outcome.error,
-        "status_written": bool(reader.statuses[t].written),
-        "action_label": outcome.action_label,
-        "error_label": outcome.error_label,
-    }

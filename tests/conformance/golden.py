@@ -10,26 +10,45 @@ import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hpabatch.arrays.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile, profile_for
+from hpabatch.model import codes, messages
+from hpabatch.model.config import (
+    GATES,
+    NEWEST_K8S,
+    PROFILES,
+    ControllerFlags,
+    Profile,
+    override_gates,
+    profile_for,
+)
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
-from hpabatch.model.selectors import parse_selector
+from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.model.stored import as_stored, stored_order
 from hpabatch.rules.usage import add_container
 
 Json = dict[str, Any]
 
 _COMMITTED = Path(__file__).parent / "golden"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_USUAL_SELECTOR = "app=web"
+_NEWEST = PROFILES[NEWEST_K8S]
+# The minor version since which a feature gate can be named at all.
+_GATES_SINCE = {
+    "HPAConfigurableTolerance": 33,
+    "PodLevelResources": 34,
+    "HPAScaleToZero": 36,
+    "HPAGeneration": 37,
+    "HPAOptimizedSelectorStore": 37,
+}
+assert set(_GATES_SINCE) <= set(GATES)
 # The kinds that the oracle's REST mapper knows.
 _KNOWN_TARGETS = {
     ("apps", "Deployment"),
@@ -94,8 +113,17 @@ def to_flags(flags: Json) -> ControllerFlags:
 
 
 def to_profile(k8s: str, flags: Json) -> Profile:
-    """Return a version's profile with the case's feature gate."""
-    return replace(profile_for(k8s), gate_scale_to_zero=bool(flags.get("hpa_scale_to_zero")))
+    """Return a version's profile with the case's feature gates, as far as it knows them."""
+    given = flags.get("feature_gates")
+    if given is None:
+        given = {"HPAScaleToZero": bool(flags.get("hpa_scale_to_zero"))}
+    known = {gate for gate, since in _GATES_SINCE.items() if _minor(k8s) >= since}
+    wanted = [f"{gate}={str(on).lower()}" for gate, on in given.items() if gate in known]
+    return override_gates(profile_for(k8s), ",".join(wanted))
+
+
+def _minor(version: str) -> int:
+    return int(version.split(".")[1])
 
 
 def to_requests(requests: Mapping[str, str] | None) -> dict[str, Quantity]:
@@ -156,7 +184,20 @@ def _custom_sample(sample: Json) -> PodSample:
     return PodSample(to_milli(sample["value"]), zero_ms(sample.get("timestamp")), window_ms)
 
 
-def to_answer(metric: MetricSpec, data: Json) -> MetricAnswer:
+def _lacking_container(metric: MetricSpec, items: Json, namespace: str) -> str:
+    """Return what old versions say of the first sample without the metric's container, if any."""
+    named = metric.container_resource
+    if named is None:
+        return ""
+    for name, item in items.items():
+        if named.container not in (item.get("containers") or {}):
+            return messages.lacking_container(named.container, namespace, name)
+    return ""
+
+
+def to_answer(
+    metric: MetricSpec, data: Json, profile: Profile = _NEWEST, namespace: str = "default"
+) -> MetricAnswer:
     """Return what the metrics API answered for a metric."""
     if data.get("metrics_error") is not None:
         return MetricAnswer(codes.METRIC_FETCH_FAILED, error=data["metrics_error"])
@@ -167,6 +208,9 @@ def to_answer(metric: MetricSpec, data: Json) -> MetricAnswer:
         code = codes.METRIC_OK if texts else codes.METRIC_ANSWER_EMPTY
         return MetricAnswer(code, values_milli=tuple(to_milli(text) for text in texts))
     items = data.get("pod_metrics") or {}
+    lacking = "" if profile.container_may_lack else _lacking_container(metric, items, namespace)
+    if lacking:
+        return MetricAnswer(codes.METRIC_CONTAINER_LACKS, error=lacking)
     member = metric.resource or metric.container_resource
     named = metric.container_resource
     container = named.container if named else None
@@ -184,8 +228,8 @@ def decode(document: Json) -> HPA:
     return hpa
 
 
-def calculator_lane(case: Json) -> LaneView:
-    """Return a calculator case as a lane of one tick."""
+def calculator_lane(case: Json, profile: Profile = _NEWEST) -> LaneView:
+    """Return a calculator case as a lane of one tick; the metric as the store hands it back."""
     behavior: Json | None = None
     for name, field in (("scale_up_tolerance", "scaleUp"), ("scale_down_tolerance", "scaleDown")):
         if case["flags"].get(name) is not None:
@@ -197,16 +241,16 @@ def calculator_lane(case: Json) -> LaneView:
         "behavior": behavior,
     }
     document = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": spec}
-    hpa = decode(document)
+    hpa_spec = as_stored(decode(document).spec, profile)
     tick = TickView(
         now_ms=to_ms(case["now"]),
         spec=0,
         replicas=case.get("spec_replicas") or 0,
         status_replicas=case.get("status_replicas") or 0,
         pods=[to_pod(pod) for pod in case.get("pods") or ()],
-        answers=[to_answer(hpa.spec.metrics[0], case)],
+        answers=[to_answer(hpa_spec.metrics[0], case, profile)],
     )
-    return LaneView([hpa.spec], [tick])
+    return LaneView([hpa_spec], [tick])
 
 
 def _scale_problem(tick: Json, spec: HPASpec) -> tuple[int, str]:
@@ -225,25 +269,63 @@ def _scale_problem(tick: Json, spec: HPASpec) -> tuple[int, str]:
     return codes.SCALE_OK, ""
 
 
-def _selector_problem(tick: Json) -> tuple[int, str]:
-    """Return what is wrong with the selector of a tick's scale, and the error's text."""
+def selector_text(tick: Json, usual: str) -> str:
+    """Return the selector in the scale of a tick."""
     text = tick.get("selector")
+    return usual if text is None else str(text)
+
+
+def _selector_problem(text: str, profile: Profile) -> tuple[int, str]:
+    """Return what is wrong with the selector of a scale, and the error's text."""
     if text == "":
         return codes.SELECTOR_MISSING, ""
     try:
-        parse_selector(text or "")
+        parse_selector(text, selector_words(profile))
     except ValueError as error:
         return codes.SELECTOR_INVALID, str(error)
     return codes.SELECTOR_OK, ""
 
 
-def timeline_specs(timeline: Json) -> tuple[list[HPASpec], list[int]]:
-    """Return the timeline's specs in order of their validity, and each tick's spec."""
-    document = timeline["hpa"]
-    specs, index = [decode(document).spec], []
-    spec = dict(document["spec"])
-    for tick in timeline["ticks"]:
-        edited = dict(spec)
+def selected_pods(tick: Json, text: str) -> list[Json]:
+    """Return the pods that a selector selects, those without labels always; none by a bad one."""
+    pods = tick.get("pods") or []
+    if all(pod.get("labels") is None for pod in pods):
+        return list(pods)
+    try:
+        selector = parse_selector(text)
+    except ValueError:
+        return []
+    return [pod for pod in pods if pod.get("labels") is None or selector.matches(pod["labels"])]
+
+
+class HPALane:
+    """One HPA's specs, as ticks edit them, and its ticks so far."""
+
+    def __init__(self, timeline: Json, profile: Profile) -> None:
+        """Take what all HPAs of the timeline share."""
+        self.profile = profile
+        self.resources = to_resources(timeline)
+        self.specs: list[HPASpec] = []
+        self.generations: list[int] = []
+        self.ticks: list[TickView] = []
+        self._orders: list[tuple[int | None, ...]] = []
+
+    def begin(self, document: Json, usual_selector: str = _USUAL_SELECTOR) -> None:
+        """Begin with an HPA, which may have been deleted and created anew."""
+        self._document, self._usual_selector = document, usual_selector
+        self._spec: Json = dict(document["spec"])
+        self._namespace = (document.get("metadata") or {}).get("namespace") or "default"
+        self._add((document.get("metadata") or {}).get("generation") or 0)
+
+    def _add(self, generation: int) -> None:
+        written = decode(self._document | {"spec": self._spec}).spec
+        self.specs.append(as_stored(written, self.profile))
+        self._orders.append(stored_order(written, self.profile))
+        self.generations.append(generation)
+
+    def _edit(self, tick: Json) -> None:
+        """Apply what a tick edits; what changes nothing is no spec of its own."""
+        edited = dict(self._spec)
         if tick.get("set_behavior") is not None:
             edited["behavior"] = tick["set_behavior"]
         if tick.get("remove_behavior"):
@@ -251,42 +333,59 @@ def timeline_specs(timeline: Json) -> tuple[list[HPASpec], list[int]]:
         for key, field in (
             ("set_min_replicas", "minReplicas"),
             ("set_max_replicas", "maxReplicas"),
+            ("set_metrics", "metrics"),
         ):
             if tick.get(key) is not None:
                 edited[field] = tick[key]
-        if edited != spec:
-            spec = edited
-            specs.append(decode(document | {"spec": spec}).spec)
-        index.append(len(specs) - 1)
-    return specs, index
+        generation = self.generations[-1]
+        if tick.get("set_generation") is not None:
+            generation = tick["set_generation"]
+        if edited != self._spec or generation != self.generations[-1]:
+            self._spec = edited
+            self._add(generation)
 
-
-def timeline_lane(timeline: Json) -> LaneView:
-    """Return a whole-controller sequence as a lane."""
-    specs, index = timeline_specs(timeline)
-    resources = to_resources(timeline)
-    ticks = []
-    for tick, s in zip(timeline["ticks"], index, strict=True):
-        data = list(tick.get("metrics") or ())
-        data += [{}] * (len(specs[s].metrics) - len(data))
-        scale, wrong_scale = _scale_problem(tick, specs[s])
-        selector, wrong_selector = _selector_problem(tick)
-        ticks.append(
-            TickView(
-                now_ms=to_ms(tick["now"]),
-                spec=s,
-                replicas=tick.get("spec_replicas") or 0,
-                status_replicas=tick.get("status_replicas") or 0,
-                pods=[to_pod(pod, resources) for pod in tick.get("pods") or ()],
-                answers=[
-                    to_answer(metric, answer)
-                    for metric, answer in zip(specs[s].metrics, data, strict=True)
-                ],
-                scale=scale,
-                selector=selector,
-                restart=bool(tick.get("restart")),
-                scale_error=wrong_scale,
-                selector_error=wrong_selector,
-            )
+    def add(self, tick: Json) -> TickView:
+        """Add a tick as the controller sees it."""
+        self._edit(tick)
+        spec, order = self.specs[-1], self._orders[-1]
+        text = selector_text(tick, self._usual_selector)
+        scale, wrong_scale = _scale_problem(tick, spec)
+        selector, wrong_selector = _selector_problem(text, self.profile)
+        data = tick.get("metrics") or ()
+        answers = [data[k] if k is not None and k < len(data) else {} for k in order]
+        view = TickView(
+            now_ms=to_ms(tick["now"]),
+            spec=len(self.specs) - 1,
+            replicas=tick.get("spec_replicas") or 0,
+            status_replicas=tick.get("status_replicas") or 0,
+            pods=[to_pod(pod, self.resources) for pod in selected_pods(tick, text)],
+            answers=[
+                to_answer(metric, answer, self.profile, self._namespace)
+                for metric, answer in zip(spec.metrics, answers, strict=True)
+            ],
+            scale=scale,
+            selector=selector,
+            restart=bool(tick.get("restart")),
+            scale_error=wrong_scale,
+            selector_error=wrong_selector,
         )
-    return LaneView(specs, ticks)
+        self.ticks.append(view)
+        return view
+
+    def view(self) -> LaneView:
+        """Return all of it as a lane."""
+        return LaneView(self.specs, self.ticks)
+
+
+def hpa_lane(timeline: Json, profile: Profile = _NEWEST) -> HPALane:
+    """Return a whole-controller sequence of one HPA."""
+    lane = HPALane(timeline, profile)
+    lane.begin(timeline["hpa"], timeline.get("selector") or _USUAL_SELECTOR)
+    for tick in timeline["ticks"]:
+        lane.add(tick)
+    return lane
+
+
+def timeline_lane(timeline: Json, profile: Profile = _NEWEST) -> LaneView:
+    """Return a whole-controller sequence as a lane."""
+    return hpa_lane(timeline, profile).view()

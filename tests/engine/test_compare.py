@@ -2,154 +2,57 @@
 
 from __future__ import annotations
 
-import random
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import polars as pl
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
-from hpabatch.engine import compare_sides
 from hpabatch.engine.compare import (
     SPECS,
     VERSIONS,
-    Comparison,
     compare_history,
     joined_texts,
 )
-from hpabatch.engine.compare import compare_sides as compare_planned
 from hpabatch.engine.compare_causes import ALONE, TOGETHER, Cause, Trial, find_causes, sentence
 from hpabatch.engine.compare_frames import (
     COLUMNS,
     DECIDES,
-    DECISION,
     EXPLAINS,
-    EXPLANATION,
     SCHEMA,
     TOLD,
     find_differences,
     side_by_side,
 )
-from hpabatch.engine.compare_sides import BOTH, Side, plan_sides, under_versions
+from hpabatch.engine.compare_sides import BOTH, Side
 from hpabatch.engine.compare_specs import part_words, parts_that_differ, with_part
-from hpabatch.engine.compare_trials import changed_switches, switch_words, with_switch
+from hpabatch.engine.compare_trials import changed_switches, switch_words
 from hpabatch.engine.compare_words import SWITCHES
-from hpabatch.engine.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.replay import replay_history
 from hpabatch.engine.summary import KEY
-from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.reader import History, open_history
-from hpabatch.model.config import PROFILES, Profile, profile_for
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.defaults import default_hpa
+from hpabatch.errors import UsageError
+from hpabatch.model.config import Profile, profile_for
 from hpabatch.model.hpa import HPA
-from tests.engine.made import PERIOD, START, decisions
-from tests.engine.naive_align import Row, Tables
-from tests.engine.small_history import (
-    METRICS,
-    SHOP,
-    T0,
-    empty_tables,
-    histories,
-    hpa_row,
-    pod_row,
-    request_row,
-    resource,
-    scale_row,
-    state_row,
-    usage_row,
-    write_history,
-    write_pieces,
+from tests.engine.compared import (
+    CPU_60,
+    SYNC,
+    manifest,
+    nonempty,
+    only,
+    opened,
+    seconds,
+    set_of,
+    side,
+    tick_frame,
+    together,
+    workload,
 )
-
-SYNC = 15_000
-CPU_60 = resource("Resource", "cpu", {"type": "Utilization", "averageUtilization": 60})
-
-
-def workload(name: str, usage: list[int], *metrics: Row, **more: Any) -> Tables:
-    """Return the tables of one pod that requests 100m and uses so much from tick to tick."""
-    tables, pod = empty_tables(), f"{name}-0"
-    tables["pods"] = [pod_row(pod)]
-    tables["pod_requests"] = [request_row(pod)]
-    tables["pod_states"] = [state_row(pod)]
-    tables["pod_metrics"] = [usage_row(pod, T0 + k * SYNC, u) for k, u in enumerate(usage)]
-    tables["scales"] = [scale_row(name, T0 - 1000, 1)]
-    tables["hpas"] = [hpa_row(name, name, list(metrics) or [CPU_60], **more)]
-    return tables
-
-
-def together(*parts: Tables) -> Tables:
-    return {name: [row for part in parts for row in part[name]] for name in parts[0]}
-
-
-def side(k8s: str, gates: str = "", **more: Any) -> Side:
-    return Side(f"{k8s}{gates}", ReplayParameters(k8s, gates, **more))
-
-
-def manifest(name: str, **spec: Any) -> HPA:
-    row = hpa_row(name, spec.pop("workload", name), [CPU_60], spec=spec)
-    metadata = {"name": name, "namespace": "shop"}
-    document = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": metadata,
-        "spec": row["spec"],
-    }
-    return default_hpa(decode_hpa(document)[0])
-
-
-def set_of(name: str, *hpas: HPA) -> Side:
-    return Side(name, ReplayParameters("1.38"), hpas)
-
-
-def tick_frame(numbers: Iterable[int], **columns: list[Any]) -> pl.DataFrame:
-    """Return the ticks of one HPA with these numbers; columns as in `TICK` but for some."""
-    rows = [
-        {"ts": START + number * PERIOD} | {name: values[k] for name, values in columns.items()}
-        for k, number in enumerate(numbers)
-    ]
-    found = decisions(rows)
-    return found.cast({name: TICK_SCHEMA[name] for name in ("binding", "error")})
-
-
-def nonempty(frame: pl.DataFrame) -> pl.DataFrame:
-    if frame.is_empty():
-        raise UsageError("none")
-    return frame
-
-
-def opened(tables: Tables, folder: Path) -> History:
-    folder.mkdir(exist_ok=True)
-    return open_history(write_history(tables, folder))
-
-
-@contextmanager
-def drawn(tables: Tables, seed: int | None = None) -> Iterator[History]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if seed is None:
-            write_history(tables, folder)
-        else:
-            write_pieces(tables, folder, seed)
-        yield open_history(folder)
-
-
-def only(comparison: Comparison) -> dict[str, Any]:
-    assert comparison.differences.height == 1
-    return comparison.differences.row(0, named=True)
-
-
-def seconds(row: dict[str, Any], name: str = "first_ts") -> float:
-    return float(row[name].timestamp() - T0 / 1000)
-
+from tests.engine.naive_align import Row
+from tests.engine.small_history import (
+    T0,
+    hpa_row,
+)
 
 # ---- versions, by hand ---------------------------------------------------------------------------
 
@@ -339,163 +242,6 @@ def test_the_first_side_is_asked_which_hpas(tmp_path: Path) -> None:
     assert [(i.hpa, i.side) for i in found.left_out] == [("new", "b")]
     with pytest.raises(UsageError, match="none"):
         compare_history(history, after, before, lambda f: large(f.clear()))
-
-
-# ---- laws ----------------------------------------------------------------------------------------
-
-VERSION = st.sampled_from(list(PROFILES))
-
-
-@settings(max_examples=6)
-@given(histories(), VERSION, VERSION, st.sampled_from(["recorded", "decided"]))
-def test_a_comparison_is_that_of_two_replays(
-    tables: Tables, first: str, second: str, events: str
-) -> None:
-    with drawn(tables) as history:
-        pair = [side(version, events=events) for version in (first, second)]
-        found = compared(history, *pair)
-        runs = [replay_history(history, each.parameters) for each in pair]
-    ticks = [
-        {tuple(row[name] for name in (*KEY, "ts")): row for row in run.decisions.to_dicts()}
-        for run in runs
-    ]
-    told: dict[tuple[Any, ...], list[tuple[Any, str]]] = {}
-    for key, ours in ticks[0].items():
-        theirs = ticks[1].get(key)
-        for kind, names in ((DECIDES, DECISION), (EXPLAINS, EXPLANATION)):
-            if theirs is not None and any(ours[name] != theirs[name] for name in names):
-                told.setdefault(key[:3], []).append((key[3], kind))
-                break
-    rows = {tuple(row[name] for name in KEY): row for row in found.differences.to_dicts()}
-    assert set(rows) == set(told)
-    for key, differ in told.items():
-        row = rows[key]
-        decided = [ts for ts, kind in differ if kind == DECIDES]
-        explained = [ts for ts, kind in differ if kind == EXPLAINS]
-        assert (row["ticks_decided"], row["ticks_explained"]) == (len(decided), len(explained))
-        assert row["first_ts"] == min(decided or explained)
-        for name in TOLD:
-            if name == "ratio":
-                continue
-            values = [run[(*key, row["first_ts"])][name] for run in ticks]
-            assert [row[f"{name}_from"], row[f"{name}_to"]] == values
-    assert found.ticks == len(set(ticks[0]) & set(ticks[1]))
-
-
-def compared(history: History, before: Side, after: Side) -> Comparison:
-    try:
-        return compare_history(history, before, after)
-    except HistoryError as error:
-        assume("nothing to replay" not in str(error) and "no sync falls" not in str(error))
-        raise
-
-
-@settings(max_examples=4)
-@given(histories(), VERSION)
-def test_nothing_differs_from_itself(tables: Tables, version: str) -> None:
-    with drawn(tables) as history:
-        found = compared(history, side(version), side(version))
-    assert found.differences.is_empty()
-    assert found.differences.schema == SCHEMA
-    assert {item.side for item in found.left_out} <= {BOTH}
-
-
-@settings(max_examples=4)
-@given(histories(), VERSION, VERSION, st.integers(0, 999))
-def test_order_of_sides_rows_and_shards_changes_nothing(
-    tables: Tables, first: str, second: str, seed: int
-) -> None:
-    with drawn(tables) as history:
-        there = compared(history, side(first), side(second))
-        back = compared(history, side(second), side(first))
-    with (
-        drawn(tables, seed) as history,
-        mock.patch.object(compare_sides, "SHARD_DECISIONS", 1 + seed % 20),
-    ):
-        other = compared(history, side(first), side(second))
-    assert other.differences.equals(there.differences)
-    assert other.left_out == there.left_out
-    same = [*KEY, "differs", "ticks", "ticks_decided", "ticks_explained", "first_ts", "most_ts"]
-    assert there.differences.select(same).equals(back.differences.select(same))
-    assert there.differences["most"].equals((-back.differences["most"]).alias("most"))
-    assert there.differences["error_from"].to_list() == back.differences["error_to"].to_list()
-
-
-def eventful(seed: int, hpas: int = 6, ticks: int = 14) -> Tables:
-    """Return HPAs for which most switches matter now and then: pods that lack samples or are done,
-    ratios at the edge of the tolerance, side-cars, windows and policies.
-    """
-    rng = random.Random(seed)
-    tables = empty_tables()
-    for name in (f"w{k}" for k in range(hpas)):
-        policies = [{"type": "Pods", "value": 1, "periodSeconds": rng.choice([15, 60])}]
-        behavior = {
-            "scaleUp": {"stabilizationWindowSeconds": rng.choice([0, 60]), "policies": policies},
-            "scaleDown": {"stabilizationWindowSeconds": rng.choice([0, 30])},
-        }
-        spec = {"behavior": behavior} if rng.random() < 0.6 else {}
-        metrics = rng.sample(METRICS, rng.randint(1, 3))
-        tables["hpas"].append(hpa_row(name, name, metrics, spec=spec, max_replicas=8))
-        for pod in (f"{name}-{k}" for k in range(rng.randint(1, 4))):
-            add_pod(tables, rng, pod, ticks)
-        sizes = [(T0 - 1000, rng.randint(1, 4))]
-        sizes += [(T0 + k * SYNC + 1000, rng.randint(1, 6)) for k in range(0, ticks, 4)]
-        tables["scales"] += [scale_row(name, ts, size) for ts, size in sizes]
-    for k in range(ticks):
-        series = SHOP | {"ts": T0 + k * SYNC, "selector": "", "fetched_at": None}
-        named = {"kind": "Ingress", "name": "front", "metric": "hits"}
-        hits = {"value_milli": rng.choice([100, 110, 90, 500, 20])}
-        tables["object_metrics"].append(series | named | hits)
-        lag = {"metric": "lag", "series": "", "value_milli": rng.choice([70, 77, 63, 1 << 62])}
-        tables["external_metrics"].append(series | lag)
-    return tables
-
-
-def add_pod(tables: Tables, rng: random.Random, pod: str, ticks: int) -> None:
-    tables["pods"].append(pod_row(pod))
-    tables["pod_requests"] += [request_row(pod), request_row(pod, "proxy", index=1)]
-    if rng.random() < 0.5:
-        tables["pod_requests"].append(request_row(pod, "mesh", kind="sidecar"))
-    if rng.random() < 0.3:
-        tables["pod_requests"].append(request_row(pod, "", kind="pod", cpu_milli=300))
-    phase = rng.choice(["Running", "Running", "Running", "Succeeded"])
-    tables["pod_states"].append(state_row(pod, phase=phase))
-    for at in range(T0, T0 + ticks * SYNC, SYNC):
-        for container in ("app", "proxy"):
-            if rng.random() < 0.8:
-                used = rng.choice([10, 45, 50, 55, 60, 66, 100, 110])
-                tables["pod_metrics"].append(usage_row(pod, at, used, container))
-        rps = {"metric": "rps", "selector": "", "value_milli": rng.choice([4500, 5500, 9000])}
-        tables["pod_custom_metrics"].append(usage_row(pod, at, None) | rps)
-
-
-def test_a_single_switch_is_always_found() -> None:
-    base = profile_for("1.38")
-    found = set()
-    with drawn(eventful(2)) as history:
-        planned = plan_sides(history, side("1.38"), side("1.38"))
-        versions = planned.after.versions
-        for name in SWITCHES:
-            off: dict[str, Any] = {name: False}
-            older = replace(versions, default=replace(base, **off))
-            after = under_versions(planned.after, with_switch(versions, older, name, ()))
-            comparison = compare_planned(VERSIONS, replace(planned, after=after))
-            rows = comparison.differences.select("cause", "how").rows()
-            assert set(rows) <= {(name, ALONE)}
-            found |= {cause for cause, _ in rows}
-    assert len(found) >= 8
-
-
-def test_what_is_needed_together_one_way_makes_it_alone_the_other_way() -> None:
-    with drawn(eventful(4)) as history:
-        there = compare_history(history, side("1.38"), side("1.26"))
-        back = compare_history(history, side("1.26"), side("1.38"))
-    both = there.differences.join(back.differences, on=KEY)
-    assert both.height == there.differences.height == back.differences.height
-    needed = both.filter(pl.col("how") == TOGETHER)
-    assert "sidecars_counted, gate_pod_level_resources" in needed["cause"]
-    assert needed["cause_right"].to_list() == needed["cause"].to_list()
-    assert set(needed["how_right"]) == {ALONE}
 
 
 # ---- parts ---------------------------------------------------------------------------------------

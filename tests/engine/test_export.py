@@ -109,6 +109,7 @@ def run_of(seed: int) -> SimulationResult:
     return simulate(cases, profile_for(k8s), seed=seed, keep_points=True)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_replay_of_an_exported_run_decides_the_same(seed: int, tmp_path: Path) -> None:
     cases, k8s = exportable(seed)
@@ -121,6 +122,7 @@ def test_a_replay_of_an_exported_run_decides_the_same(seed: int, tmp_path: Path)
     assert check_history(hpabatch.open(tmp_path).history).rows() == [], f"seed {seed}"
 
 
+@pytest.mark.compiled
 def test_random_runs_show_what_an_export_must_carry() -> None:
     """The compared runs must have rescales, failures, rollouts, losses and failed metrics."""
     counts = dict.fromkeys(("failures", "rollout", "lose", "scale", "edits", "1.36"), 0)

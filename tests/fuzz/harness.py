@@ -1,6 +1,19 @@
-"""The package against the naive reference on drawn cases: batches, differences, smallest cases.
+"""The package against the naive reference on drawn inputs: batches, differences, smallest inputs.
 
-A batch is named by a few numbers, so that it can be drawn, and drawn again, in any process.
+    make fuzz                      200,000 calculator cases and 5,000 timelines
+    make fuzz N=1000000 SEED=7     a million cases and 25,000 timelines, drawn from another seed
+    make test                      a hundredth of the first, always the same
+
+Four kinds of inputs, in the form of the golden data (tests/reference/generate.py describes what
+goes beyond it): calculator cases; timelines with pods, half of them extended by edits of metrics,
+generations, feature gates and statuses that could not be written; timelines of behavior, long and
+without pods; groups of HPAs of one namespace, half of them extended. Each is compared whole, with
+all texts, times and events, under 1.38, 1.36 and one more version, drawn for it.
+
+An input that differs is made smaller, part by part, as long as it fails in the same way (an input
+that the reference refuses is none), and written to build/fuzz with the answers of both and with
+the seed that draws it again. A batch is named by a few numbers, so that it can be drawn, and drawn
+again, in any process.
 """
 
 from __future__ import annotations
@@ -9,24 +22,38 @@ import json
 import multiprocessing
 import os
 import random
+import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.conformance.decide import decide_calculator_case, decide_timeline
+from tests.conformance.groups import decide_group
+from tests.fuzz.shrink import shrink
 from tests.reference.calculator import evaluate_case
 from tests.reference.controller import run_timeline
-from tests.reference.generate import behavior_timeline, calculator_case, timeline
+from tests.reference.generate import behavior_timeline, calculator_case, group_timeline, timeline
+from tests.reference.group import run_group
+from tests.reference.profiles import VERSIONS
 
 Json = dict[str, Any]
 
-VERSIONS = ("1.38", "1.36")
+ALWAYS = ("1.38", "1.36")
+OTHERS = tuple(version for version in VERSIONS if version not in ALWAYS)
 FAILURES = Path("build") / "fuzz"
-CASE, TIMELINE, BEHAVIOR_TIMELINE = "calculator", "timeline", "behavior_timeline"
+CASE, TIMELINE, BEHAVIOR_TIMELINE, GROUP = "calculator", "timeline", "behavior_timeline", "group"
+KINDS = (CASE, TIMELINE, BEHAVIOR_TIMELINE, GROUP)
+TIMELINES_PER_CASE = 1 / 40
 _MOST_REPORTED = 4  # differences per batch: each is made small, which takes a while
-_LONGEST = {TIMELINE: 100, BEHAVIOR_TIMELINE: 300}  # ticks
+_LONGEST = {TIMELINE: 100, BEHAVIOR_TIMELINE: 300, GROUP: 60}  # ticks
+_BATCH = {CASE: 1000, TIMELINE: 50, BEHAVIOR_TIMELINE: 50, GROUP: 25}
+_QUIET_S = 60  # between two lines of progress
+
+AGREE, DIFFER, OURS_FAILED, REFERENCE_FAILED = "agree", "differ", "hpabatch failed", "refused"
 
 
 class Batch(NamedTuple):
@@ -40,28 +67,30 @@ class Batch(NamedTuple):
 
 @dataclass
 class Figures:
-    """What was compared: inputs, decisions under both versions, and the files of differences."""
+    """What was compared: inputs by kind, decisions by kind and version, files of differences."""
 
-    cases: int = 0
-    case_decisions: int = 0
-    timelines: int = 0
-    ticks: int = 0
-    files: tuple[str, ...] = ()
+    inputs: Counter[str] = field(default_factory=Counter)
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    differences: tuple[str, ...] = ()
 
     def add(self, other: Figures) -> None:
         """Add another batch's figures."""
-        self.cases += other.cases
-        self.case_decisions += other.case_decisions
-        self.timelines += other.timelines
-        self.ticks += other.ticks
-        self.files += other.files
+        self.inputs += other.inputs
+        self.decisions += other.decisions
+        self.differences += other.differences
 
     def __str__(self) -> str:
-        return (
-            f"{self.cases:,} calculator cases ({self.case_decisions:,} decisions under both "
-            f"versions), {self.timelines:,} timelines ({self.ticks:,} ticks), "
-            f"{len(self.files)} differences"
-        )
+        inputs = ", ".join(f"{self.inputs[kind]:,} {kind}" for kind in KINDS)
+        total = sum(self.decisions.values())
+        return f"{inputs}: {total:,} decisions compared, {len(self.differences)} differences"
+
+    def by_version(self) -> str:
+        """Return the decisions of each version and kind as a table."""
+        lines = ["version" + "".join(f"{kind:>20}" for kind in KINDS)]
+        for version in VERSIONS:
+            counts = "".join(f"{self.decisions[kind, version]:>20,}" for kind in KINDS)
+            lines.append(f"{version:<7}{counts}")
+        return "\n".join(lines)
 
 
 def draw(kind: str, rng: random.Random, longest: int = 0) -> Json:
@@ -69,127 +98,152 @@ def draw(kind: str, rng: random.Random, longest: int = 0) -> Json:
     if kind == CASE:
         return calculator_case(rng)
     ticks = rng.randint(1, longest or _LONGEST[kind])
-    return (timeline if kind == TIMELINE else behavior_timeline)(rng, ticks)
+    if kind == BEHAVIOR_TIMELINE:
+        return behavior_timeline(rng, ticks)
+    extended = rng.random() < 0.5
+    return (timeline if kind == TIMELINE else group_timeline)(rng, ticks, extended)
 
 
-def decisions(row: Json, k8s: str) -> tuple[list[Json], list[Json]]:
-    """Return (the package's, the reference's) decisions of a case (one) or a timeline."""
-    if "ticks" in row:
-        return decide_timeline(row, k8s), run_timeline(row, k8s)
-    return [decide_calculator_case(row, k8s)], [evaluate_case(row, k8s)]
+def draw_versions(rng: random.Random) -> tuple[str, ...]:
+    """Draw the versions under which an input is compared."""
+    return (*ALWAYS, rng.choice(OTHERS))
 
 
-def differs(row: Json, k8s: str) -> bool:
-    """Say whether the two disagree; a failure of either is a disagreement."""
+def decisions(row: Json, k8s: str) -> tuple[list[Any], list[Any]]:
+    """Return (the package's, the reference's) decisions: of a case one, of a group per tick."""
+    return ours(row, k8s), theirs(row, k8s)
+
+
+def ours(row: Json, k8s: str) -> list[Any]:
+    """Return the package's decisions of an input."""
+    if "hpas" in row:
+        return list(decide_group(row, k8s))
+    return decide_timeline(row, k8s) if "ticks" in row else [decide_calculator_case(row, k8s)]
+
+
+def theirs(row: Json, k8s: str) -> list[Any]:
+    """Return the reference's decisions of an input."""
+    if "hpas" in row:
+        return list(run_group(row, k8s))
+    return run_timeline(row, k8s) if "ticks" in row else [evaluate_case(row, k8s)]
+
+
+def compare(row: Json, k8s: str) -> str:
+    """Say whether the two agree, and if not, in which way."""
     try:
-        ours, reference = decisions(row, k8s)
+        expected = theirs(row, k8s)
     except Exception:  # noqa: BLE001 - the failing input is wanted, whatever failed
-        return True
-    return ours != reference
-
-
-# --- the smallest failing input -------------------------------------------------------------------
-
-
-def _without(row: Json, key: str, index: int) -> Json:
-    entries = row[key]
-    return row | {key: entries[:index] + entries[index + 1 :]}
-
-
-def _smaller_cases(case: Json) -> Iterator[Json]:
-    yield from (_without(case, "pods", k) for k in range(len(case["pods"])))
-    for name in case.get("pod_metrics") or ():
-        yield case | {"pod_metrics": {k: v for k, v in case["pod_metrics"].items() if k != name}}
-    for k in range(len(case.get("external_values") or ())):
-        yield _without(case, "external_values", k)
-
-
-def _smaller_timelines(row: Json) -> Iterator[Json]:
-    ticks = row["ticks"]
-    size = len(ticks) // 2
-    while size > 0:  # whole blocks first, from the end
-        for first in range(len(ticks) - size, -1, -size):
-            yield row | {"ticks": ticks[:first] + ticks[first + size :]}
-        size //= 2
-    for t, tick in enumerate(ticks):
-        for k in range(len(tick["pods"])):
-            yield row | {"ticks": [*ticks[:t], _without(tick, "pods", k), *ticks[t + 1 :]]}
-
-
-def shrink(row: Json, is_failing: Callable[[Json], bool], attempts: int = 2000) -> Json:
-    """Return a smaller input that still fails, dropping one part at a time."""
-    smaller = _smaller_timelines if "ticks" in row else _smaller_cases
-    candidates = smaller(row)
-    for _ in range(attempts):
-        candidate = next(candidates, None)
-        if candidate is None:
-            break
-        if is_failing(candidate):
-            row, candidates = candidate, smaller(candidate)
-    return row
-
-
-def report_difference(row: Json, k8s: str) -> str:
-    """Write the smallest failing form of an input to build/fuzz; return the file's name."""
-    smallest = shrink(row, lambda candidate: differs(candidate, k8s))
-    report: Json = {"k8s": k8s, "input": smallest}
+        return REFERENCE_FAILED
     try:
-        report["hpabatch"], report["reference"] = decisions(smallest, k8s)
-    except Exception as error:  # noqa: BLE001 - part of the report
-        report["error"] = repr(error)
+        found = ours(row, k8s)
+    except Exception:  # noqa: BLE001 - as above
+        return OURS_FAILED
+    return AGREE if found == expected else DIFFER
+
+
+def count_decisions(row: Json) -> int:
+    """Return how many decisions an input asks for."""
+    if "hpas" in row:
+        return sum(len(tick["hpas"]) for tick in row["ticks"])
+    return len(row.get("ticks", (row,)))
+
+
+def report_difference(row: Json, k8s: str, where: str) -> str:
+    """Write the smallest failing form of an input to build/fuzz; return a line about it."""
+    way = compare(row, k8s)
+    smallest = shrink(row, lambda candidate: compare(candidate, k8s) == way)
+    report: Json = {"k8s": k8s, "drawn": where, "way": way, "input": smallest}
+    answers: tuple[tuple[str, Callable[[Json, str], list[Any]]], ...]
+    answers = (("hpabatch", ours), ("reference", theirs))
+    for name, answer in answers:
+        try:
+            report[name] = answer(smallest, k8s)
+        except Exception as error:  # noqa: BLE001 - part of the report
+            report[name] = repr(error)
     FAILURES.mkdir(parents=True, exist_ok=True)
     path = FAILURES / f"{row['id']}-{k8s}.json"
     path.write_text(json.dumps(report, indent=1) + "\n")
-    return str(path)
+    return f"{path}: {way} under {k8s}, drawn with {where}"
 
 
 # --- batches --------------------------------------------------------------------------------------
 
 
 def run_batch(batch: Batch) -> Figures:
-    """Draw and compare one batch under both versions; a few differences end it."""
+    """Draw and compare one batch; a few differences end it."""
     rng = random.Random(f"{batch.kind} {batch.seed} {batch.first}")
     figures = Figures()
-    for _ in range(batch.size):
+    for number in range(batch.first, batch.first + batch.size):
         row = draw(batch.kind, rng)
-        compared = len(VERSIONS) * len(row.get("ticks", (row,)))
-        if batch.kind == CASE:
-            figures.add(Figures(cases=1, case_decisions=compared))
-        else:
-            figures.add(Figures(timelines=1, ticks=compared))
-        for k8s in VERSIONS:
-            if differs(row, k8s):
-                figures.files += (report_difference(row, k8s),)
-        if len(figures.files) >= _MOST_REPORTED:
+        figures.inputs[batch.kind] += 1
+        for k8s in draw_versions(rng):
+            figures.decisions[batch.kind, k8s] += count_decisions(row)
+            if compare(row, k8s) != AGREE:
+                where = f"SEED={batch.seed}: {batch.kind} number {number} (batch {batch.first})"
+                figures.differences += (report_difference(row, k8s, where),)
+        if len(figures.differences) >= _MOST_REPORTED:
             break
     return figures
 
 
 def plan(seed: int, cases: int, timelines: int) -> list[Batch]:
-    """Return the batches of a run; half of the timelines have pods, half edits of behavior."""
-    counts = {CASE: cases, TIMELINE: (timelines + 1) // 2, BEHAVIOR_TIMELINE: timelines // 2}
-    sizes = {CASE: 2000, TIMELINE: 50, BEHAVIOR_TIMELINE: 50}
+    """Return the batches of a run: of the timelines 40 % have pods, 40 % no pods, 20 % are groups.
+
+    Kinds take turns, so that a run that is ended early has seen all of them.
+    """
+    groups = timelines // 5
+    with_pods = (timelines - groups + 1) // 2
+    counts = {
+        CASE: cases,
+        TIMELINE: with_pods,
+        BEHAVIOR_TIMELINE: timelines - groups - with_pods,
+        GROUP: groups,
+    }
     batches = []
     for kind, count in counts.items():
-        for first in range(0, count, sizes[kind]):
-            batches.append(Batch(kind, seed, first, min(sizes[kind], count - first)))
-    return batches
+        size = _BATCH[kind]
+        for first in range(0, count, size):
+            batch = Batch(kind, seed, first, min(size, count - first))
+            batches.append((first / count, KINDS.index(kind), batch))
+    return [batch for _, _, batch in sorted(batches)]
 
 
-def run_batches(batches: Iterable[Batch], processes: int) -> Figures:
-    """Run all batches here or in fresh processes; threads of the kernels stay out of the way."""
-    total = Figures()
+def run_batches(
+    batches: Iterable[Batch], processes: int, tell: Callable[[str], None] = lambda line: None
+) -> Figures:
+    """Run all batches here or in fresh processes; threads of the kernels stay out of the way.
+
+    `tell` gets a line every minute, and one for every difference as soon as it is known.
+    """
+    wanted, total = list(batches), Figures()
+    started = told = time.monotonic()
+    for done, figures in enumerate(_results(wanted, processes), 1):
+        total.add(figures)
+        for line in figures.differences:
+            tell(line)
+        now = time.monotonic()
+        if now - told >= _QUIET_S:
+            told = now
+            tell(f"fuzz: {done} of {len(wanted)} batches in {now - started:.0f} s; {total}")
+    return total
+
+
+def _results(batches: list[Batch], processes: int) -> Iterator[Figures]:
     if processes <= 1:
-        for batch in batches:
-            total.add(run_batch(batch))
-        return total
+        yield from map(run_batch, batches)
+        return
     context = multiprocessing.get_context("spawn")  # compiled code with threads must not be forked
     with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        for figures in pool.map(run_batch, batches):
-            total.add(figures)
-    return total
+        for future in as_completed([pool.submit(run_batch, batch) for batch in batches]):
+            yield future.result()
 
 
 def available_processes() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def tell_at_once(line: str) -> None:
+    """Show a line of a long run."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

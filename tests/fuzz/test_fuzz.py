@@ -1,7 +1,7 @@
-"""The package agrees with the naive reference on drawn calculator cases and timelines.
+"""The package agrees with the naive reference on drawn inputs of all kinds, under all versions.
 
-HPABATCH_FUZZ_SCALE=1 compares 200,000 cases and 5,000 timelines, the default is a hundredth;
-HPABATCH_FUZZ_SEED draws others. A difference is written to build/fuzz as small as it can be made.
+How many and which: see tests/fuzz/harness.py. HPABATCH_FUZZ_DECISIONS and HPABATCH_FUZZ_SEED are
+what `make fuzz` sets by N and SEED.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ from hypothesis import strategies as st
 from tests.fuzz.harness import (
     BEHAVIOR_TIMELINE,
     CASE,
+    GROUP,
+    KINDS,
     TIMELINE,
-    VERSIONS,
+    TIMELINES_PER_CASE,
     available_processes,
     decisions,
     draw,
     plan,
     run_batches,
+    tell_at_once,
 )
+from tests.reference.profiles import VERSIONS
 
-_CASES, _TIMELINES = 200_000, 5_000
-_SCALE = float(os.environ.get("HPABATCH_FUZZ_SCALE") or 0.01)
+_CASES = int(os.environ.get("HPABATCH_FUZZ_DECISIONS") or 2_000)
 _SEED = int(os.environ.get("HPABATCH_FUZZ_SEED") or 20260915)
+_IS_LONG = _CASES > 20_000
 _SETTINGS = settings(
-    derandomize="HPABATCH_FUZZ_SEED" not in os.environ,
-    max_examples=max(200, math.ceil(5_000 * _SCALE)),
+    derandomize=not os.environ.get("HPABATCH_FUZZ_SEED"),
+    max_examples=max(200, _CASES // 40),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -41,13 +45,16 @@ _SETTINGS = settings(
 
 def test_package_agrees_with_reference(capsys: pytest.CaptureFixture[str]) -> None:
     started = time.perf_counter()
-    batches = plan(_SEED, math.ceil(_CASES * _SCALE), math.ceil(_TIMELINES * _SCALE))
-    figures = run_batches(batches, available_processes() if _SCALE > 0.1 else 1)
-    seconds = time.perf_counter() - started
+    batches = plan(_SEED, _CASES, math.ceil(_CASES * TIMELINES_PER_CASE))
     with capsys.disabled():
-        print(f"\nfuzz: {figures}; seed {_SEED}, {seconds:.0f} s")  # noqa: T201
-    if figures.files:
-        pytest.fail("\n".join(("the smallest inputs that differ:", *figures.files[:20])))
+        figures = run_batches(batches, available_processes() if _IS_LONG else 1, tell_at_once)
+        seconds = time.perf_counter() - started
+        tell_at_once(f"\nfuzz: {figures}; SEED={_SEED}, {seconds:.0f} s")
+        if _IS_LONG:
+            tell_at_once(figures.by_version())
+    assert {kind for kind, _ in figures.decisions} == set(KINDS)
+    if figures.differences:
+        pytest.fail("\n".join(("the smallest inputs that differ:", *figures.differences[:20])))
 
 
 @_SETTINGS
@@ -62,7 +69,7 @@ def test_drawn_cases_agree(rng: random.Random, k8s: str) -> None:
 @given(
     st.integers(0, 2**32),
     st.integers(1, 60),
-    st.sampled_from((TIMELINE, BEHAVIOR_TIMELINE)),
+    st.sampled_from((TIMELINE, BEHAVIOR_TIMELINE, GROUP)),
     st.sampled_from(VERSIONS),
 )
 def test_drawn_timelines_agree(seed: int, ticks: int, kind: str, k8s: str) -> None:

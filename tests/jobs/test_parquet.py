@@ -10,9 +10,11 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from hpabatch.engine.why import METRIC_FIELDS, SCHEMA
 from hpabatch.jobs import parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, NEVER_NULL, write_parquet
-from tests.engine.made import decisions
+from tests.engine.made import PERIOD, START, decisions
+from tests.engine.naive_align import Row
 
 EVIDENCE = {"k8s": "1.38", "delay": "0 ms (assumed)"}
 
@@ -77,3 +79,79 @@ def test_a_null_where_none_should_be_is_kept(tmp_path: Path) -> None:
     frame = decisions([{}, {}]).with_columns(min_replicas=pl.Series([1, None]))
     write_parquet(frame, EVIDENCE, tmp_path / "d.parquet")
     assert pl.read_parquet(tmp_path / "d.parquet").equals(frame)
+
+
+# ---- columns of lists ----------------------------------------------------------------------------
+
+NOTHING: Row = dict.fromkeys(METRIC_FIELDS)
+CPU: Row = NOTHING | {
+    "metric": "cpu resource", "proposal": 3, "ratio": 1.5, "average_milli": 2**62, "step": "ratio",
+    "ready": 2, "unready": 0,
+}  # fmt: skip
+FAILED: Row = NOTHING | {"metric": "pods metric ≥ x", "error": "no metrics returned"}
+
+
+def explained(*metrics: list[Row] | None) -> pl.DataFrame:
+    """Return a decision with the columns of why for each list."""
+    numbers = range(len(metrics))
+    columns: dict[str, list[Any]] = {
+        "metrics": list(metrics),
+        "status_written": [k % 2 == 0 for k in numbers],
+        "last_scale_time": [None if k % 3 else START + k * PERIOD for k in numbers],
+        "scaled_to_zero": [None if k % 2 else "ScaledToZero" for k in numbers],
+    }
+    why = pl.DataFrame(columns, schema=SCHEMA)
+    return decisions([{"hpa": f"h{k}"} for k in numbers]).hstack(why)
+
+
+LISTS: tuple[list[Row] | None, ...] = ([CPU, FAILED], [], [FAILED], [NOTHING], None, [CPU] * 3)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+def test_lists_come_back_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    frame = explained(*LISTS)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", rows)
+    write_parquet(frame, EVIDENCE, tmp_path / "d.parquet")
+    found = pl.read_parquet(tmp_path / "d.parquet")
+    assert found.equals(frame)
+    assert found.schema == frame.schema
+    # A slice begins in the middle of what Arrow holds.
+    write_parquet(frame.slice(2, 3), EVIDENCE, tmp_path / "s.parquet")
+    assert pl.read_parquet(tmp_path / "s.parquet").equals(frame.slice(2, 3))
+
+
+@pytest.mark.parametrize("lists", [(), ([],), ([], [])])
+def test_empty_lists_keep_their_type(tmp_path: Path, lists: tuple[list[Row], ...]) -> None:
+    frame = explained(*lists)
+    write_parquet(frame, EVIDENCE, tmp_path / "d.parquet")
+    found = pl.read_parquet(tmp_path / "d.parquet")
+    assert (found.schema, found.equals(frame)) == (frame.schema, True)
+
+
+def test_other_readers_find_plain_lists_of_structs(tmp_path: Path) -> None:
+    write_parquet(explained(*LISTS), EVIDENCE, tmp_path / "d.parquet")
+    found = pq.read_table(tmp_path / "d.parquet")
+    kind = found.schema.field("metrics").type
+    assert str(kind.value_type.field("metric").type) == "string"
+    assert str(kind.value_type.field("ready").type) == "int64"
+    assert found["metrics"].to_pylist() == list(LISTS)
+    file = pq.ParquetFile(tmp_path / "d.parquet", page_checksum_verification=True)
+    group = file.metadata.row_group(0)
+    encodings = {
+        group.column(k).path_in_schema: group.column(k).encodings for k in range(group.num_columns)
+    }
+    # Names repeat in every row: they and the counts are cheap by dictionary, ratios are not.
+    for name in ("metric", "step", "error", "proposal", "ready"):
+        assert "RLE_DICTIONARY" in encodings[f"metrics.list.element.{name}"]
+    assert "RLE_DICTIONARY" not in encodings["metrics.list.element.ratio"]
+
+
+def test_the_same_lists_give_the_same_bytes(tmp_path: Path) -> None:
+    one = explained(*LISTS)
+    other = pl.concat([one[:2], one[2:]], rechunk=False)
+    assert other.n_chunks() > one.n_chunks()
+    write_parquet(one, EVIDENCE, tmp_path / "a")
+    write_parquet(other, EVIDENCE, tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

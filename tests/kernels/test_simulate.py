@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 
+import numba
 import numpy as np
 import pytest
 
@@ -33,8 +34,10 @@ from tests.reference.simulator_cases import case as quiet_case
 from tests.reference.simulator_measures import measures
 
 SCALE = float(os.environ.get("HPABATCH_FUZZ_SCALE", "0.01"))
-SEEDS = range(max(120, int(12_000 * SCALE)))
-FEW = range(32)
+# By plain Python a run takes a hundred times as long.
+INTERPRETED = getattr(numba.config, "DISABLE_JIT", 0) != 0
+SEEDS = range(max(60 if INTERPRETED else 120, int(12_000 * SCALE) // (2 if INTERPRETED else 1)))
+FEW = range(16 if INTERPRETED else 40)
 
 
 @cache
@@ -79,7 +82,7 @@ def test_cases_show_what_they_are_to_show() -> None:
     seen = dict.fromkeys(
         ("rescales", "failures", "rollouts", "saturated", "reversals", "invalid"), 0
     )
-    for seed in range(120):
+    for seed in SEEDS:
         fleet = ran(seed)
         m, state = fleet.simulation.measures[0], fleet.simulation.states[0]
         seen["rescales"] += int(m.rescales)
@@ -88,7 +91,7 @@ def test_cases_show_what_they_are_to_show() -> None:
         seen["rollouts"] += int(state.revision)
         seen["saturated"] += int(m.saturated_steps)
         seen["invalid"] += int(m.invalid_steps)
-    assert min(seen.values()) > 20, seen
+    assert min(seen.values()) > len(SEEDS) // 6, seen
 
 
 @pytest.mark.parametrize("chunk", [1, 7])
@@ -108,7 +111,7 @@ def test_cohorts_change_nothing() -> None:
         grouped += groups_pods(lane_of(case))
         assert rows_of(together) == rows_of(apart), f"seed {seed}"
         assert measures_of(together) == measures_of(apart), f"seed {seed}"
-    assert grouped > 12
+    assert grouped > len(FEW) // 3
 
 
 def test_pods_that_fail_are_told_apart() -> None:
@@ -137,8 +140,8 @@ def _several(cases: list[Json], order: list[int]) -> dict[int, tuple[object, ...
 
 
 def test_lanes_know_nothing_of_each_other() -> None:
-    cases = [seeded_case(seed) for seed in range(24)]
-    order = list(range(24))
+    cases = [seeded_case(seed) for seed in FEW]
+    order = list(FEW)
     straight = _several(cases, order)
     random.Random(1).shuffle(order)
     assert _several(cases, order) == straight
@@ -182,6 +185,23 @@ def test_of_pods_ready_at_one_instant_the_last_to_start_goes_first(draws: tuple[
     assert sorted(left) == sorted(draws)[:-1]
 
 
+@pytest.mark.parametrize("max_age_ms", [45_000, 44_999])
+def test_a_run_may_begin_in_a_gap(max_age_ms: int) -> None:
+    """The first tick sees the newest scrape before the gap, if it is not too old."""
+    given = quiet_case(
+        4,
+        2,
+        signals={"resource/cpu": {"request_milli": 1000}},
+        work={"resource/cpu": [3000]},
+        pipeline={"gaps_ms": [[START - 40_000, START + 1]], "max_age_ms": max_age_ms},
+    )
+    fleet = run(given)
+    assert rows_of(fleet) == naive_rows(simulate(given))
+    seen = max_age_ms == 45_000
+    assert fleet.simulation.points.proposal[0] == (6 if seen else 2)
+    assert fleet.simulation.measures.invalid_steps[0] == (0 if seen else 1)
+
+
 def test_a_lane_without_room_says_so() -> None:
     case = seeded_case(0) | {"initial": 30}
     fleet = packed(case, individual=True, cohorts=-25)
@@ -193,7 +213,7 @@ def test_a_lane_without_room_says_so() -> None:
 def test_room_may_end_anywhere() -> None:
     """Wherever a lane has no room for one cohort more, it says so and writes nowhere else."""
     full = 0
-    for seed in range(24):
+    for seed in FEW:
         case = seeded_case(seed)
         least = int(packed(case, individual=seed % 2 == 0).simulation.lanes.cohort_capacity[0])
         for capacity in (1, 2, 3, 5, 8):
@@ -204,7 +224,7 @@ def test_room_may_end_anywhere() -> None:
             )
             full += int(fleet.simulation.states.status[0] == LANE_FULL)
             assert fleet.simulation.states.cohorts[0] <= capacity
-    assert full > 36
+    assert full > 1.5 * len(FEW)
 
 
 @pytest.mark.parametrize("kind", ["scale", "lose", "wait"])

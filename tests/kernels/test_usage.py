@@ -28,7 +28,20 @@ from hpabatch.kernels.usage import HALF_MS, observe_usage, take_in_usage
 from hpabatch.model.plant import signal_name
 from tests.engine import naive_align as naive
 from tests.engine.observed import Seen, observed
-from tests.engine.small_history import STEP, histories, write_pieces
+from tests.engine.small_history import (
+    METRICS,
+    STEP,
+    T0,
+    empty_tables,
+    histories,
+    hpa_row,
+    pod_row,
+    request_row,
+    scale_row,
+    state_row,
+    usage_row,
+    write_pieces,
+)
 from tests.kernels.shards import made_tables
 from tests.kernels.test_replay import in_process
 
@@ -170,7 +183,7 @@ def metric_of(tick: naive.Row, candidate: Candidate, name: str) -> Any:
     ),
     block=st.sampled_from([1, 3, 1024]),
 )
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_usage_is_what_a_plain_count_says(
     tables: naive.Tables, clock: naive.Row, block: int
 ) -> None:
@@ -215,6 +228,36 @@ def test_made_shards_have_samples_of_every_class() -> None:
     assert counted > 20
     assert starting > 0
     assert later > 0
+
+
+def test_tracks_of_both_halves_without_the_pod_that_is_deleted() -> None:
+    """Four pods over midnight, of which one is deleted; for a while no spec is in force."""
+    values, tables = (100, 200, 300, 200), empty_tables()
+    ends, goes_on = T0 + 8 * STEP, T0 + 12 * STEP
+    cpu = METRICS[:1]
+    tables["hpas"] = [
+        hpa_row("web", "web", cpu, valid_to=ends),
+        hpa_row("web", "web", cpu, valid_from=goes_on),
+    ]
+    tables["scales"] = [scale_row("web", T0 - STEP, 4)]
+    for k, value in enumerate(values):
+        pod = f"web-{k}"
+        leaves = {"deletion_requested": T0 + 14 * STEP, "gone": T0 + 18 * STEP} if k == 3 else {}
+        tables["pods"].append(pod_row(pod, **leaves))
+        tables["pod_states"].append(state_row(pod))
+        tables["pod_requests"].append(request_row(pod))
+        tables["pod_metrics"] += [usage_row(pod, T0 + n * STEP, value) for n in range(16)]
+    for block in (1, 1024):
+        ((usage, seen),) = both(tables, CLOCK, block)
+        check(usage, seen)
+        assert not ((usage.now_ms >= ends) & (usage.now_ms < goes_on)).any()
+        assert usage.deleting.sum() > 0
+        tracks = usage.signals["resource/cpu"].pods
+        assert tracks.settled.tolist() == [12, 12, 12, 10]
+        assert (tracks.even + tracks.odd).tolist() == [12, 12, 12, 10]
+        assert tracks.odd.tolist() == [6] * 4  # the last minute of a day
+        assert tracks.odd_ratio.tolist() == [3.0, 6.0, 9.0, 6.0]
+        assert tracks.even_ratio.tolist() == [3.0, 6.0, 9.0, 4.0]
 
 
 def test_the_same_on_any_number_of_threads_and_in_any_blocks() -> None:

@@ -40,7 +40,7 @@ def test_qualified_names() -> None:
     assert names.qualified_name("-x") == [NAME_PART]
     assert names.qualified_name("x" * 64) == ["name part must be no more than 63 bytes"]
     (text,) = names.qualified_name("a/b/c")
-    assert text.startswith("a qualified name must consist of alphanumeric characters")
+    assert text.startswith("a valid label key must consist of alphanumeric characters")
     assert text.endswith(
         "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
     )

@@ -155,7 +155,7 @@ def _record(world: _World, name: str, pods: list[Json]) -> Json:
         **edits,
         **faults,
     }
-    if plan.extended and chance(rng, 0.002):
+    if plan.extended and chance(rng, 0.006):
         record["deleted_during_sync"] = True
         record["status_update_error"] = f'horizontalpodautoscalers.autoscaling "{name}" not found'
     return record

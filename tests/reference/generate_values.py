@@ -39,6 +39,8 @@ _CONDITIONS_FAULTY: tuple[Json, ...] = (
     {"matchExpressions": [{"key": "/queue", "operator": "In", "values": ["a b", "a b", "-"]}]},
     {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist", "values": ["_"]}]},
     {"matchExpressions": [{"key": "zone", "operator": "Exists"}, {"key": "zone", "operator": ""}]},
+    {"matchLabels": {"too/many/parts": "a"}},
+    {"matchLabels": {"queue": "a" * 64}},
 )
 _CONDITIONS_GOOD: tuple[Json, ...] = (
     {},
@@ -73,6 +75,8 @@ _BAD_SCALE_SELECTORS = (
     "app in (w@b,we@)",
     "Example.com/app",
     "%d!x",
+    "too/many/parts=web",
+    f"app={'a' * 64}",
 )
 
 ERROR_TEXTS = (

@@ -71,6 +71,32 @@ def test_the_table_tells_everything() -> None:
     assert lines[-1] == "decisions: out/decisions.parquet"
 
 
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        ({}, "rules of Kubernetes 1.38 (proved against upstream's code);"),
+        (
+            {"k8s": "1.37", "k8s_evidence": "from sources", "k8s_proof": "1.38's rules"},
+            "rules of Kubernetes 1.37 (written from the sources, not checked: 1.38's rules);",
+        ),
+        (
+            {"k8s_evidence": "checked live", "k8s_proof": "in two clusters"},
+            "rules of Kubernetes 1.38 (checked on live clusters: in two clusters);",
+        ),
+        (
+            {"k8s": "1.36, 1.38", "k8s_evidence": "1.36 proved; 1.38 proved", "k8s_proof": "x; y"},
+            "rules of Kubernetes 1.36, 1.38 (1.36 proved; 1.38 proved);",
+        ),
+        (
+            {"feature_gates": "HPAScaleToZero=false"},
+            "rules of Kubernetes 1.38 with HPAScaleToZero=false (proved against upstream's code);",
+        ),
+    ],
+)
+def test_the_rules_and_how_they_are_proved(evidence: dict[str, str], words: str) -> None:
+    assert forms.evidence_lines(EVIDENCE | evidence)[0].startswith(words)
+
+
 def test_many_hpas_are_cut_and_counted() -> None:
     lines = forms.to_table(report(*(f"hpa-{k:02}" for k in range(23)))).splitlines()
     assert "… and 3 smaller HPAs: --output csv shows all" in lines

@@ -36,7 +36,7 @@ from hpabatch.model.hpa import LabelSelector, MetricSpec
 from hpabatch.model.requests import request_rules
 from hpabatch.model.selectors import parse_selector, selector_from_object
 from tests.engine.plain.pod_rows import PodRows, visible_samples
-from tests.engine.plain.recording import Recording, SampleColumns, ScaleColumns
+from tests.engine.plain.recording import LACKING, Recording, SampleColumns, ScaleColumns
 from tests.engine.plain.requests import RequestLookup
 
 Answer = tuple[int, int, str]
@@ -81,6 +81,7 @@ class Aligner:
         """Keep the parameters; nothing is computed yet."""
         self.recording = recording
         self.max_age_ms = max_age_ms
+        self.profile = profile
         self.requests = RequestLookup(recording, request_rules(profile))
 
     def lane(self, candidate: Candidate, facts: Facts) -> Lane | None:
@@ -135,8 +136,11 @@ class Aligner:
             return
         samples = self._pod_source(key, metric)
         present, value, timing, listed = rows.samples(samples)
-        empty = np.bincount(rows.tick, weights=listed, minlength=now_ms.size) == 0
+        empty = np.bincount(rows.tick, weights=listed != 0, minlength=now_ms.size) == 0
         code = np.where(empty, codes.METRIC_ANSWER_EMPTY, codes.METRIC_OK)
+        lacking = np.bincount(rows.tick, weights=listed == LACKING, minlength=now_ms.size) > 0
+        if not self.profile.container_may_lack:
+            code = np.where(lacking, codes.METRIC_CONTAINER_LACKS, code)
         lane.samples.append((present, value, timing))
         lane.answers.append((records_from(ANSWER, now_ms.size, code=code), none))
 
@@ -186,10 +190,22 @@ def _apply_answers(lane: Lane, spec_of: I64, answers: Sequence[Answer]) -> None:
     for t, now_ms in enumerate(lane.ticks.now_ms.tolist()):
         keys = stream_keys(lane.candidate.periods[int(spec_of[t])].spec)
         for m, key in enumerate(keys):
-            given = [(ms, word) for ms, metric, word in answers if metric == m and ms <= now_ms]
+            given = [
+                (ms, word)
+                for ms, metric, word in answers
+                if ms <= now_ms and _place(lane.candidate, ms, metric) == m
+            ]
             if given and max(given)[1] != "ok":
                 code = ANSWER_CODES[max(given)[1]]
                 lane.answers[lane.streams.index(key)][0].code[t] = code
+
+
+def _place(candidate: Candidate, ms: int, metric: int) -> int:
+    """Return where a metric of the spec that was recorded stands in the one that is stored."""
+    for period in candidate.periods:
+        if period.from_ms <= ms < period.to_ms and period.order:
+            return period.order.index(metric) if metric in period.order else -1
+    return metric
 
 
 def spec_of_ticks(candidate: Candidate, ticks_ms: I64) -> I64:

@@ -9,6 +9,7 @@ import polars as pl
 
 from hpabatch.arrays.layout import Fleet, Results
 from hpabatch.model import codes
+from hpabatch.model.config import Profile
 from hpabatch.model.describe import metric_name
 from tests.engine.made import SCHEMA
 from tests.engine.plain.align import Lane
@@ -21,9 +22,11 @@ CONDITIONS = {
 NO_ERRORS = (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED)
 
 
-def decisions_frame(lanes: Sequence[Lane], fleet: Fleet, results: Results) -> pl.DataFrame:
+def decisions_frame(
+    lanes: Sequence[Lane], fleet: Fleet, results: Results, profile: Profile
+) -> pl.DataFrame:
     """Return one row per HPA and tick, in the order of the lanes and of time."""
-    names = _metric_names(lanes, fleet)
+    names = _metric_names(lanes, fleet, profile.container_metric_named)
     rows = []
     for h, lane in enumerate(lanes):
         c, last = lane.candidate, int(fleet.lanes.last_tick[h])
@@ -36,10 +39,11 @@ def decisions_frame(lanes: Sequence[Lane], fleet: Fleet, results: Results) -> pl
     return pl.DataFrame(rows, schema=schema, orient="row").cast({"ts": SCHEMA["ts"]})
 
 
-def _metric_names(lanes: Sequence[Lane], fleet: Fleet) -> list[str]:
+def _metric_names(lanes: Sequence[Lane], fleet: Fleet, named: bool) -> list[str]:
     """Return the description of each row of `fleet.metrics`."""
     metrics = [m for lane in lanes for p in lane.candidate.periods for m in p.spec.metrics]
-    return [metric_name(m, int(row.kind)) for m, row in zip(metrics, fleet.metrics, strict=True)]
+    kinds = [int(row.kind) for row in fleet.metrics]
+    return [metric_name(m, kind, named) for m, kind in zip(metrics, kinds, strict=True)]
 
 
 def _tick(fleet: Fleet, results: Results, t: int, after: int) -> dict[str, Any]:

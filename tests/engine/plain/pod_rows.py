@@ -16,7 +16,13 @@ from hpabatch.arrays.layout import (
 )
 from hpabatch.arrays.pack import pod_flags
 from hpabatch.arrays.specs import StreamKey
-from tests.engine.plain.recording import NEVER_MS, Recording, SampleColumns, ScaleColumns
+from tests.engine.plain.recording import (
+    LACKING,
+    NEVER_MS,
+    Recording,
+    SampleColumns,
+    ScaleColumns,
+)
 from tests.engine.plain.requests import RequestLookup
 
 
@@ -138,7 +144,8 @@ class PodRows:
     def samples(self, source: SampleColumns) -> tuple[I8, I64, Records, I8]:
         """Return (present, value, timing, listed) of every row.
 
-        A sample that is listed but not present lacks the resource in a container.
+        A sample that is listed but not present lacks the resource in a container; `listed` is
+        LACKING where it is without the container itself.
         """
         index = np.full(self.tick.size, -1, np.int64)
         order = np.argsort(self.pod, kind="stable")
@@ -152,12 +159,13 @@ class PodRows:
         if not source.ts_ms.size:
             return (*self.no_samples(), listed.astype(np.int8))
         at = np.maximum(index, 0)
-        present = (source.present[at] * listed).astype(np.int8)
+        present = ((source.present[at] > 0) & listed).astype(np.int8)
         value = np.where(present != 0, source.value_milli[at], 0)
         timing = records_from(
             TIMING, at.size, ts_ms=source.ts_ms[at], window_ms=source.window_ms[at]
         )
-        return present, value, timing, listed.astype(np.int8)
+        lacking = listed & (source.present[at] == LACKING)
+        return present, value, timing, np.where(lacking, LACKING, listed).astype(np.int8)
 
     def no_samples(self) -> tuple[I8, I64, Records]:
         """Return empty rows for a stream that has no pod samples."""

@@ -21,6 +21,7 @@ NEVER_MS, ALWAYS_MS = 2**62, -(2**62)
 
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
 MILLI_PER_BYTE = 1000
+LACKING = -1  # a sample without the container that is asked for
 
 SAMPLE_TABLES = ("pod_metrics", "pod_custom_metrics", "object_metrics", "external_metrics")
 CUSTOM_KEY = ["metric", "selector"]
@@ -47,7 +48,8 @@ def positions(keys: I64, count: int) -> I64:
 class SampleColumns:
     """Samples sorted by owner (a pod, or a series) and time; owner k has first[k]:first[k+1].
 
-    `seen_ms` is when a sample becomes visible, `ts_ms` when it was taken.
+    `seen_ms` is when a sample becomes visible, `ts_ms` when it was taken; `present` is 1, 0 where
+    the resource is missing, or LACKING.
     """
 
     first: I64
@@ -157,7 +159,7 @@ class Recording:
         return self._usage_cache[key]
 
     def _sum_usage(self, resource: str, container: str) -> SampleColumns:
-        """Return one sample per pod and time; without the container it is there but not present."""
+        """Return one sample per pod and time; LACKING where the container has no row in it."""
         rows = self.usage
         starts = _group_starts(rows, ["p", "ts"])
         pod, ts = integers(rows["p"])[starts], milliseconds(rows["ts"])[starts]
@@ -172,7 +174,7 @@ class Recording:
         sample = np.searchsorted(starts, chosen, side="right") - 1
         count = np.bincount(sample, minlength=starts.size)
         lacking = np.bincount(sample, weights=known[chosen] == 0, minlength=starts.size)
-        present = ((count > 0) & (lacking == 0)).astype(np.int8)
+        present = np.where(count == 0, LACKING, lacking == 0).astype(np.int8)
         total = np.zeros(starts.size, np.int64)
         np.add.at(total, sample, (integers(amount) * scale)[chosen])
         fetched = milliseconds(rows["fetched_at"], ALWAYS_MS)
@@ -183,7 +185,7 @@ class Recording:
             seen_ms=np.where(seen == ALWAYS_MS, ts + self.delay_ms, seen),
             window_ms=integers(rows["window_ms"])[starts],
             present=present,
-            value_milli=total * present,
+            value_milli=total * (present > 0),
         )
 
     def custom_samples(self, metric: str, selector: str) -> SampleColumns:

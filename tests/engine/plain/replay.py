@@ -10,7 +10,7 @@ import polars as pl
 
 from hpabatch.arrays.layout import I64, Fleet, Results, empty_results
 from hpabatch.arrays.memory import lane_capacities, make_sized_memory
-from hpabatch.engine.candidates import candidates_from_history
+from hpabatch.engine.candidates import candidates_from_history, stored_candidate
 from hpabatch.engine.flags import FlagPeriod, recorded_flags
 from hpabatch.history.reader import History
 from hpabatch.kernels.replay import replay_lane
@@ -40,7 +40,8 @@ def replay_plainly(
     """
     profile = profile_for(k8s)
     recording = Recording(history, delay_ms)
-    candidates, _ = candidates_from_history(history.read("hpas"), lambda _: profile)
+    found, _ = candidates_from_history(history.read("hpas"), lambda _: profile)
+    candidates = [stored_candidate(candidate, profile) for candidate in found]
     grid = grid_of(recording, period_ms, phase_ms)
     own = recorded_instants(history, recording) if instants == "recorded" else {}
     starts, answers = _starts(history), _answers(history)
@@ -63,7 +64,7 @@ def replay_plainly(
     frames = []
     for cluster, theirs in sorted(lanes.items()):
         fleet, results = decide(theirs, flags.get(cluster, default), profile, events == "recorded")
-        frames.append(decisions_frame(theirs, fleet, results))
+        frames.append(decisions_frame(theirs, fleet, results, profile))
     return pl.concat(frames)
 
 

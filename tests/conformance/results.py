@@ -1,0 +1,50 @@
+"""What a sync came to, in the form of the golden `expected`."""
+
+from __future__ import annotations
+
+from hpabatch.engine.status import LaneWords, StatusReader
+from hpabatch.model.encode_status import encode_metric
+from hpabatch.model.hpa import HPAStatus
+from tests.conformance.golden import Json
+
+
+def status_fields(status: HPAStatus) -> Json:
+    """Return what is compared of a status."""
+    return {
+        "desired_replicas": status.desired_replicas,
+        "status_current_replicas": status.current_replicas,
+        "conditions": [
+            {
+                "type": c.type,
+                "status": c.status,
+                "reason": c.reason,
+                "message": c.message,
+                "last_transition_time": c.last_transition_time,
+            }
+            for c in status.conditions
+        ],
+        "current_metrics": [encode_metric(m) for m in status.current_metrics or ()],
+        "last_scale_time": status.last_scale_time,
+    }
+
+
+def tick_result(reader: StatusReader, words: LaneWords, t: int, unwritten: str = "") -> Json:
+    """Return what golden data say of a tick; `unwritten`: why its status could not be written."""
+    row, outcome = reader.results.decisions[t], reader.outcome(words, t, unwritten)
+    rescaled = bool(row.rescaled)
+    # The controller has metrics of its own since 1.27, with this switch.
+    labelled = reader.profile.partial_failure_returned
+    return {
+        **status_fields(reader.status(words, t)),
+        "rescaled": rescaled,
+        "scale_to": int(row.desired) if rescaled else None,
+        "events": [
+            {"type": e.type, "reason": e.reason, "message": e.message}
+            for e in reader.events(words, t, unwritten)
+        ],
+        "last_scale_time_set": rescaled,
+        "reconcile_error": outcome.error,
+        "status_written": bool(reader.statuses[t].written),
+        "action_label": outcome.action_label if labelled else None,
+        "error_label": outcome.error_label if labelled else None,
+    }

@@ -1,0 +1,246 @@
+"""The status kernel: chunks, lanes and threads change nothing; compiled equals interpreted."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hpabatch.arrays.layout import (
+    STATUS,
+    STATUS_NEXT,
+    STATUS_SETS,
+    Fleet,
+    Records,
+    Results,
+    StatusMemory,
+    empty_results,
+    records_from,
+)
+from hpabatch.arrays.memory import make_memory
+from hpabatch.arrays.pack import LaneView, pack_fleet
+from hpabatch.arrays.status import make_status_memory
+from hpabatch.kernels.replay import replay_fleet
+from hpabatch.kernels.status import status_fleet, status_lane
+from hpabatch.model.config import PROFILES, ControllerFlags
+from tests.kernels.fleets import random_lanes
+from tests.kernels.test_replay import in_process
+
+# One seed under each version whose statuses differ.
+SEEDS = {1: "1.38", 2: "1.36", 3: "1.26"}
+
+
+@lru_cache
+def replayed(seed: int, k8s: str, count: int = 6, ticks: int = 40) -> tuple[Fleet, Results]:
+    """Return a random fleet with its decisions."""
+    return decided(random_lanes(seed, count, ticks), k8s)
+
+
+def decided(lanes: list[LaneView], k8s: str) -> tuple[Fleet, Results]:
+    fleet = pack_fleet(lanes, ControllerFlags(), PROFILES[k8s])
+    results = empty_results(fleet.ticks.size, fleet.answers.size, details=True)
+    replay_fleet(fleet, make_memory(fleet, recorded=False), False, results)
+    return fleet, results
+
+
+def poisoned(fleet: Fleet, byte: int = 0xA5) -> Records:
+    """Return room for statuses, every byte of it the same."""
+    statuses = records_from(STATUS, fleet.ticks.size)
+    statuses.view(np.uint8).fill(byte)
+    return statuses
+
+
+def noted(fleet: Fleet, results: Results, byte: int = 0xA5) -> tuple[Records, StatusMemory]:
+    """Return all statuses, noted by one call."""
+    memory, statuses = make_status_memory(fleet), poisoned(fleet, byte)
+    status_fleet(fleet, results, memory, ends(fleet), statuses)
+    return statuses, memory
+
+
+def ends(fleet: Fleet) -> NDArray[np.int64]:
+    return np.ascontiguousarray(fleet.lanes.last_tick, np.int64)
+
+
+def assert_equal(one: Records, other: Records) -> None:
+    """Compare statuses field by field (what lies between fields is nobody's)."""
+    for name in STATUS.names or ():
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def assert_equal_memory(one: StatusMemory, other: StatusMemory) -> None:
+    for name, mine, theirs in zip(StatusMemory._fields, one, other, strict=True):
+        np.testing.assert_array_equal(mine, theirs, err_msg=name)
+
+
+@pytest.mark.parametrize(("seed", "k8s"), SEEDS.items())
+def test_one_call_equals_one_call_per_tick(seed: int, k8s: str) -> None:
+    fleet, results = replayed(seed, k8s)
+    whole, memory_after = noted(fleet, results)
+    single, memory = poisoned(fleet), make_status_memory(fleet)
+    for step in range(1, int((fleet.lanes.last_tick - fleet.lanes.first_tick).max()) + 1):
+        last = np.minimum(fleet.lanes.first_tick + step, fleet.lanes.last_tick).astype(np.int64)
+        status_fleet(fleet, results, memory, last, single)
+    assert_equal(whole, single)
+    assert_equal_memory(memory_after, memory)
+
+
+@given(st.integers(0, 10_000), st.sampled_from(list(SEEDS.items())))
+@settings(max_examples=15, deadline=None)
+def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int, fleet_of: Any) -> None:
+    rng, (fleet, results) = random.Random(seed), replayed(*fleet_of)
+    whole, memory_after = noted(fleet, results)
+    chunked, memory = poisoned(fleet), make_status_memory(fleet)
+    position = fleet.lanes.first_tick.tolist()
+    while unfinished := [h for h, t in enumerate(position) if t < fleet.lanes.last_tick[h]]:
+        h = rng.choice(unfinished)
+        position[h] = rng.randint(position[h], int(fleet.lanes.last_tick[h]))
+        status_lane(fleet, results, memory, h, position[h], chunked)
+    assert_equal(whole, chunked)
+    assert_equal_memory(memory_after, memory)
+
+
+def test_what_was_noted_is_not_noted_again() -> None:
+    fleet, results = replayed(1, "1.38")
+    whole, memory = noted(fleet, results)
+    before = memory.head.copy()
+    again = poisoned(fleet)
+    status_fleet(fleet, results, memory, ends(fleet) - 3, again)
+    np.testing.assert_array_equal(memory.head, before)
+    assert_equal(again, poisoned(fleet))
+    assert whole.written.sum() > 0
+
+
+@pytest.mark.parametrize(("seed", "k8s"), SEEDS.items())
+def test_the_order_of_hpas_does_not_matter(seed: int, k8s: str) -> None:
+    lanes = random_lanes(seed, 6, 30)
+    order = list(range(len(lanes)))
+    random.Random(seed).shuffle(order)
+    straight, shuffled = decided(lanes, k8s), decided([lanes[h] for h in order], k8s)
+    one, other = noted(*straight)[0], noted(*shuffled)[0]
+    for position, h in enumerate(order):
+        mine, theirs = of_lane(straight[0], one, h), of_lane(shuffled[0], other, position)
+        for name, column in mine.items():
+            np.testing.assert_array_equal(column, theirs[name], err_msg=name)
+
+
+def of_lane(fleet: Fleet, statuses: Records, h: int) -> dict[str, NDArray[Any]]:
+    """Return lane h's statuses, with ticks and specs counted from the lane's first."""
+    first, last = int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])
+    first_spec = int(fleet.ticks.spec[first])
+    columns = {name: statuses[name][first:last].astype(np.int64) for name in STATUS.names or ()}
+    for name, start in [
+        ("observed", first_spec),
+        *((name, first) for name in ("set_0", "set_1", "set_2", "set_3", "metrics_tick")),
+    ]:
+        own = columns[name]
+        columns[name] = np.where(own < 0, own, own - start)
+    for k in range(4):
+        columns[f"set_{k}"][columns[f"transition_{k}_ms"] == 0] = 0  # a slot that was never set
+    return columns
+
+
+@pytest.mark.parametrize(("seed", "k8s"), SEEDS.items())
+def test_every_field_of_every_row_is_written(seed: int, k8s: str) -> None:
+    fleet, results = replayed(seed, k8s)
+    assert_equal(noted(fleet, results, 0xA5)[0], noted(fleet, results, 0x5A)[0])
+
+
+def test_inputs_are_only_read() -> None:
+    fleet, results = decided(random_lanes(4, 4, 30), "1.38")
+    before = [array.tobytes() for array in (*fleet, *results)]
+    noted(fleet, results)
+    assert [array.tobytes() for array in (*fleet, *results)] == before
+
+
+def test_an_empty_fleet_and_lanes_without_ticks() -> None:
+    lane = random_lanes(1, 1, 3)[0]
+    for lanes in ([], [LaneView(lane.specs, [])] * 2):
+        fleet, results = decided(lanes, "1.38")
+        statuses, memory = noted(fleet, results)
+        assert statuses.size == 0
+        assert memory.head.shape[0] == len(lanes)
+
+
+def test_words_are_of_the_tick_that_said_them() -> None:
+    """A condition's words are at most as new as the row, and its tick is its own lane's."""
+    fleet, results = replayed(1, "1.38")
+    statuses, memory = noted(fleet, results)
+    for h in range(fleet.lanes.size):
+        first, last = int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])
+        rows = np.arange(first, last)
+        for k in range(4):
+            known = results.decisions[f"condition_{k}"][first:last] != 0
+            said = statuses[f"set_{k}"][first:last]
+            assert (said[known] >= first).all()
+            assert (said[known] <= rows[known]).all()
+        assert memory.head[h, STATUS_NEXT] == last
+        assert memory.head[h, STATUS_SETS] < last
+
+
+# ---- compiled and interpreted --------------------------------------------------------------------
+
+
+def status_digests() -> list[str]:
+    """Return digests of the statuses of random fleets."""
+    digests = []
+    for seed, k8s in SEEDS.items():
+        statuses, memory = noted(*replayed(seed, k8s))
+        summary = hashlib.sha256()
+        for name in STATUS.names or ():
+            summary.update(np.ascontiguousarray(statuses[name]).tobytes())
+        for array in memory:
+            summary.update(np.ascontiguousarray(array).tobytes())
+        digests.append(summary.hexdigest())
+    return digests
+
+
+_DIGESTS = """
+from tests.kernels.test_status import status_digests
+print(" ".join(status_digests()))
+"""
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    "environment",
+    [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "2"}],
+    ids=["interpreted", "one thread", "two threads"],
+)
+def test_compiled_equals_interpreted_on_any_number_of_threads(environment: dict[str, str]) -> None:
+    assert in_process(_DIGESTS, **environment).split() == status_digests()
+
+
+_SIGNATURES = """
+import inspect
+import hpabatch.kernels.status, hpabatch.rules.status
+from tests.kernels.test_status import decided, noted, replayed
+
+for seed, k8s in ((1, "1.38"), (2, "1.26")):
+    noted(*replayed(seed, k8s))
+noted(*decided([], "1.38"))
+checked = 0
+for module in (hpabatch.kernels.status, hpabatch.rules.status):
+    for name, value in vars(module).items():
+        if not hasattr(value, "signatures") or value.py_func.__module__ != module.__name__:
+            continue
+        takes = inspect.signature(value.py_func).parameters.values()
+        if any(p.annotation == "Fleet" for p in takes):
+            checked += 1
+            if len(value.signatures) > 1:
+                print(name, len(value.signatures))
+print("checked", checked)
+"""
+
+
+@pytest.mark.compiled
+def test_the_kernel_and_every_rule_of_statuses_has_one_signature() -> None:
+    *more_than_one, checked = in_process(_SIGNATURES).splitlines()
+    assert more_than_one == []
+    assert int(checked.removeprefix("checked ")) >= 8
