@@ -22,7 +22,9 @@ from hpabatch.model.validate import drop_disabled_fields, validate_hpa
 
 @dataclass(frozen=True, slots=True)
 class SpecPeriod:
-    """A spec and when it was in force, in ms, the end exclusive; its generation, and the object's uid, where known.
+    """A spec and when it was in force, in ms, the end exclusive.
+
+    Where they are known, its generation and the uid of the object.
 
     `order`: the place of each metric in the spec that was recorded; empty: the same.
     """
@@ -121,7 +123,8 @@ def candidates_from_history(
                 break
             end = NEVER_MS if row["valid_to"] is None else int(row["valid_to"])
             generation = None if row.get("generation") is None else int(row["generation"])
-            periods.append(SpecPeriod(int(row["valid_from"]), end, spec, generation, str(row["uid"])))
+            uid = str(row["uid"])
+            periods.append(SpecPeriod(int(row["valid_from"]), end, spec, generation, uid))
         if problem:
             skipped.append(Skipped(*key, problem))
             continue

@@ -7,9 +7,13 @@ Source: horizontal.go, reconcileAutoscaler and what it calls.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from hpabatch.arrays.layout import (
     FROM_BEFORE,
@@ -83,14 +87,14 @@ class StatusReader:
 
     def status(self, lane: LaneWords, t: int) -> HPAStatus:
         """Return the status of a lane after tick t (a number over all ticks)."""
-        decision, row = self.results.decisions[t], self.statuses[t]
-        last_scale_ms = int(row.last_scale_ms)
-        generation = lane.generations.get(int(row.observed))
+        decision, row = row_of(self.results.decisions, t), row_of(self.statuses, t)
+        last_scale_ms = row.last_scale_ms
+        generation = lane.generations.get(row.observed)
         if row.observed == FROM_BEFORE:
             generation = lane.before.observed_generation
         return HPAStatus(
-            current_replicas=int(decision.current),
-            desired_replicas=int(decision.desired),
+            current_replicas=decision.current,
+            desired_replicas=decision.desired,
             last_scale_time=None if last_scale_ms == NO_TIME_MS else show_api_time(last_scale_ms),
             observed_generation=generation,
             conditions=self.conditions(lane, t),
@@ -99,10 +103,10 @@ class StatusReader:
 
     def conditions(self, lane: LaneWords, t: int) -> tuple[Condition, ...]:
         """Return the conditions after tick t, in the status' order."""
-        decision, row = self.results.decisions[t], self.statuses[t]
+        decision, row = row_of(self.results.decisions, t), row_of(self.statuses, t)
         found = []
         for k in range(4):
-            code, set_at = int(decision[f"condition_{k}"]), int(row[f"set_{k}"])
+            code, set_at = getattr(decision, f"condition_{k}"), getattr(row, f"set_{k}")
             if code == codes.NO_CONDITION:
                 continue
             if set_at == FROM_BEFORE:
@@ -115,14 +119,14 @@ class StatusReader:
                     status=words.status,
                     reason=words.reason,
                     message=self._message(lane, code, set_at),
-                    last_transition_time=show_api_time(int(row[f"transition_{k}_ms"])),
+                    last_transition_time=show_api_time(getattr(row, f"transition_{k}_ms")),
                 )
             )
         return tuple(found)
 
     def current_metrics(self, lane: LaneWords, t: int) -> tuple[MetricStatus, ...] | None:
         """Return `currentMetrics` after tick t; None: null."""
-        at = int(self.statuses[t].metrics_tick)
+        at = row_of(self.statuses, t).metrics_tick
         if at == FROM_BEFORE:
             return lane.before.current_metrics
         if at == NO_METRICS:
@@ -136,13 +140,13 @@ class StatusReader:
 
         `unwritten` is the API server's error where the status could not be written.
         """
-        decision, tick = self.results.decisions[t], self.fleet.ticks[t]
+        decision, tick = row_of(self.results.decisions, t), row_of(self.fleet.ticks, t)
         if decision.binding == codes.BOUND_BY_NO_SCALE:
             return []
         status = []
-        if unwritten and self.statuses[t].written:
+        if unwritten and row_of(self.statuses, t).written:
             status = [self._event(t, WARNING, "FailedUpdateStatus", unwritten)]
-        scale_error = self.texts[int(tick.scale_text)]
+        scale_error = self.texts[tick.scale_text]
         if decision.binding == codes.BOUND_BY_SCALE_READ:
             return [self._event(t, WARNING, "FailedGetScale", scale_error), *status]
         found = self._metric_events(lane, t)
@@ -150,7 +154,7 @@ class StatusReader:
             error = self._compute_error(lane, t)
             failed = self._event(t, WARNING, "FailedComputeMetricsReplicas", error)
             return [*found, *status, failed]
-        size, reason = int(decision.limited), self.reason(t)
+        size, reason = decision.limited, self.reason(t)
         if decision.binding == codes.BOUND_BY_SCALE_WRITE:
             text = messages.failed_new_size(size, reason, scale_error)
             found.append(self._event(t, WARNING, "FailedRescale", text))
@@ -161,7 +165,7 @@ class StatusReader:
 
     def _metric_events(self, lane: LaneWords, t: int) -> list[Event]:
         """Return the events of a selector that cannot be used, and of failed metrics."""
-        if self.results.decisions[t].binding == codes.BOUND_BY_SELECTOR:
+        if row_of(self.results.decisions, t).binding == codes.BOUND_BY_SELECTOR:
             reason, text = self._selector_event(t)
             return [self._event(t, WARNING, reason, text)] if reason else []
         found = []
@@ -172,20 +176,20 @@ class StatusReader:
 
     def reason(self, t: int) -> str:
         """Return the reason that a rescale's event of tick t gives."""
-        decision = self.results.decisions[t]
+        decision = row_of(self.results.decisions, t)
         name = self._driving(t) if decision.metric >= 0 else ""
-        return codes.REASONS[int(decision.reason)].replace("{metric}", name)
+        return codes.REASONS[decision.reason].replace("{metric}", name)
 
     def outcome(self, lane: LaneWords, t: int, unwritten: str = "") -> Outcome:
         """Return the error that the sync of tick t returned, and its labels.
 
         `unwritten` as for `events`; where the sync had failed already it is only logged.
         """
-        decision, tick = self.results.decisions[t], self.fleet.ticks[t]
+        decision, tick = row_of(self.results.decisions, t), row_of(self.fleet.ticks, t)
         target, action = self._target(lane, t), "none"
         error, label = None, "internal"
         if decision.binding == codes.BOUND_BY_SCALE_READ:
-            scale, text = int(tick.scale), self.texts[int(tick.scale_text)]
+            scale, text = tick.scale, self.texts[tick.scale_text]
             error = messages.scale_error(scale, target, text)
             if scale == codes.SCALE_BAD_VERSION:
                 label = "spec"
@@ -193,8 +197,8 @@ class StatusReader:
             error = messages.compute_error(target, self._compute_error(lane, t))
             label = self._metrics_label(t)
         elif decision.binding == codes.BOUND_BY_SCALE_WRITE:
-            error = messages.rescale_error(target, self.texts[int(tick.scale_text)])
-        elif unwritten and self.statuses[t].written:
+            error = messages.rescale_error(target, self.texts[tick.scale_text])
+        elif unwritten and row_of(self.statuses, t).written:
             error = messages.status_update_error(lane.name, unwritten)
         elif decision.invalid_metrics and self.profile.partial_failure_returned:
             error, label = self._compute_error(lane, t), self._metrics_label(t)
@@ -205,23 +209,23 @@ class StatusReader:
     # ---- parts
 
     def _event(self, t: int, kind: str, reason: str, message: str) -> Event:
-        now_ms = int(self.fleet.ticks[t].now_ms)
+        now_ms = row_of(self.fleet.ticks, t).now_ms
         return Event(kind, reason, message, now_ms, now_ms)
 
     def _target(self, lane: LaneWords, t: int) -> str:
-        target = self.specs[int(self.fleet.ticks[t].spec)].scale_target_ref
+        target = self.specs[row_of(self.fleet.ticks, t).spec].scale_target_ref
         return f"{target.kind}/{lane.namespace}/{target.name}"
 
     def _metrics(self, t: int) -> list[tuple[int, MetricSpec]]:
         """Return (row of `fleet.metrics`, metric) of the spec in force at tick t."""
-        number = int(self.fleet.ticks[t].spec)
-        first = int(self.fleet.specs[number].first_metric)
+        number = row_of(self.fleet.ticks, t).spec
+        first = row_of(self.fleet.specs, number).first_metric
         return list(enumerate(self.specs[number].metrics, first))
 
     def _said(self, m: int, t: int) -> tuple[Any, Any]:
         """Return the METRIC_DECISION and DETAIL of metric row m at tick t."""
-        row = t + int(self.fleet.streams[self.fleet.metrics[m].stream].answer_offset)
-        return self.results.metrics[row], self.results.details[row]
+        row = t + row_of(self.fleet.streams, row_of(self.fleet.metrics, m).stream).answer_offset
+        return row_of(self.results.metrics, row), row_of(self.results.details, row)
 
     def _failed(self, t: int) -> list[tuple[int, MetricSpec]]:
         """Return the metrics that were computed at tick t and failed."""
@@ -229,23 +233,23 @@ class StatusReader:
         return [(m, s) for m, s in self._metrics(t) if self._said(m, t)[0].code not in fine]
 
     def _failed_condition(self, m: int) -> int:
-        return codes.INVALID_METRIC_SOURCE_TYPE + int(self.fleet.metrics[m].source)
+        return int(codes.INVALID_METRIC_SOURCE_TYPE + row_of(self.fleet.metrics, m).source)
 
     def _failure(self, lane: LaneWords, m: int, t: int) -> messages.MetricFailure:
         said, detail = self._said(m, t)
-        number = int(self.fleet.ticks[t].spec)
-        metric = self.specs[number].metrics[m - int(self.fleet.specs[number].first_metric)]
+        number = row_of(self.fleet.ticks, t).spec
+        metric = self.specs[number].metrics[m - row_of(self.fleet.specs, number).first_metric]
         return messages.metric_failure(
             metric,
-            int(self.fleet.metrics[m].kind),
-            int(said.code),
-            self.texts[int(detail.text)],
+            row_of(self.fleet.metrics, m).kind,
+            said.code,
+            self.texts[detail.text],
             lane.namespace,
             self.profile,
         )
 
     def _compute_error(self, lane: LaneWords, t: int) -> str:
-        if self.results.decisions[t].binding == codes.BOUND_BY_SELECTOR:
+        if row_of(self.results.decisions, t).binding == codes.BOUND_BY_SELECTOR:
             return self._printed(self._selector_event(t)[1])
         failed = self._failed(t)
         first = self._failure(lane, failed[0][0], t).error if failed else "%!v(<nil>)"
@@ -262,10 +266,10 @@ class StatusReader:
 
         Of an HPA that is gone there is no event (no reason), but the same error.
         """
-        tick = self.fleet.ticks[t]
+        tick = row_of(self.fleet.ticks, t)
         if tick.selector == codes.SELECTOR_MISSING:
             return messages.NO_SELECTOR_EVENT
-        text = self.texts[int(tick.selector_text)]
+        text = self.texts[tick.selector_text]
         if tick.selector == codes.SELECTOR_AMBIGUOUS:
             return "AmbiguousSelector", text
         if tick.selector == codes.SELECTOR_GONE:
@@ -274,19 +278,19 @@ class StatusReader:
 
     def _driving(self, t: int) -> str:
         """Return the name of the metric that gave the proposal of tick t."""
-        number = int(self.results.decisions[t].metric)
+        number = row_of(self.results.decisions, t).metric
         m, metric = self._metrics(t)[number]
-        kind = int(self.fleet.metrics[m].kind)
+        kind = row_of(self.fleet.metrics, m).kind
         return metric_name(metric, kind, self.profile.container_metric_named)
 
     def _message(self, lane: LaneWords, code: int, t: int) -> str:
         """Return the message of a condition that tick t set."""
-        decision, tick = self.results.decisions[t], self.fleet.ticks[t]
+        decision, tick = row_of(self.results.decisions, t), row_of(self.fleet.ticks, t)
         detail = ""
         if code == codes.SUCCEEDED_RESCALE:
-            detail = str(int(decision.desired))
+            detail = str(decision.desired)
         elif code in (codes.FAILED_GET_SCALE, codes.FAILED_UPDATE_SCALE):
-            detail = self.texts[int(tick.scale_text)]
+            detail = self.texts[tick.scale_text]
         elif code == codes.VALID_METRIC_FOUND:
             detail = self._driving(t)
         elif code in (codes.INVALID_SELECTOR, codes.AMBIGUOUS_SELECTOR):
@@ -305,20 +309,18 @@ class StatusReader:
         return messages.printed(text, self.profile)
 
     def _metric_status(self, metric: MetricSpec, m: int, t: int) -> MetricStatus:
-        said, kind = self._said(m, t)[0], int(self.fleet.metrics[m].kind)
+        said, kind = self._said(m, t)[0], row_of(self.fleet.metrics, m).kind
         if said.code != codes.METRIC_OK:
             return MetricStatus()
         member = metric.resource or metric.container_resource
         is_memory = member is not None and member.name == "memory"
         binary = is_memory and self.profile.binary_memory
         if kind in _WITH_VALUE:
-            current = MetricValueStatus(value=Quantity.from_milli(int(said.value_milli)))
+            current = MetricValueStatus(value=Quantity.from_milli(said.value_milli))
         else:
             current = MetricValueStatus(
-                average_value=Quantity.from_milli(int(said.average_milli), binary=binary),
-                average_utilization=(
-                    int(said.utilization_pct) if kind in _WITH_UTILIZATION else None
-                ),
+                average_value=Quantity.from_milli(said.average_milli, binary=binary),
+                average_utilization=(said.utilization_pct if kind in _WITH_UTILIZATION else None),
             )
         total = kind in (codes.OBJECT_AVERAGE, codes.EXTERNAL_AVERAGE)
         if total and not self.profile.status_round_trips:
@@ -327,6 +329,20 @@ class StatusReader:
         if kind == codes.OBJECT_AVERAGE and not self.profile.object_average_described:
             identity = replace(identity, described_object=CrossVersionObjectReference())
         return replace(identity, current=current)
+
+
+@cache
+def _row_type(names: tuple[str, ...]) -> Any:
+    return namedtuple("Row", names)
+
+
+def row_of(table: Records, at: int) -> Any:
+    """Return a record as a tuple of plain numbers with names.
+
+    numpy's own records take a microsecond for each attribute, and so do their arrays.
+    """
+    names = np.ndarray.dtype.__get__(table).names
+    return _row_type(names)._make(np.ndarray.item(table, at))
 
 
 def _identity(metric: MetricSpec) -> MetricStatus:

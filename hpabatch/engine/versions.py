@@ -12,7 +12,7 @@ import polars as pl
 
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
-from hpabatch.model.config import DEFAULT_K8S, Profile, override_gates, profile_for
+from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def versions_of(
     for (cluster,), group in rows.group_by("cluster", maintain_order=True):
         name, texts = str(cluster), [str(text) for text, _ in groupby(group["version"])]
         found = [_recorded_profile(text, name) for text in texts]
-        profiles[name], names[name] = override_gates(found[-1], gates), _release(texts[-1])
+        profiles[name], names[name] = profile_for(texts[-1], gates), _release(texts[-1])
         warnings += _notes(found[-1], f"cluster {name}: ")
         if len({profile.name for profile in found}) > 1:
             warnings.append(

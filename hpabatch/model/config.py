@@ -97,7 +97,7 @@ class Profile:
     status_round_trips: bool = True
 
     # ---- switches of what is read
-    # scaleTargetRef.apiVersion and describedObject.apiVersion are validated; before, a bad one failed
+    # The API versions of scaleTargetRef and describedObject are validated; before, a bad one failed
     # at the sync.
     api_version_validated: bool = True
     # The HPA is stored as v2; before, as v1, which moves the cpu utilization last, loses a second

@@ -15,6 +15,7 @@ from hpabatch.arrays.layout import (
     I64,
     NO_GENERATION,
     NO_METRICS,
+    NO_TIME_MS,
     STATUS_CODES,
     STATUS_CURRENT,
     STATUS_DESIRED,
@@ -29,7 +30,6 @@ from hpabatch.arrays.layout import (
     Records,
     Results,
     StatusMemory,
-    NO_TIME_MS,
 )
 from hpabatch.model.codes import (
     ABLE_TO_SCALE,

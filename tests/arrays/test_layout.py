@@ -36,8 +36,9 @@ def test_fields_are_numbers_or_short_codes(name: str) -> None:
     dtype = DTYPES[name]
     kinds = {field: dtype[field] for field in dtype.names or ()}
     allowed = {np.dtype("i8"), np.dtype("f8"), np.dtype("i1")}
-    if name in ("DECISION", "METRIC_DECISION"):
-        # replica counts and percents are int32 upstream, positions of metrics short
+    if name in ("DECISION", "METRIC_DECISION", "DETAIL", "STATUS"):
+        # replica counts and percents are int32 upstream, positions of metrics short, and there
+        # are not that many ticks at once
         allowed |= {np.dtype("i4"), np.dtype("i2")}
     assert set(kinds.values()) <= allowed
     assert dtype.isalignedstruct

@@ -91,8 +91,9 @@ def test_a_tick_is_packed_field_by_field() -> None:
             restart=True,
         )
     ]
+    ticks = [replace(ticks[0], recreated=True, scale_error="conflict", selector_error="two HPAs")]
     row = fleet_of(LaneView([specs[0]], []), LaneView(specs, ticks)).ticks[0]
-    assert row.tolist() == (at(7), 2, 5, 4, 2, 3, at(7), 0, 0)
+    assert row.tolist() == (at(7), 2, 5, 4, 2, 3, at(7), 1, 0, 0, 1, 2)
 
 
 def test_equal_pods_share_a_state_and_states_are_the_lanes_own() -> None:
@@ -167,8 +168,9 @@ def requests_of(resources: PodResources, *metrics: object, gate: bool = True) ->
 def test_requests_per_stream() -> None:
     resources = PodResources((container("app", "300m"), container("side", "45m")))
     metrics = (resource(60), resource(60, container="side"), resource(60, container="none"))
-    assert requests_of(resources, *metrics) == [(1, 345), (1, 45), (0, 0)]
-    assert requests_of(resources, resource(60, name="memory"), pods_metric("1")) == [(0, 0), (1, 0)]
+    # Where one is not known stands the number of the text that says so.
+    assert requests_of(resources, *metrics) == [(1, 345), (1, 45), (0, 1)]
+    assert requests_of(resources, resource(60, name="memory"), pods_metric("1")) == [(0, 1), (1, 0)]
 
 
 def test_pod_level_requests_need_their_gate() -> None:
@@ -240,7 +242,8 @@ def check_tick(fleet: Fleet, h: int, t: int, view: LaneView) -> None:
             if fleet.row_state[r] >= 0:
                 request = fleet.requests[int(fleet.row_state[r]) + int(stream.request_offset)]
                 wanted = "Resource" in stream_keys(view.specs[expected.spec])[m].type
-                assert int(request.milli) in ((1000, 0) if wanted else (0,))
+                assert int(request.known) in ((0, 1) if wanted else (1,))
+                assert not request.known or int(request.milli) == (1000 if wanted else 0)
         samples = answer.samples.values()
         assert sorted(seen) == sorted((s.value_milli, s.ts_ms, s.window_ms) for s in samples)
 

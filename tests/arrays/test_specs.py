@@ -279,11 +279,10 @@ def test_metrics_point_to_their_streams() -> None:
 
 
 def test_lanes_carry_flags_and_switches() -> None:
-    lanes = pack_lanes(2, FLAGS, replace(PROFILE, succeeded_pods_ignored=False))
+    profile = replace(PROFILE, succeeded_pods_ignored=False)
+    lanes = pack_lanes(2, FLAGS, profile)
     assert lanes.cpu_initialization_ms.tolist() == [1000, 1000]
     assert lanes.readiness_delay_ms.tolist() == [2000, 2000]
     assert lanes.downscale_stabilization_ms.tolist() == [3500, 3500]
-    assert lanes.succeeded_pods_ignored.tolist() == [0, 0]
-    assert lanes.per_pod_average_guarded.tolist() == [1, 1]
-    assert lanes.gate_scale_to_zero.tolist() == [1, 1]
+    assert lanes.switches.tolist() == [profile.switches()] * 2
     assert lanes.first_tick.tolist() == lanes.last_change.tolist() == [0, 0]

@@ -65,11 +65,18 @@ class Drive:
         """Begin with an HPA as it is created; the controller may remember an older one."""
         words = LaneWords(hpa.namespace or "default", hpa.status, hpa.name, self.generations)
         self.words[h], self.shown[h] = words, hpa.status
+        # The first sync of an HPA that is created again forgets the old one's status by itself.
+        t = self.next[h]
+        if t == self.fleet.lanes.last_tick[h] or not self.fleet.ticks.recreated[t]:
+            self.seed(h)
+
+    def seed(self, h: int) -> None:
+        """Begin with the status that the HPA has."""
         self.memory.head[h, _CONDITIONS] = codes.NO_CONDITION
-        seed_status(self.memory, h, hpa.status)
+        seed_status(self.memory, h, self.shown[h])
         self.status_memory.head[h] = make_status_memory(self.fleet).head[h]
         self.status_memory.head[h, STATUS_NEXT] = self.next[h]
-        seed_status_memory(self.status_memory, h, hpa.status)
+        seed_status_memory(self.status_memory, h, self.shown[h])
 
     def forget(self, h: int) -> None:
         """Forget what the controller remembers of an HPA."""
@@ -110,6 +117,8 @@ class Drive:
         if unwritten and result["status_written"]:
             head[_STATUS_IN_HEAD], status_head[:], shown_metrics[:] = before
             status_head[STATUS_NEXT] = self.next[h]
+            if self.fleet.ticks.recreated[t]:
+                self.seed(h)
             kept = status_fields(self.shown[h])
             return {**result, **kept, "last_scale_time_set": False}
         self.shown[h] = self.reader.status(self.words[h], t)

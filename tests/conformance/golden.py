@@ -18,7 +18,6 @@ from typing import Any
 from hpabatch.arrays.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
 from hpabatch.model import codes, messages
 from hpabatch.model.config import (
-    GATES,
     NEWEST_K8S,
     PROFILES,
     ControllerFlags,
@@ -48,7 +47,6 @@ _GATES_SINCE = {
     "HPAGeneration": 37,
     "HPAOptimizedSelectorStore": 37,
 }
-assert set(_GATES_SINCE) <= set(GATES)
 # The kinds that the oracle's REST mapper knows.
 _KNOWN_TARGETS = {
     ("apps", "Deployment"),
@@ -311,7 +309,8 @@ class HPALane:
         self._orders: list[tuple[int | None, ...]] = []
 
     def begin(self, document: Json, usual_selector: str = _USUAL_SELECTOR) -> None:
-        """Begin with an HPA, which may have been deleted and created anew."""
+        """Begin with an HPA, which may have been deleted and created anew, without a status."""
+        self._recreated = bool(self.specs)
         self._document, self._usual_selector = document, usual_selector
         self._spec: Json = dict(document["spec"])
         self._namespace = (document.get("metadata") or {}).get("namespace") or "default"
@@ -366,9 +365,11 @@ class HPALane:
             scale=scale,
             selector=selector,
             restart=bool(tick.get("restart")),
+            recreated=self._recreated,
             scale_error=wrong_scale,
             selector_error=wrong_selector,
         )
+        self._recreated = False
         self.ticks.append(view)
         return view
 

@@ -45,7 +45,7 @@ def test_without_any_version_the_default_is_assumed() -> None:
             "k8s": "1.37",
             "k8s_source": "assumed",
             "k8s_evidence": "from sources",
-            "k8s_proof": "1.38's rules without two late changes",
+            "k8s_proof": PROFILES["1.37"].proof,
         }
 
 
@@ -151,12 +151,13 @@ def test_a_version_that_is_of_no_use(text: str, reason: str) -> None:
 
 
 def test_feature_gates() -> None:
-    gates = "HPAScaleToZero=true, HPAGeneration=true"
+    gates = "HPAScaleToZero=true, PodLevelResources=false"
     for found in (
         versions(k8s="1.36", gates=gates),
         versions(("c1", "1.36"), gates=gates, clusters=["c1"]),
     ):
-        assert (found.of("c1").gate_scale_to_zero, found.of("c1").gate_generation) == (True, True)
+        profile = found.of("c1")
+        assert (profile.gate_scale_to_zero, profile.gate_pod_level_resources) == (True, False)
         assert found.one().name == "1.36"
         assert found.evidence()["feature_gates"] == gates
     default = versions(gates="HPAScaleToZero=false", clusters=["c1"])
@@ -166,6 +167,10 @@ def test_feature_gates() -> None:
     assert all(mixed.of(c).gate_scale_to_zero for c in ("c1", "c2"))
     with pytest.raises(UsageError, match=r"^--feature-gates Nope=true: expected GATE=true"):
         versions(("c1", "1.36"), gates="Nope=true")
+    # A gate is one of the version that is recorded.
+    with pytest.raises(UsageError, match=r"Kubernetes 1\.36 has no such gate for HPAs"):
+        versions(("c1", "v1.36.3"), gates="HPAGeneration=true")
+    assert not versions(("c1", "1.38"), gates="HPAGeneration=false").of("c1").gate_generation
 
 
 # ---- in a replay ---------------------------------------------------------------------------------

@@ -42,11 +42,12 @@ ERRORS = {"error": "the metrics API answered with an error", "empty": "no metric
 NOTHING = dict.fromkeys(METRIC_FIELDS)
 
 
-def explained(tables: Tables, folder: Path, k8s: str = "1.38") -> pl.DataFrame:
+def explained(tables: Tables, folder: Path, k8s: str = "1.38", gates: str = "") -> pl.DataFrame:
     """Return the decisions of HPA `one`, with the columns of why."""
     folder.mkdir(exist_ok=True)
     history = open_history(write_history(tables, folder))
-    found = replay_history(history, ReplayParameters(k8s, **CLOCK), why=True).decisions
+    parameters = ReplayParameters(k8s, gates, **CLOCK)
+    found = replay_history(history, parameters, why=True).decisions
     return found.filter(pl.col("hpa") == "one")
 
 
@@ -183,7 +184,8 @@ def test_metrics_are_those_of_the_spec_in_force(tmp_path: Path) -> None:
     container = "cpu container resource utilization (percentage of request)"
     assert names == [[CPU_WORDS, container]] * 2 + [["Ingress metric hits"]] * 5
     # Stored as v1: the utilization of cpu comes last, and a container is not told.
-    old = explained(web(hpas=specs), tmp_path, "1.26")["metrics"][0]
+    gate = "HPAContainerMetrics=true"
+    old = explained(web(hpas=specs), tmp_path, "1.26", gate)["metrics"][0]
     assert [said["metric"] for said in old] == [CPU_WORDS, CPU_WORDS]
     assert [said["utilization_pct"] for said in old] == [50, 50]
     assert [said["ratio"] for said in old] == [50 / 60, 1.0]

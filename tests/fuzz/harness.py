@@ -31,6 +31,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numba
+
 from tests.conformance.decide import decide_calculator_case, decide_timeline
 from tests.conformance.groups import decide_group
 from tests.fuzz.shrink import shrink
@@ -211,7 +213,7 @@ def plan(seed: int, cases: int, timelines: int) -> list[Batch]:
 def run_batches(
     batches: Iterable[Batch], processes: int, tell: Callable[[str], None] = lambda line: None
 ) -> Figures:
-    """Run all batches here or in fresh processes; threads of the kernels stay out of the way.
+    """Run all batches here or in fresh processes, which have one thread each.
 
     `tell` gets a line every minute, and one for every difference as soon as it is known.
     """
@@ -233,7 +235,8 @@ def _results(batches: list[Batch], processes: int) -> Iterator[Figures]:
         yield from map(run_batch, batches)
         return
     context = multiprocessing.get_context("spawn")  # compiled code with threads must not be forked
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    one_thread = numba.set_num_threads  # the processes are the threads
+    with ProcessPoolExecutor(processes, context, one_thread, (1,)) as pool:
         for future in as_completed([pool.submit(run_batch, batch) for batch in batches]):
             yield future.result()
 

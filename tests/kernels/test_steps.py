@@ -13,12 +13,13 @@ from hpabatch.arrays.layout import records_from
 from hpabatch.arrays.observations import (
     AMBIGUOUS,
     FETCH,
-    SELECTOR,
+    LACKS_CONTAINER,
     LANE_POD,
     LANE_SOURCE,
     NOT_FETCHED_MS,
     PERIOD,
     SCALE_ROW,
+    SELECTOR,
     SOURCE_CPU,
     SOURCE_MEMORY,
     SOURCE_OTHER,
@@ -160,7 +161,8 @@ def naive_steps(samples: list[Sample], source: int, container: int) -> list[Step
             total = sum(value * factor for value in values if value is not None)
         seen = max(fetched) if fetched else ts + DELAY
         window = 10 * ts + rows[0].container
-        found.append(Step(seen, ts, window, total or 0, int(total is not None)))
+        present = int(total is not None) if chosen else LACKS_CONTAINER
+        found.append(Step(seen, ts, window, total or 0, present))
     return [s for s in found if not any(o.ts > s.ts and o.seen <= s.seen for o in found)]
 
 
@@ -240,7 +242,7 @@ def test_containers_of_one_time_are_one_sample(container: int) -> None:
     obs = extend(observations((SOURCE_CPU, container, 1)), rows, 0)
     # Seen when the last container was fetched, chosen or not; the window is the first one's.
     value = {-1: 17, APP: 10, PROXY: 7}[container]
-    later = (20, 6, 61, 0, 0) if container == APP else (20, 6, 61, 1, 1)
+    later = (20, 6, 61, 0, LACKS_CONTAINER) if container == APP else (20, 6, 61, 1, 1)
     assert steps_of(obs) == [(11, 5, 50, value, 1), later]
     memory = extend(observations((SOURCE_MEMORY, container, 1000)), rows, 0)
     value = {-1: 0, APP: 1000, PROXY: 0}[container]
