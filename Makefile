@@ -34,7 +34,9 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 10
 
-test: test-compiled test-interpreted
+# Side by side: each of them uses one core most of the time.
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j2 test-compiled test-interpreted
 
 test-compiled: $(VENV)/.dev
 	$(BIN)/python -m pytest

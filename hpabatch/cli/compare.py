@@ -296,8 +296,8 @@ def _check(request: Request) -> None:
         )
     if not ranged:
         raise UsageError(
-            f"--k8s {request.k8s}: two versions are compared, such as 1.32..{request.k8s}, or "
-            f"..{request.k8s} to begin with the recorded one"
+            f"--k8s {request.k8s}: two versions are compared, such as 1.32..1.37, or ..1.37 to "
+            "begin with the recorded one"
         )
 
 

@@ -39,7 +39,7 @@ _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _PROOFS: Final = {
     "proved": "proved",
     "checked live": "checked on live clusters",
-    "from sources": "written from the sources, not checked",
+    "from sources": "from sources",
 }
 _EVENTS: Final = {
     "recorded": "policy budgets spent by the recorded changes",
