@@ -226,7 +226,7 @@ def pack_fleet(
     Values are taken as given; refuse bad ones before (`model.validate`, `history.checks`).
     """
     texts = texts or Texts()
-    spec_rows = SpecRows(flags, profile)
+    spec_rows = SpecRows(flags, profile, words=True)
     spec_of: list[list[int]] = []
     columns: list[_LaneColumns] = []
     stream_count = 0

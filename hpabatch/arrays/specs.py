@@ -191,8 +191,9 @@ def lane_streams(specs: Sequence[HPASpec]) -> list[StreamKey]:
 class SpecRows:
     """Rows that become the fleet's spec tables; add specs in order, then `tables`."""
 
-    def __init__(self, flags: ControllerFlags, profile: Profile) -> None:
-        """Take what every spec's unset fields resolve to."""
+    def __init__(self, flags: ControllerFlags, profile: Profile, words: bool = False) -> None:
+        """Take what every spec's unset fields resolve to; `words`: statuses are asked for."""
+        self.with_words = words
         self.flags = flags
         self.profile = profile
         self.specs: list[tuple[float, ...]] = []
@@ -262,7 +263,10 @@ class SpecRows:
                     position[replace(key, nth=0)],
                 )
             )
-            self._words.append([self._word(metric, p.kind, code) for code in range(METRIC_WORDS)])
+            if self.with_words:
+                self._words.append(
+                    [self._word(metric, p.kind, code) for code in range(METRIC_WORDS)]
+                )
         return first, len(self.metrics)
 
     def _word(self, metric: MetricSpec, kind: int, code: int) -> int:
@@ -273,7 +277,7 @@ class SpecRows:
         return self._texts.number(metric_failure(metric, kind, code, "", "", self.profile).event)
 
     def words(self) -> I64:
-        """Return `Fleet.metric_words`."""
+        """Return `Fleet.metric_words`, without rows where nobody asked for them."""
         return np.array(self._words, np.int64).reshape(-1, METRIC_WORDS)
 
     def _tolerances(self, behavior: Behavior | None) -> tuple[float, float]:

@@ -98,6 +98,8 @@ def analyze(
     from hpabatch.model.config import ControllerFlags, profile_for
 
     profile = profile_for(k8s, feature_gates)
+    if profile.notes:
+        typer.echo(f"warning: {profile.notes}", err=True)
     check_stdout(output)
     requests = _requests(request or ())
     flags = ControllerFlags(

@@ -130,7 +130,7 @@ def open_moments(request: MomentRequest) -> MomentReader:
     if request.manifests:
         profile = history_profile(history, request.k8s, request.feature_gates)
         manifests, code = load_hpas(request.manifests, profile)
-    plan = plan_replay(history, parameters, manifests, asked.select, whole=True)
+    plan = plan_replay(history, parameters, manifests, asked, whole=True)
     skipped = {(s.cluster, s.namespace, s.hpa): s.reason for s in plan.skipped}
     asked.check(skipped)
     for key in filter(asked.is_meant, skipped):
@@ -178,10 +178,11 @@ class _Asked:
         """Check the condition (UsageError: it is none)."""
         self.namespace, self.names = request.namespace, request.names
         self._where = None if request.where is None else selection(request.where)
+        self.condition = getattr(self._where, "condition", None)  # see engine.plan
         self._found: list[Key] = []
         self._known: list[Key] = []
 
-    def select(self, candidates: pl.DataFrame) -> pl.DataFrame:
+    def __call__(self, candidates: pl.DataFrame) -> pl.DataFrame:
         """Return the candidates that are asked for."""
         import polars as pl
 

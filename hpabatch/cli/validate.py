@@ -49,6 +49,8 @@ def validate(
     from hpabatch.sources.manifests import load_manifests
 
     profile = profile_for(k8s, feature_gates)
+    if profile.notes:
+        typer.echo(f"warning: {profile.notes}", err=True)
     check_stdout(output)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know Unicode

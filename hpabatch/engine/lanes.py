@@ -74,7 +74,9 @@ class ShardBuilder:
         self.lanes: list[dict[str, int]] = []
         self.sources: list[dict[str, int]] = []
         self.tracks = TrackList()
-        self.spec_rows = [SpecRows(period.flags, given.profile) for period in given.flags]
+        self.spec_rows = [
+            SpecRows(period.flags, given.profile, given.whole) for period in given.flags
+        ]
         self.recommendation_slots: list[int] = []
         self.event_slots: list[int] = []
         self._clocks: dict[Grid | HpaKey, tuple[int, I64]] = {}

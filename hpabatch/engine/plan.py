@@ -146,7 +146,7 @@ def plan_replay(
         fetched=fetched,
         days=_days(history),
         external_series=_external_series(history),
-        skipped=(*skipped, *more),
+        skipped=(*_meant(skipped, select), *more),
         warnings=(*versions.warnings, *_without_hpa(scales, everyone, skipped)),
         evidence=evidence_of(
             settled, [p.flags for c in sorted(flags) for p in flags[c]], versions, history
@@ -162,6 +162,26 @@ def _candidates(
         return candidates_from_history(history.read("hpas"), versions.of)
     targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()
     return candidates_from_manifests(manifests, targets)
+
+
+def _meant(skipped: Sequence[Skipped], select: Select | None) -> list[Skipped]:
+    """Return those of the HPAs left out that a selection by a condition does not rule out.
+
+    Only their names are known, so a condition on anything else rules none out.
+    """
+    condition = getattr(select, "condition", None)
+    if condition is None or not skipped:
+        return list(skipped)
+    names = {
+        "cluster": [s.cluster for s in skipped],
+        "namespace": [s.namespace for s in skipped],
+        "hpa": [s.hpa for s in skipped],
+    }
+    known = pl.DataFrame(names)
+    others = {n: t for n, t in candidate_frame([]).schema.items() if n not in names}
+    frame = known.with_columns(pl.lit(None, dtype=t).alias(n) for n, t in others.items())
+    outside = frame.select((~condition).fill_null(value=False).alias("outside"))["outside"]
+    return [s for s, out in zip(skipped, outside.to_list(), strict=True) if not out]
 
 
 def _selected(candidates: list[Candidate], select: Select | None) -> list[Candidate]:

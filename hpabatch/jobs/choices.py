@@ -83,6 +83,8 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
             )
         return kept
 
+    # What says of an HPA that cannot be replayed whether it was meant, see `engine.plan`.
+    select.condition = condition  # type: ignore[attr-defined]
     return select
 
 

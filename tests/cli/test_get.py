@@ -262,6 +262,8 @@ def test_hpas_that_cannot_be_replayed(run: Run, tmp_path: Path) -> None:
     assert done.stderr == f"skipped: shop/bad: the API server of 1.38 refuses it: {reason}\n"
     # Who did not ask for it is not told of it.
     assert (run(history, "one", *AT).code, run(history, "one", *AT).stderr) == (0, "")
+    done = run(history, "--where", "hpa = 'one'", *AT)
+    assert (done.code, done.stderr) == (0, "")
     done = run(history, "bad", *AT)
     assert (done.code, done.data) == (3, b"")
     assert done.stderr.splitlines()[1] == f"error: {tmp_path}: no HPA can be replayed"

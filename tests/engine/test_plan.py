@@ -19,6 +19,7 @@ from hpabatch.engine.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay import replay_history
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
+from hpabatch.jobs.choices import selection
 from hpabatch.model.config import PROFILES
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -38,6 +39,8 @@ from tests.engine.small_history import (
     usage_row,
     write_pieces,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def tables_of(*names: str, **more: list[Row]) -> Tables:
@@ -192,3 +195,17 @@ def test_an_hpa_is_replayed_alone_as_among_its_rivals_with_estimated_instants(
     whole = replay_history(history, parameters).decisions.filter(pl.col("hpa") == "web")
     alone = replay_history(history, parameters, select=lambda f: f.filter(pl.col("hpa") == "web"))
     assert alone.decisions.equals(whole)
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("hpa = 'cart'", []),
+        ("namespace = 'batch'", ["thumbnails"]),
+        ("max_replicas > 5", ["thumbnails"]),  # of one that is refused nothing else is known
+    ],
+)
+def test_of_the_refused_only_those_that_may_be_meant_are_told(where: str, told: list[str]) -> None:
+    history = open_history(str(ROOT / "data" / "demo"), "replay")
+    plan = plan_replay(history, ReplayParameters(k8s="1.36"), None, selection(where))
+    assert [skipped.hpa for skipped in plan.skipped] == told
