@@ -137,7 +137,7 @@ def test_the_screen_of_one() -> None:
     lines = result.stdout.splitlines()
     assert lines[:4] == [
         "shop/web: scales Deployment/web (stdin:1)",
-        "2 to 10 replicas; tolerance 0.1 down, 0.1 up; a sync every 15s; rules of Kubernetes 1.38",
+        "2 to 10 replicas; tolerance 0.1 down, 0.1 up; a sync every 15s; rules of Kubernetes 1.37",
         "",
         "resource/cpu, target 70%: a constant total that divides among the pods, each requesting 1",
     ]
@@ -202,7 +202,7 @@ def test_the_screen_of_cycles_and_other_ends() -> None:
 def test_json_has_everything() -> None:
     found = document("--base", "10")
     assert {name: found[name] for name in found if name != "hpas"} == {
-        "k8s": "1.38", "sync_period_ms": 15_000, "base_pct": 10,
+        "k8s": "1.37", "sync_period_ms": 15_000, "base_pct": 10,
         "request_milli": {"cpu": 1000, "memory": 1_073_741_824_000},
     }  # fmt: skip
     web, worker, pinned = found["hpas"]
@@ -293,7 +293,7 @@ def test_nothing_to_analyze() -> None:
         (["--tolerance", "nan"], "give a number of at least 0"),
         (["--sync-period", "1ms"], "--sync-period 1ms is too short"),
         (["--downscale-stabilization", "soon"], "is not a duration"),
-        (["--k8s", "1.99"], r"known: 1\.36, 1\.38"),
+        (["--k8s", "1.19"], r"older than 1\.20"),
     ],
 )
 def test_impossible_options(arguments: list[str], message: str) -> None:

@@ -137,7 +137,7 @@ def test_options_change_what_it_rests_on(run: Run, history: Path) -> None:
     assert (found["k8s"], told["k8s_source"], told["events"]) == ("1.36", "given", "decided")
     assert told["syncs"] == "every 30s (given), 5s after full periods (given)"
     assert (told["delay"], told["max_age"]) == ("10s (given)", "2m (given)")
-    assert told["gates"].startswith("HPAScaleToZero=true,")
+    assert told["gates"].startswith("HPAContainerMetrics=true, HPAScaleToZero=true,")
 
 
 def test_recorded_instants_have_to_be_there(run: Run, history: Path) -> None:

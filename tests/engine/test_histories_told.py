@@ -304,19 +304,24 @@ def test_a_failure_beside_a_metric_that_asks_for_more(tmp_path: Path) -> None:
 
 
 def test_old_versions_failed_where_a_sample_lacks_the_container(tmp_path: Path) -> None:
+    lacking = {("web-1", 2), ("web-1", 3), ("web-0", 3)}
     rows = [
-        usage_row(pod, T0 + k * STEP, 60, container="app" if (pod, k) != ("web-1", 2) else "mesh")
+        usage_row(pod, T0 + k * STEP, 60, container="mesh" if (pod, k) in lacking else "app")
         for pod in ("web-0", "web-1")
-        for k in range(4)
+        for k in range(5)
     ]
     tables = web(CONTAINER, pod_metrics=rows)
     found = one(tables, tmp_path, "1.32")
-    assert [bool(tick.events) for tick in found] == [False, False, True, False]
+    assert [bool(tick.events) for tick in found] == [False, False, True, True, False]
     event = (
         "failed to get cpu utilization: unable to get metrics for resource cpu: failed to get "
         "container metrics: container app not present in metrics for pod shop/web-1"
     )
     assert failing(found[2]) == (event, f"failed to get app container metric value: {event}")
     assert found[2].conditions()[1][2] == "FailedGetContainerResourceMetric"
+    # Of several pods the first one is named.
+    assert failing(found[3])[0] == event.replace("web-1", "web-0")
     # Later the pod is one without a sample.
-    assert not any(tick.events for tick in one(tables, tmp_path, "1.33"))
+    found = one(tables, tmp_path, "1.33")
+    assert [bool(tick.events) for tick in found] == [False, False, False, True, False]
+    assert failing(found[3])[0].endswith("for targeted pods (pods might be unready)")

@@ -311,7 +311,7 @@ def test_a_history_without_any_sample_has_nothing_to_replay(tmp_path: Path) -> N
 
 
 def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no profile for this version"):
+    with pytest.raises(UsageError, match=r"older than 1\.20, the oldest version"):
         replay(workload("web"), tmp_path, ReplayParameters("1.12"))
 
 

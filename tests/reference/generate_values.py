@@ -89,6 +89,7 @@ ERROR_TEXTS = (
     'Get "https://10.96.0.1:443/apis": dial tcp 10.96.0.1:443: connect: connection refused',
     'deployments.apps "web" not found',
     "a first line\nand a second, naïve one: 100%",
+    "the quota of %2Fnamespaces%2Fprod is used up to 100%.",
 )
 
 

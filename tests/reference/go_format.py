@@ -29,6 +29,8 @@ def _verb(text: str, position: int) -> tuple[str, int]:
     for leading in ("", "."):  # the width, then the precision
         if not text.startswith(leading, position):
             break
+        if leading and position + 1 == len(text):
+            break  # a point at the very end is taken for the verb
         position += len(leading)
         position, has_index = _index(text, position)
         indexed = indexed or has_index

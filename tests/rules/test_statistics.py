@@ -134,7 +134,8 @@ def test_a_fleet_row_per_pod_and_stray() -> None:
     total = collected(MIXED, strays=(11, 22))
     assert (total.ready, total.unready, total.missing, total.ignored) == (2, 2, 1, 1)
     assert (total.stray, total.stray_milli) == (2, 33)
-    assert (total.usage_milli, total.request_milli) == (130, 200)
+    # The last pod's request is the number of the text that says that there is none.
+    assert (total.usage_milli, total.request_milli) == (130, 200 + 1)
     assert (total.unready_request_milli, total.missing_request_milli) == (700, 500)
     assert (total.charge_milli, total.without_request) == (500, 1)
 
@@ -182,8 +183,9 @@ def regrouped(fleet: Fleet, pods: list[Pod], is_cpu: bool) -> PodStatistics:
     for row, pod in enumerate(pods):
         state = int(fleet.row_state[row])
         group = pod_group(fleet, state, row, is_cpu, int(fleet.ticks.now_ms[0]), controller)
-        known = 0 if pod.request is None else 1
-        total = add(total, int(group), pod.usage or 0, pod.request or 0, known)
+        request = fleet.requests[state]
+        assert request.known == (pod.request is not None)
+        total = add(total, int(group), pod.usage or 0, int(request.milli), int(request.known))
     return total
 
 

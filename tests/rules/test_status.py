@@ -243,6 +243,22 @@ def test_an_hpa_that_is_gone_keeps_what_it_said_of_scaling() -> None:
     assert alone.results.decisions.condition_1.tolist() == [codes.NO_CONDITION]
 
 
+def test_another_object_of_the_name_begins_without_a_status() -> None:
+    ticks = [wish(0, 5, 7), wish(15, 7, 7), wish(30, 7, 7, recreated=True)]
+    lane = noted(SPEC, ticks)
+    assert lane.times(2) == dict.fromkeys(
+        ["AbleToScale", "ScalingActive", "ScalingLimited"], at(30)
+    )
+    assert lane.column("last_scale_ms") == [at(0), at(0), NO_TIME_MS]
+    assert lane.written() == [True, True, True]
+    unread = [ticks[0], wish(15, 7, 7, scale=codes.SCALE_GET_FAILED, recreated=True)]
+    lane = noted(SPEC, unread)
+    assert list(lane.times(1)) == ["AbleToScale"]
+    assert lane.column("metrics_tick") == [0, NO_METRICS]
+    assert lane.column("observed") == [0, NO_GENERATION]
+    assert lane.results.decisions.desired.tolist() == [7, 0]
+
+
 # ---- what is written -----------------------------------------------------------------------------
 
 
