@@ -108,6 +108,8 @@ class Aligner:
             changes=scale_changes(scale, now_ms),
         )
         lane.ticks.restart = restarts(now_ms, kept, facts.starts_ms)
+        uids = [candidate.periods[k].uid for k in spec_of]
+        lane.ticks.recreated = [k > 0 and uids[k - 1] != uid for k, uid in enumerate(uids)]
         ambiguous = np.isin(now_ms, list(facts.ambiguous_ms))
         ambiguous &= lane.ticks.selector == codes.SELECTOR_OK
         lane.ticks.selector[ambiguous] = codes.SELECTOR_AMBIGUOUS
