@@ -142,13 +142,14 @@ def write_groups(fleet: Fleet, t: int, stream: int, pods: PodStatistics, detail:
 
 @rule
 def first_request_text(fleet: Fleet, t: int, stream: int) -> int:
-    """Return the text of the first pod, in the order of the rows, whose request is not known."""
-    offset = fleet.streams[stream].request_offset
-    for row in range(fleet.ticks[t].first_row, fleet.ticks[t].last_row):
-        state = fleet.row_state[row]
-        if state >= 0 and fleet.requests[state + offset].known == 0:
-            return int(fleet.requests[state + offset].milli)
-    return 0
+    """Return the text of the first pod, in the order of the rows, whose request is not known.
+
+    There is one: the caller has counted them.
+    """
+    offset, row = fleet.streams[stream].request_offset, fleet.ticks[t].first_row
+    while fleet.row_state[row] < 0 or fleet.requests[fleet.row_state[row] + offset].known != 0:
+        row += 1
+    return int(fleet.requests[fleet.row_state[row] + offset].milli)
 
 
 @rule

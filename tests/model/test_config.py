@@ -74,6 +74,14 @@ def test_what_is_no_gate_is_refused(gates: str) -> None:
         profile_for("1.36", gates)
 
 
+@pytest.mark.parametrize(
+    ("version", "gate"), [("1.32", "HPAConfigurableTolerance"), ("1.36", "HPAGeneration")]
+)
+def test_a_gate_that_a_version_does_not_have_yet_is_refused(version: str, gate: str) -> None:
+    with pytest.raises(UsageError, match=rf"Kubernetes {version} has no such gate"):
+        profile_for(version, f"{gate}=true")
+
+
 def test_every_newer_profile_has_what_older_ones_have() -> None:
     """A switch is named by what newer versions do, so none is ever taken back."""
     bits = [profile.switches() for profile in PROFILES.values()]

@@ -236,6 +236,7 @@ def test_all_six_annotations_are_removed() -> None:
         ("metrics", '[{"type": 5}]', "must be a string"),
         ("conditions", "5", "must be a list"),
         ("conditions", '[{"lastTransitionTime": "soon"}]', "must be a time"),
+        ("current_metrics", '[{"type": 5}]', "must be a string"),
         ("behavior", "[]", "not an object"),
         ("behavior", "{", "not an object"),
         ("behavior", '{"ScaleUp": 5}', "must be an object"),
@@ -246,7 +247,7 @@ def test_unreadable_annotations_are_ignored_with_a_warning(
 ) -> None:
     hpa, (problem,) = _v1({"targetCPUUtilizationPercentage": 60}, **{name: text})
     assert problem.startswith(
-        f"warning: metadata.annotations[{PREFIX}{name}]: ignored, as the API server does: "
+        f"warning: metadata.annotations[{PREFIX}{name.replace('_', '-')}]: ignored, as the API server does: "
     )
     assert message in problem
     assert hpa.spec.metrics == (_cpu(60),)

@@ -421,3 +421,24 @@ def test_tolerances_are_dropped_without_their_gate() -> None:
     stripped = drop_disabled_fields(half, off).spec.behavior
     assert stripped is not None
     assert stripped.scale_down is None
+
+
+def test_container_metrics_are_dropped_and_refused_without_their_gate() -> None:
+    resource = {"name": "cpu", "container": "app", "target": CPU["target"]}
+    hpa = _hpa({"metrics": [{"type": "ContainerResource", "containerResource": resource}]})
+    old = PROFILES["1.26"]
+    assert validate_hpa(default_hpa(drop_disabled_fields(hpa, PROFILES["1.32"])), old) == []
+    found = validate_hpa(default_hpa(drop_disabled_fields(hpa, old)), old)
+    assert [str(error) for error in found][:1] == [
+        "spec.metrics[0].containerResource: Required value: must populate information for the "
+        "given metric source (only allowed when HPAContainerMetrics feature is enabled)"
+    ]
+
+
+def test_api_versions_are_validated_since_1_34() -> None:
+    target = {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1/extra"}
+    hpa = default_hpa(_hpa({"scaleTargetRef": target}))
+    assert validate_hpa(hpa, PROFILES["1.33"]) == []
+    assert [error.path for error in validate_hpa(hpa, PROFILES["1.35"])] == [
+        "spec.scaleTargetRef.apiVersion"
+    ]
