@@ -246,8 +246,9 @@ def test_unreadable_annotations_are_ignored_with_a_warning(
     name: str, text: str, message: str
 ) -> None:
     hpa, (problem,) = _v1({"targetCPUUtilizationPercentage": 60}, **{name: text})
+    written = PREFIX + name.replace("_", "-")
     assert problem.startswith(
-        f"warning: metadata.annotations[{PREFIX}{name.replace('_', '-')}]: ignored, as the API server does: "
+        f"warning: metadata.annotations[{written}]: ignored, as the API server does: "
     )
     assert message in problem
     assert hpa.spec.metrics == (_cpu(60),)
