@@ -140,7 +140,10 @@ COHORT = record_dtype(
 
 # Where a lane is: its next step; `status` OK, or FULL when its cohorts did not fit (it stands still
 # since); the target's size, the piece of work and until when, and sums over its cohorts (serving
-# pods and their shares, pods that are there, status.replicas), which hold until next_pod_ms.
+# pods and their shares, pods that are there, status.replicas), which hold until next_pod_ms. Since
+# calm_ms every pod serves (NEVER_MS: one does not, or is on its way out), the youngest started at
+# begun_ms; before busy_until_ms samples still change by themselves; `repeated` counts the steps
+# that were not computed, as they repeat the one before.
 SIM_STATE = record_dtype(
     "step",
     "now_ms",
@@ -164,6 +167,10 @@ SIM_STATE = record_dtype(
     "status_replicas",
     "status",
     "next_pod_ms",
+    "calm_ms",
+    "begun_ms",
+    "busy_until_ms",
+    "repeated",
 )
 LANE_OK: Final = 0
 LANE_FULL: Final = 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from hpabatch.arrays.specs import SpecRows, lane_streams, pack_lanes, pack_metri
 from hpabatch.arrays.workloads import Workload, WorkloadTables
 from hpabatch.model import codes
 from hpabatch.model import plant as model
-from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.model.config import COMBINE_MEAN, COMBINE_MIN, ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec
 
 EVENT_CODES = {
@@ -41,13 +41,19 @@ EVENT_CODES = {
 }
 FEWEST_COHORTS = 8
 
+COMBINE_MAX: Final = "max"
+COMBINATIONS: Final = {COMBINE_MAX: 0, "min": COMBINE_MIN, "mean": COMBINE_MEAN}
+"""How the proposals of several metrics become one, with the switch that says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class SimulatedLane:
     """One HPA under one setting: what `pack_simulation` makes a lane of.
 
     `specs` are (since when, spec), ascending; before the first the first counts. `individual`:
-    every pod is told from the others, so that a run can be exported.
+    every pod is told from the others, so that a run can be exported. What no version does:
+    to `combine` other than by the largest proposal, and by signal other `requests` (milli) for a
+    utilization to be a share of.
     """
 
     workload: Workload
@@ -57,6 +63,8 @@ class SimulatedLane:
     steps: int
     events: tuple[model.Event, ...] = ()
     individual: bool = False
+    combine: str = COMBINE_MAX
+    requests: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,7 @@ class _Packer:
             self.stream_rows.append((self.samples - self.rows, self.samples - self.rows, g - h))
             signal = lane.workload.plant.signals.get(name)
             request = signal.request_milli if signal is not None else None
+            request = lane.requests.get(name, request)
             needs = bool(key.resource)
             known = int(request is not None or not needs)
             self.requests.append((room, known, (request or 0) if needs else 0))
@@ -218,6 +227,8 @@ class _Packer:
         count = len(self.lanes)
         specs, policies, metrics = self.specs.tables()
         lane_table = pack_lanes(count, self.flags, self.profile)
+        what_ifs = [COMBINATIONS[lane.combine] for lane in self.lanes]
+        lane_table.switches |= np.array(what_ifs, np.int64)
         ends = np.array(self.stream_ends, np.int64).reshape(-1, 2)
         lane_table.first_stream, lane_table.last_stream = ends[:, 0], ends[:, 1]
         lane_table.first_tick = np.arange(count)

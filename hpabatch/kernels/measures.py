@@ -22,6 +22,8 @@ the pods that are missing, max(d - s, 0).
 
 from __future__ import annotations
 
+import numpy as np
+
 from hpabatch._jit import rule
 from hpabatch.arrays.layout import Records
 from hpabatch.arrays.plant import Simulation
@@ -119,7 +121,52 @@ def add_saturation(m: Records, saturated: bool, unserved_milli: int, period_ms: 
     else:
         m.saturated_run = 0
     if unserved_milli > 0:
-        # (whole units and the rest apart: the product of both might not fit)
-        whole = div64(unserved_milli, 1000)
-        rest = unserved_milli - whole * 1000
-        m.unserved_milli_s += whole * period_ms + div64(rest * period_ms, 1000)
+        m.unserved_milli_s += milli_seconds(unserved_milli, period_ms)
+
+
+@rule
+def milli_seconds(milli: int, period_ms: int) -> int:
+    """Return an amount times a step's length, in milli x s."""
+    # (whole units and the rest apart: the product of both might not fit)
+    whole = div64(milli, 1000)
+    return int(whole * period_ms + div64((milli - whole * 1000) * period_ms, 1000))
+
+
+@rule
+def repeat_measures(sim: Simulation, h: int, steps: int) -> None:
+    """Add as many steps again as the last one was, in which nothing changed and nobody rescaled."""
+    lane, state, m = sim.lanes[np.uint64(h)], sim.states[np.uint64(h)], sim.measures[np.uint64(h)]
+    workload, period_ms = sim.workloads[np.uint64(lane.workload)], lane.period_ms
+    m.steps += steps
+    m.replica_ms += steps * state.target * period_ms
+    m.pod_ms += steps * state.pods * period_ms
+    saturated, unserved = 0, 0
+    for number in range(workload.last_signal - workload.first_signal):
+        saturated |= sim.flows[np.uint64(lane.first_flow + number)].saturated
+    if workload.primary >= 0:
+        row = lane.first_flow + workload.primary - workload.first_signal
+        flow = sim.flows[np.uint64(row)]
+        unserved = flow.unserved_milli
+        m.outside_steps += steps * flow.outside
+    if saturated != 0:
+        m.saturated_steps += steps
+        m.saturated_run += steps
+        m.saturated_longest = max(m.saturated_longest, m.saturated_run)
+    if unserved > 0:
+        m.unserved_milli_s += steps * milli_seconds(unserved, period_ms)
+    if state.demand > 0:
+        repeat_supply(m, state.serving, state.demand, period_ms, steps)
+
+
+@rule
+def repeat_supply(m: Records, serving: int, demand: int, period_ms: int, steps: int) -> None:
+    """Count how the supply of steps that are alike meets their demand."""
+    if serving < demand:
+        m.under_steps += steps
+        m.short_ms += steps * (demand - serving) * period_ms
+        for _ in range(steps):  # one by one: so the sum's last bits are the same
+            m.under_ratio += (demand - serving) / demand
+    elif serving > demand:
+        m.over_steps += steps
+        for _ in range(steps):
+            m.over_ratio += (serving - demand) / demand

@@ -40,6 +40,12 @@ from hpabatch.kernels.measures import (
     end_watch,
 )
 from hpabatch.kernels.plant import before_start, move_piece, run_flow, work_of
+from hpabatch.kernels.repeat import (
+    decides_the_same_until,
+    repeat_steps,
+    repeat_ticks,
+    steps_at_rest,
+)
 from hpabatch.kernels.scaling import (
     lose_pods,
     new_cohort,
@@ -157,6 +163,7 @@ def count_pods_at(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> bool:
     lane, state = sim.lanes[h], sim.states[h]
     workload = sim.workloads[lane.workload]
     serving, shares, pods, status, wake = 0, 0, 0, 0, NEVER_MS
+    calm_ms, begun_ms = -NEVER_MS, -NEVER_MS
     for row in range(lane.first_cohort, lane.first_cohort + state.cohorts):
         cohort = sim.cohorts[row]
         if cohort.next_ms <= now_ms:
@@ -172,9 +179,14 @@ def count_pods_at(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> bool:
             serving += cohort.weight
             shares += cohort.weight * sim.classes[cohort.kind].share
         wake = min(wake, wake_ms(sim, fleet, h, cohort, now_ms))
+        calm = cohort.serve_ms <= now_ms and cohort.deletion_ms == NEVER_MS
+        calm_ms = max(calm_ms, cohort.serve_ms if calm else NEVER_MS)
+        begun_ms = max(begun_ms, cohort.started_ms)
+    if workload.first_failure < workload.last_failure:
+        calm_ms = NEVER_MS
     changed = bool(serving != state.serving or shares != state.shares)
     state.serving, state.shares, state.pods, state.status_replicas = serving, shares, pods, status
-    state.next_pod_ms = wake
+    state.next_pod_ms, state.calm_ms, state.begun_ms = wake, calm_ms, begun_ms
     return changed
 
 
@@ -311,15 +323,11 @@ def write_point(sim: Simulation, h: int, t: int, decision: Records, before: int)
 
 
 @rule
-def simulate_step(
-    sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, results: Results
+def decide_step(
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, now_ms: int, results: Results
 ) -> None:
-    """Run one tick of a lane and the step after it."""
-    lane, state = sim.lanes[h], sim.states[h]
-    now_ms, workload = state.now_ms, sim.workloads[np.uint64(lane.workload)]
-    if lane.first_event + state.next_event < lane.last_event:
-        happen(sim, fleet, h, now_ms)
-    changed = move_pods(sim, fleet, h, now_ms)
+    """Let a tick see what the metrics APIs show, decide, and scale the target."""
+    state = sim.states[h]
     take_samples(sim, fleet, h, now_ms)
     fill_sim_tick(sim, fleet, h, now_ms)
     before = state.target
@@ -333,11 +341,30 @@ def simulate_step(
     if decision.rescaled != 0:
         state.target = decision.desired
         resize(sim, fleet, h, now_ms)
+
+
+@rule
+def simulate_step(
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, same: bool, results: Results
+) -> None:
+    """Run one tick of a lane and the step after it; `same`: it decides what the last one did."""
+    lane, state = sim.lanes[h], sim.states[h]
+    now_ms, workload = state.now_ms, sim.workloads[np.uint64(lane.workload)]
+    if lane.first_event + state.next_event < lane.last_event:
+        happen(sim, fleet, h, now_ms)
+    before, changed = state.target, False
+    if same:
+        repeat_ticks(sim, fleet, memory, h, 1, results)
+    else:
+        changed = move_pods(sim, fleet, h, now_ms)
+        before = state.target
+        decide_step(sim, fleet, memory, h, now_ms, results)
     if move_piece(sim, h, now_ms):
         set_demand(sim, h)
     for number in range(workload.last_signal - workload.first_signal):
         flow_row, signal = lane.first_flow + number, workload.first_signal + number
         run_flow(sim, h, flow_row, signal, t, now_ms, changed or t == 0)
+    decision = results.decisions[h]
     measure_step(sim, h, t, now_ms, decision, before, changed)
     if sim.points.size > 0:
         write_point(sim, h, t, decision, before)
@@ -356,8 +383,14 @@ def simulate_lane(
         begin_lane(sim, fleet, h)
     t = state.step
     while t < last and state.status == LANE_OK:
-        simulate_step(sim, fleet, memory, h, t, results)
-        t += 1
+        until_ms, rest = decides_the_same_until(sim, h, t, results.decisions[h]), 0
+        if state.now_ms < until_ms:
+            rest = steps_at_rest(sim, h, t, last, until_ms)
+        if rest > 0:
+            repeat_steps(sim, fleet, memory, h, t, rest, results)
+        else:
+            simulate_step(sim, fleet, memory, h, t, state.now_ms < until_ms, results)
+        t += max(rest, 1)
         state.step = t
     if t == sim.lanes[h].steps:
         end_watch(sim.measures[h])

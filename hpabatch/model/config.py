@@ -46,6 +46,10 @@ FAILURE_SHOWS_METRICS: Final = 16384
 STATUS_ROUND_TRIPS: Final = 32768
 GENERATION_OBSERVED: Final = 65536
 
+# What no version does: bits of a what-if, beside those of a profile (see `rules.combine`).
+COMBINE_MIN: Final = 1 << 30
+COMBINE_MEAN: Final = 1 << 31
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:

@@ -27,12 +27,15 @@ from hpabatch.model.codes import (
     STEP_NONE,
 )
 from hpabatch.model.config import (
+    COMBINE_MEAN,
+    COMBINE_MIN,
     MISSING_CHARGED_BY_TARGET,
     PARTIAL_FAILURE_GUARD,
     TOLERANCE_BY_BOUNDS,
     TOTALS_CLAMPED,
 )
 from hpabatch.rules.controller import Controller, has_switch
+from hpabatch.rules.numbers import div64
 from hpabatch.rules.replicas import (
     Proposal,
     Tolerance,
@@ -204,17 +207,29 @@ def tolerance_of(controller: Controller, spec: Records) -> Tolerance:
 
 
 @rule
+def is_preferred(controller: Controller, replicas: int, best: int, winner: int) -> bool:
+    """Say whether a valid proposal takes the place of the best one so far.
+
+    The larger one does, and 0 gives way to whatever comes next; in a what-if the smaller one.
+    """
+    if has_switch(controller, COMBINE_MIN):
+        return winner < 0 or replicas < best
+    return best == 0 or replicas > best
+
+
+@rule
 def combine_metrics(
     fleet: Fleet, controller: Controller, spec: Records, t: int, current: int, results: Results
 ) -> Combined:
     """Return the metrics' combined answer at tick t; each metric's own goes to `results`.
 
     The largest valid proposal wins and ties keep the earlier metric, except that 0 gives way to
-    whatever comes next. With a failed metric nothing may shrink (old versions: it may).
+    whatever comes next. With a failed metric nothing may shrink (old versions: it may). In a
+    what-if that no version has, the smallest wins, or the mean of the valid ones, rounded up.
     """
     first, last = spec.first_metric, spec.last_metric
     tolerance = tolerance_of(controller, spec)
-    best, winner, step = 0, -1, STEP_NONE
+    best, winner, step, total = 0, -1, STEP_NONE, 0
     invalid, condition = 0, NO_CONDITION
     for m in range(first, last):
         metric = fleet.metrics[np.uint64(m)]
@@ -225,8 +240,13 @@ def combine_metrics(
             if invalid == 0:
                 condition = INVALID_METRIC_SOURCE_TYPE + metric.source
             invalid += 1
-        elif best == 0 or proposal.replicas > best:
+            continue
+        total += proposal.replicas
+        if is_preferred(controller, proposal.replicas, best, winner):
             best, winner, step = proposal.replicas, m - first, proposal.step
+    valid = last - first - invalid
+    if valid > 1 and has_switch(controller, COMBINE_MEAN):
+        best = div64(max(total, 0) + valid - 1, valid)  # (a negative proposal counts as none)
     shrinks = invalid > 0 and best < current and has_switch(controller, PARTIAL_FAILURE_GUARD)
-    usable = invalid < last - first and not shrinks
+    usable = valid > 0 and not shrinks
     return Combined(usable, best, winner, step, invalid, condition)

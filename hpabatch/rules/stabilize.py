@@ -198,6 +198,17 @@ def record_recommendation(head: I64, recs: Records, value: int, now_ms: int) -> 
 
 
 @rule
+def last_recommendation(head: I64, recs: Records) -> Any:
+    """Return the index in `recs` of the newest recommendation; there is one.
+
+    Where windows never change, moving its time forward is as good as recording the same number at
+    every sync between: what a window holds of them has one minimum and one maximum, its own.
+    """
+    newest = recs[ring_index(head, head[HEAD_AGE_FIRST], head[HEAD_AGE_COUNT] - 1)].ring_age
+    return slot_index(head, newest)
+
+
+@rule
 def recommend_within_windows(
     head: I64,
     recs: Records,

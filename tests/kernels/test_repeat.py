@@ -1,0 +1,83 @@
+"""Steps that repeat the one before them come to what the naive simulator computes one by one."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+import numba
+import pytest
+
+from hpabatch.arrays.simulation import SimulatedFleet
+from tests.kernels.simulations import (
+    MEASURES,
+    Json,
+    measures_of,
+    naive_rows,
+    rows_of,
+    run,
+    seeded_case,
+)
+from tests.reference.simulator import simulate
+from tests.reference.simulator_measures import measures
+
+SCALE = float(os.environ.get("HPABATCH_FUZZ_SCALE", "0.01"))
+INTERPRETED = getattr(numba.config, "DISABLE_JIT", 0) != 0
+SEEDS = range(max(24 if INTERPRETED else 48, int(6_000 * SCALE)))
+
+
+def calm_case(seed: int) -> Json:
+    """Return a random case whose work stays the same for a while, so that lanes come to rest."""
+    case = seeded_case(seed)
+    case["steps"] = 120
+    case["resolution_ms"] *= 10 + seed % 23
+    if seed % 3:
+        case["plant"]["pods"]["failure_at_ms"] = []
+        case["periods"] = case["periods"][:1]
+    if seed % 2:  # what grows with a pod's age never rests
+        for signal in case["plant"]["signals"].values():
+            signal["kind"] = "divisible" if signal["kind"] == "age" else signal["kind"]
+    return case
+
+
+@cache
+def ran(seed: int) -> SimulatedFleet:
+    """Return the run of a case, to be looked at only."""
+    return run(calm_case(seed))
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_equals_the_naive_simulator(block: int) -> None:
+    for seed in SEEDS[block::6]:
+        case = calm_case(seed)
+        rows, fleet = simulate(case), ran(seed)
+        pairs = zip(rows_of(fleet), naive_rows(rows), strict=True)
+        for t, (one, other) in enumerate(pairs):
+            assert one == other, f"seed {seed}, tick {t}"
+        found = measures_of(fleet)
+        known = {k: v for k, v in measures(rows, case).items() if v is not None and k in MEASURES}
+        if "demand_changes" not in known:
+            known.pop("supply_changes")  # not counted where there is no demand to hold it against
+        assert {name: found[name] for name in known} == known, f"seed {seed}"
+
+
+def test_many_steps_repeat() -> None:
+    """Otherwise the comparison would say nothing: a tenth of all steps."""
+    repeated = [int(ran(seed).simulation.states.repeated[0]) for seed in SEEDS]
+    steps = sum(calm_case(seed)["steps"] for seed in SEEDS)
+    assert sum(repeated) > steps / 10
+    assert sum(n > 0 for n in repeated) > len(SEEDS) / 5
+    assert not all(repeated)  # (and there are lanes that never rest)
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
+def test_one_call_equals_several(chunk: int) -> None:
+    """A rest that a call's end cuts goes on in the next one: all state is the same."""
+    for seed in SEEDS[:16]:
+        one, other = ran(seed), run(calm_case(seed), chunk=chunk)
+        for table in ("states", "measures", "points", "flows", "scrapes", "rings", "slots"):
+            found, known = getattr(other.simulation, table), getattr(one.simulation, table)
+            assert found.tolist() == known.tolist(), f"seed {seed}: {table}"
+        assert other.simulation.bindings.tolist() == one.simulation.bindings.tolist()
+        assert other.simulation.drivers.tolist() == one.simulation.drivers.tolist()
+        assert other.memory.recs.tolist() == one.memory.recs.tolist(), f"seed {seed}"
