@@ -23,7 +23,7 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 if TYPE_CHECKING:
     from hpabatch.engine.closed_loop import Loop, LoopOptions
     from hpabatch.engine.loop_result import LoopResult
-    from hpabatch.engine.simulate import SimulationCase
+    from hpabatch.engine.simulation_case import SimulationCase
     from hpabatch.history.reader import History
     from hpabatch.model.config import Profile
     from hpabatch.model.scenario import Scenario

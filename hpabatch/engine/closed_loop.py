@@ -33,9 +33,7 @@ from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.selectors import with_others
-from hpabatch.engine.simulate import (
-    SimulationCase,
-)
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Fact, Workload
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History, open_history

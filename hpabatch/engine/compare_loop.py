@@ -47,7 +47,8 @@ from hpabatch.engine.compare_trials import Change, Runner, first_ms
 from hpabatch.engine.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.loop_work import lacking_signals
 from hpabatch.engine.plan import ReplayPlan, Select
-from hpabatch.engine.simulate import SimulationCase, simulate
+from hpabatch.engine.simulate import simulate
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.summary import KEY
 from hpabatch.engine.versions import Versions
 from hpabatch.history.reader import History

@@ -13,7 +13,8 @@ import polars as pl
 
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.frames import NEVER_MS
-from hpabatch.engine.simulate import SimulationCase, simulate
+from hpabatch.engine.simulate import simulate
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Workload
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.decode import hpa_from_json

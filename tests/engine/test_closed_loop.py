@@ -21,7 +21,8 @@ from hpabatch.engine.export import export_run
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.loop_result import run_loop
 from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.simulate import SimulationCase, simulate
+from hpabatch.engine.simulate import simulate
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Workload
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history

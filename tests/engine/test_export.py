@@ -15,7 +15,8 @@ import pytest
 import hpabatch
 from hpabatch.engine.export import ExportedRun, export_run
 from hpabatch.engine.export_samples import source_of, streams_of
-from hpabatch.engine.simulate import SimulationCase, SimulationResult, simulate
+from hpabatch.engine.simulate import SimulationResult, simulate
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.errors import UsageError
 from hpabatch.history.verify import check_history
 from hpabatch.history.writer import write_table

@@ -58,7 +58,7 @@ HOURS = 3
 
 def simulated_case(name: str, kind: str, base: int, least: int, mover: str) -> Any:
     """Return hours of a workload, on an HPA or on sizes set by hand every 450 seconds."""
-    from hpabatch.engine.simulate import SimulationCase
+    from hpabatch.engine.simulation_case import SimulationCase
     from tests.engine.simulated import hpa_spec
 
     rng = np.random.default_rng(len(name))

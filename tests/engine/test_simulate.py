@@ -16,14 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.engine.requested import Requested
-from hpabatch.engine.simulate import (
-    SimulationCase,
-    demand_series,
-    elastic_speedup,
-    perfect_hours,
-    simulate,
-)
+from hpabatch.engine.simulate import elastic_speedup, simulate
 from hpabatch.engine.simulate_columns import COLUMNS, POINT_COLUMNS
+from hpabatch.engine.simulate_measures import Bounds, demand_series
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.kernels.regret import perfect_pod_ms
 from hpabatch.model.codes import BINDINGS
 from hpabatch.model.config import profile_for
@@ -142,7 +138,7 @@ def expected(points: pl.DataFrame, case: SimulationCase) -> dict[str, float | No
         before = zip(pairs, [pairs[0], *pairs[:-1]], strict=True)
         starts = [d > s and (t == 0 or d0 <= s0) for t, ((s, d), (s0, d0)) in enumerate(before)]
         short = sum(max(d - s, 0) for s, d in pairs) * case.period_ms / HOUR_MS
-        perfect = perfect_hours(case)
+        perfect = Bounds().hours(case)
         pod_hours = sum(points["pods"].to_list()) * case.period_ms / HOUR_MS
         known = {
             "theta_u_pct": 100 / len(s) * sum(max(d - s, 0) / d for s, d in pairs),
@@ -351,7 +347,7 @@ def test_the_bound_of_a_case_pays_mean_start_and_end() -> None:
     case = small_case(hpa_spec(), [600, 1300, 600, 1300], pods=pods, capacity_milli=600, initial=1)
     assert demand_series(case).tolist() == [1, 3, 1, 3]
     # 4 + 4 pod-steps of 15 s, and twice two pods kept for a step: those of the start are free
-    assert perfect_hours(case) * 3600 == pytest.approx(8 * 15 + 2 * 15 + 2 * 15)
+    assert Bounds().hours(case) * 3600 == pytest.approx(8 * 15 + 2 * 15 + 2 * 15)
 
 
 def test_the_demand_is_that_of_the_piece_at_each_tick() -> None:

@@ -18,7 +18,8 @@ from hpabatch.arrays.simulation import SimulatedFleet, pack_simulation
 from hpabatch.engine import simulate as engine
 from hpabatch.engine.analyze import Assumed, analyze_hpa, fixed_points, settles
 from hpabatch.engine.candidates import SpecPeriod
-from hpabatch.engine.simulate import SimulationCase, simulate
+from hpabatch.engine.simulate import simulate
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Workload
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.defaults import default_hpa

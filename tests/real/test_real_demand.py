@@ -19,7 +19,8 @@ import pytest
 from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.frames import NEVER_MS
-from hpabatch.engine.simulate import SimulationCase, simulate
+from hpabatch.engine.simulate import simulate
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Workload
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
