@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from hpabatch.cli.options import Output
 from hpabatch.errors import UsageError
@@ -41,6 +42,31 @@ def data_stream() -> Iterator[TextIO]:
     except OSError as error:
         _forget_stdout()
         raise UsageError(f"stdout cannot be written: {error.strerror}; make room there") from error
+
+
+def show_report(forms: Any, report: Any, output: Output) -> None:
+    """Write a report to stdout in the form that is asked for.
+
+    `forms` is its module of `hpabatch.report`: to_table, to_json, to_csv, to_parquet.
+
+    Raises:
+        UsageError: stdout cannot be written.
+    """
+    terminal = sys.stdout.isatty()
+    match output:
+        case Output.table:
+            width = shutil.get_terminal_size().columns if terminal else None
+            styled = terminal and "NO_COLOR" not in os.environ
+            data = forms.to_table(report, width, styled=styled).encode()
+        case Output.json:
+            data = forms.to_json(report).encode()
+        case Output.csv:
+            data = forms.to_csv(report).encode()
+        case Output.parquet:
+            data = forms.to_parquet(report)
+    with data_stream() as stdout:
+        stdout.flush()
+        stdout.buffer.write(data)
 
 
 def _forget_stdout() -> None:

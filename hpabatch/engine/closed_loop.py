@@ -114,6 +114,16 @@ def prepare_loop(
     return _Preparing(plan, options, parameters, select, progress).loop()
 
 
+def prepare_planned(
+    plan: ReplayPlan,
+    parameters: ReplayParameters,
+    options: LoopOptions,
+    progress: Progress = silent,
+) -> Loop:
+    """Do the same for the HPAs of a plan that is there already; `options` name no manifests."""
+    return _Preparing(plan, options, parameters, None, progress).loop()
+
+
 class _Preparing:
     """Collects cases, HPA by HPA."""
 
@@ -393,13 +403,18 @@ class _Preparing:
         return self.others[path]
 
     def _evidence(self) -> dict[str, str]:
-        options = self.options
-        return self.plan.evidence | {
-            "simulation": "closed loop of the exact rules with a modelled plant",
-            "events": "decided",
-            "seed": str(options.seed),
-            "noise": "resampled beside none" if options.noise else "off",
-            "gaps": "kept" if options.keep_gaps else "filled",
-            **options.files,
-            "scenario": (options.scenario.description or "given") if options.scenario else "none",
-        }
+        return loop_evidence(self.plan, self.options)
+
+
+def loop_evidence(plan: ReplayPlan, options: LoopOptions) -> dict[str, str]:
+    """Return what a simulation's results rest on."""
+    scenario = options.scenario
+    return plan.evidence | {
+        "simulation": "closed loop of the exact rules with a modelled plant",
+        "events": "decided",
+        "seed": str(options.seed),
+        "noise": "resampled beside none" if options.noise else "off",
+        "gaps": "kept" if options.keep_gaps else "filled",
+        **options.files,
+        "scenario": (scenario.description or "given") if scenario else "none",
+    }

@@ -120,9 +120,18 @@ def fidelity(
         HistoryError: a table cannot be read, or there is nothing to replay.
         UsageError: there is no such Kubernetes profile, or an entry matches nothing.
     """
-    choices = choices or FidelityParameters()
     progress("planning", 0.0)
     plan = plan_replay(history, parameters, None, select)
+    return fidelity_of(plan, choices or FidelityParameters(), plants, progress)
+
+
+def fidelity_of(
+    plan: ReplayPlan,
+    choices: FidelityParameters,
+    plants: Sequence[PlantOverride] = (),
+    progress: Progress = _silent,
+) -> Fidelity:
+    """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
     entries = plan_overrides(plants, plan.chosen, plan.everyone)
     replayed = _controller_scores(plan, progress)
     signals, changes = _plant_scores(plan, entries, choices, progress)

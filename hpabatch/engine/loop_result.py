@@ -18,6 +18,9 @@ CENSORED_PCT: Final = 1.0
 """Above this share of work that is only a lower bound, because pods were at their ceiling, too."""
 
 
+_PRICED: Final = ("core", "gib", "pod")
+
+
 @dataclass(frozen=True, slots=True)
 class LoopResult:
     """What a simulation came to: one row of measures per HPA and setting.
@@ -44,37 +47,38 @@ def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> L
     measures = found.measures
     if loop.cases:
         measures = elastic_speedup(measures, RECORDED, NOISY)
-        measures = _with_cost(measures, options.prices)
-        measures = _with_advice(measures, loop)
+        measures = with_cost(measures, options.prices)
+        measures = with_advice(measures, loop)
     return LoopResult(loop, measures, found.points)
 
 
-def _with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:
+def with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:
     """Add what the requested hours cost; null where a priced quantity is not known."""
     if prices is None:
         empty = pl.lit(None)
         return measures.with_columns(
             cost=empty.cast(pl.Float64()), currency=empty.cast(pl.String())
         )
-    costs: list[float | None] = []
-    currencies = []
-    for row in measures.iter_rows(named=True):
-        price = prices.price_of(row["cluster"], row["namespace"], row["hpa"])
-        parts = [
-            (price.core_hour, row["core_hours"]),
-            (price.gib_hour, row["gib_hours"]),
-            (price.pod_hour, row["pod_hours"]),
-        ]
-        known = all(hours is not None for rate, hours in parts if rate)
-        costs.append(sum(rate * hours for rate, hours in parts if rate) if known else None)
-        currencies.append(price.currency)
-    return measures.with_columns(
-        cost=pl.Series(costs, dtype=pl.Float64()), currency=pl.Series(currencies)
+    keys = measures.select(KEY).unique(maintain_order=True)
+    rows = [prices.price_of(*key) for key in keys.iter_rows()]
+    rates = {name: [getattr(r, f"{name}_hour") or 0.0 for r in rows] for name in _PRICED}
+    known = keys.with_columns(
+        pl.Series("currency", [r.currency for r in rows], dtype=pl.String()),
+        *(pl.Series(f"rate_{name}", values, dtype=pl.Float64()) for name, values in rates.items()),
     )
+    parts = [
+        pl.when(pl.col(f"rate_{name}") > 0)
+        .then(pl.col(f"rate_{name}") * pl.col(f"{name}_hours"))
+        .otherwise(0.0)
+        for name in _PRICED
+    ]
+    joined = measures.join(known, on=KEY, how="left", maintain_order="left")
+    cost = (parts[0] + parts[1] + parts[2]).alias("cost")
+    return joined.select(*measures.columns, cost, "currency")
 
 
-def _with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
-    """Add whether a row may be relied on, and why not."""
+def with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
+    """Add `censored_pct`, `usable`: whether a row may be relied on, and `why_not`."""
     reasons = []
     for row in measures.iter_rows(named=True):
         key = row["cluster"], row["namespace"], row["hpa"]

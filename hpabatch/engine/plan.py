@@ -155,6 +155,19 @@ def plan_replay(
     )
 
 
+def narrow_plan(plan: ReplayPlan, positions: Sequence[int]) -> ReplayPlan:
+    """Return a plan for some of the HPAs of another, by their positions in `chosen`, ascending."""
+    chosen = [plan.chosen[k] for k in positions]
+    rows = [plan.rows[k] for k in positions]
+    return replace(
+        plan,
+        chosen=tuple(chosen),
+        places=tuple(plan.places[k] for k in positions),
+        rows=tuple(rows),
+        shards=_shards(chosen, rows, plan.clocks),
+    )
+
+
 def _candidates(
     history: History, scales: pl.DataFrame, manifests: Sequence[HPA] | None, versions: Versions
 ) -> tuple[list[Candidate], list[Skipped]]:

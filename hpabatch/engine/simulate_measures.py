@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from hpabatch.arrays.layout import I64
 from hpabatch.arrays.simulation import SimulatedFleet
@@ -48,53 +49,55 @@ def measures_frame(
     bound = np.array([bounds.hours(c) if k else np.nan for c, k in zip(cases, known, strict=True)])
 
     def share(count: I64) -> pl.Series:
-        return _known(100.0 * count / steps, known)
+        return where_known(100.0 * count / steps, known)
 
     def mean(total: I64, count: I64, unit: float) -> pl.Series:
         value = total / np.maximum(count, 1) / unit
-        return _known(value, known & (count > 0))
+        return where_known(value, known & (count > 0))
 
     pod_hours, short = m.pod_ms / HOUR_MS, m.short_ms / HOUR_MS
     # Surplus pods and missing ones, neither of which makes up for the other.
     regret = np.maximum(pod_hours + short - bound, 0) + short
-    divisible = np.array([_has(c, DIVISIBLE) for c in cases])
-    shared = divisible | np.array([_has(c, PER_POD) for c in cases])
-    waits = np.array([_waits(c) for c in cases])
+    divisible = np.array([has_kind(c, DIVISIBLE) for c in cases])
+    shared = divisible | np.array([has_kind(c, PER_POD) for c in cases])
+    queued = np.array([waits(c) for c in cases])
     work_left = m.unserved_milli_s / 1000.0
-    cpu = np.array([_amount(c.requested.cpu_milli, 1000.0) for c in cases])
-    memory = np.array([_amount(c.requested.memory_milli, 1000.0 * 2**30) for c in cases])
+    cpu, memory = amounts(cases)
+    longest = m.saturated_longest * period_ms / MINUTE_MS
     columns = {
         "hours": pl.Series(hours),
         "replica_hours": pl.Series(m.replica_ms / HOUR_MS),
         "pod_hours": pl.Series(pod_hours),
-        "core_hours": _known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
-        "gib_hours": _known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
+        "core_hours": where_known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
+        "gib_hours": where_known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
         "theta_u_pct": share(m.under_ratio),
         "theta_o_pct": share(m.over_ratio),
         "tau_u_pct": share(m.under_steps),
         "tau_o_pct": share(m.over_steps),
         "instability_pct": share(m.unstable_steps),
-        "jitter_per_hour": _known((m.supply_changes - m.demand_changes) / hours, known),
-        "saturated_minutes": _known(m.saturated_steps * period_ms / MINUTE_MS, shared),
-        "saturated_longest_minutes": _known(m.saturated_longest * period_ms / MINUTE_MS, shared),
-        "unserved": _known(work_left, divisible & ~waits),
-        "waiting": _known(work_left, waits),
+        "jitter_per_hour": where_known((m.supply_changes - m.demand_changes) / hours, known),
+        "saturated_minutes": where_known(m.saturated_steps * period_ms / MINUTE_MS, shared),
+        "saturated_longest_minutes": where_known(
+            m.saturated_longest * period_ms / MINUTE_MS, shared
+        ),
+        "unserved": where_known(work_left, divisible & ~queued),
+        "waiting": where_known(work_left, queued),
         "rescales": pl.Series(m.rescales),
         "rescales_up": pl.Series(m.rescales_up),
         "rescales_down": pl.Series(m.rescales_down),
         "reversals": pl.Series(m.reversals),
-        "episodes": _known_int(m.episodes, known),
-        "episodes_ended": _known_int(m.episodes_ended, known),
-        "episodes_reacted": _known_int(m.episodes_reacted, known),
+        "episodes": int_where_known(m.episodes, known),
+        "episodes_ended": int_where_known(m.episodes_ended, known),
+        "episodes_reacted": int_where_known(m.episodes_reacted, known),
         "reaction_s": mean(m.reaction_ms, m.episodes_reacted, 1000.0),
         "settling_s": mean(m.settling_ms, m.episodes_ended, 1000.0),
         "overshoot": mean(m.overshoot, m.episodes_ended, 1.0),
         "at_max_minutes": pl.Series(m.at_max_steps * period_ms / MINUTE_MS),
         "invalid_minutes": pl.Series(m.invalid_steps * period_ms / MINUTE_MS),
-        "outside_pct": _known(100.0 * m.outside_steps / steps, divisible),
-        "short_pod_hours": _known(short, known),
-        "perfect_pod_hours": _known(bound, known),
-        "regret_pct": _known(100.0 * regret / np.maximum(bound, 1e-12), known),
+        "outside_pct": where_known(100.0 * m.outside_steps / steps, divisible),
+        "short_pod_hours": where_known(short, known),
+        "perfect_pod_hours": where_known(bound, known),
+        "regret_pct": where_known(100.0 * regret / np.maximum(bound, 1e-12), known),
         "capacity_milli": pl.Series(
             [c.workload.plant.capacity_milli for c in cases], dtype=pl.Int64
         ),
@@ -104,26 +107,36 @@ def measures_frame(
     return pl.concat([keys, pl.DataFrame(columns)], how="horizontal")
 
 
-def _known(values: Any, known: Any) -> pl.Series:
+def where_known(values: Any, known: Any) -> pl.Series:
+    """Return values, null where a mask is False."""
     series = pl.Series(np.asarray(values, np.float64))
     return pl.select(pl.when(pl.Series(known)).then(series)).to_series()
 
 
-def _known_int(values: I64, known: Any) -> pl.Series:
+def int_where_known(values: I64, known: Any) -> pl.Series:
+    """Return whole numbers, null where a mask is False."""
     return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
 
 
-def _has(case: SimulationCase, kind: str) -> bool:
+def has_kind(case: SimulationCase, kind: str) -> bool:
+    """Say whether a signal of the workload is of a kind."""
     return any(signal.kind == kind for signal in case.workload.plant.signals.values())
 
 
-def _waits(case: SimulationCase) -> bool:
+def waits(case: SimulationCase) -> bool:
     """Say whether work of the primary signal that is not done waits instead of being gone."""
     name = primary_signal(case.workload.plant)
     if name is None:
         return False
     signal = case.workload.plant.signals[name]
     return signal.kind == BACKLOG or signal.overload == QUEUE
+
+
+def amounts(cases: Sequence[SimulationCase]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what a pod of each case requests: cores and GiB, NaN where that is not known."""
+    cpu = np.array([_amount(c.requested.cpu_milli, 1000.0) for c in cases])
+    memory = np.array([_amount(c.requested.memory_milli, 1000.0 * 2**30) for c in cases])
+    return cpu, memory
 
 
 def _amount(milli: int | None, unit: float) -> float:

@@ -1,0 +1,249 @@
+"""`hpabatch sweep`: every HPA of a history under every setting of a grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hpabatch.cli.app import app
+from hpabatch.cli.arguments import parse_duration
+from hpabatch.cli.options import (
+    GatesOption,
+    HistoryK8sOption,
+    Output,
+    OutputOption,
+    PhaseOption,
+    WhereOption,
+)
+from hpabatch.cli.progress import share_on_stderr
+from hpabatch.cli.simulate import Gaps, Noise
+from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hpabatch.engine.candidates import Skipped
+    from hpabatch.engine.sweep_result import SweepResult
+    from hpabatch.jobs.loop import Status
+    from hpabatch.jobs.publish import Destination
+    from hpabatch.jobs.sweep_request import SweepRequest
+
+_HELP = """Simulate the HPAs of a history under many settings.
+
+Fits every workload, then runs its HPA under each setting of a grid, on the same work: the exact
+rules decide, a model of the pods answers (docs/simulation.md). --out becomes a folder of Parquet
+tables: settings, hpas, results (a row per HPA and setting, all measures) and blocks (week by week);
+`hpabatch recommend` and `hpabatch plot` read it, docs/sweep.md explains it. Setting 0 is today's:
+the last spec that was in force. An interrupted sweep goes on with the same command.
+
+\b
+--grid FIELD=VALUES, repeated, gives all combinations: a list (60,300,900), a range (50:85:5), or
+values relative to today's (x0.8,x1,x1.2 or -1,+2). Fields: target, min, max, tolerance,
+scaleUp.window, scaleDown.window, policies, scaleUp.policies, scaleDown.policies, scaleUp.select,
+scaleDown.select, scaleUp.tolerance, scaleDown.tolerance, sync; beyond what Kubernetes can do:
+combine, percentage-of. Policy sets: gentle, default, fast, and those of --policy-sets.
+
+\b
+--group makes HPAs get one common setting: label:tier=web, label:tier, namespace:shop, namespace,
+pattern:shop/*-api, file:groups.yaml, fleet. Without it every HPA gets its own.
+
+\b
+Exit codes: 0 fine, 2 something is wrong or cannot be read (all mistakes of grids and groups in one
+message), 3 some HPAs were skipped (the others are swept); 2 wins over 3.
+
+\b
+Examples:
+  hpabatch sweep history/ --grid target=50:85:5 --grid scaleDown.window=60,300,900 --out sweep/
+  hpabatch sweep history/ --grid policies=gentle,default,fast --group label:tier=web --out sweep/
+  hpabatch sweep history/ --grid target=40:90 --grid min=1:10 --grid max=x1:x3 --sample 500 \\
+      --prices prices.yaml --out sweep/
+"""
+
+
+@app.command(help=_HELP)
+def sweep(
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
+    ],
+    grid: Annotated[
+        list[str],
+        typer.Option("--grid", metavar="FIELD=VALUES", help="Values of a field; repeat it."),
+    ],
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", metavar="FOLDER", help="Where the sweep goes; an old one is replaced."
+        ),
+    ],
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="GROUP", help="HPAs with one common setting; repeat it."),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", help="So many settings, spread evenly, not all."),
+    ] = None,
+    policy_sets: Annotated[
+        str | None,
+        typer.Option("--policy-sets", metavar="FILE", help="Policy sets of your own (YAML)."),
+    ] = None,
+    where: WhereOption = None,
+    scenario: Annotated[
+        str | None, typer.Option("--scenario", metavar="FILE", help="What is to happen (YAML).")
+    ] = None,
+    growth: Annotated[
+        str | None,
+        typer.Option("--growth", metavar="FACTOR", help="So many times the recorded work."),
+    ] = None,
+    plant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plant", metavar="FILE", help="What you state of workloads (YAML); may be repeated."
+        ),
+    ] = None,
+    prices: Annotated[
+        str | None, typer.Option("--prices", metavar="FILE", help="Prices of cores, GiB and pods.")
+    ] = None,
+    k8s: HistoryK8sOption = None,
+    feature_gates: GatesOption = "",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random draws.")] = 0,
+    gaps: Annotated[
+        Gaps, typer.Option("--gaps", help="Recorded gaps in samples: kept, or filled.")
+    ] = Gaps.keep,
+    noise: Annotated[
+        Noise,
+        typer.Option(
+            "--noise", help="Within a piece of work: off, or resampled from finer stretches."
+        ),
+    ] = Noise.off,
+    length: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="Length of the runs.  [default: the history's]"),
+    ] = None,
+    sync_period: Annotated[
+        str | None,
+        typer.Option(
+            "--sync-period", metavar="TIME", help="Between two syncs.  [default: as recorded]"
+        ),
+    ] = None,
+    phase: PhaseOption = None,
+    fidelity: Annotated[
+        bool,
+        typer.Option(
+            "--fidelity/--no-fidelity",
+            help="Score both halves of the model too; without scores there is no advice.",
+        ),
+    ] = True,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Throw away what an interrupted sweep has left.")
+    ] = False,
+    output: OutputOption = Output.table,
+) -> None:
+    """Simulate the HPAs of a history under many settings."""
+    check_stdout(output)
+    from hpabatch.jobs.sweep_request import SweepRequest
+
+    request = SweepRequest(
+        history=history,
+        grids=tuple(grid),
+        sample=sample,
+        policy_sets=policy_sets,
+        groups=tuple(group or ()),
+        where=where,
+        scenario=scenario,
+        growth=growth,
+        plants=tuple(plant or ()),
+        prices=prices,
+        k8s=k8s,
+        feature_gates=feature_gates,
+        seed=seed,
+        keep_gaps=gaps is Gaps.keep,
+        noise=noise is Noise.resample,
+        length_ms=None if length is None else parse_duration(length, "--for", 1000),
+        sync_period_ms=(
+            None if sync_period is None else parse_duration(sync_period, "--sync-period", 1000)
+        ),
+        phase_ms=None if phase is None else parse_duration(phase, "--phase"),
+        fidelity=fidelity,
+    )
+    raise typer.Exit(_run(request, out, restart, output))
+
+
+def _run(request: SweepRequest, out: str, restart: bool, output: Output) -> int:
+    """Plan, run and tell; return the exit code."""
+    from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
+
+    destination = _destination(out)
+    with share_on_stderr() as progress:
+        progress("planning", 0.0)
+        plan = request.plan()
+        job = SweepJob(request, plan, destination, restart)
+        try:
+            result = sweep_to_disk(job, _reporter(progress))
+        except SweepRefusedError as error:
+            _tell(plan.notes, error.skipped)
+            raise
+        except KeyboardInterrupt:
+            _tell_kept(job.destination)
+            raise
+    from hpabatch.engine.candidates import Skipped
+
+    skipped = [Skipped(*row) for row in result.parameters["skipped"]]
+    _tell(result.parameters["notes"], skipped)
+    _show(result, out, output)
+    return EXIT_REFUSED if skipped else EXIT_OK
+
+
+def _destination(out: str) -> Destination:
+    """Return where the sweep goes (UsageError: something else is there)."""
+    from hpabatch.jobs.publish import Destination
+    from hpabatch.jobs.sweep_files import is_sweep_folder
+
+    path = Path(out)
+    if path.exists() and (not path.is_dir() or not is_sweep_folder(path)):
+        raise UsageError(f"--out {out} is there and is no sweep; name a new folder")
+    if not Path(path.absolute().parent).is_dir():
+        raise UsageError(f"--out {out}: there is no folder {path.absolute().parent}; make it first")
+    return Destination(path, is_folder=True)
+
+
+def _reporter(progress: Callable[[str, float], None]) -> Callable[[Status], None]:
+    told = False
+
+    def report(status: Status) -> None:
+        nonlocal told
+        if status.resumed and not told:
+            typer.echo(f"resumed: {status.resumed} of {status.tasks} parts were done", err=True)
+        told = True
+        progress("sweeping", status.done_weight / max(status.weight, 1))
+
+    return report
+
+
+def _tell_kept(destination: Destination) -> None:
+    from hpabatch.jobs.folder import count_kept
+
+    kept = count_kept(destination.job_path)
+    if kept:
+        typer.echo(f"interrupted: {kept} parts are kept; the same command goes on", err=True)
+
+
+def _tell(notes: list[str] | tuple[str, ...], skipped: list[Skipped] | tuple[Skipped, ...]) -> None:
+    """Write notes and skipped HPAs to stderr."""
+    from hpabatch.report.texts import label
+
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    for item in skipped:
+        name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
+        typer.echo(f"skipped: {name}: {item.reason}", err=True)
+
+
+def _show(result: SweepResult, out: str, output: Output) -> None:
+    """Write the report to stdout."""
+    from hpabatch.report import sweep as forms
+
+    show_report(forms, forms.SweepReport(result, out), output)

@@ -1,0 +1,289 @@
+"""A sweep of any size: parts of the fleet × chunks of settings, each kept on disk once it is done.
+
+A part's HPAs are fitted once and stay in memory while its chunks run. An interrupted sweep goes on
+where it stopped; the tables appear at their place when all are whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+import hpabatch
+from hpabatch.engine.candidates import Skipped
+from hpabatch.engine.closed_loop import loop_evidence
+from hpabatch.engine.sweep import (
+    SweepPlan,
+    SweptPart,
+    finish_results,
+    hpas_frame,
+    prepare_part,
+    run_part,
+    settings_frame,
+    skipped_of,
+    trajectory_points,
+    units_frame,
+)
+from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.history.reader import History
+from hpabatch.jobs.folder import (
+    PUBLISHED,
+    REPLACED,
+    Identity,
+    JobFolder,
+    cannot_write,
+    count_kept,
+    flush,
+    open_job,
+    remove,
+)
+from hpabatch.jobs.identity import code_digest
+from hpabatch.jobs.joining import join_parquet
+from hpabatch.jobs.loop import Report, Task, run_job
+from hpabatch.jobs.parquet import evidence_metadata
+from hpabatch.jobs.publish import Destination
+from hpabatch.jobs.sweep_files import is_sweep_folder, read_sweep, write_about, write_table
+from hpabatch.jobs.sweep_request import SweepRequest, request_from_json
+
+HPAS: Final = "hpas"
+_RESULTS: Final = "results.arrow"
+_BLOCKS: Final = "blocks.arrow"
+_HPAS: Final = "hpas.arrow"
+# Fitting and scoring an HPA costs about as much as that many of its settings.
+_FIT_WEIGHT: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class SweepJob:
+    """What is asked for, what was planned of it, and where it goes."""
+
+    request: SweepRequest
+    sweep: SweepPlan
+    destination: Destination
+    restart: bool = False
+
+
+@dataclass(slots=True)
+class SweepWork:
+    """Does tasks (part, first setting, last setting); settings of 0:0 are about the HPAs alone."""
+
+    sweep: SweepPlan
+    kept: tuple[int, SweptPart] | None = None
+
+    def part(self, number: int) -> SweptPart:
+        """Return a part, fitted; the last one is kept."""
+        if self.kept is None or self.kept[0] != number:
+            self.kept = None  # (its memory is needed)
+            self.kept = number, prepare_part(self.sweep, number)
+        return self.kept[1]
+
+    def compute(self, tasks: Sequence[Task]) -> Iterator[Any]:
+        """Yield frames by file name, and the HPAs that were left out."""
+        for task in tasks:
+            number, first, last = task.argument
+            part = self.part(number)
+            if first == last:
+                yield {_HPAS: hpas_frame(self.sweep, part)}, skipped_of(part)
+            else:
+                results, blocks = run_part(self.sweep, part, first, last)
+                yield {_RESULTS: results, _BLOCKS: blocks}, ()
+
+    def save(self, result: Any, place: Path) -> dict[str, Any]:
+        """Write the frames; remember who was left out, and the history's warnings."""
+        frames, skipped = result
+        for name, frame in frames.items():
+            frame.write_ipc(place / name, compression="zstd")
+        return {
+            "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
+            "warnings": list(self.sweep.plan.history.warnings),
+        }
+
+
+def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepResult:
+    """Run a sweep, or what an interrupted run of the same has left of it; return its tables.
+
+    Raises:
+        HistoryError: a table is broken; what was done is thrown away.
+        RefusedError: no HPA could be simulated; `SweepRefusedError` has the reasons.
+        UsageError: the destination cannot be written, or another job left its parts there.
+    """
+    tasks, place = tasks_of(job.sweep), job.destination.job_path
+    with open_job(place, _identity(job), restart=job.restart) as folder:
+        try:
+            records = run_job(tasks, SweepWork(job.sweep), folder, report)
+            _finish(job, tasks, records, folder)
+        except (HistoryError, RefusedError):
+            folder.discard()
+            raise
+        except UsageError as error:
+            kept = count_kept(place)
+            more = f"; {kept} of {len(tasks)} parts are kept in {place}: the same command goes on"
+            raise UsageError(f"{error}{more} from there" if kept else str(error)) from error
+        folder.discard()
+    return read_sweep(job.destination.path)
+
+
+def tasks_of(sweep: SweepPlan) -> list[Task]:
+    """Return the tasks of a sweep, part by part."""
+    tasks = []
+    for number, (first, last) in enumerate(sweep.parts):
+        hpas = last - first
+        tasks.append(Task(f"{number:05}-{HPAS}", hpas * _FIT_WEIGHT, (number, 0, 0)))
+        for k, (begin, end) in enumerate(sweep.chunks):
+            weight = hpas * (end - begin)
+            tasks.append(Task(f"{number:05}-{k:05}", weight, (number, begin, end)))
+    return tasks
+
+
+def _identity(job: SweepJob) -> Identity:
+    """Return what the tasks' files depend on."""
+    sweep, request = job.sweep, job.request.to_json()
+    options = sweep.options
+    parts = [
+        hpabatch.__version__,
+        code_digest(),
+        sweep.plan.evidence,
+        [[c.cluster, c.namespace, c.name, repr(c.spec)] for c in sweep.plan.chosen],
+        [setting.name for setting in options.grid.settings],
+        repr(sorted(options.sets.items())),
+        repr(options.loop),
+        [sweep.parts, sweep.chunks, repr(sweep.units), sweep.unit, options.fidelity],
+    ]
+    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    facts = {name: str(value) for name, value in request.items()}
+    return Identity(fingerprint, {**sweep.plan.evidence, **facts})
+
+
+def _finish(
+    job: SweepJob, tasks: Sequence[Task], records: Sequence[dict[str, Any]], folder: JobFolder
+) -> None:
+    """Put the parts together and move them to their place."""
+    sweep = job.sweep
+    skipped = [*sweep.plan.skipped]
+    skipped += [Skipped(*row) for record in records for row in record["skipped"]]
+    skipped = list(dict.fromkeys(skipped))
+    told = dict.fromkeys(text for record in records for text in record["warnings"])
+    hpas = _joined(folder, [t for t in tasks if t.argument[1] == t.argument[2]], _HPAS)
+    if hpas.is_empty():
+        raise SweepRefusedError(skipped)
+    evidence = loop_evidence(sweep.plan, sweep.options.loop)
+    new, old = folder.path / PUBLISHED, folder.path / REPLACED
+    final = job.destination.real_path
+    try:
+        for place in (new, old):
+            remove(place)
+        new.mkdir()
+        write_table(settings_frame(sweep.options.grid), evidence, new, "settings")
+        write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
+        _write_parts(sweep, tasks, folder, new, evidence)
+        write_about(new, evidence, _parameters(job, skipped, list(told)))
+        for place in (*new.iterdir(), new):
+            flush(place)
+        if final.is_dir():
+            if not is_sweep_folder(final):
+                raise UsageError(f"{job.destination.path} has got files of others; move them away")
+            final.rename(old)
+        new.replace(final)
+        flush(final.parent)
+    except OSError as error:
+        raise cannot_write(job.destination.path, error) from error
+
+
+class SweepRefusedError(RefusedError):
+    """No HPA could be simulated; `skipped` has the reasons."""
+
+    def __init__(self, skipped: Sequence[Skipped]) -> None:
+        """Keep what there is to tell."""
+        super().__init__("no HPA could be simulated, so nothing is written")
+        self.skipped = tuple(skipped)
+
+
+def _joined(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
+    """Return the rows of some tasks' file; tasks without any have an empty one."""
+    frames = [pl.read_ipc(folder.place(task.key) / name) for task in tasks]
+    filled = [frame for frame in frames if frame.width and frame.height]
+    return pl.concat(filled) if filled else pl.DataFrame()
+
+
+def _write_parts(
+    sweep: SweepPlan,
+    tasks: Sequence[Task],
+    folder: JobFolder,
+    new: Path,
+    evidence: dict[str, str],
+) -> None:
+    """Write results and blocks: one part of the fleet at a time, in the order of their keys."""
+    units = units_frame(sweep)
+    parts: dict[str, list[Path]] = {"results": [], "blocks": []}
+    for number in range(len(sweep.parts)):
+        theirs = [t for t in tasks if t.argument[0] == number and t.argument[1] != t.argument[2]]
+        results = _joined(folder, theirs, _RESULTS)
+        if results.is_empty():
+            continue
+        order = ["cluster", "namespace", "hpa", "setting_id", "block"]
+        blocks = _joined(folder, theirs, _BLOCKS).sort(order)
+        first = [*order, "start"]
+        blocks = blocks.select(*first, *(n for n in blocks.columns if n not in first))
+        frames = {"results": finish_results(results, units), "blocks": blocks}
+        for name, frame in frames.items():
+            write_table(frame, evidence, folder.path, f".{name}-{number}")
+            parts[name].append(folder.path / f".{name}-{number}.parquet")
+    for name, files in parts.items():
+        join_parquet(files, evidence_metadata(evidence), new / f"{name}.parquet")
+        for file in files:
+            file.unlink()
+
+
+def _parameters(job: SweepJob, skipped: Sequence[Skipped], told: Sequence[str]) -> dict[str, Any]:
+    """Return what was asked, and what is to be known of the result as a whole."""
+    sweep = job.sweep
+    prices = sweep.options.loop.prices
+    return {
+        "request": job.request.to_json(),
+        "profile": sweep.plan.versions.one().name,
+        "fields": list(sweep.options.grid.fields),
+        "settings": len(sweep.options.grid.settings),
+        "block": {"unit": sweep.unit},
+        "currency": None if prices is None else prices.prices.currency,
+        "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
+        "notes": [*sweep.notes, *told],
+    }
+
+
+def trajectories(
+    result: SweepResult,
+    key: tuple[str, str, str],
+    setting_ids: Sequence[int],
+    history: History | None = None,
+) -> pl.DataFrame:
+    """Return every tick of some settings of one HPA of a sweep, run again.
+
+    Columns as of `simulate --trajectories`. `history` None: the one that was swept, at its place.
+
+    Raises:
+        UsageError: there is no such HPA or setting in the sweep, or a file of it is not there.
+        HistoryError: the history cannot be read, or is not what it was.
+    """
+    request = request_from_json(result.parameters["request"])
+    sweep = request.plan(history)
+    for name, text in result.evidence.items():
+        if name.startswith("sha256:") and sweep.plan.evidence.get(name, text) != text:
+            raise HistoryError(f"{request.history} has changed since it was swept: sweep it again")
+    positions = [
+        k for k, c in enumerate(sweep.plan.chosen) if (c.cluster, c.namespace, c.name) == key
+    ]
+    if not positions:
+        raise UsageError(f"{'/'.join(key)}: there is no such HPA in the sweep")
+    last = len(sweep.options.grid.settings)
+    wrong = [k for k in setting_ids if not 0 <= k < last]
+    if wrong:
+        raise UsageError(f"setting {wrong[0]}: the sweep has settings 0 to {last - 1}")
+    alone = replace(sweep, parts=((positions[0], positions[0] + 1),))
+    return trajectory_points(prepare_part(alone, 0), alone, setting_ids)
