@@ -133,6 +133,14 @@ def milli_seconds(milli: int, period_ms: int) -> int:
 
 
 @rule
+def repeat_decision(sim: Simulation, h: int, decision: Records, maximum: int, ticks: int) -> None:
+    """Count a decision that left the target alone, with all metrics valid, so many times more."""
+    sim.bindings[np.uint64(h), np.uint64(decision.binding)] += ticks
+    if decision.proposal > maximum and decision.desired == maximum:
+        sim.measures[np.uint64(h)].at_max_steps += ticks
+
+
+@rule
 def repeat_measures(sim: Simulation, h: int, steps: int) -> None:
     """Add as many steps again as the last one was, in which nothing changed and nobody rescaled."""
     lane, state, m = sim.lanes[np.uint64(h)], sim.states[np.uint64(h)], sim.measures[np.uint64(h)]

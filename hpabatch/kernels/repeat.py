@@ -5,7 +5,7 @@ the same, and every sample that is or becomes visible says the same. Then the ne
 the last one saw, decides the same, and so on until something happens from outside: another piece of
 work, a pod, an event, a gap. `repeat_steps` leaves exactly what so many steps would have left, but
 that one recommendation lasts where each step would have made its own (see `last_recommendation`).
-Of work in pieces of a minute and a sync of 15 s more than half of all steps are such.
+Of work and samples in minutes and a sync of 15 s three of four steps are such.
 """
 
 from __future__ import annotations
@@ -24,25 +24,49 @@ from hpabatch.arrays.plant import (
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.kernels.measures import repeat_measures
+from hpabatch.kernels.measures import repeat_decision, repeat_measures
 from hpabatch.kernels.plant import enter_step, offered_work, work_of
 from hpabatch.rules.numbers import div64
-from hpabatch.rules.stabilize import last_recommendation
+from hpabatch.rules.stabilize import last_of_at_least, last_recommendation
 
 
 @rule
-def keeps_target(sim: Simulation, h: int, decision: Records) -> bool:
-    """Say whether the same metrics would again leave the target where it is, whatever the windows.
+def stays_at_bound(spec: Records, target: int, proposal: int) -> bool:
+    """Say whether a proposal that the windows let through leaves the target where it is.
 
-    A proposal of the current size is what any window and policy leaves alone: no later tick's
-    windows hold more than this one's, and what is added is the same size. One spec only: with
-    another window a slot that is overwritten here might count again.
+    It is the current size, or beyond the bound that the target stands at: there no policy's budget
+    matters, as none moves a target past its bounds.
+    """
+    at_min = proposal < target and target == spec.min_replicas
+    at_max = proposal > target and target == spec.max_replicas
+    return bool(proposal == target or at_min or at_max)
+
+
+@rule
+def keeps_target_until(
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, decision: Records
+) -> int:
+    """Return until when (exclusive) the same metrics would decide what they did last.
+
+    What the windows let through is what all of them hold; as time passes they hold no more, and
+    what is added is the same number. What a window holds back stays so until the last
+    recommendation of the current size leaves it. One spec only: with another window a slot that
+    is overwritten here might count again.
     """
     lane, target = sim.lanes[np.uint64(h)], sim.states[np.uint64(h)].target
-    still = decision.rescaled == 0 and decision.metric >= 0 and decision.invalid_metrics == 0
-    same = decision.proposal == target and decision.stabilized == target
-    one_spec = lane.last_period - lane.first_period == 1
-    return bool(still and same and target > 0 and one_spec)
+    if decision.rescaled != 0 or decision.metric < 0 or decision.invalid_metrics != 0:
+        return -NEVER_MS
+    if target == 0 or lane.last_period - lane.first_period != 1:
+        return -NEVER_MS
+    spec = fleet.specs[np.uint64(fleet.ticks[np.uint64(h)].spec)]
+    if decision.stabilized == decision.proposal:
+        return NEVER_MS if stays_at_bound(spec, target, decision.proposal) else -NEVER_MS
+    if decision.proposal > target or decision.stabilized != target:
+        return -NEVER_MS
+    held_ms = last_of_at_least(memory.head[np.uint64(h)], memory.recs, target)
+    if spec.has_behavior != 0:
+        return int(held_ms + spec.down_window_ms)
+    return int(held_ms + fleet.lanes[np.uint64(h)].downscale_stabilization_ms + 1)
 
 
 @rule
@@ -88,8 +112,9 @@ def rests_since(sim: Simulation, h: int) -> int:
 def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) -> int:
     """Return until when (exclusive, at most `until_ms`) all samples say what they say now.
 
-    A sample says what every later one will if its window lies wholly in the present state of work
-    and pods; `since_ms` is when that state began.
+    The next scrape says the same if this one's window lies wholly in the present state of the work,
+    which began at `since_ms`; else samples rest until it can be seen. Of the present pods, either
+    way.
     """
     state = sim.states[np.uint64(h)]
     first = sim.workloads[np.uint64(sim.lanes[np.uint64(h)].workload)].first_pipeline
@@ -98,40 +123,59 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
         if pipeline.interval_ms == 0:
             continue
         scrape = sim.scrapes[np.uint64(h * PIPELINES + p)]
-        from_ms = scrape.ts_ms - pipeline.window_ms
-        in_state = since_ms <= from_ms if pipeline.window_ms > 0 else since_ms < from_ms
+        from_ms = scrape.ts_ms - pipeline.window_ms - (1 if pipeline.window_ms == 0 else 0)
+        if state.calm_ms > from_ms:  # nor before a scrape after that can be seen
+            state.busy_until_ms = state.calm_ms + pipeline.window_ms + pipeline.lag_ms
+            return -NEVER_MS
         begun = state.begun_ms + pipeline.first_sample_ms <= scrape.ts_ms
         fresh = pipeline.lag_ms + pipeline.interval_ms <= pipeline.max_age_ms
-        if not in_state:  # nor before a scrape that is wholly in it can be seen
-            state.busy_until_ms = since_ms + pipeline.window_ms + pipeline.lag_ms
-        if scrape.has_sample == 0 or not in_state or not begun or not fresh:
+        if scrape.has_sample == 0 or not begun or not fresh:
             return -NEVER_MS
+        if since_ms > from_ms:
+            until_ms = min(until_ms, scrape.next_ms + pipeline.lag_ms)
         gap = pipeline.first_gap + scrape.gap
         if gap < pipeline.last_gap:
             until_ms = min(until_ms, sim.gaps[gap].from_ms)
-    return until_ms
+    return int(until_ms)
 
 
 @rule
-def decides_the_same_until(sim: Simulation, h: int, t: int, decision: Records) -> int:
+def decides_the_same_until(
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, decision: Records
+) -> int:
     """Return until when (exclusive) ticks decide what tick t - 1 did, whose decision is given.
 
     The pods are as `count_pods_at` found them; the work may change, which samples show later.
     """
     lane, state = sim.lanes[np.uint64(h)], sim.states[np.uint64(h)]
-    if t == 0 or state.now_ms < state.busy_until_ms or not keeps_target(sim, h, decision):
-        return -NEVER_MS
-    if state.now_ms >= state.next_pod_ms:
+    if t == 0 or state.now_ms < state.busy_until_ms or state.now_ms >= state.next_pod_ms:
         return -NEVER_MS
     if state.rollout != 0 or state.calm_ms == NEVER_MS:
+        return -NEVER_MS
+    until_ms = keeps_target_until(sim, fleet, memory, h, decision)
+    if state.now_ms >= until_ms:
         return -NEVER_MS
     since_ms = rests_since(sim, h)
     if since_ms == NEVER_MS:
         return -NEVER_MS
-    until_ms = state.next_pod_ms
+    until_ms = min(until_ms, state.next_pod_ms)
     if lane.first_event + state.next_event < lane.last_event:
         until_ms = min(until_ms, sim.events[lane.first_event + state.next_event].at_ms + 1)
-    return samples_rest_until(sim, h, max(since_ms, state.calm_ms), until_ms)
+    return samples_rest_until(sim, h, since_ms, until_ms)
+
+
+@rule
+def steps_until_failure(sim: Simulation, h: int, steps: int) -> int:
+    """Return how many of some steps end before the next pod fails; all pods serve."""
+    lane, state = sim.lanes[np.uint64(h)], sim.states[np.uint64(h)]
+    workload = sim.workloads[np.uint64(lane.workload)]
+    k = workload.first_failure + state.failures
+    if k >= workload.last_failure:
+        return steps
+    left_ms, step_ms = sim.failure_ms[k] - state.served_ms, state.serving * lane.period_ms
+    if left_ms <= 0 or step_ms * steps < left_ms:
+        return 0 if left_ms <= 0 else steps
+    return int((left_ms - 1) // step_ms)
 
 
 @rule
@@ -144,7 +188,8 @@ def steps_at_rest(sim: Simulation, h: int, t: int, last: int, until_ms: int) -> 
     until_ms = min(until_ms, state.piece_until_ms)
     if state.now_ms >= until_ms or not work_rests(sim, h):
         return 0
-    return int(min(-(-(until_ms - state.now_ms) // lane.period_ms), last - t))
+    steps = min(-(-(until_ms - state.now_ms) // lane.period_ms), last - t)
+    return steps_until_failure(sim, h, steps)
 
 
 @rule
@@ -203,11 +248,19 @@ def repeat_ticks(
     repeat_scrapes(sim, fleet, h, last_ms)
     newest = last_recommendation(memory.head[np.uint64(h)], memory.recs)
     memory.recs[newest].ms = last_ms
-    sim.bindings[np.uint64(h), np.uint64(decision.binding)] += ticks
     spec = fleet.specs[np.uint64(fleet.ticks[np.uint64(h)].spec)]
+    repeat_decision(sim, h, decision, spec.max_replicas, ticks)
     driver = fleet.metrics[np.uint64(spec.first_metric + decision.metric)]
     sim.drivers[np.uint64(driver.stream)] += ticks
     fleet.ticks[np.uint64(h)].now_ms = last_ms
+
+
+@rule
+def serves_ms(sim: Simulation, h: int, length_ms: int) -> int:
+    """Return the serving time of all pods in a while, where pods can fail; else 0."""
+    workload = sim.workloads[np.uint64(sim.lanes[np.uint64(h)].workload)]
+    fails = workload.first_failure < workload.last_failure
+    return int(sim.states[np.uint64(h)].serving * length_ms if fails else 0)
 
 
 @rule
@@ -221,5 +274,7 @@ def repeat_steps(
     repeat_measures(sim, h, steps)
     if sim.points.size > 0:
         repeat_points(sim, h, t, steps)
-    state.now_ms += steps * sim.lanes[np.uint64(h)].period_ms
+    period_ms = sim.lanes[np.uint64(h)].period_ms
+    state.now_ms += steps * period_ms
+    state.served_ms += serves_ms(sim, h, steps * period_ms)
     state.repeated += steps

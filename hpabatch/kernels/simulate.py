@@ -182,8 +182,6 @@ def count_pods_at(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> bool:
         calm = cohort.serve_ms <= now_ms and cohort.deletion_ms == NEVER_MS
         calm_ms = max(calm_ms, cohort.serve_ms if calm else NEVER_MS)
         begun_ms = max(begun_ms, cohort.started_ms)
-    if workload.first_failure < workload.last_failure:
-        calm_ms = NEVER_MS
     changed = bool(serving != state.serving or shares != state.shares)
     state.serving, state.shares, state.pods, state.status_replicas = serving, shares, pods, status
     state.next_pod_ms, state.calm_ms, state.begun_ms = wake, calm_ms, begun_ms
@@ -383,7 +381,8 @@ def simulate_lane(
         begin_lane(sim, fleet, h)
     t = state.step
     while t < last and state.status == LANE_OK:
-        until_ms, rest = decides_the_same_until(sim, h, t, results.decisions[h]), 0
+        rest, decision = 0, results.decisions[h]
+        until_ms = decides_the_same_until(sim, fleet, memory, h, t, decision)
         if state.now_ms < until_ms:
             rest = steps_at_rest(sim, h, t, last, until_ms)
         if rest > 0:

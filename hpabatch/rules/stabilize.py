@@ -209,6 +209,20 @@ def last_recommendation(head: I64, recs: Records) -> Any:
 
 
 @rule
+def last_of_at_least(head: I64, recs: Records, value: int) -> int:
+    """Return the time (ms) of the newest recommendation of at least some number; there is one.
+
+    It is in the queue of maxima, whose numbers fall and whose times rise.
+    """
+    first, at = head[HEAD_MAX_FIRST], head[HEAD_MAX_COUNT] - 1
+    slot = recs[ring_index(head, first, at)].ring_max
+    while at > 0 and recs[slot_index(head, slot)].value < value:
+        at -= 1
+        slot = recs[ring_index(head, first, at)].ring_max
+    return int(recs[slot_index(head, slot)].ms)
+
+
+@rule
 def recommend_within_windows(
     head: I64,
     recs: Records,
