@@ -133,6 +133,8 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
             return -NEVER_MS
         if since_ms > from_ms:
             until_ms = min(until_ms, scrape.next_ms + pipeline.lag_ms)
+            if pipeline.interval_ms <= sim.lanes[np.uint64(h)].period_ms:  # one at every tick
+                state.busy_until_ms = since_ms + pipeline.window_ms + pipeline.lag_ms
         gap = pipeline.first_gap + scrape.gap
         if gap < pipeline.last_gap:
             until_ms = min(until_ms, sim.gaps[gap].from_ms)
@@ -264,17 +266,13 @@ def serves_ms(sim: Simulation, h: int, length_ms: int) -> int:
 
 
 @rule
-def repeat_steps(
-    sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, steps: int, results: Results
-) -> None:
-    """Let steps t to t + steps repeat step t - 1."""
-    state = sim.states[np.uint64(h)]
-    repeat_ticks(sim, fleet, memory, h, steps, results)
+def repeat_steps(sim: Simulation, h: int, t: int, steps: int) -> None:
+    """Let steps t to t + steps repeat step t - 1; their ticks have been repeated."""
+    state, period_ms = sim.states[np.uint64(h)], sim.lanes[np.uint64(h)].period_ms
     repeat_flows(sim, h, t, steps)
     repeat_measures(sim, h, steps)
     if sim.points.size > 0:
         repeat_points(sim, h, t, steps)
-    period_ms = sim.lanes[np.uint64(h)].period_ms
     state.now_ms += steps * period_ms
     state.served_ms += serves_ms(sim, h, steps * period_ms)
     state.repeated += steps

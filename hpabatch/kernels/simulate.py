@@ -345,15 +345,13 @@ def decide_step(
 def simulate_step(
     sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, same: bool, results: Results
 ) -> None:
-    """Run one tick of a lane and the step after it; `same`: it decides what the last one did."""
+    """Run one tick of a lane and the step after it; `same`: what it decided has been repeated."""
     lane, state = sim.lanes[h], sim.states[h]
     now_ms, workload = state.now_ms, sim.workloads[np.uint64(lane.workload)]
     if lane.first_event + state.next_event < lane.last_event:
         happen(sim, fleet, h, now_ms)
     before, changed = state.target, False
-    if same:
-        repeat_ticks(sim, fleet, memory, h, 1, results)
-    else:
+    if not same:
         changed = move_pods(sim, fleet, h, now_ms)
         before = state.target
         decide_step(sim, fleet, memory, h, now_ms, results)
@@ -381,14 +379,16 @@ def simulate_lane(
         begin_lane(sim, fleet, h)
     t = state.step
     while t < last and state.status == LANE_OK:
-        rest, decision = 0, results.decisions[h]
+        decision = results.decisions[h]
         until_ms = decides_the_same_until(sim, fleet, memory, h, t, decision)
-        if state.now_ms < until_ms:
-            rest = steps_at_rest(sim, h, t, last, until_ms)
+        same = state.now_ms < until_ms
+        rest = steps_at_rest(sim, h, t, last, until_ms) if same else 0
+        if same:
+            repeat_ticks(sim, fleet, memory, h, max(rest, 1), results)
         if rest > 0:
-            repeat_steps(sim, fleet, memory, h, t, rest, results)
+            repeat_steps(sim, h, t, rest)
         else:
-            simulate_step(sim, fleet, memory, h, t, state.now_ms < until_ms, results)
+            simulate_step(sim, fleet, memory, h, t, same, results)
         t += max(rest, 1)
         state.step = t
     if t == sim.lanes[h].steps:
