@@ -16,7 +16,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_API = ("Recording", "Replay", "open")
+_API = ("Advice", "Recording", "Replay", "Sweep", "open", "open_sweep")
 
 
 def __getattr__(name: str) -> object:

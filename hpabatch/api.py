@@ -5,7 +5,7 @@ Errors are those of `hpabatch.errors`; each is one sentence: what is wrong, wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, TypedDict
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from hpabatch.api_sweep import Advice, Sweep, SweepChoices, Values, open_sweep, run_sweep
 from hpabatch.engine.attention import rank_attention
 from hpabatch.engine.candidates import (
     Candidate,
     candidate_frame,
     candidates_from_history,
 )
+from hpabatch.engine.capacity import CapacityOptions, CapacityPlan, growths_of, plan_capacity
 from hpabatch.engine.closed_loop import LoopOptions, prepare_loop
 from hpabatch.engine.fit import fit_history
 from hpabatch.engine.loop_result import LoopResult, run_loop
@@ -51,12 +53,13 @@ from hpabatch.sources.manifest_checks import check_manifests
 from hpabatch.sources.manifests import load_manifests
 from hpabatch.sources.plant_file import read_plant_file
 from hpabatch.sources.price_file import read_price_file
+from hpabatch.sources.quota_file import read_quotas
 from hpabatch.sources.scenario_file import parse_growth, read_scenario
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-__all__ = ["Recording", "Replay", "open"]
+__all__ = ["Advice", "Recording", "Replay", "Sweep", "open", "open_sweep"]
 
 Duration = str | timedelta
 """A time such as "500ms", "15s" or "1m", or a timedelta."""
@@ -249,6 +252,65 @@ class Recording:
         )
         loop = prepare_loop(self.history, parameters, asked, select)
         return run_loop(loop, asked)
+
+    def sweep(
+        self,
+        grid: Mapping[str, Values],
+        out: Path | str,
+        *,
+        restart: bool = False,
+        **choices: Unpack[SweepChoices],
+    ) -> Sweep:
+        """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
+
+        An interrupted call goes on where it was when it is made again; `restart` begins anew.
+
+        Args:
+            grid: values by field, such as `{"target": "50:85:5", "scaleDown.window": [60, 300]}`.
+            out: the folder; a sweep that is there is replaced.
+            restart: throw away what an interrupted call has left.
+            choices: see `SweepChoices`.
+
+        Raises:
+            UsageError: all that is wrong with grid and groups, in one message.
+            HistoryError: a table is broken, or there is nothing to simulate.
+            RefusedError: no HPA could be simulated.
+        """
+        return run_sweep(self.history, grid, out, restart, choices)
+
+    def plan(
+        self,
+        *,
+        growth: Sequence[float] = (1.0,),
+        quotas: Sequence[str] = (),
+        prices: str | Path | None = None,
+        plant: Sequence[str | Path] | str | Path = (),
+        where: str | None = None,
+        k8s: str | None = None,
+        seed: int = 0,
+    ) -> CapacityPlan:
+        """Return what the HPAs would ask for without a maximum, under each growth of the work.
+
+        `hpas` of the result has a row per HPA and growth, `totals` the sums over time with
+        headroom against `quotas` (paths of ResourceQuota manifests) and money; docs/plan.md
+        explains both.
+
+        Raises:
+            HistoryError, UsageError: as `replay`; a file that is wrong.
+            RefusedError: no HPA could be simulated.
+        """
+        self.history.require("replay")
+        clusters = self.history.distinct("scales", ["cluster"])["cluster"].to_list()
+        options = CapacityOptions(
+            growths=growths_of(",".join(str(factor) for factor in growth), "growth"),
+            plants=_plant_entries(plant),
+            prices=None if prices is None else read_price_file(prices),
+            quotas=read_quotas(tuple(quotas), clusters).quotas,
+            seed=seed,
+        )
+        select = None if where is None else selection(where, "where")
+        parameters = ReplayParameters(k8s=k8s, events="decided")
+        return plan_capacity(self.history, parameters, options, select)
 
     def sensitivity(self, **options: Unpack[Options]) -> pl.DataFrame:
         """Return how the agreement changes with delay, max age and phase, a row per setting."""

@@ -62,8 +62,12 @@ def main() -> None:
             get,
             history,
             import_,
+            plan,
+            plot,
+            recommend,
             replay,
             simulate,
+            sweep,
             synth,
             validate,
         )

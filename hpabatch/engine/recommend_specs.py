@@ -1,0 +1,155 @@
+"""Which settings may become a patch: specs under settings, bounds, and what no HPA can say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from hpabatch.engine.bounds import Bounds
+from hpabatch.engine.judge_unit import TODAY_ID, Key, Mask, UnitBlocks
+from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.errors import HistoryError, HpabatchError
+from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
+from hpabatch.model.decode import hpa_from_json
+from hpabatch.model.hpa import HPASpec
+
+Values = Mapping[str, str]
+"""A setting: by field its value as written; nothing: today's."""
+
+Apply = Callable[[Values, HPASpec], HPASpec]
+
+WHAT_IFS: Final = {
+    "sync": "the sync period is a flag of the controller, not of an HPA",
+    "combine": "no Kubernetes combines metrics otherwise than by the largest",
+    "percentage-of": "no Kubernetes takes percentages of limits",
+}
+"""Fields that are compared but never recommended, and why."""
+
+_AS_UPSTREAM: Final = {("combine", "max"), ("percentage-of", "request")}
+
+_KEPT_SPECS: Final = 20_000  # of some 2 kB; the HPAs of a fleet often share a few specs
+_OUTSIDE_SHARE: Final = 0.1
+_MINUTES: Final = 60.0
+
+
+@dataclass(slots=True)
+class Specs:
+    """The specs of a sweep's HPAs, today's and under settings."""
+
+    result: SweepResult
+    apply: Apply
+    values: dict[int, Values] = field(init=False)
+    names: dict[int, str] = field(init=False)
+    _written: dict[Key, HPASpec] = field(init=False)
+    _made: dict[tuple[HPASpec, int], HPASpec] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read settings and today's specs.
+
+        Raises:
+            HistoryError: a spec cannot be read.
+        """
+        fields = [c for c in self.result.settings.columns if c not in ("setting_id", "setting")]
+        rows = list(self.result.settings.iter_rows(named=True))
+        self.values = {
+            row["setting_id"]: {f: row[f] for f in fields if row[f] is not None} for row in rows
+        }
+        self.names = {row["setting_id"]: row["setting"] for row in rows}
+        self._written = {}
+        for cluster, namespace, hpa, text in self.result.hpas.select(
+            "cluster", "namespace", "hpa", "spec"
+        ).iter_rows():
+            self._written[(cluster, namespace, hpa)] = _read(text, f"{namespace}/{hpa}")
+
+    def written(self, key: Key) -> HPASpec:
+        """Return an HPA's spec as the sweep has it."""
+        return self._written[key]
+
+    def today(self, key: Key) -> HPASpec:
+        """Return an HPA's spec as the API server stores it."""
+        return self.under(key, TODAY_ID)
+
+    def under(self, key: Key, setting_id: int) -> HPASpec:
+        """Return an HPA's spec under a setting, defaults filled in."""
+        place = (self._written[key], setting_id)
+        if place not in self._made:
+            if len(self._made) >= _KEPT_SPECS:
+                self._made.clear()
+            self._made[place] = self.apply(self.values[setting_id], place[0])
+        return self._made[place]
+
+    def unpatchable(self, setting_id: int) -> str:
+        """Return why a setting cannot be written into an HPA; "": it can."""
+        found = [
+            WHAT_IFS[name]
+            for name, value in self.values[setting_id].items()
+            if name in WHAT_IFS and (name, value) not in _AS_UPSTREAM
+        ]
+        return "; ".join(found)
+
+
+def _read(text: str, name: str) -> HPASpec:
+    try:
+        hpa, _ = hpa_from_json(text)
+    except ValueError as error:
+        raise HistoryError(
+            f"the sweep's spec of {name} cannot be read ({error}): run it again"
+        ) from error
+    return hpa.spec
+
+
+def refusals(unit: UnitBlocks, specs: Specs, bounds: Bounds, training: slice) -> list[str]:
+    """Return for each setting of a unit why it is no candidate, "" if it is one.
+
+    Nothing of the blocks that are judged on is looked at.
+    """
+    outside = _outside_share(unit, training)
+    found = []
+    for place, setting_id in enumerate(unit.settings.tolist()):
+        why = "" if setting_id == TODAY_ID else specs.unpatchable(setting_id)
+        if setting_id != TODAY_ID and not why:
+            why = _bound_refusal(unit.members, specs, bounds, setting_id)
+        if not why and setting_id != TODAY_ID and outside[place] > _OUTSIDE_SHARE:
+            why = (
+                f"{outside[place]:.0%} of its steps are outside of the usage per pod that was "
+                f"recorded (more than {_OUTSIDE_SHARE:.0%})"
+            )
+        found.append(why)
+    return found
+
+
+def allowed_mask(why: Sequence[str]) -> Mask:
+    """Return which settings are candidates."""
+    return np.array([text == "" for text in why], dtype=bool)
+
+
+def _bound_refusal(members: Sequence[Key], specs: Specs, bounds: Bounds, setting_id: int) -> str:
+    for key in members:
+        try:
+            spec = specs.under(key, setting_id)
+        except HpabatchError as error:
+            return f"it does not fit {key[1]}/{key[2]}: {error}"
+        broken = bounds.broken(specs.today(key), spec)
+        if broken:
+            where = f"{key[1]}/{key[2]}: " if len(members) > 1 else ""
+            return where + ", ".join(broken)
+    return ""
+
+
+def _outside_share(unit: UnitBlocks, training: slice) -> Any:
+    """Return (S,) the largest share of a member's time outside of what was recorded."""
+    minutes = unit.values.get("outside_minutes")
+    if minutes is None:
+        return np.zeros(unit.settings.size)
+    hours = np.maximum(unit.hours[:, training].sum(axis=1), 1e-9)[:, None]
+    share = np.nan_to_num(minutes[:, :, training]).sum(axis=2) / (hours * _MINUTES)
+    return share.max(axis=0)
+
+
+def profile_of(result: SweepResult) -> Profile:
+    """Return the rules that a sweep was made by."""
+    evidence = result.evidence
+    return profile_for(evidence.get("k8s", DEFAULT_K8S), evidence.get("feature_gates", ""))

@@ -1,0 +1,167 @@
+"""The files of recommendations: patches with their evidence as comments, and certificates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from hpabatch.engine.certificate import certificate
+from hpabatch.engine.recommend import Recommendation, Recommendations
+from hpabatch.engine.recommend_answer import CHANGE
+from hpabatch.report.texts import printable
+from hpabatch.sources.kubernetes_yaml import plain_value
+
+INDEX: Final = "recommendations.json"
+MANIFESTS: Final = "manifests"
+_LONGEST_NAME: Final = 200  # of 255, so that temporary names fit too
+_SHOWN: Final = (
+    "cost",
+    "pod_hours",
+    "saturated_minutes",
+    "unserved",
+    "waiting",
+    "short_pod_hours",
+    "rescales",
+    "at_max_minutes",
+    "regret_pct",
+)
+
+_PLAIN: Final = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that Kubernetes' YAML reader might not take for one, `1e3` or `on`."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    plain = _PLAIN.fullmatch(text) is not None and isinstance(plain_value(text), str)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, None if plain else '"')
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def recommendation_files(found: Recommendations) -> dict[str, str]:
+    """Return by name the files of all recommendations: a certificate each, and the patches."""
+    many = len({item.key[0] for item in found.items}) > 1
+    files: dict[str, str] = {}
+    for item in found.items:
+        stem = file_stem(item, with_cluster=many)
+        told = certificate(item, found)
+        files[f"{stem}.json"] = json.dumps(told, indent=2, allow_nan=False) + "\n"
+        if item.answer == CHANGE:
+            files[f"{stem}.yaml"] = patch_yaml(item, found, told, stem)
+    return files
+
+
+def index_file(found: Recommendations, names: Sequence[str]) -> str:
+    """Return the file that says which files are ours."""
+    answers = [item.answer for item in found.items]
+    told = {
+        "kind": "hpabatch recommendations",
+        "format": 1,
+        "goal": str(found.options.goal),
+        "answers": {answer: answers.count(answer) for answer in sorted(set(answers))},
+        "files": sorted(names),
+    }
+    return json.dumps(told, indent=2) + "\n"
+
+
+def file_stem(item: Recommendation, *, with_cluster: bool = False) -> str:
+    """Return `namespace.hpa`, with the cluster in front where there are several."""
+    cluster, namespace, hpa = item.key
+    stem = ".".join(part for part in (cluster if with_cluster else "", namespace, hpa) if part)
+    safe = "".join(c if c.isalnum() or c in "-._" else "_" for c in stem)
+    if safe == stem and len(stem) <= _LONGEST_NAME:
+        return stem
+    digest = hashlib.sha256("/".join(item.key).encode()).hexdigest()[:12]
+    return f"{safe[:_LONGEST_NAME]}-{digest}"
+
+
+def patch_yaml(
+    item: Recommendation, found: Recommendations, told: Mapping[str, Any], stem: str
+) -> str:
+    """Return a patch as YAML, its evidence before it as comments."""
+    comments = [printable(line) for line in _comments(item, found, told, stem)]
+    body = yaml.dump(told["patch"], Dumper=_Dumper, width=math.inf, sort_keys=False)
+    return "".join(f"# {line}".rstrip() + "\n" for line in comments) + body
+
+
+def _comments(
+    item: Recommendation, found: Recommendations, told: Mapping[str, Any], stem: str
+) -> Iterator[str]:
+    _, namespace, hpa = item.key
+    version = found.patch_version.rpartition("/")[2]
+    yield f"{namespace}/{hpa}: {told['setting']}"
+    yield (
+        f"apply: kubectl patch horizontalpodautoscalers.{version}.autoscaling {hpa} -n {namespace} "
+        f"--type strategic --patch-file {stem}.yaml"
+    )
+    yield ""
+    yield f"asked for: {found.options.goal}"
+    yield from (f"why: {reason}" for reason in item.reasons)
+    yield from (f"note: {note}" for note in item.notes)
+    judging = told["judging"]
+    unit = found.result.parameters["block"]["unit"]
+    yield ""
+    for part, words in (("training", "chosen on"), ("judged", "judged on")):
+        there = judging[part]
+        blocks = f"{there['blocks']} {unit}{'s' * (there['blocks'] != 1)}"
+        yield f"{words} {blocks} from {there['from']}:"
+        yield from _measure_lines(there)
+        if there["saving_pct"] is not None:
+            of = f" of {item.unit}" if len(judging["members"]) > 1 else ""
+            yield f"  saves {there['saving_pct']:.1f} % of {found.options.goal.minimize}{of}"
+    yield from _sureness(judging, unit)
+    yield ""
+    yield from _evidence(told)
+    yield f"everything: {stem}.json"
+
+
+def _measure_lines(there: Mapping[str, Any]) -> Iterator[str]:
+    today, wanted = there["today"], there["considered"]
+    yield f"  {'':24}{'today':>14}{'this':>14}"
+    for name in _SHOWN:
+        before, after = today["measures"].get(name), wanted["measures"].get(name)
+        if before is not None and after is not None:
+            yield f"  {name:24}{before:>14,.2f}{after:>14,.2f}"
+    for old, new in zip(today["slos"], wanted["slos"], strict=True):
+        values = [f"{slo['worst']:.4g}" if slo["worst"] is not None else "?" for slo in (old, new)]
+        yield f"  SLO {old['slo']}: worst {' -> '.join(values)} {new['unit']}"
+
+
+def _sureness(judging: Mapping[str, Any], unit: str) -> Iterator[str]:
+    sure = judging["resampled"]
+    if sure is None:
+        yield f"uncertainty: not known, with one training {unit}"
+    elif sure["low_pct"] is not None:
+        yield (
+            f"uncertainty: over {sure['resamples']} resamples of the training {unit}s it saves "
+            f"{sure['low_pct']:.1f} to {sure['high_pct']:.1f} %, and is better than today's in "
+            f"{sure['better_share']:.0%}"
+        )
+    changed = [fold for fold in judging["folds"] if fold["better"] is not None]
+    if changed:
+        better = sum(fold["better"] for fold in changed)
+        of = f"{better} of {len(changed)} {unit}s"
+        yield f"walk-forward: the choice of the time beat today's in {of}"
+
+
+def _evidence(told: Mapping[str, Any]) -> Iterator[str]:
+    evidence, scores = told["evidence"], told["scores"]
+    k8s = evidence.get("k8s", "?")
+    yield f"rules: Kubernetes {k8s}, {evidence.get('k8s_evidence', 'unknown evidence')}"
+    pairs = {
+        "plant skill": scores["plant_skill"],
+        "controller precision": scores["controller_precision"],
+        "recall": scores["controller_recall"],
+    }
+    known = ", ".join(f"{name} {value:.2f}" for name, value in pairs.items() if value is not None)
+    yield f"fidelity: {known or 'good enough'}"
+    yield f"made by hpabatch {told['hpabatch']} from sweep sha256 {told['sweep']['sha256'] or '?'}"
