@@ -142,8 +142,9 @@ COHORT = record_dtype(
 # since); the target's size, the piece of work and until when, and sums over its cohorts (serving
 # pods and their shares, pods that are there, status.replicas), which hold until next_pod_ms. Since
 # calm_ms every pod serves (NEVER_MS: one does not, or is on its way out), the youngest started at
-# begun_ms; before busy_until_ms samples still change by themselves; `repeated` counts the steps
-# that were not computed, as they repeat the one before.
+# begun_ms; before busy_until_ms samples still change by themselves, before sure_until_ms ticks
+# decide what the last one did; `repeated` counts the steps that were not computed, as they repeat
+# the one before.
 SIM_STATE = record_dtype(
     "step",
     "now_ms",
@@ -170,6 +171,7 @@ SIM_STATE = record_dtype(
     "calm_ms",
     "begun_ms",
     "busy_until_ms",
+    "sure_until_ms",
     "repeated",
 )
 LANE_OK: Final = 0

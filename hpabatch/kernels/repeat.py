@@ -114,10 +114,12 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
 
     The next scrape says the same if this one's window lies wholly in the present state of the work,
     which began at `since_ms`; else samples rest until it can be seen. Of the present pods, either
-    way.
+    way. Until a further scrape can be seen this is so whatever becomes of the work: the state's
+    `sure_until_ms`.
     """
     state = sim.states[np.uint64(h)]
     first = sim.workloads[np.uint64(sim.lanes[np.uint64(h)].workload)].first_pipeline
+    seen_ms = NEVER_MS
     for p in range(PIPELINES):
         pipeline = sim.pipelines[np.uint64(first + p)]
         if pipeline.interval_ms == 0:
@@ -131,6 +133,7 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
         fresh = pipeline.lag_ms + pipeline.interval_ms <= pipeline.max_age_ms
         if scrape.has_sample == 0 or not begun or not fresh:
             return -NEVER_MS
+        seen_ms = min(seen_ms, scrape.next_ms + pipeline.lag_ms)
         if since_ms > from_ms:
             until_ms = min(until_ms, scrape.next_ms + pipeline.lag_ms)
             if pipeline.interval_ms <= sim.lanes[np.uint64(h)].period_ms:  # one at every tick
@@ -138,6 +141,7 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
         gap = pipeline.first_gap + scrape.gap
         if gap < pipeline.last_gap:
             until_ms = min(until_ms, sim.gaps[gap].from_ms)
+    state.sure_until_ms = min(until_ms, seen_ms)
     return int(until_ms)
 
 
@@ -150,6 +154,8 @@ def decides_the_same_until(
     The pods are as `count_pods_at` found them; the work may change, which samples show later.
     """
     lane, state = sim.lanes[np.uint64(h)], sim.states[np.uint64(h)]
+    if state.now_ms < state.sure_until_ms:
+        return int(state.sure_until_ms)
     if t == 0 or state.now_ms < state.busy_until_ms or state.now_ms >= state.next_pod_ms:
         return -NEVER_MS
     if state.rollout != 0 or state.calm_ms == NEVER_MS:
@@ -210,6 +216,8 @@ def repeat_flows(sim: Simulation, h: int, t: int, steps: int) -> None:
 def repeat_scrapes(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
     """Take in what the repeated steps' last tick sees: the same values, from newer scrapes."""
     lane, streams = sim.lanes[np.uint64(h)], fleet.lanes[np.uint64(h)]
+    if now_ms < sim.states[np.uint64(h)].sure_until_ms:
+        return
     workload = sim.workloads[np.uint64(lane.workload)]
     for p in range(PIPELINES):
         pipeline = sim.pipelines[np.uint64(workload.first_pipeline + p)]

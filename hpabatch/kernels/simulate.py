@@ -235,7 +235,7 @@ def fail_pods(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
         cohort.ready_ms = whole_seconds(failed_ms + workload.restart_ms)
         cohort.serve_ms = first_tick_from(lane, cohort.ready_ms)
         cohort.next_ms = 0
-        state.next_pod_ms = 0
+        state.next_pod_ms = state.sure_until_ms = 0
         state.failures += 1
         live -= 1
         k += 1

@@ -77,7 +77,9 @@ def test_one_call_equals_several(chunk: int) -> None:
         one, other = ran(seed), run(calm_case(seed), chunk=chunk)
         for table in ("states", "measures", "points", "flows", "scrapes", "rings", "slots"):
             found, known = getattr(other.simulation, table), getattr(one.simulation, table)
-            assert found.tolist() == known.tolist(), f"seed {seed}: {table}"
+            for name in found.dtype.names:
+                if name != "sure_until_ms":  # what is known ahead, not what has become
+                    assert found[name].tolist() == known[name].tolist(), f"{seed}: {table}.{name}"
         assert other.simulation.bindings.tolist() == one.simulation.bindings.tolist()
         assert other.simulation.drivers.tolist() == one.simulation.drivers.tolist()
         assert other.memory.recs.tolist() == one.memory.recs.tolist(), f"seed {seed}"

@@ -49,8 +49,10 @@ def ran(seed: int) -> SimulatedFleet:
 def state_of(fleet: SimulatedFleet) -> dict[str, list[object]]:
     """Return everything that a run has come to, as plain values."""
     sim = fleet.simulation
+    # (sure_until_ms is what is known ahead, not what has become)
+    names = [name for name in sim.states.dtype.names if name != "sure_until_ms"]
     tables = {
-        "states": sim.states,
+        "states": sim.states[names],
         "measures": sim.measures,
         "points": sim.points,
         "flows": sim.flows,
