@@ -14,7 +14,7 @@ from hpabatch.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_DURATION_MS = 366 * 24 * 3_600_000
 
 # Texts, quoted names and words; the name of one column is a word of SQL, and so must be quoted.
@@ -23,15 +23,15 @@ _SQL_WORD = "cluster"
 
 
 def parse_duration(text: str, option: str, minimum_ms: int = 0) -> int:
-    """Return a duration such as `500ms`, `15s`, `1m` or `2h` in ms.
+    """Return a duration such as `500ms`, `15s`, `1m`, `2h` or `7d` in ms.
 
     Raises:
         UsageError: another form, less than the minimum, or more than a year.
     """
-    found = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h)", text)
+    found = re.fullmatch(r"([0-9]{1,12})(ms|s|m|h|d)", text)
     if not found:
         raise UsageError(
-            f"{option} {text!r} is not a duration: a whole number and ms, s, m or h, such as 15s"
+            f"{option} {text!r} is not a duration: a whole number and ms, s, m, h or d, such as 15s"
         )
     duration_ms = int(found[1]) * _UNITS_MS[found[2]]
     if duration_ms < minimum_ms:
