@@ -25,7 +25,18 @@ sys.exit(code)
 """
 
 
-COMMANDS = ("validate", "autoscale", "get", "describe", "compare", "explain")
+COMMANDS = (
+    "validate",
+    "autoscale",
+    "get",
+    "describe",
+    "compare",
+    "explain",
+    "sweep",
+    "recommend",
+    "plan",
+    "plot",
+)
 
 
 def started(*arguments: str) -> str:
