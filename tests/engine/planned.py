@@ -1,0 +1,62 @@
+"""Loops that are ready to be planned, of cases that nobody had to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hpabatch.engine.candidates import Skipped
+from hpabatch.engine.capacity import CapacityOptions, CapacityPlan, plan_loop
+from hpabatch.engine.capacity_runs import key_of
+from hpabatch.engine.closed_loop import Loop
+from hpabatch.engine.requested import Requested
+from hpabatch.engine.simulation_case import SimulationCase
+from hpabatch.model.config import profile_for
+
+PROFILE = profile_for("1.38")
+Key = tuple[str, str, str]
+
+
+def loop_of(
+    *cases: SimulationCase,
+    problems: Mapping[Key, tuple[str, ...]] | None = None,
+    censored: Mapping[Key, float] | None = None,
+    skipped: tuple[Skipped, ...] = (),
+    k8s: str = "1.38",
+) -> Loop:
+    """Return a loop of cases; of HPAs that are not named nothing speaks against a result."""
+    profile = profile_for(k8s)
+    plan = SimpleNamespace(versions=SimpleNamespace(one=lambda: profile), warnings=())
+    keys = [key_of(case) for case in cases]
+    return Loop(
+        plan=cast(Any, plan),
+        cases=cases,
+        facts={},
+        problems=dict.fromkeys(keys, ()) | dict(problems or {}),
+        censored=dict.fromkeys(keys, 0.0) | dict(censored or {}),
+        skipped=skipped,
+        notes=(),
+        evidence={"seed": "0"},
+    )
+
+
+def planned(
+    *cases: SimulationCase,
+    options: CapacityOptions | None = None,
+    limits: Mapping[Key, Requested] | None = None,
+    **more: Any,
+) -> CapacityPlan:
+    """Return the plan of some cases."""
+    return plan_loop(loop_of(*cases, **more), options or CapacityOptions(), limits)
+
+
+def total(plan: CapacityPlan, **wanted: object) -> dict[str, Any]:
+    """Return the one row of the sums that has these values."""
+    rows = [
+        row
+        for row in plan.totals.iter_rows(named=True)
+        if all(row[name] == value for name, value in wanted.items())
+    ]
+    assert len(rows) == 1, wanted
+    return rows[0]

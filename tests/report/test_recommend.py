@@ -1,0 +1,77 @@
+"""The files of recommendations, and the documentation of every column."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpabatch.engine.bounds import CHOICES, NUMBERS
+from hpabatch.engine.objective import MEASURES, parse_goal
+from hpabatch.engine.recommend import Recommendations, recommend
+from hpabatch.engine.recommend_answer import RecommendOptions
+from hpabatch.engine.recommend_frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUMNS
+from hpabatch.engine.recommend_specs import WHAT_IFS
+from hpabatch.report.recommend import RecommendReport, to_table
+from hpabatch.report.recommend_files import file_stem, recommendation_files
+from hpabatch.sources.manifest_documents import parse_documents
+from tests.sweeps import SweepMaker, put, weeks
+
+TEXT = (Path(__file__).parents[2] / "docs" / "recommend.md").read_text()
+CALM = {0: weeks([100] * 6), 1: weeks([80] * 6)}
+
+
+def advised(maker: SweepMaker) -> Recommendations:
+    goal = parse_goal(["saturated_minutes<10/week"], "pod_hours")
+    return recommend(maker.result(), RecommendOptions(goal), put)
+
+
+@pytest.mark.parametrize(
+    "columns", [COLUMNS, CANDIDATE_COLUMNS, FOLD_COLUMNS, MEASURES, NUMBERS, CHOICES, WHAT_IFS]
+)
+def test_every_column_measure_and_field_is_explained(columns: dict[str, str]) -> None:
+    for name, meaning in columns.items():
+        assert f"| `{name}` | {meaning} |" in TEXT
+
+
+@pytest.mark.parametrize("name", ["api", "on", "1e3", "0x10", "12", "y.n", "null"])
+def test_names_stay_text_in_patches(name: str) -> None:
+    files = recommendation_files(advised(SweepMaker([{"target": "70"}]).add(name, CALM)))
+    text = files[f"shop.{name}.yaml"]
+    for value in (yaml.safe_load(text), parse_documents(text)[0].value):
+        assert isinstance(value, dict)
+        assert value["metadata"] == {"name": name, "namespace": "shop"}
+
+
+def test_comments_are_one_line_each_whatever_a_text_holds() -> None:
+    maker = SweepMaker([{"target": "70"}]).add("api", CALM)
+    found = advised(maker)
+    (item,) = found.items
+    evil = replace(item, reasons=("fine\nspec: {maxReplicas: 900}",))
+    files = recommendation_files(replace(found, items=(evil,)))
+    patch = yaml.safe_load(files["shop.api.yaml"])
+    assert list(patch["spec"]) == ["metrics"]
+
+
+def test_files_of_several_clusters_and_long_names_do_not_meet() -> None:
+    maker = SweepMaker([{"target": "70"}])
+    maker.add("api", CALM, cluster="east").add("api", CALM, cluster="west")
+    names = set(recommendation_files(advised(maker)))
+    assert {"east.shop.api.yaml", "west.shop.api.yaml"} <= names
+    found = advised(SweepMaker([{"target": "70"}]).add("a" * 253, CALM))
+    assert len(file_stem(found.items[0])) < 220
+
+
+def test_one_training_week_is_told_as_that() -> None:
+    two = {0: weeks([100, 100]), 1: weeks([80, 80])}
+    files = recommendation_files(advised(SweepMaker([{"target": "70"}]).add("api", two)))
+    assert "# uncertainty: not known, with one training week\n" in files["shop.api.yaml"]
+
+
+def test_a_table_without_any_advice() -> None:
+    found = advised(SweepMaker([{"target": "70"}]).add("api", CALM, advice=None))
+    lines = to_table(RecommendReport(found)).splitlines()
+    assert "1 HPA: 0 change, 0 keep, 1 no advice" in lines
+    assert "  shop/api, because fidelity was not measured" in lines
