@@ -89,7 +89,8 @@ class SweepMaker:
                 "controller_precision": 0.95,
                 "controller_recall": 0.9,
                 "problems": "",
-                "censored_pct": 0.0,
+                "censored_pct": _censored_pct(came_to.get(0, {}), lengths),
+                "ceiling": "recorded",
             }
             | facts
         )
@@ -169,6 +170,12 @@ class SweepMaker:
         about = {"format": 1, "evidence": found.evidence, "parameters": found.parameters}
         (folder / "sweep.json").write_text(json.dumps(about))
         return folder
+
+
+def _censored_pct(today: Values, hours: Sequence[float]) -> float:
+    """Return what a recording of today's saturated minutes says, if it agrees with the model."""
+    minutes = [value or 0.0 for value in today.get("saturated_minutes", [])]
+    return 100.0 * sum(minutes) / (60.0 * sum(hours))
 
 
 def weeks(pods: Sequence[float], **others: Sequence[float | None]) -> Values:

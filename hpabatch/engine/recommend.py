@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.engine.judge import TODAY, Judged, judge, judge_choice, split_of
+from hpabatch.engine.judge import TODAY, Judged, inside, judge, judge_choice, split_of
 from hpabatch.engine.judge_standing import standing
 from hpabatch.engine.judge_unit import TODAY_ID, Key, Mask, UnitBlocks, unit_blocks
 from hpabatch.engine.loop_result import CENSORED_PCT
@@ -26,7 +26,15 @@ from hpabatch.engine.recommend_answer import (
     answer,
     notes,
 )
-from hpabatch.engine.recommend_specs import Apply, Specs, allowed_mask, profile_of, refusals
+from hpabatch.engine.recommend_doubts import ceiling_doubts, contradictions, today_sums
+from hpabatch.engine.recommend_specs import (
+    Apply,
+    Specs,
+    allowed_mask,
+    misfits,
+    profile_of,
+    refusals,
+)
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.patch import patch_version, spec_patch
@@ -114,9 +122,14 @@ def _unsound(
 ) -> Iterator[tuple[Key, tuple[str, ...]]]:
     """Yield the HPAs that give no advice whatever the settings, and why."""
     swept = set(result.blocks.select("cluster", "namespace", "hpa").unique().iter_rows())
+    runs = today_sums(result)
     for row in result.hpas.iter_rows(named=True):
         key = (row["cluster"], row["namespace"], row["hpa"])
-        reasons = list(_hpa_reasons(row, options))
+        reasons = [
+            *_hpa_reasons(row, options),
+            *ceiling_doubts(row, options.goal),
+            *contradictions(row, runs.get(key), options.goal),
+        ]
         if key not in swept:
             reasons.append("the sweep has nothing of it")
         if reasons:
@@ -153,12 +166,13 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
             "and none is left to choose on"
         )
         return UnitAdvice(unit, ("",) * unit.settings.size, None, NONE, (why,), ())
-    why_not = tuple(refusals(unit, facts.specs, options.bounds, slice(0, split)))
-    allowed = allowed_mask(why_not)
+    misfit = misfits(unit, facts.specs, options.bounds)
+    why_not = tuple(refusals(unit, misfit, slice(0, split)))
+    possible = allowed_mask(misfit)
     if options.recommender == "random":
-        judged, given, reasons = _random(unit, facts, allowed, split)
+        judged, given, reasons = _random(unit, facts, possible, split)
         return UnitAdvice(unit, why_not, judged, given, reasons, ())
-    found = judge(unit, options.goal, options.rules, allowed, facts.block_unit)
+    found = judge(unit, options.goal, options.rules, possible, facts.block_unit)
     assert found is not None
     given, told = answer(found, facts)
     more = tuple(notes(found, why_not, facts)) if given != NONE else ()
@@ -166,17 +180,18 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
 
 
 def _random(
-    unit: UnitBlocks, facts: Facts, allowed: Mask, split: int
+    unit: UnitBlocks, facts: Facts, possible: Mask, split: int
 ) -> tuple[Judged, str, tuple[str, ...]]:
     """Pick any candidate but today's setting."""
     options = facts.options
+    allowed = inside(unit, possible, slice(0, split))
     others = [int(s) for s in np.flatnonzero(allowed) if s != TODAY]
     rng = np.random.default_rng([options.rules.seed, *unit.name.encode()])
     place = others[int(rng.integers(len(others)))] if others else TODAY
     trained = standing(unit, options.goal, slice(0, split), facts.block_unit)
     judged = standing(unit, options.goal, slice(split, None), facts.block_unit)
     made = (split, trained, judged, place)
-    found = judge_choice(unit, options.goal, options.rules, allowed, facts.block_unit, made)
+    found = judge_choice(unit, options.goal, options.rules, possible, facts.block_unit, made)
     if place == TODAY:
         return found, KEEP, ("there is no other candidate",)
     return found, CHANGE, (f"picked at random of {len(others)} candidates",)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hpabatch.engine.recommend_specs import Apply, Values, profile_of
+from hpabatch.engine.recommend_specs import Apply, Values, flags_of, profile_of
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError
 from hpabatch.model.hpa import HPASpec, ScalingPolicy, ScalingRules
@@ -24,10 +24,17 @@ def settings_of(result: SweepResult) -> Apply:
     Raises:
         HistoryError: the policy sets that it was made with are not known any more.
     """
-    profile, sets = profile_of(result), sets_of(result)
+    profile, sets, flags = profile_of(result), sets_of(result), flags_of(result)
 
     def apply(values: Values, spec: HPASpec) -> HPASpec:
-        return apply_setting(made_setting(values), spec, sets, profile)
+        setting = made_setting(values)
+        first, *others = (apply_setting(setting, spec, sets, profile, each) for each in flags)
+        if any(other != first for other in others):
+            raise HistoryError(
+                f"{setting.name} hangs on the controller's flags, which differ between the "
+                "clusters of this sweep: sweep each cluster by itself (--where)"
+            )
+        return first
 
     return apply
 

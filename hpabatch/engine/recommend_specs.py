@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
 from hpabatch.engine.bounds import Bounds
-from hpabatch.engine.judge_unit import TODAY_ID, Key, Mask, UnitBlocks
+from hpabatch.engine.judge_unit import OUTSIDE_SHARE, TODAY_ID, Key, Mask, UnitBlocks
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError
-from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
+from hpabatch.model.config import DEFAULT_K8S, ControllerFlags, Profile, profile_for
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.hpa import HPASpec
 
@@ -31,8 +31,6 @@ WHAT_IFS: Final = {
 _AS_UPSTREAM: Final = {("combine", "max"), ("percentage-of", "request")}
 
 _KEPT_SPECS: Final = 20_000  # of some 2 kB; the HPAs of a fleet often share a few specs
-_OUTSIDE_SHARE: Final = 0.1
-_MINUTES: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -43,6 +41,7 @@ class Specs:
     apply: Apply
     values: dict[int, Values] = field(init=False)
     names: dict[int, str] = field(init=False)
+    flags: tuple[ControllerFlags, ...] = field(init=False)
     _written: dict[Key, HPASpec] = field(init=False)
     _made: dict[tuple[HPASpec, int], HPASpec] = field(init=False, default_factory=dict)
 
@@ -52,6 +51,7 @@ class Specs:
         Raises:
             HistoryError: a spec cannot be read.
         """
+        self.flags = flags_of(self.result)
         fields = [c for c in self.result.settings.columns if c not in ("setting_id", "setting")]
         rows = list(self.result.settings.iter_rows(named=True))
         self.values = {
@@ -101,23 +101,30 @@ def _read(text: str, name: str) -> HPASpec:
     return hpa.spec
 
 
-def refusals(unit: UnitBlocks, specs: Specs, bounds: Bounds, training: slice) -> list[str]:
-    """Return for each setting of a unit why it is no candidate, "" if it is one.
-
-    Nothing of the blocks that are judged on is looked at.
-    """
-    outside = _outside_share(unit, training)
+def misfits(unit: UnitBlocks, specs: Specs, bounds: Bounds) -> list[str]:
+    """Return for each setting of a unit why it can never be one of its candidates, "" if it can."""
     found = []
-    for place, setting_id in enumerate(unit.settings.tolist()):
+    for setting_id in unit.settings.tolist():
         why = "" if setting_id == TODAY_ID else specs.unpatchable(setting_id)
         if setting_id != TODAY_ID and not why:
             why = _bound_refusal(unit.members, specs, bounds, setting_id)
-        if not why and setting_id != TODAY_ID and outside[place] > _OUTSIDE_SHARE:
-            why = (
-                f"{outside[place]:.0%} of its steps are outside of the usage per pod that was "
-                f"recorded (more than {_OUTSIDE_SHARE:.0%})"
-            )
         found.append(why)
+    return found
+
+
+def refusals(unit: UnitBlocks, misfit: Sequence[str], blocks: slice) -> list[str]:
+    """Return for each setting of a unit why it is no candidate on some blocks, "" if it is one.
+
+    `misfit` are those of `misfits`. Of no other block anything is looked at.
+    """
+    found = list(misfit)
+    for place, share in enumerate(unit.outside_share(blocks).tolist()):
+        if share > OUTSIDE_SHARE and unit.settings[place] != TODAY_ID:
+            outside = (
+                f"{share:.0%} of its steps are outside of the usage per pod that was recorded "
+                f"(more than {OUTSIDE_SHARE:.0%})"
+            )
+            found[place] = f"{found[place]}, and {outside}" if found[place] else outside
     return found
 
 
@@ -132,24 +139,33 @@ def _bound_refusal(members: Sequence[Key], specs: Specs, bounds: Bounds, setting
             spec = specs.under(key, setting_id)
         except HpabatchError as error:
             return f"it does not fit {key[1]}/{key[2]}: {error}"
-        broken = bounds.broken(specs.today(key), spec)
+        broken = bounds.broken(specs.today(key), spec, specs.flags)
         if broken:
             where = f"{key[1]}/{key[2]}: " if len(members) > 1 else ""
             return where + ", ".join(broken)
     return ""
 
 
-def _outside_share(unit: UnitBlocks, training: slice) -> Any:
-    """Return (S,) the largest share of a member's time outside of what was recorded."""
-    minutes = unit.values.get("outside_minutes")
-    if minutes is None:
-        return np.zeros(unit.settings.size)
-    hours = np.maximum(unit.hours[:, training].sum(axis=1), 1e-9)[:, None]
-    share = np.nan_to_num(minutes[:, :, training]).sum(axis=2) / (hours * _MINUTES)
-    return share.max(axis=0)
-
-
 def profile_of(result: SweepResult) -> Profile:
     """Return the rules that a sweep was made by."""
     evidence = result.evidence
     return profile_for(evidence.get("k8s", DEFAULT_K8S), evidence.get("feature_gates", ""))
+
+
+def flags_of(result: SweepResult) -> tuple[ControllerFlags, ...]:
+    """Return the controllers' flags that count where a spec leaves a window or a tolerance open.
+
+    Several where clusters differ: the evidence has all values, not whose they are.
+    """
+    known, evidence = ControllerFlags(), result.evidence
+    windows = evidence.get("downscale_stabilization", f"{known.downscale_stabilization_ms} ms")
+    tolerances = evidence.get("tolerance", str(known.tolerance))
+    return tuple(
+        replace(
+            known,
+            downscale_stabilization_ms=int(window.split()[0]),
+            tolerance=float(tolerance),
+        )
+        for window in windows.split(", ")
+        for tolerance in tolerances.split(", ")
+    )

@@ -15,16 +15,18 @@ from hpabatch.model.config import Profile
 from hpabatch.model.decode import KIND, V2, V2BETA2
 from hpabatch.model.defaults import default_behavior, default_spec
 from hpabatch.model.encode import encode_spec
-from hpabatch.model.hpa import Behavior, HPASpec
+from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec
+from hpabatch.model.quantity import Quantity
 
 _FIRST_V2_MINOR = 23
+_ZERO = Quantity.from_milli(0)
 _TOP = ("minReplicas", "maxReplicas", "metrics")
 _DIRECTIONS = ("scaleUp", "scaleDown")
 _RULES = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
 
 
 def patch_version(profile: Profile) -> str:
-    """Return the API version of patches: autoscaling/v2, before 1.23 autoscaling/v2beta2."""
+    """Return the API version of patches: autoscaling/v2, under 1.20's rules (to 1.25) v2beta2."""
     minor = int(profile.name.partition(".")[2])
     return V2 if minor >= _FIRST_V2_MINOR else V2BETA2
 
@@ -36,9 +38,27 @@ def spec_patch(today: HPASpec, wanted: HPASpec) -> dict[str, object]:
     filled in, and its scaleTargetRef is not looked at. A null removes a field.
     """
     old, new = encode_spec(default_spec(today)), encode_spec(wanted)
-    patch = {name: new[name] for name in _TOP if old.get(name) != new.get(name)}
     behavior = _behavior_patch(today, wanted)
-    return patch | ({} if behavior is None else behavior)
+    changed = [name for name in _TOP if old.get(name) != new.get(name)]
+    if not changed and behavior is None:
+        return {}
+    metrics = tuple(map(_as_accepted, wanted.metrics))
+    if metrics != wanted.metrics:  # then they must be sent whatever changes
+        changed = [name for name in _TOP if name in (*changed, "metrics")]
+        new = encode_spec(replace(wanted, metrics=metrics))
+    return {name: new[name] for name in changed} | (behavior or {})
+
+
+def _as_accepted(metric: MetricSpec) -> MetricSpec:
+    """Return a metric without what servers that store HPAs as v1 hand out but do not take.
+
+    They add a value of 0 to an Object metric's average (autoscaling/v1 conversion.go), and refuse
+    every update of a spec in which it stands (validation.go: must be positive).
+    """
+    member = metric.object
+    if member is None or member.target.average_value is None or member.target.value != _ZERO:
+        return metric
+    return replace(metric, object=replace(member, target=replace(member.target, value=None)))
 
 
 def _behavior_patch(today: HPASpec, wanted: HPASpec) -> dict[str, object] | None:

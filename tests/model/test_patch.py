@@ -17,8 +17,10 @@ from hpabatch.model.hpa import (
     Behavior,
     CrossVersionObjectReference,
     HPASpec,
+    MetricIdentifier,
     MetricSpec,
     MetricTarget,
+    ObjectMetricSource,
     ResourceMetricSource,
     ScalingPolicy,
     ScalingRules,
@@ -135,3 +137,21 @@ def test_merging_keeps_what_is_not_named_and_null_removes() -> None:
         "e": {"f": 5},
     }
     assert value == {"a": {"b": 1, "c": [1, 2]}, "d": 4}
+
+
+def test_a_zero_beside_an_average_is_not_sent() -> None:
+    """Servers that store HPAs as v1 hand it out, and refuse every update in which it stands."""
+    target = MetricTarget(
+        type="AverageValue",
+        value=Quantity.from_milli(0),
+        average_value=Quantity.from_milli(5000),
+    )
+    described = CrossVersionObjectReference(kind="Service", name="web")
+    source = ObjectMetricSource(described, MetricIdentifier("requests"), target)
+    metric = MetricSpec(type="Object", object=source)
+    today = HPASpec(CrossVersionObjectReference("Deployment", "web"), 1, 5, (metric,))
+    patch = spec_patch(today, replace(today, max_replicas=7))
+    assert patch["maxReplicas"] == 7
+    (sent,) = patch["metrics"]  # type: ignore[misc]
+    assert sent["object"]["target"] == {"type": "AverageValue", "averageValue": "5"}
+    assert spec_patch(today, today) == {}

@@ -34,6 +34,10 @@ def missing() -> str:
     return ""
 
 
+def _programs() -> Path:
+    return build_folder() / "root/usr/bin"
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A running API server; `environment` is the one that its kubectl takes."""
@@ -50,9 +54,18 @@ class Cluster:
         self, *arguments: str, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl, which may refuse."""
-        program = build_folder() / "root/usr/bin/kubectl"
+        program = str(_programs() / "kubectl")
+        return self._run([program, *arguments], stdin=stdin)
+
+    def try_shell(self, command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+        """Run a command line in a folder, as one who has this kubectl types it."""
+        return self._run(["bash", "-c", command], folder=folder)
+
+    def _run(
+        self, arguments: list[str], stdin: str | None = None, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [program, *arguments], input=stdin, capture_output=True, text=True, check=False,
+            arguments, input=stdin, capture_output=True, text=True, check=False, cwd=folder,
             env=self.environment,
         )  # fmt: skip
 
@@ -64,6 +77,7 @@ def running_cluster(folder: Path, api_arguments: str = "") -> Iterator[Cluster]:
         **os.environ, **_free_ports(), "RUN": str(folder), "HPABATCH_CLUSTER": str(build_folder()),
         "API_ARGS": api_arguments, "HOME": str(folder), "TZ": "UTC",
         "KUBECONFIG": str(folder / "kubeconfig"),
+        "PATH": f"{_programs()}:{os.environ['PATH']}",
     }  # fmt: skip
     scripts = Path(os.environ[VARIABLE])
     try:

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import yaml
@@ -26,25 +25,33 @@ from hpabatch.model.events import COMPONENT, Event
 from hpabatch.model.hpa import HPA, MetricStatus
 from hpabatch.report.kubectl_describe import describe_text
 from hpabatch.report.kubectl_get import get_rows, get_table
-from tests.real.cluster import Cluster, missing, running_cluster
+from tests.real.cluster import Cluster, missing
 from tests.real.kubectl_objects import EVENTS, METADATA, OBJECTS, Json
+from tests.real.server_hpas import (
+    NAMESPACE,
+    as_list,
+    document,
+    hpa_cluster,
+    read_item,
+    stored,
+    write_status,
+)
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
-GATES = "--feature-gates=HPAContainerMetrics=true,HPAScaleToZero=true"
-NAMESPACE = "shop"
-COLLECTION = f"/apis/autoscaling/v2beta2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
 CURRENT_METRICS = "autoscaling.alpha.kubernetes.io/current-metrics"
 STEP_MS = 50
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster"), GATES) as running:
-        running.kubectl("create", "namespace", NAMESPACE)
-        running.kubectl("create", "-f", "-", stdin=as_list(map(document, OBJECTS)))
+    with hpa_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        documents = {
+            name: document(name, spec, METADATA.get(name)) for name, (spec, _) in OBJECTS.items()
+        }
+        running.kubectl("create", "-f", "-", stdin=as_list(documents.values()))
         for name, (_, status) in OBJECTS.items():
             if status is not None:
-                write_status(running, name, status)
+                write_status(running, documents[name], status)
         yield running
 
 
@@ -66,24 +73,6 @@ def events(cluster: Cluster) -> dict[str, list[Event]]:
     return found
 
 
-def as_list(items: Any) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})
-
-
-def document(name: str) -> Json:
-    return {
-        "apiVersion": "autoscaling/v2beta2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name, "namespace": NAMESPACE, **METADATA.get(name, {})},
-        "spec": OBJECTS[name][0],
-    }  # fmt: skip
-
-
-def write_status(cluster: Cluster, name: str, status: Json) -> None:
-    path = f"{COLLECTION}/{name}/status"
-    body = json.dumps({**document(name), "status": status})
-    cluster.kubectl("replace", "--raw", path, "-f", "-", stdin=body)
-
-
 def event_document(event: Event, name: str, uid: str, number: int) -> Json:
     return {
         "apiVersion": "v1", "kind": "Event",
@@ -102,17 +91,11 @@ def show_time(time_ms: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_ms // 1000))
 
 
-def stored(cluster: Cluster, version: str = "v2beta2") -> list[Json]:
-    path = COLLECTION.replace("v2beta2", version)
-    items: list[Json] = json.loads(cluster.kubectl("get", "--raw", path))["items"]
-    return items
-
-
 def decode(item: Json, version: str) -> HPA:
     """Return an item of a list as the HPA that it is, with its metric statuses."""
-    api_version = f"autoscaling/{version}"
-    hpa, _ = decode_hpa({"apiVersion": api_version, "kind": "HorizontalPodAutoscaler", **item})
-    return replace(hpa, status=replace(hpa.status, current_metrics=statuses(item, api_version)))
+    hpa, _ = read_item(item, version)
+    found = statuses(item, f"autoscaling/{version}")
+    return replace(hpa, status=replace(hpa.status, current_metrics=found))
 
 
 def statuses(item: Json, version: str) -> tuple[MetricStatus, ...] | None:

@@ -1,0 +1,273 @@
+"""Never better than the truth: recommendations on recorded weeks, judged on later ones.
+
+    python -m benchmarks.recommend_truth --seed 101 --hpas 300 --out build/recommend_truth.json
+
+Fleets whose plants are known are run under today's settings; the first weeks of it are recorded as
+a history, which is all that sweep and recommend get. What they advise is judged with the *true*
+plant on the weeks after, which nobody saw: is it better than today's in the stated objective, and
+is the constraint held? A random choice among the same candidates and an oracle, which knows the
+truth and the future, stand beside it. Work is done in batches, each a file in --work: a run that
+was ended goes on. Seeds below 100 are for tuning, those from 100 on are for the proof.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
+from benchmarks.truth_judge import ADVICE, KEEP, NO_ADVICE, Answer, Goal, Key, Span, best, judge
+from benchmarks.truth_record import TODAY, record
+from benchmarks.truth_report import summary_of, table
+from hpabatch.engine.objective import parse_goal
+from hpabatch.engine.recommend import recommend
+from hpabatch.engine.recommend_answer import CHANGE, RecommendOptions
+from hpabatch.engine.recommend_answer import KEEP as KEPT
+from hpabatch.jobs.publish import Destination
+from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
+from hpabatch.jobs.sweep_request import SweepRequest
+from hpabatch.model.config import Profile, profile_for
+from hpabatch.model.defaults import default_spec
+from hpabatch.model.hpa import HPASpec
+from hpabatch.model.policy_sets import SHIPPED
+from hpabatch.model.setting import SettingError, apply_setting, setting_of
+from hpabatch.sources.grid import parse_grids
+
+Row = dict[str, Any]
+Candidates = Mapping[str, HPASpec]
+Recommender = Callable[["Options", Path, Sequence[Truth]], Mapping[Key, Answer]]
+
+GRIDS: Final = (
+    "target=x0.7,x0.85,today,x1.15,x1.3",
+    "scaleDown.window=120,300,900",
+    "min=x0.5,today",
+    "policies=today,fast",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is run; weeks and times of recording and judging, the grid and the objective."""
+
+    seed: int = 1
+    hpas: int = 240
+    batch: int = 20
+    recorded_weeks: int = 3
+    judged_weeks: int = 4
+    sync_ms: int = 30_000
+    sample_ms: int = 30_000
+    k8s: str = "1.37"
+    grids: tuple[str, ...] = GRIDS
+    goal: Goal = field(default_factory=Goal)
+
+    @property
+    def fleet(self) -> FleetOptions:
+        """The whole fleet."""
+        weeks = self.recorded_weeks + self.judged_weeks
+        return FleetOptions(self.hpas, weeks, self.seed, self.sample_ms)
+
+    @property
+    def profile(self) -> Profile:
+        """The rules in force."""
+        return profile_for(self.k8s)
+
+    @property
+    def digest(self) -> str:
+        """Names the batches: whatever a batch's rows hang on."""
+        text = json.dumps(asdict(replace(self, hpas=0)), sort_keys=True)
+        return blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+# ---- one batch
+
+
+def run_batch(options: Options, number: int, work: Path, recommender: Recommender) -> list[Row]:
+    """Return one row per HPA of a batch, from its file if it is done."""
+    done = work / f"{options.digest}-{number}.json"
+    if done.exists():
+        rows: list[Row] = json.loads(done.read_text())
+        return rows
+    first = number * options.batch
+    fleet = make_fleet(replace(options.fleet, hpas=min(first + options.batch, options.hpas)))[
+        first:
+    ]
+    folder = work / f"{options.digest}-{number}"
+    shutil.rmtree(folder, ignore_errors=True)
+    seconds = {}
+    began = time.perf_counter()
+    record(
+        fleet,
+        folder / "history",
+        options.profile,
+        options.recorded_weeks,
+        options.sync_ms,
+        options.seed,
+    )
+    seconds["record"] = time.perf_counter() - began
+    answers = recommender(options, folder, fleet)
+    seconds["recommend"] = time.perf_counter() - began - seconds["record"]
+    rows = judged_rows(options, fleet, answers, candidates_of(options, fleet))
+    seconds["judge"] = time.perf_counter() - began - sum(seconds.values())
+    for row in rows:
+        row["seconds"] = {name: round(s / len(rows), 3) for name, s in seconds.items()}
+    shutil.rmtree(folder)
+    unfinished = done.with_suffix(".unfinished")
+    unfinished.write_text(json.dumps(rows))
+    unfinished.rename(done)
+    return rows
+
+
+def judged_rows(
+    options: Options,
+    fleet: Sequence[Truth],
+    answers: Mapping[Key, Answer],
+    candidates: Mapping[Key, Candidates],
+) -> list[Row]:
+    """Return a row per HPA: what was answered, and what the truth says of four settings."""
+    span = Span(options.recorded_weeks, options.judged_weeks, options.sync_ms, options.seed)
+    settings = {t.key: {TODAY: t.spec, **candidates[t.key]} for t in fleet}
+    verdicts = judge(fleet, settings, span, options.goal, options.profile)
+    rows = []
+    for truth in fleet:
+        known, answer = verdicts[truth.key], answers[truth.key]
+        names = {
+            "today": TODAY,
+            "advised": answer.setting if answer.verdict == ADVICE else TODAY,
+            "random": random_setting(options.seed, truth, list(candidates[truth.key])),
+            "oracle": best(known, options.goal),
+        }
+        rows.append(
+            {
+                "hpa": "/".join(truth.key[1:]),
+                "shape": truth.shape,
+                "habit": truth.habit,
+                "verdict": answer.verdict,
+                "why": answer.why,
+            }
+            | {role: {"setting": name, **asdict(known[name])} for role, name in names.items()}
+        )
+    return rows
+
+
+def random_setting(seed: int, truth: Truth, names: Sequence[str]) -> str:
+    """Return any candidate of an HPA but today's: the recommender that knows nothing."""
+    others = [name for name in names if name != TODAY]
+    digest = blake2b("/".join((*truth.key, str(seed))).encode(), digest_size=8).digest()
+    random = np.random.Generator(np.random.PCG64(int.from_bytes(digest)))
+    return others[int(random.integers(len(others)))] if others else TODAY
+
+
+# ---- what is asked: sweep and recommend, on the recorded weeks
+
+
+def swept(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, Answer]:
+    """Return what sweep and recommend say of the HPAs of a folder's history."""
+    answers = {t.key: Answer(NO_ADVICE, why="left out of the sweep") for t in fleet}
+    request = SweepRequest(history=str(folder / "history"), grids=options.grids)
+    job = SweepJob(request, request.plan(), Destination(folder / "sweep", is_folder=True))
+    try:
+        result = sweep_to_disk(job)
+    except SweepRefusedError:
+        return answers
+
+    def apply(values: Mapping[str, str], spec: HPASpec) -> HPASpec:
+        return apply_setting(setting_of(values), spec, SHIPPED, options.profile)
+
+    goal = parse_goal([options.goal.words], options.goal.cost, result.blocks)
+    for item in recommend(result, RecommendOptions(goal), apply).items:
+        reasons = "; ".join(item.reasons)
+        if item.answer == CHANGE:
+            assert item.setting_id is not None
+            name = str(result.settings["setting"][item.setting_id])
+            answers[item.key] = Answer(ADVICE, name, reasons)
+        else:
+            answers[item.key] = Answer(KEEP if item.answer == KEPT else NO_ADVICE, why=reasons)
+    return answers
+
+
+def candidates_of(options: Options, fleet: Sequence[Truth]) -> dict[Key, Candidates]:
+    """Return the settings of the grid that fit each HPA and change it, as specs."""
+    grid = parse_grids(options.grids, SHIPPED)
+    found: dict[Key, Candidates] = {}
+    for truth in fleet:
+        today, theirs = default_spec(truth.spec), {}
+        for setting in grid.settings:
+            try:
+                spec = apply_setting(setting, truth.spec, SHIPPED, options.profile)
+            except SettingError:
+                continue
+            if spec != today:
+                theirs[setting.name] = spec
+        found[truth.key] = theirs
+    return found
+
+
+# ---- the run
+
+
+def run(options: Options, work: Path, workers: int, recommender: Recommender = swept) -> list[Row]:
+    """Return the rows of all batches, `workers` at once, each with one thread."""
+    work.mkdir(parents=True, exist_ok=True)
+    numbers = range(-(-options.hpas // options.batch))
+    one = partial(_batch, options, work, recommender)
+    if workers == 1:
+        return [row for number in numbers for row in one(number)]
+    for name in ("NUMBA_NUM_THREADS", "POLARS_MAX_THREADS"):
+        os.environ[name] = "1"
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return [row for rows in pool.map(one, numbers) for row in rows]
+
+
+def _batch(options: Options, work: Path, recommender: Recommender, number: int) -> list[Row]:
+    began = time.perf_counter()
+    rows = run_batch(options, number, work, recommender)
+    print(f"batch {number}: {len(rows)} HPAs, {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run, print the table and write the summary."""
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    defaults = Options()
+    for name in ("seed", "hpas", "batch", "recorded_weeks", "judged_weeks"):
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, type=int, default=getattr(defaults, name))
+    parser.add_argument("--grid", action="append", default=[])
+    parser.add_argument("--most", type=float, default=defaults.goal.most)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--work", type=Path, default=Path("build/recommend_truth"))
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args(arguments)
+    options = Options(
+        seed=given.seed,
+        hpas=given.hpas,
+        batch=given.batch,
+        recorded_weeks=given.recorded_weeks,
+        judged_weeks=given.judged_weeks,
+        grids=tuple(given.grid) or defaults.grids,
+        goal=Goal(most=given.most),
+    )
+    rows = run(options, given.work, given.workers)
+    summary = summary_of(asdict(options), options.goal, rows)
+    print(table(summary))
+    if given.out is not None:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text(json.dumps(summary, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

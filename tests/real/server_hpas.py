@@ -1,0 +1,60 @@
+"""HPAs in a real API server: how they get there, and how they are read back in every version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpabatch.model.decode import KIND, decode_hpa
+from hpabatch.model.decode_fields import Problem
+from hpabatch.model.hpa import HPA
+from tests.real.cluster import Cluster, running_cluster
+from tests.real.kubectl_objects import Json
+
+NAMESPACE = "shop"
+GATES = "HPAContainerMetrics=true,HPAScaleToZero=true"
+VERSIONS = ("v1", "v2beta1", "v2beta2", "v2")
+
+
+@contextmanager
+def hpa_cluster(folder: Path) -> Iterator[Cluster]:
+    """Start an API server that takes every kind of metric, with a namespace in it."""
+    with running_cluster(folder, f"--feature-gates={GATES}") as running:
+        running.kubectl("create", "namespace", NAMESPACE)
+        yield running
+
+
+def as_list(items: Iterable[Json]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(items)})
+
+
+def document(name: str, spec: Json, metadata: Json | None = None, version: str = "v2beta2") -> Json:
+    return {
+        "apiVersion": f"autoscaling/{version}", "kind": KIND,
+        "metadata": {"name": name, "namespace": NAMESPACE, **(metadata or {})}, "spec": spec,
+    }  # fmt: skip
+
+
+def write_status(cluster: Cluster, written: Json, status: Json) -> None:
+    """Write the status of an HPA that is there; the rest of its document is only looked at."""
+    path = f"{_collection('v2beta2')}/{written['metadata']['name']}/status"
+    body = json.dumps({**written, "status": status})
+    cluster.kubectl("replace", "--raw", path, "-f", "-", stdin=body)
+
+
+def stored(cluster: Cluster, version: str = "v2beta2") -> list[Json]:
+    """Return the HPAs that are there, in a version."""
+    items: list[Json] = json.loads(cluster.kubectl("get", "--raw", _collection(version)))["items"]
+    return items
+
+
+def _collection(version: str) -> str:
+    return f"/apis/autoscaling/{version}/namespaces/{NAMESPACE}/horizontalpodautoscalers"
+
+
+def read_item(item: Json, version: str) -> tuple[HPA, list[Problem]]:
+    """Return an item of a list, which does not say what it is, as the HPA that it is."""
+    hpa, problems = decode_hpa({"apiVersion": f"autoscaling/{version}", "kind": KIND, **item})
+    return hpa, list(problems)

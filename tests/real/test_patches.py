@@ -1,0 +1,371 @@
+"""Recommended patches and edited manifests, applied by kubectl 1.20.2 to a server of 1.20.2.
+
+Every HPA is put into the server as people write it, read back, and advised on as `recommend`
+does. Then the command that the patch's own comment names is typed, and the server must hold
+exactly the recommended spec and nothing else new.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpabatch.engine.bounds import parse_bounds
+from hpabatch.engine.judge import JudgeRules
+from hpabatch.engine.objective import parse_goal
+from hpabatch.engine.recommend import Recommendation, recommend
+from hpabatch.engine.recommend_answer import CHANGE, KEEP, RecommendOptions
+from hpabatch.engine.recommend_apply import settings_of
+from hpabatch.model.config import profile_for
+from hpabatch.model.decode import decode_hpa
+from hpabatch.model.encode import encode_spec
+from hpabatch.model.hpa import HPASpec
+from hpabatch.model.patch import patch_document, patch_version, spec_patch
+from hpabatch.model.policy_sets import SHIPPED
+from hpabatch.model.setting import apply_setting, setting_of
+from hpabatch.report.recommend_files import recommendation_files
+from hpabatch.sources.manifest_edit import edit_manifest, stored_spec
+from tests.real.cluster import Cluster, missing
+from tests.real.kubectl_objects import CPU, LAST_APPLIED, Json, now, spec, status
+from tests.real.patch_cases import EDITS, EVERYTHING, MANIFESTS, METADATA, SETTINGS, WRITTEN
+from tests.real.server_hpas import (
+    GATES,
+    NAMESPACE,
+    VERSIONS,
+    as_list,
+    document,
+    hpa_cluster,
+    read_item,
+    stored,
+    write_status,
+)
+from tests.sweeps import SweepMaker, weeks
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+PROFILE = profile_for("1.20", GATES)
+FORGETTING = ("container", "v2")
+"""HPAs with a metric of a container, which v2beta1 forgets the name of."""
+RESOURCE = "horizontalpodautoscalers.v2beta2.autoscaling"
+Items = dict[str, Json]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with hpa_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+def items_of(cluster: Cluster, version: str = "v2beta2") -> Items:
+    return {item["metadata"]["name"]: item for item in stored(cluster, version)}
+
+
+def spec_of(item: Json, version: str = "v2beta2") -> HPASpec:
+    hpa, problems = read_item(item, version)
+    assert not problems
+    return hpa.spec
+
+
+def rest(item: Json, *ignored: str) -> Json:
+    """Return all of an object but its spec, what every write changes, and some annotations."""
+    metadata = dict(item["metadata"])
+    for name in ("resourceVersion", "managedFields"):
+        metadata.pop(name)
+    kept = {k: v for k, v in metadata.get("annotations", {}).items() if k not in ignored}
+    return {**item, "spec": None, "metadata": {**metadata, "annotations": kept}}
+
+
+def fields_of(item: Json, manager: str) -> set[str]:
+    """Return the fields at the top of an object that a program was the last to write."""
+    entries = [m["fieldsV1"] for m in item["metadata"]["managedFields"] if m["manager"] == manager]
+    return {name for entry in entries for name in entry}
+
+
+# ---- patches ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """What became of HPAs, by name: `done` is how the command of a patch ended.
+
+    `after` is by version.
+    """
+
+    advice: Mapping[str, Recommendation]
+    done: Mapping[str, subprocess.CompletedProcess[str]]
+    before: Items
+    after: Mapping[str, Items]
+
+
+def written(name: str, place: int) -> Json:
+    """Return the document of the HPA that is to get the setting of that place."""
+    found = WRITTEN[name]
+    metadata = {**METADATA, "annotations": {**METADATA["annotations"], **found.annotations}}
+    return document(f"{name}.{place}", found.spec, metadata, found.version)
+
+
+def advise(maker: SweepMaker, folder: Path) -> dict[str, Recommendation]:
+    """Recommend whatever is cheaper, by the rules of 1.20, and write the files."""
+    result = replace(maker.result(), evidence={"k8s": "1.20", "feature_gates": GATES})
+    bounds = parse_bounds(["target=any", "min=any", "max=any"])
+    options = RecommendOptions(parse_goal([], "pod_hours"), JudgeRules(resamples=10), bounds)
+    found = recommend(result, options, settings_of(result))
+    for name, text in recommendation_files(found).items():
+        (folder / name).write_text(text)
+    return {item.key[2]: item for item in found.items}
+
+
+def command_of(patch: Path) -> str:
+    """Return the command that a patch's comment names."""
+    (command,) = re.findall("^# apply: (kubectl .*)$", patch.read_text(), flags=re.MULTILINE)
+    return str(command)
+
+
+@pytest.fixture(scope="module")
+def patched(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Patched:
+    """Put the HPAs into the server, advise on them, and type every command that is named."""
+    folder = tmp_path_factory.mktemp("patches")
+    documents = [(written(name, k), k) for k, (_, names) in enumerate(SETTINGS) for name in names]
+    cluster.kubectl("create", "-f", "-", stdin=as_list(one for one, _ in documents))
+    maker = SweepMaker([values for values, _ in SETTINGS])
+    there = items_of(cluster, "v2")
+    for one, place in documents:
+        name = one["metadata"]["name"]
+        if SETTINGS[place][0] is EVERYTHING:
+            write_status(cluster, document(name, {}), status(now(CPU, averageUtilization=45)))
+        came_to = {0: weeks([100] * 6), place + 1: weeks([80] * 6)}
+        maker.add(name, came_to, spec=encode_spec(spec_of(there[name], "v2")))
+    advice = advise(maker, folder)
+    before = items_of(cluster)
+    done = {
+        name: cluster.try_shell(command_of(folder / f"shop.{name}.yaml"), folder)
+        for name, item in advice.items()
+        if item.answer == CHANGE
+    }
+    return Patched(
+        advice, done, before, {version: items_of(cluster, version) for version in VERSIONS}
+    )
+
+
+@pytest.mark.parametrize("name", list(WRITTEN))
+def test_the_command_of_a_patch_makes_the_recommended_spec(patched: Patched, name: str) -> None:
+    places = [k for k, (_, names) in enumerate(SETTINGS) if name in names]
+    assert len(places) >= 3
+    for one in (f"{name}.{place}" for place in places):
+        item, before, after = (
+            patched.advice[one],
+            patched.before[one],
+            patched.after["v2beta2"][one],
+        )
+        assert rest(after) == rest(before)
+        if item.answer == KEEP:
+            assert after == before
+            continue
+        done = patched.done[one]
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == f"horizontalpodautoscaler.autoscaling/{one} patched\n"
+        assert item.wanted is not None
+        assert after["spec"] == encode_spec(item.wanted) != before["spec"]
+        assert fields_of(after, "kubectl-patch") == {"f:spec"}
+        for version, items in patched.after.items():
+            if version != "v2beta1" or name not in FORGETTING:
+                assert spec_of(items[one], version) == item.wanted, version
+
+
+def test_few_settings_change_nothing(patched: Patched) -> None:
+    kept = {name for name, item in patched.advice.items() if item.answer != CHANGE}
+    policies = [k for k, (values, _) in enumerate(SETTINGS) if "scaleDown.policies" in values]
+    assert kept == {f"behavior-empty.{policies[0]}"}
+
+
+def wanted_of(values: Mapping[str, str], today: HPASpec) -> HPASpec:
+    return apply_setting(setting_of(values), today, SHIPPED, PROFILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """An HPA and the spec that it should have."""
+
+    wanted: HPASpec
+    item: Json
+    errors: str = ""
+
+
+@pytest.fixture(scope="module")
+def patched_as_written(cluster: Cluster) -> dict[str, Half]:
+    """Patch HPAs by what is written in their documents; return them by the names of those."""
+    documents = {name: written(name, len(SETTINGS)) for name in WRITTEN}
+    cluster.kubectl("create", "-f", "-", stdin=as_list(documents.values()))
+    made = {}
+    for name, one in documents.items():
+        today = decode_hpa(one)[0].spec
+        wanted = wanted_of(EVERYTHING, today)
+        own = one["metadata"]["name"]
+        made[own] = name, wanted, patch_by_text(cluster, own, today, wanted)
+    there = items_of(cluster)
+    return {name: Half(wanted, there[own], errors) for own, (name, wanted, errors) in made.items()}
+
+
+def patch_by_text(cluster: Cluster, name: str, today: HPASpec, wanted: HPASpec) -> str:
+    """Patch an HPA with what its command line says; return the complaints."""
+    patch = patch_document(name, NAMESPACE, spec_patch(today, wanted), patch_version(PROFILE))
+    where = (RESOURCE, name, "-n", NAMESPACE)
+    done = cluster.try_kubectl("patch", *where, "--type", "strategic", "-p", json.dumps(patch))
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", list(WRITTEN))
+def test_a_patch_of_the_spec_as_written_makes_the_same(
+    patched: Patched, patched_as_written: dict[str, Half], name: str
+) -> None:
+    half = patched_as_written[name]
+    assert half.errors == ""
+    assert half.item["spec"] == encode_spec(half.wanted)
+    assert half.wanted == patched.advice[f"{name}.0"].wanted
+    assert SETTINGS[0][0] is EVERYTHING
+
+
+# ---- manifests ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What became of manifests, by the names of their HPAs; `said` is what kubectl printed."""
+
+    texts: Mapping[str, str]
+    wanted: Mapping[str, HPASpec]
+    before: Items
+    after: Items
+    said: str
+
+
+def manifest_name(kind: str, place: int) -> str:
+    return f"manifest-{kind}.{place}"
+
+
+@pytest.fixture(scope="module")
+def edited(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Edited:
+    """Apply all manifests, edit them as `recommend --hpas` does, and apply them again."""
+    folder = tmp_path_factory.mktemp("manifests")
+    texts = {
+        manifest_name(kind, place): text.replace("NAME", manifest_name(kind, place))
+        for place in range(len(EDITS))
+        for kind, text in MANIFESTS.items()
+    }
+    apply_all(cluster, texts, folder)
+    before = items_of(cluster)
+    wanted = {n: wanted_of(EDITS[int(n.rpartition(".")[2])], spec_of(before[n])) for n in texts}
+    for name, text in texts.items():
+        today = spec_of(before[name])
+        texts[name] = edit_manifest(text, NAMESPACE, name, today, wanted[name], PROFILE)
+    said = apply_all(cluster, texts, folder)
+    return Edited(texts, wanted, before, items_of(cluster), said)
+
+
+def apply_all(cluster: Cluster, texts: Mapping[str, str], folder: Path) -> str:
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return cluster.kubectl("apply", "-f", str(folder))
+
+
+@pytest.mark.parametrize("place", range(len(EDITS)))
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_an_edited_manifest_makes_the_recommended_spec(
+    edited: Edited, kind: str, place: int
+) -> None:
+    name = manifest_name(kind, place)
+    before, after = edited.before[name], edited.after[name]
+    assert f"horizontalpodautoscaler.autoscaling/{name} configured\n" in edited.said
+    assert after["spec"] == encode_spec(edited.wanted[name]) != before["spec"]
+    assert rest(after, LAST_APPLIED) == rest(before, LAST_APPLIED)
+
+
+def test_other_documents_of_a_manifest_are_unchanged(edited: Edited) -> None:
+    lines = [line for line in edited.said.splitlines() if line.startswith("configmap/")]
+    assert len(lines) == 2 * len(EDITS)
+    assert all(line.endswith(" unchanged") for line in lines)
+
+
+@pytest.fixture(scope="module")
+def patched_then_edited(cluster: Cluster, edited: Edited) -> dict[str, tuple[Half, Half]]:
+    """Patch HPAs and apply their edited manifests after that; return them after both."""
+    place = EDITS.index(EVERYTHING)
+    others = {f"twice-{kind}": manifest_name(kind, place) for kind in MANIFESTS}
+    first = [text.replace("NAME", f"twice-{kind}") for kind, text in MANIFESTS.items()]
+    then = [edited.texts[other].replace(other, name) for name, other in others.items()]
+    apply_text(cluster, first)
+    errors = {
+        name: patch_by_text(cluster, name, spec_of(edited.before[other]), edited.wanted[other])
+        for name, other in others.items()
+    }
+    before = items_of(cluster)
+    apply_text(cluster, then)
+    after = items_of(cluster)
+    return {
+        name.removeprefix("twice-"): (
+            Half(edited.wanted[other], before[name], errors[name]),
+            Half(edited.wanted[other], after[name]),
+        )
+        for name, other in others.items()
+    }
+
+
+def apply_text(cluster: Cluster, texts: Iterable[str]) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin="\n---\n".join(texts))
+
+
+@pytest.mark.parametrize("kind", list(MANIFESTS))
+def test_an_edited_manifest_leaves_a_patched_hpa_as_it_is(
+    patched_then_edited: dict[str, tuple[Half, Half]], kind: str
+) -> None:
+    """A patch now, the manifest by the next roll-out."""
+    before, after = patched_then_edited[kind]
+    assert before.errors == ""
+    assert before.item["spec"] == encode_spec(before.wanted)
+    assert after.item["spec"] == before.item["spec"]
+
+
+# ---- files --------------------------------------------------------------------------------------
+
+
+def test_kustomize_takes_a_patch_file(cluster: Cluster, tmp_path: Path) -> None:
+    text = MANIFESTS["v2beta2"].replace("NAME", "kustomized")
+    (tmp_path / "hpa.yaml").write_text(text)
+    hpa, _ = decode_hpa(next(yaml.safe_load_all(text)))
+    today = stored_spec(hpa, PROFILE)
+    maker = SweepMaker([EVERYTHING])
+    maker.add("kustomized", {0: weeks([100] * 6), 1: weeks([80] * 6)}, spec=encode_spec(today))
+    advice = advise(maker, tmp_path)
+    listed = {"resources": ["hpa.yaml"], "patchesStrategicMerge": ["shop.kustomized.yaml"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(listed))
+    cluster.kubectl("apply", "-k", str(tmp_path))
+    assert spec_of(items_of(cluster)["kustomized"]) == replace(
+        wanted_of(EVERYTHING, today), scale_target_ref=hpa.spec.scale_target_ref
+    )
+    assert advice["kustomized"].answer == CHANGE
+
+
+def test_the_command_works_whatever_the_clusters_are_called(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.kubectl("create", "-f", "-", stdin=as_list([document("1e3", spec(CPU))]))
+    maker = SweepMaker([{"max": "20"}, {"max": "30"}])
+    names = ("-Größe $HOME/1'", "a b")
+    for setting_id, name in enumerate(names, 1):
+        came_to = {0: weeks([100] * 6), setting_id: weeks([80] * 6)}
+        maker.add("1e3", came_to, cluster=name, spec=spec(CPU))
+    advise(maker, tmp_path)
+    patches = sorted(tmp_path.glob("*.yaml"))
+    assert len(patches) == len(names)
+    reached = set()
+    for patch in patches:
+        done = cluster.try_shell(command_of(patch), tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        reached.add(items_of(cluster)["1e3"]["spec"]["maxReplicas"])
+    assert reached == {20, 30}
