@@ -12,7 +12,7 @@ from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration
 from hpabatch.cli.options import DEFAULT_K8S, GatesOption, K8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send, table_shape
 from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -207,14 +207,11 @@ def _analyze(
 
 def _show(findings: Findings, output: Output, *, screen: bool) -> None:
     """Write the findings to stdout."""
-    import shutil
-    import sys
-
     from hpabatch.report.analyze import to_json, to_table
     from hpabatch.report.analyze_flat import to_csv, to_parquet
     from hpabatch.report.analyze_screen import to_screen
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width, _ = table_shape()
     match output:
         case Output.table if screen:
             data = to_screen(findings, findings.hpas[0]).encode(errors="replace")
@@ -226,6 +223,4 @@ def _show(findings: Findings, output: Output, *, screen: bool) -> None:
             data = to_csv(findings).encode()
         case Output.parquet:
             data = to_parquet(findings)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    send(data)

@@ -83,7 +83,7 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
             raise UsageError(f"--out {out} is not a regular file; name another")
         elif place.is_file() and is_folder:
             raise UsageError(f"--out {out} is a file; name it without / at its end, or another")
-        _check_inputs(out, place, history, manifests)
+        check_inputs(out, place, history, manifests)
         existing = next(folder for folder in place.parents if folder.exists())
         with tempfile.TemporaryFile(dir=existing):
             pass
@@ -96,7 +96,7 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
     return Destination(Path(text), is_folder)
 
 
-def _check_inputs(out: str | Path, place: Path, history: History, manifests: Sequence[str]) -> None:
+def check_inputs(out: str | Path, place: Path, history: History, manifests: Sequence[str]) -> None:
     """Refuse a place inside of what is read (UsageError)."""
     from hpabatch.history.catalog import LOG
     from hpabatch.history.schema import TABLES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,7 +15,7 @@ from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import GatesOption, Output
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.replay import Events
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send, show_report
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, UsageError
 
 if TYPE_CHECKING:
@@ -373,26 +372,10 @@ def _tell(comparison: Comparison) -> None:
 
 def _show(comparison: Comparison, request: Request) -> None:
     """Write the report to stdout."""
-    import shutil
-    import sys
-
     from hpabatch.report import compare as forms
 
     report = forms.CompareReport(comparison, request.top, request.strict)
-    terminal = sys.stdout.isatty()
-    match request.output:
-        case CompareOutput.table:
-            width = shutil.get_terminal_size().columns if terminal else None
-            styled = terminal and "NO_COLOR" not in os.environ
-            data = forms.to_table(report, width, styled=styled).encode()
-        case CompareOutput.json:
-            data = forms.to_json(report).encode()
-        case CompareOutput.csv:
-            data = forms.to_csv(report).encode()
-        case CompareOutput.markdown:
-            data = forms.to_markdown(report).encode()
-        case CompareOutput.parquet:
-            data = forms.to_parquet(report)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    if request.output is CompareOutput.markdown:
+        send(forms.to_markdown(report).encode())
+    else:
+        show_report(forms, report, Output(request.output.value))

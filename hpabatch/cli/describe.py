@@ -25,7 +25,7 @@ from hpabatch.cli.options import (
     SyncPeriodOption,
     WhereOption,
 )
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send
 
 if TYPE_CHECKING:
     from hpabatch.engine.moment import Moment
@@ -109,9 +109,7 @@ def describe(
     text = "\n\n".join(texts)
     if output is DescribeOutput.json:
         text = json.dumps({"items": items}, indent=2, ensure_ascii=False) + "\n"
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(text.encode(errors="replace"))
+    send(text.encode(errors="replace"))
     raise typer.Exit(reader.code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +25,7 @@ from hpabatch.cli.options import (
 )
 from hpabatch.cli.progress import must_compile, progress_on_stderr
 from hpabatch.cli.replay import Instants
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send, table_shape
 
 if TYPE_CHECKING:
     from hpabatch.engine.explain_facts import Explanation
@@ -140,18 +139,10 @@ def _explain(
 
 def _show(explanation: Explanation, output: ExplainOutput) -> None:
     """Write the explanation to stdout."""
-    import shutil
-    import sys
-
     from hpabatch.report.explain import to_json, to_table
 
     if output is ExplainOutput.json:
-        data = to_json(explanation).encode()
+        send(to_json(explanation).encode())
     else:
-        terminal = sys.stdout.isatty()
-        width = shutil.get_terminal_size().columns if terminal else None
-        styled = terminal and "NO_COLOR" not in os.environ
-        data = to_table(explanation, width, styled=styled).encode(errors="replace")
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+        width, styled = table_shape()
+        send(to_table(explanation, width, styled=styled).encode(errors="replace"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,8 @@ from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
 from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -208,13 +208,8 @@ def _score(request: Request) -> Fidelity:
 
 def _tell(found: Fidelity) -> None:
     """Write warnings and HPAs left out to stderr."""
-    from hpabatch.report.texts import label
-
-    for warning in found.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    for skipped in found.skipped:
-        name = label(skipped.cluster, skipped.namespace, skipped.hpa, with_cluster=True)
-        typer.echo(f"skipped: {name}: {skipped.reason}", err=True)
+    tell(found.warnings)
+    tell_skipped(found.skipped)
 
 
 def _write_changes(found: Fidelity, place: str | None) -> None:
@@ -230,23 +225,6 @@ def _write_changes(found: Fidelity, place: str | None) -> None:
 
 def _show(found: Fidelity, output: Output) -> None:
     """Write the scores to stdout."""
-    import shutil
-    import sys
-
     from hpabatch.report import fidelity as forms
 
-    terminal = sys.stdout.isatty()
-    match output:
-        case Output.table:
-            width = shutil.get_terminal_size().columns if terminal else None
-            styled = terminal and "NO_COLOR" not in os.environ
-            data = forms.to_table(found, width, styled=styled).encode(errors="replace")
-        case Output.json:
-            data = forms.to_json(found).encode()
-        case Output.csv:
-            data = forms.to_csv(found).encode()
-        case Output.parquet:
-            data = forms.to_parquet(found)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    show_report(forms, found, output)

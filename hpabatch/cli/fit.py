@@ -10,7 +10,7 @@ from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
 from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send, table_shape
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED
 
 if TYPE_CHECKING:
@@ -204,12 +204,9 @@ def _tell(report: FitReport) -> None:
 
 def _show(report: FitReport, output: Output) -> None:
     """Write the report to stdout."""
-    import shutil
-    import sys
-
     from hpabatch.report import fit as forms
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width, _ = table_shape()
     match output:
         case Output.table:
             data = forms.to_table(report, width).encode(errors="replace")
@@ -219,6 +216,4 @@ def _show(report: FitReport, output: Output) -> None:
             data = forms.to_csv(report).encode()
         case Output.parquet:
             data = forms.to_parquet(report)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    send(data)

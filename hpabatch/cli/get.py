@@ -24,7 +24,7 @@ from hpabatch.cli.options import (
     SyncPeriodOption,
     WhereOption,
 )
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,9 +108,7 @@ def get(
         documents.append(document)
         rows.setdefault(cluster, []).extend(get_rows([document], reader.at_ms, k8s=version))
     data = _data(output, documents, rows, namespace is None)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    send(data)
     raise typer.Exit(reader.code)
 
 

@@ -9,7 +9,7 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.options import HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send
 from hpabatch.errors import EXIT_REFUSED
 
 if TYPE_CHECKING:
@@ -115,9 +115,9 @@ def info(path: PathArgument, output: OutputOption = Output.table) -> None:
     check_stdout(output)
     found = describe_history(open_history(path))
     if output is Output.table:
-        _send(forms.info_table(found).encode())
+        send(forms.info_table(found).encode())
     elif output is Output.json:
-        _send(forms.info_json(found).encode())
+        send(forms.info_json(found).encode())
     else:
         _send_frame(found.tables, output)
     for problem in found.problems:
@@ -223,16 +223,10 @@ def _send_frame(frame: pl.DataFrame, output: Output) -> None:
 
     match output:
         case Output.table:
-            _send(forms.frame_table(frame).encode())
+            send(forms.frame_table(frame).encode())
         case Output.json:
-            _send(forms.frame_json(frame).encode())
+            send(forms.frame_json(frame).encode())
         case Output.csv:
-            _send(forms.frame_csv(frame).encode())
+            send(forms.frame_csv(frame).encode())
         case Output.parquet:
-            _send(forms.frame_parquet(frame))
-
-
-def _send(data: bytes) -> None:
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+            send(forms.frame_parquet(frame))

@@ -10,7 +10,7 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -143,9 +143,7 @@ def _show(result: ImportResult, output: Output, dry_run: bool) -> None:
             buffer = io.BytesIO()
             result.workloads.write_parquet(buffer)
             data = buffer.getvalue()
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    send(data)
 
 
 def _as_table(result: ImportResult, dry_run: bool) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +20,8 @@ from hpabatch.cli.options import (
     WhereOption,
 )
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send, table_shape
+from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 
 if TYPE_CHECKING:
@@ -254,33 +253,22 @@ def _write(
 
 def _tell(found: CapacityPlan, notes: Sequence[str]) -> None:
     """Write warnings and skipped HPAs to stderr."""
-    from hpabatch.report.texts import label
-
-    for note in (*notes, *found.notes):
-        typer.echo(f"warning: {note}", err=True)
-    for skipped in found.skipped:
-        name = label(skipped.cluster, skipped.namespace, skipped.hpa, with_cluster=True)
-        typer.echo(f"skipped: {name}: {skipped.reason}", err=True)
+    tell((*notes, *found.notes))
+    tell_skipped(found.skipped)
 
 
 def _show(found: CapacityPlan, written: Sequence[str], output: Output) -> None:
     """Write the plan to stdout."""
-    import sys
-
     from hpabatch.report import capacity as forms
 
-    terminal = sys.stdout.isatty()
     match output:
         case Output.table:
-            width = shutil.get_terminal_size().columns if terminal else None
-            styled = terminal and "NO_COLOR" not in os.environ
-            data = forms.to_table(found, written, width, styled=styled).encode()
+            width, styled = table_shape()
+            data = forms.to_table(found, written, width, styled=styled).encode(errors="replace")
         case Output.json:
             data = forms.to_json(found, written).encode()
         case Output.csv:
             data = forms.to_csv(found.hpas).encode()
         case Output.parquet:
             data = forms.to_parquet(found.hpas, found.evidence)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    send(data)

@@ -39,7 +39,7 @@ nothing to show (the others are written).
 Examples:
   hpabatch plot sweep/
   hpabatch plot sweep/ --front --heatmap target,scaleDown.window --hpa shop/api --out pictures/
-  hpabatch plot sweep/ --front --unit tier=web --slo 'saturated_minutes<10/week' --format png
+  hpabatch plot sweep/ --front --unit label:tier=web --slo 'saturated_minutes<10/week' --format png
   hpabatch plot sweep/ --timeline shop/api --setting 'target=70 scaleDown.window=300'
   hpabatch plot sweep/ --timeline shop/api --setting 12 --from '2026-10-07 08:00' --for 6h
 """

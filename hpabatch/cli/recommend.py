@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import shutil
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +13,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.options import Output, OutputOption
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -223,22 +221,6 @@ def _digest(folder: Path) -> str:
 
 def _show(report: RecommendReport, output: Output) -> None:
     """Write the report to stdout."""
-    import sys
-
     from hpabatch.report import recommend as forms
 
-    terminal = sys.stdout.isatty()
-    match output:
-        case Output.table:
-            width = shutil.get_terminal_size().columns if terminal else None
-            styled = terminal and "NO_COLOR" not in os.environ
-            data = forms.to_table(report, width, styled=styled).encode()
-        case Output.json:
-            data = forms.to_json(report).encode()
-        case Output.csv:
-            data = forms.to_csv(report).encode()
-        case Output.parquet:
-            data = forms.to_parquet(report)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    show_report(forms, report, output)

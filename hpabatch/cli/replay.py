@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +14,8 @@ from hpabatch.cli.arguments import check_out, parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import Progress, progress_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, RefusedError
 
 if TYPE_CHECKING:
@@ -299,13 +299,8 @@ def _plan(request: Request, progress: Progress) -> tuple[ReplayJob, int]:
 
 def _tell(done: ReplayDone | NothingReplayedError) -> None:
     """Write warnings and skipped HPAs to stderr."""
-    from hpabatch.report.texts import label
-
-    for warning in done.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    for skipped in done.skipped:
-        name = label(skipped.cluster, skipped.namespace, skipped.hpa, with_cluster=True)
-        typer.echo(f"skipped: {name}: {skipped.reason}", err=True)
+    tell(done.warnings)
+    tell_skipped(done.skipped)
 
 
 def _report(done: ReplayDone, request: Request) -> ReplayReport:
@@ -329,23 +324,6 @@ def _report(done: ReplayDone, request: Request) -> ReplayReport:
 
 def _show(report: ReplayReport, output: Output) -> None:
     """Write the report to stdout."""
-    import shutil
-    import sys
-
     from hpabatch.report import replay as forms
 
-    terminal = sys.stdout.isatty()
-    match output:
-        case Output.table:
-            width = shutil.get_terminal_size().columns if terminal else None
-            styled = terminal and "NO_COLOR" not in os.environ
-            data = forms.to_table(report, width, styled=styled).encode()
-        case Output.json:
-            data = forms.to_json(report).encode()
-        case Output.csv:
-            data = forms.to_csv(report).encode()
-        case Output.parquet:
-            data = forms.to_parquet(report)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    show_report(forms, report, output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from hpabatch.cli.arguments import parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hpabatch.engine.simulation_case import SimulationCase
     from hpabatch.history.reader import History
     from hpabatch.model.config import Profile
-    from hpabatch.model.scenario import Scenario
     from hpabatch.report.simulate import SimulateReport
 
 Report = Callable[[str, float], None]
@@ -236,11 +235,12 @@ def _prepare(
     from hpabatch.sources.documents import digests_of
     from hpabatch.sources.plant_file import read_plant_file
     from hpabatch.sources.price_file import read_price_file
+    from hpabatch.sources.scenario_file import grown_scenario
 
     manifests, code = load_hpas(request.manifests, profile)
     options = LoopOptions(
         manifests=None if manifests is None else tuple(manifests),
-        scenario=_scenario(request),
+        scenario=grown_scenario(request.scenario, request.growth),
         plants=tuple(entry for path in request.plant for entry in read_plant_file(path)),
         prices=None if request.prices is None else read_price_file(request.prices),
         seed=request.seed,
@@ -259,17 +259,6 @@ def _prepare(
     )
     select = None if request.where is None else selection(request.where)
     return prepare_loop(history, parameters, options, select, progress), options, code
-
-
-def _scenario(request: Request) -> Scenario | None:
-    """Return the scenario, --growth before its steps; None without either."""
-    from hpabatch.sources.scenario_file import parse_growth, read_scenario
-
-    growth = None if request.growth is None else parse_growth(request.growth)
-    if request.scenario is None:
-        return growth
-    scenario = read_scenario(request.scenario)
-    return scenario if growth is None else growth.then(scenario)
 
 
 def _write(request: Request, result: LoopResult, progress: Report) -> list[str]:
@@ -326,13 +315,8 @@ def _exported(loop: Loop) -> list[SimulationCase]:
 
 def _tell(loop: Loop) -> None:
     """Write warnings and skipped HPAs to stderr."""
-    from hpabatch.report.texts import label
-
-    for warning in (*loop.plan.warnings, *loop.notes):
-        typer.echo(f"warning: {warning}", err=True)
-    for skipped in loop.skipped:
-        name = label(skipped.cluster, skipped.namespace, skipped.hpa, with_cluster=True)
-        typer.echo(f"skipped: {name}: {skipped.reason}", err=True)
+    tell((*loop.plan.warnings, *loop.notes))
+    tell_skipped(loop.skipped)
 
 
 def _report(result: LoopResult, written: Sequence[str]) -> SimulateReport:
@@ -350,22 +334,6 @@ def _report(result: LoopResult, written: Sequence[str]) -> SimulateReport:
 
 def _show(report: SimulateReport, output: Output) -> None:
     """Write the report to stdout."""
-    import sys
-
     from hpabatch.report import simulate as forms
 
-    terminal = sys.stdout.isatty()
-    match output:
-        case Output.table:
-            width = shutil.get_terminal_size().columns if terminal else None
-            styled = terminal and "NO_COLOR" not in os.environ
-            data = forms.to_table(report, width, styled=styled).encode()
-        case Output.json:
-            data = forms.to_json(report).encode()
-        case Output.csv:
-            data = forms.to_csv(report).encode()
-        case Output.parquet:
-            data = forms.to_parquet(report)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    show_report(forms, report, output)

@@ -44,6 +44,20 @@ def data_stream() -> Iterator[TextIO]:
         raise UsageError(f"stdout cannot be written: {error.strerror}; make room there") from error
 
 
+def send(data: bytes) -> None:
+    """Write bytes to stdout (UsageError: it cannot be written)."""
+    with data_stream() as stdout:
+        stdout.flush()
+        stdout.buffer.write(data)
+
+
+def table_shape() -> tuple[int | None, bool]:
+    """Return the width of a table for stdout (None: no terminal), and whether it has styles."""
+    if not sys.stdout.isatty():
+        return None, False
+    return shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ
+
+
 def show_report(forms: Any, report: Any, output: Output) -> None:
     """Write a report to stdout in the form that is asked for.
 
@@ -52,21 +66,18 @@ def show_report(forms: Any, report: Any, output: Output) -> None:
     Raises:
         UsageError: stdout cannot be written.
     """
-    terminal = sys.stdout.isatty()
     match output:
         case Output.table:
-            width = shutil.get_terminal_size().columns if terminal else None
-            styled = terminal and "NO_COLOR" not in os.environ
-            data = forms.to_table(report, width, styled=styled).encode()
+            width, styled = table_shape()
+            # (names of a broken history may hold what no encoding has)
+            data = forms.to_table(report, width, styled=styled).encode(errors="replace")
         case Output.json:
             data = forms.to_json(report).encode()
         case Output.csv:
             data = forms.to_csv(report).encode()
         case Output.parquet:
             data = forms.to_parquet(report)
-    with data_stream() as stdout:
-        stdout.flush()
-        stdout.buffer.write(data)
+    send(data)
 
 
 def _forget_stdout() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import parse_duration
+from hpabatch.cli.arguments import check_inputs, parse_duration
 from hpabatch.cli.options import (
     GatesOption,
     HistoryK8sOption,
@@ -17,18 +17,26 @@ from hpabatch.cli.options import (
     PhaseOption,
     WhereOption,
 )
-from hpabatch.cli.progress import share_on_stderr
+from hpabatch.cli.progress import resumed_line, share_on_stderr
 from hpabatch.cli.simulate import Gaps, Noise
 from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
+from hpabatch.cli.talk import tell, tell_skipped
+from hpabatch.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_REFUSED,
+    RefusedError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hpabatch.engine.candidates import Skipped
     from hpabatch.engine.sweep_result import SweepResult
     from hpabatch.jobs.loop import Status
     from hpabatch.jobs.publish import Destination
+    from hpabatch.jobs.sweep import SweepJob
     from hpabatch.jobs.sweep_request import SweepRequest
 
 _HELP = """Simulate the HPAs of a history under many settings.
@@ -41,10 +49,11 @@ the last spec that was in force. An interrupted sweep goes on with the same comm
 
 \b
 --grid FIELD=VALUES, repeated, gives all combinations: a list (60,300,900), a range (50:85:5), or
-values relative to today's (x0.8,x1,x1.2 or -1,+2). Fields: target, min, max, tolerance,
-scaleUp.window, scaleDown.window, policies, scaleUp.policies, scaleDown.policies, scaleUp.select,
-scaleDown.select, scaleUp.tolerance, scaleDown.tolerance, sync; beyond what Kubernetes can do:
-combine, percentage-of. Policy sets: gentle, default, fast, and those of --policy-sets.
+values relative to today's (x0.8,x1,x1.2 or -1,+2). Fields: target, target.NAME (of one metric),
+min, max, tolerance, scaleUp.window, scaleDown.window, policies, scaleUp.policies,
+scaleDown.policies, scaleUp.select, scaleDown.select, scaleUp.tolerance, scaleDown.tolerance, sync;
+beyond what Kubernetes can do: combine, percentage-of. Policy sets: gentle, default, fast, and those
+of --policy-sets.
 
 \b
 --group makes HPAs get one common setting: label:tier=web, label:tier, namespace:shop, namespace,
@@ -169,77 +178,93 @@ def sweep(
         phase_ms=None if phase is None else parse_duration(phase, "--phase"),
         fidelity=fidelity,
     )
-    raise typer.Exit(_run(request, out, restart, output))
+    raise typer.Exit(_Run(request, out, restart).finish(output))
 
 
-def _run(request: SweepRequest, out: str, restart: bool, output: Output) -> int:
-    """Plan, run and tell; return the exit code."""
-    from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
+class _Run:
+    """One run of the command: how far it is, for whoever interrupts it."""
 
-    destination = _destination(out)
-    with share_on_stderr() as progress:
-        progress("planning", 0.0)
-        plan = request.plan()
-        job = SweepJob(request, plan, destination, restart)
+    def __init__(self, request: SweepRequest, out: str, restart: bool) -> None:
+        self.request, self.out, self.restart = request, out, restart
+        self.job: SweepJob | None = None
+        self.told = False
+
+    def finish(self, output: Output) -> int:
+        """Do it, or say what there is after an interruption; return the exit code."""
         try:
-            result = sweep_to_disk(job, _reporter(progress))
-        except SweepRefusedError as error:
-            _tell(plan.notes, error.skipped)
-            raise
+            return self.sweep(output)
         except KeyboardInterrupt:
-            _tell_kept(job.destination)
-            raise
-    from hpabatch.engine.candidates import Skipped
+            typer.echo(f"interrupted: {self.left()}", err=True)
+            return EXIT_INTERRUPTED
 
-    skipped = [Skipped(*row) for row in result.parameters["skipped"]]
-    _tell(result.parameters["notes"], skipped)
-    _show(result, out, output)
-    return EXIT_REFUSED if skipped else EXIT_OK
+    def sweep(self, output: Output) -> int:
+        """Plan, run and tell; return the exit code."""
+        from hpabatch.engine.candidates import Skipped
+        from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
+
+        destination = _destination(self.out)
+        with share_on_stderr() as progress:
+            progress("planning", 0.0)
+            plan = self.request.plan()
+            check_inputs(self.out, destination.real_path, plan.plan.history, ())
+            self.job = SweepJob(self.request, plan, destination, self.restart)
+            try:
+                result = sweep_to_disk(self.job, self._reporter(progress))
+            except SweepRefusedError as error:
+                _tell(plan.notes, error.skipped)
+                raise RefusedError(f"{self.request.history}: {error}") from None
+        self.job = None
+        skipped = [Skipped(*row) for row in result.parameters["skipped"]]
+        _tell(result.parameters["notes"], skipped)
+        _show(result, self.out, output)
+        return EXIT_REFUSED if skipped else EXIT_OK
+
+    def _reporter(self, progress: Callable[[str, float], None]) -> Callable[[Status], None]:
+        def report(status: Status) -> None:
+            if status.resumed and not self.told:
+                typer.echo(resumed_line(status), err=True)
+            self.told = True
+            progress("sweeping", status.done_weight / max(status.weight, 1))
+
+        return report
+
+    def left(self) -> str:
+        """Return what there is after an interruption."""
+        if self.job is None:
+            return f"{self.out} is written" if self.told else "nothing was written"
+        from hpabatch.jobs.folder import count_kept
+        from hpabatch.jobs.sweep import tasks_of
+
+        folder = self.job.destination.job_path
+        kept, of = count_kept(folder), len(tasks_of(self.job.sweep))
+        more = f"; {kept} of {of} parts are kept in {folder}: the same command goes on from there"
+        return "nothing was written" + (more if kept else "")
 
 
 def _destination(out: str) -> Destination:
-    """Return where the sweep goes (UsageError: something else is there)."""
+    """Return where the sweep goes (UsageError: it cannot go there)."""
     from hpabatch.jobs.publish import Destination
     from hpabatch.jobs.sweep_files import is_sweep_folder
 
+    if "://" in out or out in ("", "-", "."):
+        raise UsageError(f"--out {out!r}: a sweep is a folder of files; name a new one")
     path = Path(out)
-    if path.exists() and (not path.is_dir() or not is_sweep_folder(path)):
-        raise UsageError(f"--out {out} is there and is no sweep; name a new folder")
-    if not Path(path.absolute().parent).is_dir():
-        raise UsageError(f"--out {out}: there is no folder {path.absolute().parent}; make it first")
+    try:
+        if path.exists() and (not path.is_dir() or not is_sweep_folder(path)):
+            raise UsageError(f"--out {out} is there and is no sweep; name a new folder")
+        parent = path.absolute().parent
+        if not parent.is_dir():
+            raise UsageError(f"--out {out}: there is no folder {parent}; make it first")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"--out {out} cannot be used: {reason}; name another place") from None
     return Destination(path, is_folder=True)
 
 
-def _reporter(progress: Callable[[str, float], None]) -> Callable[[Status], None]:
-    told = False
-
-    def report(status: Status) -> None:
-        nonlocal told
-        if status.resumed and not told:
-            typer.echo(f"resumed: {status.resumed} of {status.tasks} parts were done", err=True)
-        told = True
-        progress("sweeping", status.done_weight / max(status.weight, 1))
-
-    return report
-
-
-def _tell_kept(destination: Destination) -> None:
-    from hpabatch.jobs.folder import count_kept
-
-    kept = count_kept(destination.job_path)
-    if kept:
-        typer.echo(f"interrupted: {kept} parts are kept; the same command goes on", err=True)
-
-
-def _tell(notes: list[str] | tuple[str, ...], skipped: list[Skipped] | tuple[Skipped, ...]) -> None:
+def _tell(notes: Sequence[str], skipped: Sequence[Skipped]) -> None:
     """Write notes and skipped HPAs to stderr."""
-    from hpabatch.report.texts import label
-
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
-    for item in skipped:
-        name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
-        typer.echo(f"skipped: {name}: {item.reason}", err=True)
+    tell(notes, "note")
+    tell_skipped(skipped)
 
 
 def _show(result: SweepResult, out: str, output: Output) -> None:

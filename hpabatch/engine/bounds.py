@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.errors import UsageError
+from hpabatch.model.config import ControllerFlags
 from hpabatch.model.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
 from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec, MetricTarget, ScalingRules
 from hpabatch.model.quantity import Quantity
@@ -34,8 +35,7 @@ DEFAULTS: Final = {"target": "20", "min": "x2", "max": "x2"}
 """What holds where nothing is said; every other field is free."""
 
 _LIMIT = re.compile(r"(?P<times>x)?(?P<number>\d+\.?\d*|\.\d+)")
-_DEFAULT_TOLERANCE = 0.1
-_DOWN_WINDOW_S = 300
+_FLAGS = (ControllerFlags(),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,20 @@ class Bounds:
     limits: Mapping[str, Limit]
     texts: Mapping[str, str]
 
-    def broken(self, today: HPASpec, spec: HPASpec) -> list[str]:
-        """Return in words each bound that a spec (defaults filled in) breaks against today's."""
-        return [
+    def broken(
+        self, today: HPASpec, spec: HPASpec, flags: Sequence[ControllerFlags] = _FLAGS
+    ) -> list[str]:
+        """Return in words each bound that a spec (defaults filled in) breaks against today's.
+
+        `flags` are what counts where a window or a tolerance is left open; one of several will do.
+        """
+        found = [
             f"{field} {_shown(old)} -> {_shown(new)} is beyond --bound {name}={self.texts[name]}"
-            for name, field, old, new in _changes(today, spec)
+            for each in flags
+            for name, field, old, new in _changes(today, spec, each)
             if name in self.limits and not self._allows(name, field, old, new)
         ]
+        return list(dict.fromkeys(found))
 
     def _allows(self, name: str, field: str, old: object, new: object) -> bool:
         limit = self.limits[name]
@@ -115,7 +122,9 @@ def _limit(text: str) -> Limit:
     return Limit(float(found["number"]), found["times"] is not None)
 
 
-def _changes(today: HPASpec, spec: HPASpec) -> Iterator[tuple[str, str, object, object]]:
+def _changes(
+    today: HPASpec, spec: HPASpec, flags: ControllerFlags
+) -> Iterator[tuple[str, str, object, object]]:
     """Yield (bound's name, field, old, new) of everything that differs."""
     pairs = [
         ("min", "minReplicas", today.min_replicas, spec.min_replicas),
@@ -126,10 +135,10 @@ def _changes(today: HPASpec, spec: HPASpec) -> Iterator[tuple[str, str, object, 
         yield from _target_changes(old_metric, new_metric)
     for way in ("scaleUp", "scaleDown"):
         old_rules, new_rules = _rules(today, way), _rules(spec, way)
-        down = way == "scaleDown"
+        open_s = flags.downscale_stabilization_ms // 1000 if way == "scaleDown" else 0
         for name, old, new in (
-            (f"{way}.window", _window(old_rules, down), _window(new_rules, down)),
-            ("tolerance", _tolerance(old_rules), _tolerance(new_rules)),
+            (f"{way}.window", _window(old_rules, open_s), _window(new_rules, open_s)),
+            ("tolerance", _tolerance(old_rules, flags), _tolerance(new_rules, flags)),
             ("policies", old_rules.policies, new_rules.policies),
             ("select", old_rules.select_policy, new_rules.select_policy),
         ):
@@ -179,14 +188,14 @@ def _rules(spec: HPASpec, way: str) -> ScalingRules:
     return behavior.scale_down or DEFAULT_SCALE_DOWN
 
 
-def _window(rules: ScalingRules, down: bool) -> int:
+def _window(rules: ScalingRules, left_open_s: int) -> int:
     window = rules.stabilization_window_seconds
-    return (_DOWN_WINDOW_S if down else 0) if window is None else window
+    return left_open_s if window is None else window
 
 
-def _tolerance(rules: ScalingRules) -> float:
+def _tolerance(rules: ScalingRules, flags: ControllerFlags) -> float:
     found = _number(rules.tolerance)
-    return _DEFAULT_TOLERANCE if found is None else found
+    return flags.tolerance if found is None else found
 
 
 def _shown(value: object) -> str:

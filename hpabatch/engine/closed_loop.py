@@ -29,7 +29,7 @@ from hpabatch.engine.loop_work import (
 )
 from hpabatch.engine.overrides import Draws, override, plan_overrides
 from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.plan import ReplayPlan, Select, narrow_plan, plan_replay
 from hpabatch.engine.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.selectors import with_others
@@ -80,6 +80,7 @@ class Loop:
     """HPAs ready to be simulated: the cases of all settings, and what is known of the plants.
 
     `facts` by (cluster, namespace, hpa); `problems` say why a result of an HPA gives no advice.
+    `scenarios` are, of an HPA for which a scenario has steps, these.
     """
 
     plan: ReplayPlan
@@ -90,6 +91,7 @@ class Loop:
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...]
     evidence: dict[str, str]
+    scenarios: Mapping[Key, Scenario] = field(default_factory=dict)
 
 
 def silent(message: str, share: float) -> None:
@@ -118,10 +120,14 @@ def prepare_planned(
     plan: ReplayPlan,
     parameters: ReplayParameters,
     options: LoopOptions,
+    whole: ReplayPlan | None = None,
     progress: Progress = silent,
 ) -> Loop:
-    """Do the same for the HPAs of a plan that is there already; `options` name no manifests."""
-    return _Preparing(plan, options, parameters, None, progress).loop()
+    """Do the same for the HPAs of a plan that is there already; `options` name no manifests.
+
+    `whole` is the plan of the fleet of which `plan` has a part: nothing depends on how it is cut.
+    """
+    return _Preparing(plan, options, parameters, None, progress, whole).loop()
 
 
 class _Preparing:
@@ -134,8 +140,10 @@ class _Preparing:
         parameters: ReplayParameters,
         select: Select | None,
         progress: Progress,
+        whole: ReplayPlan | None = None,
     ) -> None:
         self.plan, self.options, self.progress = plan, options, progress
+        self.whole = whole or plan
         self.parameters, self.select = parameters, select
         self.skipped: list[Skipped] = list(plan.skipped)
         self.notes: list[str] = []
@@ -176,6 +184,11 @@ class _Preparing:
             skipped=tuple(self.skipped),
             notes=tuple(self.notes),
             evidence=self._evidence(),
+            scenarios={
+                key_of(c): steps
+                for (_, c), steps in zip(wanted, scenarios, strict=True)
+                if steps is not None and steps.steps
+            },
         )
 
     def _proposed(self) -> ReplayPlan | None:
@@ -231,6 +244,10 @@ class _Preparing:
             return ()
         start_ms = min(start for start, _, _ in spans)
         end_ms = max(start + period * steps for start, period, steps in spans)
+        if len(self.whole.chosen) > len(self.plan.chosen):
+            # The fleet's run; a time that is only outside of an HPA's own is told for that HPA.
+            clocks = self.whole.clocks
+            start_ms, end_ms = min(start_ms, clocks.from_ms), max(end_ms, clocks.to_ms)
         known = with_others(candidates, self.plan.everyone)
         return plan_scenario(scenario, known, start_ms, end_ms)[: len(candidates)]
 
@@ -383,14 +400,18 @@ class _Preparing:
             HistoryError: the other history cannot be read.
         """
         wanted = overlay.hpa.split("/")
-        candidates, fits = self.plan.chosen, self.fits
+        plan, fits = self.whole, self.fits
         if overlay.history is not None:
             plan, fits = self._other(overlay.history)
-            candidates = plan.chosen
-        for candidate in candidates:
-            key = list(key_of(candidate))
+        for k, candidate in enumerate(plan.chosen):
+            if list(key_of(candidate))[-len(wanted) :] != wanted:
+                continue
+            if candidate.target not in fits and overlay.history is None:
+                # (it is in another part of the fleet)
+                alone = fit_history(narrow_plan(plan, [k]), self.options.plants, plan.everyone)
+                fits |= {found.candidate.target: found for found in alone}
             found = fits.get(candidate.target)
-            if key[-len(wanted) :] == wanted and found is not None and found.workload is not None:
+            if found is not None and found.workload is not None:
                 return found.workload
         place = overlay.history or "this history"
         raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in {place}")

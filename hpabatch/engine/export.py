@@ -17,7 +17,7 @@ from hpabatch.arrays.simulation import pack_simulation
 from hpabatch.engine.export_samples import source_of, streams_of
 from hpabatch.engine.export_tables import tables_of
 from hpabatch.engine.export_trace import Trace, Tracer
-from hpabatch.engine.simulate import SimulationCase
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.errors import UsageError
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.config import GATES, PROFILES, Profile

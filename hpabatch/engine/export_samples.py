@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.arrays.specs import lane_streams, stream_keys
-from hpabatch.engine.simulate import SimulationCase
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.history.schema import empty_frame
 from hpabatch.model.hpa import MetricIdentifier, MetricSpec
 from hpabatch.model.plant import Pipeline, signal_name

@@ -18,7 +18,7 @@ from hpabatch.engine.export_samples import (
     total_samples,
 )
 from hpabatch.engine.export_trace import Trace
-from hpabatch.engine.simulate import SimulationCase
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.encode import spec_to_json
 from hpabatch.model.hpa import HPA, HPASpec

@@ -7,6 +7,7 @@ among the candidates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from hpabatch.engine.judge_resample import Resampled, resample, saving_pct
 from hpabatch.engine.judge_standing import ROBUST, Standing, beats, standing
-from hpabatch.engine.judge_unit import Array, Mask, UnitBlocks
+from hpabatch.engine.judge_unit import OUTSIDE_SHARE, Array, Mask, UnitBlocks
 from hpabatch.engine.objective import Goal
 from hpabatch.errors import UsageError
 from hpabatch.kernels.pareto import mark_front
@@ -60,7 +61,7 @@ class JudgeRules:
             mistakes.append(f"--judged-blocks {self.judged_blocks}: at least 1")
         if not 0 <= self.least_better <= 1:
             mistakes.append(f"--least-better {self.least_better:g}: a share, from 0 to 1")
-        if self.least_saving_pct < 0:
+        if not 0 <= self.least_saving_pct < math.inf:
             mistakes.append(f"--least-saving {self.least_saving_pct:g}: 0 percent or more")
         if self.resamples < 1:
             mistakes.append(f"--resamples {self.resamples}: at least 1")
@@ -115,26 +116,34 @@ def split_of(blocks: int, rules: JudgeRules) -> int | None:
 
 
 def judge(
-    unit: UnitBlocks, goal: Goal, rules: JudgeRules, allowed: Mask, block_unit: str
+    unit: UnitBlocks, goal: Goal, rules: JudgeRules, possible: Mask, block_unit: str
 ) -> Judged | None:
-    """Choose among the allowed settings of a unit, and judge; None: it has too few blocks.
+    """Choose among the possible settings of a unit, and judge; None: it has too few blocks.
 
-    `allowed` (S,) may leave settings out; today's is a candidate in any case.
+    `possible` (S,) may leave settings out, whatever the time. Those that are outside of the
+    recorded usage per pod on the blocks that a choice is made on are no candidates for it; today's
+    is one in any case.
     """
     split = split_of(unit.blocks, rules)
     if split is None:
         return None
     trained = standing(unit, goal, slice(0, split), block_unit)
     judged = standing(unit, goal, slice(split, None), block_unit)
-    choice = choose(unit, trained, rules, allowed, slice(0, split))
-    return judge_choice(unit, goal, rules, allowed, block_unit, (split, trained, judged, choice))
+    choice = choose(unit, trained, rules, inside(unit, possible, slice(0, split)), slice(0, split))
+    return judge_choice(unit, goal, rules, possible, block_unit, (split, trained, judged, choice))
+
+
+def inside(unit: UnitBlocks, possible: Mask, blocks: slice) -> Mask:
+    """Return (S,) the possible settings that stay within the recorded usage on some blocks."""
+    allowed: Mask = possible & (unit.outside_share(blocks) <= OUTSIDE_SHARE)
+    return allowed
 
 
 def judge_choice(
     unit: UnitBlocks,
     goal: Goal,
     rules: JudgeRules,
-    allowed: Mask,
+    possible: Mask,
     block_unit: str,
     made: tuple[int, Standing, Standing, int | None],
 ) -> Judged:
@@ -160,9 +169,9 @@ def judge_choice(
         trained=trained,
         judged=judged,
         choice=choice,
-        closest=_closest(trained, rules, allowed),
+        closest=_closest(trained, rules, inside(unit, possible, slice(0, split))),
         resampled=found,
-        folds=tuple(_folds(unit, goal, rules, allowed, block_unit)),
+        folds=tuple(_folds(unit, goal, rules, possible, block_unit)),
     )
 
 
@@ -206,11 +215,12 @@ def _closest(found: Standing, rules: JudgeRules, allowed: Mask) -> int:
 
 
 def _folds(
-    unit: UnitBlocks, goal: Goal, rules: JudgeRules, allowed: Mask, block_unit: str
+    unit: UnitBlocks, goal: Goal, rules: JudgeRules, possible: Mask, block_unit: str
 ) -> Iterator[Fold]:
-    """Choose on all blocks before each one, and judge on it."""
+    """Choose on all blocks before each one, and judge on it; candidates are of these blocks too."""
     for block in range(1, unit.blocks):
         before = slice(0, block)
+        allowed = inside(unit, possible, before)
         choice = choose(unit, standing(unit, goal, before, block_unit), rules, allowed, before)
         there = standing(unit, goal, slice(block, block + 1), block_unit)
         held = there.holds(rules.robust)

@@ -21,7 +21,10 @@ Key = tuple[str, str, str]
 
 KEY: Final = ("cluster", "namespace", "hpa")
 TODAY_ID: Final = 0
+OUTSIDE_SHARE: Final = 0.1
+"""A setting that is outside of the recorded usage per pod for more of the time is no candidate."""
 _BLOCK_MS: Final = {"week": 7 * 86_400_000, "day": 86_400_000}
+_MINUTES_AN_HOUR: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,19 @@ class UnitBlocks:
         """Return the sum over members and blocks, (S,); NaN where one of them is not known."""
         total: Array = self.values[measure][:, :, blocks].sum(axis=(0, 2))
         return total
+
+    def outside_share(self, blocks: slice) -> Array:
+        """Return (S,) the largest share of a member's time outside of the recorded usage per pod.
+
+        What is not known counts as inside.
+        """
+        minutes = self.values.get("outside_minutes")
+        if minutes is None:
+            return np.zeros(self.settings.size)
+        hours = np.maximum(self.hours[:, blocks].sum(axis=1), 1e-9)[:, None]
+        share = np.nan_to_num(minutes[:, :, blocks]).sum(axis=2) / (hours * _MINUTES_AN_HOUR)
+        most: Array = share.max(axis=0)
+        return most
 
     def place(self, setting_id: int) -> int | None:
         """Return where a setting stands in `settings`; None: it does not fit all members."""

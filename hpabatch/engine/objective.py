@@ -7,6 +7,7 @@ are the columns of a sweep's blocks.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -143,6 +144,8 @@ def _parse_slo(text: str) -> Slo | list[str]:
     mistakes = list(_measure_mistakes(measure))
     if sign not in ("<", "<=", "=<", "≤"):
         mistakes.append(f"`{sign}` says no upper limit: use < or <=")
+    elif math.isinf(limit):
+        mistakes.append("everything is below that: give a smaller limit, or leave it")
     elif limit < 0 or (strict and limit == 0):
         mistakes.append(
             f"nothing is below {limit:g}: give a larger limit" + (", or <=0" if not limit else "")
@@ -189,7 +192,7 @@ def _objective(minimize: str | None, known: set[str]) -> tuple[str, str]:
         return minimize.strip(), "given"
     if "cost" in known:
         return "cost", "default"
-    return "pod_hours", "default; the sweep has no prices"
+    return "pod_hours", "default, as no HPA has a cost"
 
 
 def _objective_mistakes(minimize: str, known: set[str]) -> Iterator[str]:
@@ -199,7 +202,8 @@ def _objective_mistakes(minimize: str, known: set[str]) -> Iterator[str]:
         yield f"--minimize {name}: it is the same under every setting; minimize pod_hours"
     elif name == "cost" and name not in known:
         yield (
-            "--minimize cost: the sweep has no prices: give `hpabatch sweep` --prices FILE, or "
+            "--minimize cost: no HPA of this sweep has a cost: give `hpabatch sweep` --prices FILE "
+            "(with it an HPA has one where all requests that have a price are recorded), or "
             "minimize pod_hours, core_hours or gib_hours"
         )
     elif name in MEASURES and name not in known:

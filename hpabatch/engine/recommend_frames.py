@@ -11,7 +11,7 @@ import polars as pl
 
 from hpabatch.engine.judge import TODAY, Judged, front_of
 from hpabatch.engine.judge_resample import saving_pct
-from hpabatch.engine.judge_unit import Array, UnitBlocks
+from hpabatch.engine.judge_unit import OUTSIDE_SHARE, Array, UnitBlocks
 from hpabatch.engine.recommend import Recommendations, UnitAdvice
 
 SHOWN: Final = (
@@ -92,8 +92,9 @@ CANDIDATE_COLUMNS: Final[dict[str, str]] = {
     "waiting": "work that waited",
     "rescales": "changes of size",
     "regret_pct": "surplus and missing pod-hours, in percent of a perfect forecast's",
-    "on_front": "no other setting is at least as good in objective, saturated_minutes, unserved, "
-    "waiting and rescales, and better in one",
+    "on_front": "of today's and those within the recorded usage per pod no other setting is at "
+    "least as good in objective, saturated_minutes, unserved, waiting and rescales, and better in "
+    "one",
 }
 
 FOLD_COLUMNS: Final[dict[str, str]] = {
@@ -232,7 +233,10 @@ def _candidates(found: Recommendations, advice: UnitAdvice) -> Iterator[Row]:
     names = ("saturated_minutes", "unserved", "waiting", "rescales")
     sums = {name: unit.total(name, whole) for name in names if name in unit.values}
     points = [goal, *(values for values in sums.values() if not np.isnan(values).all())]
-    front = front_of(np.stack(points, axis=1))
+    sound = unit.outside_share(whole) <= OUTSIDE_SHARE
+    sound[TODAY] = True
+    front = np.zeros(unit.settings.size, dtype=bool)
+    front[sound] = front_of(np.stack(points, axis=1)[sound])
     parts = (unit.total(n, whole) for n in _REGRET_OF if n in unit.values)
     regret = _regret(*parts) if all(n in unit.values for n in _REGRET_OF) else goal * np.nan
     held = None if judged is None else (judged.trained.holds(robust), judged.judged.holds(robust))

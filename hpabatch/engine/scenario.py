@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from hpabatch.engine import scenario_work
 from hpabatch.engine.candidates import Candidate, SpecPeriod
-from hpabatch.engine.frames import NEVER_MS
+from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.scenario_work import PIECE_MS, Run, Work, recorded
 from hpabatch.engine.selectors import check_signals, entries_of
 from hpabatch.engine.workload import Workload
@@ -219,7 +219,7 @@ class _Applying:
             case Growth() | Shift() | Spike() | Repeat() | Overlay():
                 self._change_work(step)
             case SetBounds() as action:
-                self.periods = edited(self.periods, action, start, self._checked)
+                self.periods = edited(self.periods, action, start, self._check)
             case Scale() as action:
                 self._add(SCALE, action.times.instants_ms(start, end), action.replicas)
             case Rollout() as action:
@@ -301,16 +301,50 @@ class _Applying:
             return
         self.work = scenario_work.overlay(self.work, names, action, other, self.run)
 
-    def _checked(self, before: HPASpec, after: HPASpec) -> HPASpec:
-        """Return an edited spec; one that the API server would refuse is refused."""
-        hpa = HPA(name=self.workload.hpa, namespace=self.workload.namespace, spec=before)
-        known = {str(complaint) for complaint in validate_hpa(hpa, self.profile)}
-        for complaint in validate_hpa(replace(hpa, spec=after), self.profile, old=hpa):
-            if str(complaint) not in known:
-                raise RefusedError(
-                    f"the API server would refuse the edit: {complaint}; set both bounds"
+    def _check(self, before: HPASpec, after: HPASpec) -> HPASpec:
+        return _checked(self.workload.hpa, self.profile, before, after)
+
+
+def with_bounds(
+    scenario: Scenario, name: str, spec: HPASpec, start_ms: int, profile: Profile
+) -> tuple[SpecPeriod, ...]:
+    """Return a spec over time under the steps of a scenario that set bounds.
+
+    Args:
+        scenario: of the HPA alone, as `plan_scenario` returns it.
+        name: of the HPA, for messages.
+        spec: as it is without the scenario.
+        start_ms: the run's start.
+        profile: says which edits are valid.
+
+    Raises:
+        RefusedError: a step that the spec cannot have; the message names the place.
+    """
+    periods: tuple[SpecPeriod, ...] = (SpecPeriod(ALWAYS_MS, NEVER_MS, spec),)
+    for step in scenario.steps:
+        if isinstance(step.action, SetBounds):
+            try:
+                periods = edited(
+                    periods,
+                    step.action,
+                    start_ms,
+                    lambda before, after: _checked(name, profile, before, after),
                 )
-        return after
+            except RefusedError as error:
+                raise RefusedError(f"{step.place}: {error}") from None
+    return periods
+
+
+def _checked(name: str, profile: Profile, before: HPASpec, after: HPASpec) -> HPASpec:
+    """Return an edited spec; one that the API server would refuse is refused."""
+    hpa = HPA(name=name, spec=before)
+    known = {str(complaint) for complaint in validate_hpa(hpa, profile)}
+    for complaint in validate_hpa(replace(hpa, spec=after), profile, old=hpa):
+        if str(complaint) not in known:
+            raise RefusedError(
+                f"the API server would refuse the edit: {complaint}; set both bounds"
+            )
+    return after
 
 
 def _work_of(workload: Workload) -> Work:

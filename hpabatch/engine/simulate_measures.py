@@ -63,7 +63,6 @@ def measures_frame(
     queued = np.array([waits(c) for c in cases])
     work_left = m.unserved_milli_s / 1000.0
     cpu, memory = amounts(cases)
-    longest = m.saturated_longest * period_ms / MINUTE_MS
     columns = {
         "hours": pl.Series(hours),
         "replica_hours": pl.Series(m.replica_ms / HOUR_MS),

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.arrays.workloads import primary_signal
 from hpabatch.engine.candidates import Candidate, Skipped
-from hpabatch.engine.closed_loop import KEY, RECORDED, Loop, LoopOptions, prepare_planned
+from hpabatch.engine.closed_loop import (
+    KEY,
+    RECORDED,
+    Loop,
+    LoopOptions,
+    loop_evidence,
+    prepare_planned,
+)
 from hpabatch.engine.fidelity import fidelity_of
 from hpabatch.engine.fidelity_parameters import FidelityParameters
 from hpabatch.engine.groups import Unit, units_of
@@ -21,12 +30,12 @@ from hpabatch.engine.loop_result import with_advice, with_cost
 from hpabatch.engine.loop_work import key_of
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, narrow_plan, plan_replay
-from hpabatch.engine.requested import limits_of_signals
 from hpabatch.engine.simulate import elastic_speedup, parts_of, points_frame, run_cases
 from hpabatch.engine.simulate_measures import Bounds, measures_frame
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.sweep_blocks import UNITS, block_unit, blocks_frame
-from hpabatch.engine.sweep_cases import SettingCases, cases_of
+from hpabatch.engine.sweep_cases import SettingCases, cases_of, fitting
+from hpabatch.engine.sweep_limits import Limits, known_limits
 from hpabatch.history.reader import History
 from hpabatch.model.encode import spec_to_json
 from hpabatch.model.hpa import HPA
@@ -36,6 +45,9 @@ from hpabatch.sources.grid_check import Checked, check_grid
 
 HPAS_AT_ONCE: Final = 32
 """HPAs of one part of a sweep: their work is in memory together (1.4 MB a signal and 30 days)."""
+
+ROWS_AT_ONCE: Final = 200_000
+"""About as many rows of results one part may have: they are put together in memory."""
 
 STEPS_AT_ONCE: Final = 600_000_000
 """About as many steps are one task, some 20 s of one core: what a killed sweep does again."""
@@ -57,13 +69,14 @@ class SweepOptions:
     fidelity: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SweepPlan:
     """A sweep that was found possible.
 
     `units` have positions in `plan.chosen`; `parts` are positions of HPAs that are fitted together,
     `chunks` positions of settings that run together; `checked` says by position which settings fit
-    which HPA. `unit` of blocks is "week" or "day".
+    which HPA, `limits` by HPA and signal what a pod may use, where a setting asks for it. `unit` of
+    blocks is "week" or "day".
     """
 
     plan: ReplayPlan
@@ -73,8 +86,20 @@ class SweepPlan:
     parts: tuple[tuple[int, int], ...]
     chunks: tuple[tuple[int, int], ...]
     checked: Checked
+    limits: Limits
     unit: str
     notes: tuple[str, ...]
+
+    @cached_property
+    def places(self) -> dict[tuple[str, str, str], int]:
+        """By cluster, namespace and name the place of an HPA in `plan.chosen`."""
+        return {key_of(candidate): k for k, candidate in enumerate(self.plan.chosen)}
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """What the results rest on."""
+        noise = "resampled" if self.options.loop.noise else "off"
+        return loop_evidence(self.plan, self.options.loop) | {"noise": noise}
 
 
 def plan_sweep(
@@ -88,46 +113,78 @@ def plan_sweep(
     Raises:
         GridError: grids, groups or settings that cannot be, all that is wrong in one message.
         HistoryError: a table cannot be read, or there is nothing to simulate.
+        UsageError: the clusters run different Kubernetes versions.
     """
     plan = plan_replay(history, parameters, None, select)
+    plan.versions.one()
     grouping = units_of(options.groups, plan.chosen)
     members = sorted({k for unit in grouping.units for k in unit.members})
+    if grouping.complaints:
+        members = list(range(len(plan.chosen)))  # (the grid's mistakes are to be told as well)
     narrowed = narrow_plan(plan, members)
+    limits, unfit, complaints = known_limits(narrowed, options.grid)
     checked = check_grid(
         options.grid,
         narrowed.chosen,
         options.sets,
         plan.profile_of,
         lambda cluster: plan.flags_of(cluster)[-1].flags,
-        grouping.complaints,
+        [*grouping.complaints, *complaints],
     )
     place = {k: n for n, k in enumerate(members)}
     units = [replace(u, members=tuple(place[k] for k in u.members)) for u in grouping.units]
-    left = len(grouping.left_out)
-    notes = [f"{left} HPAs are in none of the groups and are left out"] if left else []
-    length_ms = options.loop.length_ms or plan.clocks.to_ms - plan.clocks.from_ms
-    steps = max(length_ms // plan.clocks.grid.period_ms, 1)
-    parts = _parts(narrowed.chosen)
-    most = max((last - first for first, last in parts), default=1)
+    parts, chunks = _cut(narrowed, options)
     return SweepPlan(
         plan=narrowed,
         parameters=parameters,
         options=options,
         units=tuple(units),
         parts=parts,
-        chunks=_chunks(len(options.grid.settings), max(STEPS_AT_ONCE // (steps * most), 1)),
-        checked=checked,
-        unit=block_unit(length_ms),
-        notes=(*notes, *options.grid.notes, *checked.notes),
+        chunks=chunks,
+        checked=unfit.added_to(checked),
+        limits=limits,
+        unit=block_unit(_length_ms(plan, options)),
+        notes=(
+            *plan.warnings,
+            *_left_out(grouping.left_out, plan.chosen),
+            *checked.notes,
+            *unfit.notes,
+        ),
     )
 
 
-def _parts(chosen: Sequence[Candidate]) -> tuple[tuple[int, int], ...]:
+def _left_out(places: Sequence[int], chosen: Sequence[Candidate]) -> list[str]:
+    """Say which HPAs are in no group."""
+    if not places:
+        return []
+    first = "/".join(key_of(chosen[places[0]])[1:])
+    them = "HPAs are in none of the groups and are" if len(places) > 1 else "HPA is in no group and"
+    them = them if len(places) > 1 else f"{them} is"
+    return [f"{len(places)} {them} left out: {first}{', …' if len(places) > 1 else ''}"]
+
+
+def _length_ms(plan: ReplayPlan, options: SweepOptions) -> int:
+    """Return about how long the runs are."""
+    return options.loop.length_ms or plan.clocks.to_ms - plan.clocks.from_ms
+
+
+def _cut(
+    plan: ReplayPlan, options: SweepOptions
+) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+    """Cut the HPAs into parts and the settings into chunks."""
+    settings = len(options.grid.settings)
+    steps = max(_length_ms(plan, options) // plan.clocks.grid.period_ms, 1)
+    parts = _parts(plan.chosen, min(max(ROWS_AT_ONCE // settings, 1), HPAS_AT_ONCE))
+    most = max((last - first for first, last in parts), default=1)
+    return parts, _chunks(settings, max(STEPS_AT_ONCE // (steps * most), 1))
+
+
+def _parts(chosen: Sequence[Candidate], at_once: int) -> tuple[tuple[int, int], ...]:
     """Cut the HPAs into parts of one cluster each."""
     parts, first = [], 0
     for k, candidate in enumerate(chosen):
         other = candidate.cluster != chosen[first].cluster
-        if k > first and (k - first == HPAS_AT_ONCE or other):
+        if k > first and (k - first == at_once or other):
             parts.append((first, k))
             first = k
     return (*parts, (first, len(chosen))) if chosen else ()
@@ -142,10 +199,12 @@ def _chunks(settings: int, at_once: int) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class SweptPart:
-    """A part's HPAs, fitted: the cases of their recorded settings and what is known of them."""
+    """A part's HPAs, fitted: what their settings are made of, and what is known of them."""
 
     loop: Loop
     cases: tuple[SettingCases, ...]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
 
 
 def prepare_part(sweep: SweepPlan, number: int) -> SweptPart:
@@ -156,29 +215,31 @@ def prepare_part(sweep: SweepPlan, number: int) -> SweptPart:
         UsageError: a scenario or a plant file that does not fit.
     """
     plan = narrow_plan(sweep.plan, range(*sweep.parts[number]))
-    loop = prepare_planned(plan, sweep.parameters, sweep.options.loop)
-    limits = limits_of_signals(plan) if _asks_for_limits(sweep) else {}
-    places = {key_of(c): k for k, c in enumerate(sweep.plan.chosen)}
-    cases = [
-        SettingCases(
-            case,
-            plan.profile_of(case.workload.cluster),
-            limits.get(case.key[:3], {}),
-            sweep.checked.unfit[places[case.key[:3]]],
-        )
-        for case in _base_cases(loop, with_noise=sweep.options.loop.noise)
-    ]
-    return SweptPart(loop, tuple(cases))
+    loop = prepare_planned(plan, sweep.parameters, sweep.options.loop, sweep.plan)
+    hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
+    found = fitting(hpas, sweep.options.grid, sweep.options.sets)
+    skipped, notes = (*loop.skipped, *found.skipped), (*loop.notes, *found.notes)
+    return SweptPart(loop, found.hpas, skipped, notes)
 
 
-def _asks_for_limits(sweep: SweepPlan) -> bool:
-    return "percentage-of" in sweep.options.grid.fields
+def _setting_cases(sweep: SweepPlan, loop: Loop, case: SimulationCase) -> SettingCases:
+    """Return what the settings of an HPA are made of."""
+    key = case.key[:3]
+    place = sweep.places[key]
+    return SettingCases(
+        case=case,
+        today=sweep.plan.chosen[place].spec,
+        profile=sweep.plan.profile_of(key[0]),
+        limits=sweep.limits.get(key, {}),
+        scenario=loop.scenarios.get(key),
+        unfit=sweep.checked.unfit[place],
+    )
 
 
-def _base_cases(loop: Loop, with_noise: bool) -> list[SimulationCase]:
+def _base_cases(loop: Loop, sweep: SweepPlan) -> list[SimulationCase]:
     """Return the case of each HPA that its settings are made of; where it is known with noise."""
     cases = {case.key[:3]: case for case in loop.cases if case.setting == RECORDED}
-    if with_noise:
+    if sweep.options.loop.noise:
         cases |= {case.key[:3]: case for case in loop.cases if case.setting != RECORDED}
     return list(cases.values())
 
@@ -265,12 +326,20 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
                 "blocks": max(int(length_ms / unit_ms + 0.5), 1),
                 "problems": "; ".join(part.loop.problems[key]),
                 "censored_pct": part.loop.censored[key],
+                "ceiling": _ceiling_source(part.loop, case),
             }
         )
     frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
     scores = _scores(sweep, part) if sweep.options.fidelity else pl.DataFrame(schema=_SCORES)
     joined = frame.join(scores, on=KEY, how="left", maintain_order="left")
     return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
+
+
+def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:
+    """Return where the ceiling of the work's signal is from (`Fact.source`); None: no such work."""
+    primary = primary_signal(case.workload.plant)
+    name = f"signals.{primary}.ceiling"
+    return next((fact.source for fact in loop.facts[case.key[:3]] if fact.name == name), None)
 
 
 _HPA_SCHEMA: Final = {
@@ -280,6 +349,7 @@ _HPA_SCHEMA: Final = {
     "blocks": pl.Int32(),
     "problems": pl.String(),
     "censored_pct": pl.Float64(),
+    "ceiling": pl.String(),
 }
 _SCORES: Final = {
     **dict.fromkeys(KEY, pl.String()),
@@ -295,11 +365,6 @@ def _scores(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
     """Return both fidelity scores of a part's HPAs, and whether they are good enough for advice."""
     found = fidelity_of(part.loop.plan, FidelityParameters(), sweep.options.loop.plants)
     return found.hpas.select(*_SCORES)
-
-
-def skipped_of(part: SweptPart) -> tuple[Skipped, ...]:
-    """Return the HPAs of a part that were left out, and why."""
-    return part.loop.skipped
 
 
 def trajectory_points(

@@ -7,8 +7,9 @@ where it stopped; the tables appear at their place when all are whole.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,8 @@ import polars as pl
 
 import hpabatch
 from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.closed_loop import loop_evidence
+from hpabatch.engine.closed_loop import KEY
+from hpabatch.engine.recommend_apply import sets_to_json
 from hpabatch.engine.sweep import (
     SweepPlan,
     SweptPart,
@@ -26,7 +28,6 @@ from hpabatch.engine.sweep import (
     prepare_part,
     run_part,
     settings_frame,
-    skipped_of,
     trajectory_points,
     units_frame,
 )
@@ -85,24 +86,26 @@ class SweepWork:
         return self.kept[1]
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[Any]:
-        """Yield frames by file name, and the HPAs that were left out."""
+        """Yield frames by file name, and once for each part who was left out and what to tell."""
         for task in tasks:
             number, first, last = task.argument
             part = self.part(number)
             if first == last:
-                yield {_HPAS: hpas_frame(self.sweep, part)}, skipped_of(part)
+                yield {_HPAS: hpas_frame(self.sweep, part)}, part.skipped, part.notes
             else:
                 results, blocks = run_part(self.sweep, part, first, last)
-                yield {_RESULTS: results, _BLOCKS: blocks}, ()
+                yield {_RESULTS: results, _BLOCKS: blocks}, (), ()
 
     def save(self, result: Any, place: Path) -> dict[str, Any]:
-        """Write the frames; remember who was left out, and the history's warnings."""
-        frames, skipped = result
+        """Write the frames; remember who was left out, and what there is to tell."""
+        frames, skipped, notes = result
         for name, frame in frames.items():
-            frame.write_ipc(place / name, compression="zstd")
+            buffer = io.BytesIO()
+            frame.write_ipc(buffer, compression="zstd")
+            (place / name).write_bytes(buffer.getvalue())
         return {
             "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
-            "warnings": list(self.sweep.plan.history.warnings),
+            "notes": [*notes, *self.sweep.plan.history.warnings],
         }
 
 
@@ -157,43 +160,52 @@ def _identity(job: SweepJob) -> Identity:
         [sweep.parts, sweep.chunks, repr(sweep.units), sweep.unit, options.fidelity],
     ]
     fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    facts = {name: str(value) for name, value in request.items()}
-    return Identity(fingerprint, {**sweep.plan.evidence, **facts})
+    facts = {name: _fact(value) for name, value in request.items() if value not in (None, [])}
+    return Identity(fingerprint, {**sweep.evidence, **facts})
+
+
+def _fact(value: Any) -> str:
+    """Return a value of a command line as it is told."""
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _finish(
     job: SweepJob, tasks: Sequence[Task], records: Sequence[dict[str, Any]], folder: JobFolder
 ) -> None:
     """Put the parts together and move them to their place."""
-    sweep = job.sweep
-    skipped = [*sweep.plan.skipped]
+    skipped = [*job.sweep.plan.skipped]
     skipped += [Skipped(*row) for record in records for row in record["skipped"]]
     skipped = list(dict.fromkeys(skipped))
-    told = dict.fromkeys(text for record in records for text in record["warnings"])
+    told = list(dict.fromkeys(text for record in records for text in record["notes"]))
     hpas = _joined(folder, [t for t in tasks if t.argument[1] == t.argument[2]], _HPAS)
     if hpas.is_empty():
         raise SweepRefusedError(skipped)
-    evidence = loop_evidence(sweep.plan, sweep.options.loop)
-    new, old = folder.path / PUBLISHED, folder.path / REPLACED
-    final = job.destination.real_path
+    sweep, evidence = job.sweep, job.sweep.evidence
+    new = folder.path / PUBLISHED
     try:
-        for place in (new, old):
-            remove(place)
+        remove(new)
         new.mkdir()
         write_table(settings_frame(sweep.options.grid), evidence, new, "settings")
         write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
         _write_parts(sweep, tasks, folder, new, evidence)
-        write_about(new, evidence, _parameters(job, skipped, list(told)))
+        write_about(new, evidence, _parameters(job, skipped, told))
         for place in (*new.iterdir(), new):
             flush(place)
-        if final.is_dir():
-            if not is_sweep_folder(final):
-                raise UsageError(f"{job.destination.path} has got files of others; move them away")
-            final.rename(old)
-        new.replace(final)
-        flush(final.parent)
+        _publish(job.destination, new, folder.path / REPLACED)
     except OSError as error:
         raise cannot_write(job.destination.path, error) from error
+
+
+def _publish(destination: Destination, new: Path, old: Path) -> None:
+    """Move what is whole to its place, and what was there before away."""
+    final = destination.real_path
+    remove(old)
+    if final.is_dir():
+        if not is_sweep_folder(final):
+            raise UsageError(f"{destination.path} has got files of others; move them away")
+        final.rename(old)
+    new.replace(final)
+    flush(final.parent)
 
 
 class SweepRefusedError(RefusedError):
@@ -207,7 +219,8 @@ class SweepRefusedError(RefusedError):
 
 def _joined(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
     """Return the rows of some tasks' file; tasks without any have an empty one."""
-    frames = [pl.read_ipc(folder.place(task.key) / name) for task in tasks]
+    # Read whole: a mapped file must not be removed while it is in use.
+    frames = [pl.read_ipc((folder.place(task.key) / name).read_bytes()) for task in tasks]
     filled = [frame for frame in frames if frame.width and frame.height]
     return pl.concat(filled) if filled else pl.DataFrame()
 
@@ -233,8 +246,8 @@ def _write_parts(
         blocks = blocks.select(*first, *(n for n in blocks.columns if n not in first))
         frames = {"results": finish_results(results, units), "blocks": blocks}
         for name, frame in frames.items():
-            write_table(frame, evidence, folder.path, f".{name}-{number}")
-            parts[name].append(folder.path / f".{name}-{number}.parquet")
+            write_table(frame, evidence, new, f"{name}-{number}")
+            parts[name].append(new / f"{name}-{number}.parquet")
     for name, files in parts.items():
         join_parquet(files, evidence_metadata(evidence), new / f"{name}.parquet")
         for file in files:
@@ -247,6 +260,7 @@ def _parameters(job: SweepJob, skipped: Sequence[Skipped], told: Sequence[str]) 
     prices = sweep.options.loop.prices
     return {
         "request": job.request.to_json(),
+        "policy_sets": sets_to_json(sweep.options.sets),
         "profile": sweep.plan.versions.one().name,
         "fields": list(sweep.options.grid.fields),
         "settings": len(sweep.options.grid.settings),
@@ -268,22 +282,41 @@ def trajectories(
     Columns as of `simulate --trajectories`. `history` None: the one that was swept, at its place.
 
     Raises:
-        UsageError: there is no such HPA or setting in the sweep, or a file of it is not there.
-        HistoryError: the history cannot be read, or is not what it was.
+        UsageError: there is no such HPA in the sweep, or a setting that it does not have; a file
+            that was given is not there.
+        HistoryError: the history or a file cannot be read, or is not what it was.
     """
     request = request_from_json(result.parameters["request"])
     sweep = request.plan(history)
-    for name, text in result.evidence.items():
-        if name.startswith("sha256:") and sweep.plan.evidence.get(name, text) != text:
-            raise HistoryError(f"{request.history} has changed since it was swept: sweep it again")
-    positions = [
-        k for k, c in enumerate(sweep.plan.chosen) if (c.cluster, c.namespace, c.name) == key
-    ]
-    if not positions:
-        raise UsageError(f"{'/'.join(key)}: there is no such HPA in the sweep")
-    last = len(sweep.options.grid.settings)
-    wrong = [k for k in setting_ids if not 0 <= k < last]
+    _check_unchanged(request, sweep, result)
+    hpa, settings = "/".join(key), result.settings["setting"].to_list()
+    if key not in sweep.places or key not in result.hpas.select(KEY).rows():
+        raise UsageError(f"{hpa}: there is no such HPA in the sweep")
+    wrong = [k for k in setting_ids if not 0 <= k < len(settings)]
     if wrong:
-        raise UsageError(f"setting {wrong[0]}: the sweep has settings 0 to {last - 1}")
-    alone = replace(sweep, parts=((positions[0], positions[0] + 1),))
-    return trajectory_points(prepare_part(alone, 0), alone, setting_ids)
+        raise UsageError(f"setting {wrong[0]}: the sweep has settings 0 to {len(settings) - 1}")
+    place = sweep.places[key]
+    alone = replace(sweep, parts=((place, place + 1),))
+    part = prepare_part(alone, 0)
+    for k in setting_ids:
+        if not part.cases[0].fits(sweep.options.grid.settings[k]):
+            raise UsageError(f"setting {k} ({settings[k]}) does not fit {hpa}")
+    return trajectory_points(part, alone, setting_ids)
+
+
+def _check_unchanged(request: SweepRequest, sweep: SweepPlan, result: SweepResult) -> None:
+    """Refuse a history, files or settings that are not those of the sweep (HistoryError)."""
+
+    def digests(evidence: Mapping[str, str]) -> dict[str, str]:
+        return {name: text for name, text in evidence.items() if name.startswith("sha256:")}
+
+    now, then = digests(sweep.evidence), digests(result.evidence)
+    other = sorted(name for name in {**now, **then} if now.get(name) != then.get(name))
+    if other:
+        what = ", ".join(name.removeprefix("sha256:") for name in other)
+        raise HistoryError(
+            f"{request.history} or a file that was swept with it has changed ({what}): sweep again"
+        )
+    names = [setting.name for setting in sweep.options.grid.settings]
+    if names != result.settings["setting"].to_list():
+        raise HistoryError("the sweep's grid has other settings in this version: sweep again")

@@ -16,6 +16,27 @@ from hpabatch.jobs.parquet import write_parquet
 FORMAT: Final = 1
 TABLES: Final = ("settings", "hpas", "results", "blocks")
 ABOUT: Final = "sweep.json"
+_KEY: Final = ("cluster", "namespace", "hpa")
+_COLUMNS: Final = {
+    "settings": ("setting_id", "setting"),
+    "hpas": (
+        *_KEY,
+        *("unit", "target_kind", "target", "spec", "min_replicas", "max_replicas"),
+        *("cpu_milli", "memory_milli", "days", "blocks", "problems", "censored_pct", "ceiling"),
+        *("advice", "why_not", "plant_skill", "controller_precision", "controller_recall"),
+    ),
+    "results": (*_KEY, "setting_id", "setting", "usable"),
+    "blocks": (*_KEY, "setting_id", "block", "start", "hours"),
+}
+_UNREADABLE: Final = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)
 _NAMES: Final = frozenset({ABOUT, *(f"{name}.parquet" for name in TABLES)})
 
 
@@ -28,27 +49,29 @@ def read_sweep(path: Path | str) -> SweepResult:
     folder = Path(path)
     try:
         about = json.loads((folder / ABOUT).read_text())
-        found = about["format"]
-        if found != FORMAT:
-            raise HistoryError(
-                f"{folder} is a sweep of format {found}, and this version reads {FORMAT}: sweep "
-                "again, or read it with the version that wrote it"
-            )
-        tables = {name: pl.read_parquet(folder / f"{name}.parquet") for name in TABLES}
-        evidence = {str(name): str(text) for name, text in about["evidence"].items()}
-        return SweepResult(**tables, evidence=evidence, parameters=dict(about["parameters"]))
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        pl.exceptions.PolarsError,
-    ) as error:
+        if about["format"] == FORMAT:
+            tables = {name: _table(folder, name) for name in TABLES}
+            evidence = {str(name): str(text) for name, text in about["evidence"].items()}
+            return SweepResult(**tables, evidence=evidence, parameters=dict(about["parameters"]))
+    except _UNREADABLE as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise HistoryError(
-            f"{folder} is not the folder of a sweep ({error}): name the one that `hpabatch sweep` "
-            "was told with --out"
+            f"{folder} is not the folder of a sweep ({reason}): name the one that `hpabatch sweep` "
+            "was told with --out, or sweep again"
         ) from error
+    raise HistoryError(
+        f"{folder} is a sweep of format {about['format']}, and this version reads {FORMAT}: sweep "
+        "again, or read it with the version that wrote it"
+    )
+
+
+def _table(folder: Path, name: str) -> pl.DataFrame:
+    """Return a table (ValueError: it lacks a column that all of its kind have)."""
+    found = pl.read_parquet(folder / f"{name}.parquet")
+    lacking = [column for column in _COLUMNS[name] if column not in found.columns]
+    if lacking:
+        raise ValueError(f"{name}.parquet has no column {lacking[0]}")
+    return found
 
 
 def is_sweep_folder(path: Path) -> bool:

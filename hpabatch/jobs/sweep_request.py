@@ -11,13 +11,12 @@ from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.sweep import SweepOptions, SweepPlan, plan_sweep
 from hpabatch.history.reader import History, open_history
 from hpabatch.jobs.choices import selection
-from hpabatch.model.scenario import Scenario
 from hpabatch.sources.documents import digests_of
 from hpabatch.sources.grid import read_grids
 from hpabatch.sources.plant_file import read_plant_file
 from hpabatch.sources.policy_file import all_policy_sets, read_policy_sets
 from hpabatch.sources.price_file import read_price_file
-from hpabatch.sources.scenario_file import parse_growth, read_scenario
+from hpabatch.sources.scenario_file import grown_scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class SweepRequest:
     def _loop(self) -> LoopOptions:
         files = (self.scenario, *self.plants, self.prices, self.policy_sets)
         return LoopOptions(
-            scenario=self._scenario(),
+            scenario=grown_scenario(self.scenario, self.growth),
             plants=tuple(entry for path in self.plants for entry in read_plant_file(path)),
             prices=None if self.prices is None else read_price_file(self.prices),
             seed=self.seed,
@@ -81,13 +80,6 @@ class SweepRequest:
             length_ms=self.length_ms,
             files=digests_of(files),
         )
-
-    def _scenario(self) -> Scenario | None:
-        growth = None if self.growth is None else parse_growth(self.growth)
-        if self.scenario is None:
-            return growth
-        scenario = read_scenario(self.scenario)
-        return scenario if growth is None else growth.then(scenario)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""

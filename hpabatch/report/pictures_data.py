@@ -311,7 +311,7 @@ def _axis(own: SweepResult, unit: UnitBlocks, measure: str, goal: Goal) -> Axis:
         rates = (values.sum(axis=2) / hours * UNIT_HOURS[per]).sum(axis=0)
     if np.isnan(rates).all():
         known = [name for name, v in unit.values.items() if not np.isnan(v.sum(axis=2)).any()]
-        lacking = "the sweep has no prices; " if measure == "cost" else ""
+        lacking = "it takes prices and recorded requests; " if measure == "cost" else ""
         raise NothingToDrawError(
             f"{shown_unit(own, unit.name)}: {measure} is not known of it under any setting; "
             f"{lacking}known are {', '.join(known)} (--measure)"

@@ -201,12 +201,14 @@ class Todays:
         """Return today's number of a field; as a factor that is 1, as a difference 0."""
         if operation:
             return Fraction(1 if operation == "x" else 0)
-        found = {todays_number(self.specs.written(key), field) for key in self.members}
+        specs = [self.specs.written(key) for key in self.members]
+        flags = self.specs.flags
+        found = {todays_number(spec, field, each) for spec in specs for each in flags}
         return found.pop() if len(found) == 1 else None
 
 
-def todays_number(spec: HPASpec, field: str) -> Fraction | None:
-    """Return what a spec says of a field of numbers, also by what is filled in at run time.
+def todays_number(spec: HPASpec, field: str, flags: ControllerFlags = _FLAGS) -> Fraction | None:
+    """Return what a spec says of a field of numbers, by the controller's flags where it is open.
 
     None: it says nothing, or not the same in both directions.
     """
@@ -220,11 +222,11 @@ def todays_number(spec: HPASpec, field: str) -> Fraction | None:
         return Fraction(getattr(spec, kind.member))
     if kind.member == "stabilization_window_seconds":
         own = _window(directions[kind.direction])
-        default = 0 if kind.direction == "scaleUp" else _FLAGS.downscale_stabilization_ms // 1000
+        default = 0 if kind.direction == "scaleUp" else flags.downscale_stabilization_ms // 1000
         return Fraction(default if own is None else own)
     if kind.member == "tolerance":
         chosen = [kind.direction] if kind.direction else list(directions)
-        found = {_tolerance(directions[name]) for name in chosen}
+        found = {_tolerance(directions[name], flags) for name in chosen}
         return found.pop() if len(found) == 1 else None
     return None
 
@@ -246,9 +248,9 @@ def _window(rules: ScalingRules | None) -> int | None:
     return None if rules is None else rules.stabilization_window_seconds
 
 
-def _tolerance(rules: ScalingRules | None) -> Fraction:
+def _tolerance(rules: ScalingRules | None, flags: ControllerFlags) -> Fraction:
     if rules is None or rules.tolerance is None:
-        return Fraction(repr(_FLAGS.tolerance))
+        return Fraction(repr(flags.tolerance))
     return exact(rules.tolerance)
 
 

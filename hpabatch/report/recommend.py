@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS: Final = 40
 SHOWN_REASONS: Final = 10
+FEW_BLOCKS: Final = 5
+"""Of fewer blocks there are fewer than 126 different resamples."""
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
 _ORDER: Final = {CHANGE: 0, KEEP: 1, NONE: 2}
 _LEGEND: Final = (
@@ -88,18 +90,33 @@ def _parts(report: RecommendReport) -> Iterator[RenderableType]:
         if advised.height > SHOWN_ROWS:
             yield f"… and {advised.height - SHOWN_ROWS} more rows: --output csv shows all"
         yield _LEGEND
+        yield from _coarse(advised)
         yield ""
     yield from _reasons(frame)
     yield from report.written
+
+
+def _coarse(frame: pl.DataFrame) -> Iterator[str]:
+    """Say it where there are too few blocks for resamples to tell much."""
+    fewest = frame["training_blocks"].min()
+    if isinstance(fewest, int) and fewest < FEW_BLOCKS:
+        yield (
+            f"Of as few as {fewest} training blocks resamples are few different ones: intervals "
+            "are too narrow, and BETTER says little."
+        )
 
 
 def _asked(found: Recommendations) -> str:
     options, rules = found.options, found.options.rules
     bounds = ", ".join(f"{k}={v}" for k, v in options.bounds.texts.items()) or "none"
     picked = "" if options.recommender == "judged" else f"; recommender {options.recommender}"
+    limits = (
+        f"the SLO must hold {_WHERE[rules.robust]} with {rules.margin:.0%} of it left free"
+        if options.goal.slos
+        else f"without --slo nothing limits what least {options.goal.minimize} does to users"
+    )
     return (
-        f"asked for: {options.goal} ({options.goal.source}); the SLO must hold "
-        f"{_WHERE[rules.robust]} with {rules.margin:.0%} of it left free; bounds {bounds}; "
+        f"asked for: {options.goal} ({options.goal.source}); {limits}; bounds {bounds}; "
         f"seed {rules.seed}{picked}"
     )
 
@@ -120,7 +137,8 @@ def _totals(found: Recommendations, frame: pl.DataFrame) -> Iterator[str]:
     before, after = f"{measure}_today", f"{measure}_choice"
     if changed.height and before in frame.columns and changed[before].null_count() == 0:
         old, new = float(changed[before].sum()), float(changed[after].sum())
-        saved = f" ({100 * (1 - new / old):.1f}% less)" if old else ""
+        share = 100 * (1 - new / old) if old else 0.0
+        saved = f" ({abs(share):.1f}% {'less' if share >= 0 else 'more'})" if old else ""
         sums = f"{measure} {old:,.1f} -> {new:,.1f}{saved}"
         yield f"the changes together, on their judged blocks: {sums}"
 

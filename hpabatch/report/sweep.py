@@ -24,8 +24,8 @@ SHOWN_ROWS: Final = 40
 _LEGEND: Final = (
     "Per week, as today: PODS pod-hours, COST what they cost, SAT minutes with pods at their "
     "ceiling, UNSERVED work cut off (times seconds), MOVES rescales. CHEAPEST: the setting that "
-    "costs least of those with no more SAT and UNSERVED than today, over the whole time: a hint, "
-    "no advice. ?: not to be relied on."
+    "costs least of those with no more SAT, UNSERVED and waiting work than today, over the whole "
+    "time: a hint, no advice. -: not known. ?: not to be relied on."
 )
 
 
@@ -64,17 +64,18 @@ def _parts(report: SweepReport) -> Iterator[RenderableType]:
     units, unit = result.hpas["unit"].n_unique(), result.parameters["block"]["unit"]
     yield evidence_lines(result.evidence)[0].split(";")[0]
     yield (
-        f"swept: {hpas} HPAs in {units} units, {settings} settings (0 is today's), judged by the "
-        f"{unit}; the rules are exact, the pods and their work are modelled (docs/simulation.md)"
+        f"swept: {_count(hpas, 'HPA')} in {_count(units, 'unit')}, {_count(settings, 'setting')} "
+        f"(0 is today's), judged by the {unit}; the rules are exact, the pods and their work are "
+        "modelled (docs/simulation.md)"
     )
     yield ""
     yield _table(summarize_sweep(result))
     if hpas > SHOWN_ROWS:
-        yield f"… and {hpas - SHOWN_ROWS} more HPAs: --output csv shows all"
+        yield f"… and {_count(hpas - SHOWN_ROWS, 'more HPA')}: --output csv shows all"
     yield _LEGEND
     yield ""
     if result.parameters["skipped"]:
-        yield f"skipped: {len(result.parameters['skipped'])} HPAs (why: on stderr)"
+        yield f"skipped: {_count(len(result.parameters['skipped']), 'HPA')} (why: on stderr)"
     yield printable(f"{report.out}: settings, hpas, results and blocks as Parquet; go on with")
     yield printable(f"  hpabatch recommend {report.out} --slo 'saturated_minutes<10/week'")
     yield printable(f"  hpabatch plot {report.out} --front --out pictures/")
@@ -105,6 +106,10 @@ def _table(summary: pl.DataFrame) -> RenderableType:
 
 
 _HARM: Final = ("saturated_minutes", "unserved", "rescales")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _number(value: float | None) -> str:

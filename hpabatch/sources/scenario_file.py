@@ -343,3 +343,16 @@ def parse_growth(text: str, option: str = "--growth") -> Scenario:
     factor: int = kinds.FACTOR.read(Place(option, "", plain_value(text.strip())))
     step = Step(Growth(factor), Selector(place=option), place=option)
     return Scenario((step,), f"{option} {text.strip()}")
+
+
+def grown_scenario(path: str | Path | None, growth: str | None) -> Scenario | None:
+    """Return the scenario of a file, `--growth` before its steps; None without either.
+
+    Raises:
+        UsageError: it cannot be read, or is none; the growth is not a factor.
+    """
+    grown = None if growth is None else parse_growth(growth)
+    if path is None:
+        return grown
+    scenario = read_scenario(path)
+    return scenario if grown is None else grown.then(scenario)

@@ -241,5 +241,5 @@ def test_a_setting_that_does_not_fit_the_hpa_is_not_drawn(
 
 def test_the_help_has_examples(run: Run) -> None:
     told = run("--help").stdout
-    assert "Usage: hpabatch plot" in told
+    assert "hpabatch plot [OPTIONS]" in told
     assert "  hpabatch plot sweep/ --front --heatmap target,scaleDown.window" in told

@@ -170,7 +170,7 @@ def test_a_manifest_that_cannot_be_edited_is_told(run: Run, sweep: Path, tmp_pat
     ("arguments", "message"),
     [
         (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
-        (("--minimize", "cost"), "the sweep has no prices"),
+        (("--minimize", "cost"), "no HPA of this sweep has a cost"),
         (("--bound", "size=3"), "--bound size=3: no such field"),
         (("--margin", "1"), "--margin 1: a share of the limit"),
         (("--min-history", "2 weeks"), "--min-history 2 weeks: not a time such as 14d"),

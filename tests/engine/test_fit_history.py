@@ -17,7 +17,7 @@ from hpabatch.engine.fit import Fit, fit_history
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, plan_replay
-from hpabatch.engine.simulate import SimulationCase
+from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.usage import observed_usage
 from hpabatch.engine.workload import FITTED, RECORDED, Workload
 from hpabatch.errors import HistoryError

@@ -70,6 +70,19 @@ def test_a_new_setting_keeps_the_margin_todays_need_not() -> None:
     assert judged(came_to, JudgeRules(margin=0.0)).choice == 1
 
 
+def test_a_fold_has_the_candidates_of_the_blocks_before_it() -> None:
+    """A setting that leaves the recorded range later was none to choose then, or still was one."""
+    minutes = 7 * 24 * 60
+    came_to = {
+        0: weeks([100] * 6),
+        1: weeks([80] * 6, outside_minutes=[0, 0, 0, minutes, 0, 0]),
+        2: weeks([90] * 6, outside_minutes=[minutes, 0, 0, 0, 0, 0]),
+    }
+    found = judged(came_to, JudgeRules(judged_blocks=1), [])
+    assert found.choice == 0  # of five training blocks either setting leaves it in one
+    assert [fold.choice for fold in found.folds] == [1, 1, 1, 0, 0]
+
+
 def test_judged_blocks_do_not_change_the_choice() -> None:
     quiet = {
         0: weeks([100] * 4, saturated_minutes=[0] * 4),
@@ -267,6 +280,8 @@ def test_blocks_that_differ_by_setting_are_refused() -> None:
 def test_rules_that_make_no_sense_are_told_together() -> None:
     with pytest.raises(UsageError, match=r"--robust most.*--margin 1.*--judged-blocks 0"):
         JudgeRules(robust="most", margin=1, judged_blocks=0)
+    with pytest.raises(UsageError, match=r"--margin nan.*--least-better nan.*--least-saving nan"):
+        JudgeRules(margin=math.nan, least_better=math.nan, least_saving_pct=math.nan)
 
 
 @given(

@@ -31,7 +31,7 @@ def test_units_become_limits_for_hours() -> None:
 
 def test_cost_is_the_objective_where_it_is_known() -> None:
     assert parse_goal([], None, BLOCKS).minimize == "pod_hours"
-    assert "no prices" in parse_goal([], None, BLOCKS).source
+    assert "no HPA has a cost" in parse_goal([], None, BLOCKS).source
     priced = BLOCKS.with_columns(cost=pl.lit(2.5))
     assert (parse_goal([], None, priced).minimize, parse_goal([], "rescales", priced).source) == (
         "cost",
@@ -47,6 +47,7 @@ def test_all_mistakes_come_in_one_message() -> None:
         "saturated_minutes<0/week",
         "cost<3/month",
         "nonsense",
+        "reversals<1e999/day",
         "unserved<1/day",
     ]
     with pytest.raises(ObjectiveError) as raised:
@@ -59,9 +60,10 @@ def test_all_mistakes_come_in_one_message() -> None:
         "--slo pod_hours>3/day: `>` says no upper limit: use < or <=",
         "--slo saturated_minutes<0/week: nothing is below 0",
         "--slo cost<3/month: /month is none of /hour, /day, /week",
+        "--slo reversals<1e999/day: everything is below that",
         "--slo nonsense: expected MEASURE<LIMIT/UNIT",
         "--slo unserved<1/day: unserved is not known of any HPA of this sweep",
-        "--minimize cost: the sweep has no prices",
+        "--minimize cost: no HPA of this sweep has a cost",
     ):
         assert part in message
 

@@ -168,6 +168,18 @@ def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
     found = advise(SweepMaker(GRID).add("api", came_to))
     assert found.items[0].answer == "keep"
     assert found.units[0].why_not[1].startswith("11% of its steps are outside")
+    assert candidates_frame(found)["on_front"].to_list()[:2] == [True, False]
+
+
+def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:
+    """Else the note would ask for wider bounds, with which it is refused again."""
+    outside = [168 * 60 * 0.5] * 6
+    came_to = {0: weeks([100] * 6), 2: weeks([20] * 6, outside_minutes=outside)}
+    (note,) = one(came_to).notes
+    assert note.endswith(
+        "target utilization 60 -> 90 is beyond --bound target=20, and 50% of its steps are outside "
+        "of the usage per pod that was recorded (more than 10%)"
+    )
 
 
 def test_beyond_bounds_and_beyond_kubernetes_is_compared_only() -> None:

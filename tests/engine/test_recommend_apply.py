@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hpabatch.engine.bounds import parse_bounds
 from hpabatch.engine.objective import parse_goal
 from hpabatch.engine.recommend import recommend
 from hpabatch.engine.recommend_answer import RecommendOptions
@@ -48,6 +49,25 @@ def test_a_patch_is_what_the_setting_says() -> None:
             "policies": [{"type": "Pods", "value": 1, "periodSeconds": 90}],
         }
     }
+
+
+def test_relative_values_are_of_the_flags_that_were_simulated() -> None:
+    maker = SweepMaker([{"scaleDown.window": "x0.5", "tolerance": "+0.05"}])
+    result = maker.add("api", {0: weeks([100] * 6), 1: weeks([80] * 6)}).result()
+    result.evidence.update(downscale_stabilization="600000 ms", tolerance="0.2", k8s="1.37")
+    options = RecommendOptions(parse_goal([], "pod_hours"), bounds=parse_bounds(["tolerance=0.06"]))
+    (item,) = recommend(result, options, settings_of(result)).items
+    assert item.patch["behavior"] == {
+        "scaleUp": {"tolerance": "250m"},
+        "scaleDown": {"stabilizationWindowSeconds": 300, "tolerance": "250m"},
+    }
+    near = RecommendOptions(parse_goal([], "pod_hours"), bounds=parse_bounds(["tolerance=0.04"]))
+    (item,) = recommend(result, near, settings_of(result)).items
+    assert (item.answer, item.setting_id) == ("keep", 0)
+    result.evidence["downscale_stabilization"] = "600000 ms, 300000 ms"
+    (item,) = recommend(result, options, settings_of(result)).items
+    assert item.answer == "keep"
+    assert "differ between the clusters of this sweep" in item.notes[0]
 
 
 def test_policy_sets_are_those_of_the_sweep(tmp_path: Path) -> None:

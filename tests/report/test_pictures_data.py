@@ -99,7 +99,9 @@ def test_the_harm_is_the_first_that_is_known() -> None:
 
 
 def test_a_measure_that_is_not_known_is_refused_with_those_that_are() -> None:
-    with pytest.raises(NothingToDrawError, match=r"cost is not known.*no prices.*pod_hours") as why:
+    with pytest.raises(
+        NothingToDrawError, match=r"cost is not known.*takes prices.*pod_hours"
+    ) as why:
         compare_settings(swept(), "shop/api", ("cost", "rescales"))
     assert why.value.exit_code == EXIT_REFUSED
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hpabatch.errors import UsageError
+from hpabatch.model.config import ControllerFlags
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.report.pictures_data import compare_settings
 from hpabatch.report.pictures_grid import Side, parse_fields, sides_of, todays_number
@@ -86,6 +87,8 @@ def test_numbers_of_quantities() -> None:
     decoded, _ = hpa_from_json(__import__("json").dumps(spec))
     assert todays_number(decoded.spec, "target") == Fraction(1, 2)
     assert todays_number(decoded.spec, "sync") is None
+    flags = ControllerFlags(downscale_stabilization_ms=60_000)
+    assert todays_number(decoded.spec, "scaleDown.window", flags) == 60
 
 
 def test_hpas_of_several_specs_have_no_value_in_common() -> None:

@@ -36,6 +36,23 @@ def test_every_column_measure_and_field_is_explained(columns: dict[str, str]) ->
         assert f"| `{name}` | {meaning} |" in TEXT
 
 
+def test_what_is_dearer_is_called_more_and_no_limit_is_told() -> None:
+    broken = {
+        0: weeks([100] * 3, saturated_minutes=[20.0] * 3),
+        1: weeks([110] * 3, saturated_minutes=[1.0] * 3),
+    }
+    found = advised(SweepMaker([{"target": "70"}]).add("api", broken))
+    lines = to_table(RecommendReport(found)).splitlines()
+    told = "the changes together, on their judged blocks: pod_hours 100.0 -> 110.0 (10.0% more)"
+    assert told in lines
+    assert any(line.startswith("Of as few as 2 training blocks") for line in lines)
+    maker = SweepMaker([{"target": "70"}]).add("api", CALM)
+    free = recommend(maker.result(), RecommendOptions(parse_goal([], "pod_hours")), put)
+    lines = to_table(RecommendReport(free)).splitlines()
+    assert "without --slo nothing limits what least pod_hours does to users" in lines[1]
+    assert not any("the SLO must hold" in line for line in lines)
+
+
 @pytest.mark.parametrize("name", ["api", "on", "1e3", "0x10", "12", "y.n", "null"])
 def test_names_stay_text_in_patches(name: str) -> None:
     files = recommendation_files(advised(SweepMaker([{"target": "70"}]).add(name, CALM)))

@@ -1,0 +1,91 @@
+"""Sweeps of small pieces of the demo data, in the engine's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from hpabatch.engine.closed_loop import LoopOptions
+from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.sweep import (
+    SweepOptions,
+    SweepPlan,
+    finish_results,
+    plan_sweep,
+    prepare_part,
+    run_part,
+    units_frame,
+)
+from hpabatch.history.reader import open_history
+from hpabatch.model.policy_sets import SHIPPED
+from hpabatch.sources.grid import read_grids
+from tests.cli.histories import SAMPLES, START
+
+KEY = ["cluster", "namespace", "hpa"]
+DEMO = Path(__file__).parents[2] / "data" / "demo"
+HOUR_MS = 3_600_000
+Where = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def only(*names: str) -> Where:
+    """Return what selects HPAs by namespace/name."""
+    name = pl.concat_str("namespace", pl.lit("/"), "hpa")
+    return lambda frame: frame.filter(name.is_in(list(names)))
+
+
+def planned(
+    grids: Sequence[str],
+    history: Path,
+    where: Where | None = None,
+    *,
+    groups: Sequence[str] = (),
+    parameters: ReplayParameters | None = None,
+    fidelity: bool = False,
+    **loop: Any,
+) -> SweepPlan:
+    """Return the plan of a sweep of two hours, unless told otherwise."""
+    options = SweepOptions(
+        grid=read_grids(grids, SHIPPED),
+        sets=SHIPPED,
+        groups=tuple(groups),
+        loop=LoopOptions(**({"length_ms": 2 * HOUR_MS} | loop)),
+        fidelity=fidelity,
+    )
+    return plan_sweep(open_history(history), parameters or ReplayParameters(), options, where)
+
+
+def swept(sweep: SweepPlan) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return results and blocks of a sweep, as its files have them."""
+    results, blocks = [], []
+    for number in range(len(sweep.parts)):
+        part = prepare_part(sweep, number)
+        for first, last in sweep.chunks:
+            found = run_part(sweep, part, first, last)
+            results.append(found[0])
+            blocks.append(found[1])
+    return (
+        finish_results(pl.concat(results), units_frame(sweep)),
+        pl.concat(blocks).sort(*KEY, "setting_id", "block"),
+    )
+
+
+def cut(folder: Path, *names: str, hours: float = 2.25, since: int = 8) -> Path:
+    """Write the demo data of some targets (namespace/name) with a few hours of its samples."""
+    folder.mkdir(parents=True, exist_ok=True)
+    begin = START + timedelta(hours=since)
+    for file in sorted(DEMO.glob("*.parquet")):
+        rows = pl.read_parquet(file)
+        for column in ("target", "name", "hpa"):
+            if column in rows.columns and file.stem not in ("pods", "object_metrics"):
+                name = pl.concat_str("namespace", pl.lit("/"), column)
+                rows = rows.filter(pl.col(column).is_null() | name.is_in(list(names)))
+                break
+        if file.stem in SAMPLES:
+            rows = rows.filter(pl.col("ts").is_between(begin, begin + timedelta(hours=hours)))
+        if rows.height:
+            rows.write_parquet(folder / file.name)
+    return folder

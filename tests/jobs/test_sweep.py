@@ -1,0 +1,419 @@
+"""A sweep to disk: wherever it ends, the next run goes on, and the bytes are the same."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numba
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from hpabatch.engine import sweep as engine
+from hpabatch.engine.recommend_apply import sets_of, settings_of
+from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.jobs.folder import open_job
+from hpabatch.jobs.loop import Status
+from hpabatch.jobs.parquet import EVIDENCE_KEY
+from hpabatch.jobs.publish import Destination
+from hpabatch.jobs.sweep import (
+    SweepJob,
+    SweepRefusedError,
+    _identity,
+    sweep_to_disk,
+    tasks_of,
+)
+from hpabatch.jobs.sweep_files import _COLUMNS
+from hpabatch.jobs.sweep_request import SweepRequest, request_from_json
+from tests.cli.histories import edit
+from tests.engine.swept import HOUR_MS, cut
+
+pytestmark = pytest.mark.compiled
+
+NAMES = ("ingest/kafka-consumer", "ingest/transform", "payments/api", "shop/checkout")
+GRIDS = ("max=+1,+2", "scaleDown.window=60,900")
+TABLES = ("settings", "hpas", "results", "blocks")
+JOB = ".sweep.job"
+KEY = ["cluster", "namespace", "hpa"]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hold four HPAs; what drives the first one is not known."""
+    return cut(tmp_path_factory.mktemp("sweep") / "history", *NAMES)
+
+
+def cut_small(patch: pytest.MonkeyPatch) -> None:
+    """Make two parts of two HPAs, and three chunks of two settings or fewer."""
+    patch.setattr(engine, "HPAS_AT_ONCE", 2)
+    patch.setattr(engine, "STEPS_AT_ONCE", 2 * 2 * 4 * 135)
+
+
+TASKS = 2 * (1 + 3)
+
+
+@pytest.fixture(autouse=True)
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_small(monkeypatch)
+
+
+def asked(history: Path, **more: Any) -> SweepRequest:
+    """Return a request of two hours without scores."""
+    given: dict[str, Any] = {"grids": GRIDS, "fidelity": False, "length_ms": 2 * HOUR_MS}
+    return SweepRequest(history=str(history), **(given | more))
+
+
+def run(history: Path, out: Path, *, restart: bool = False, **more: Any) -> tuple[SweepResult, int]:
+    """Sweep; return what it came to and how many tasks were resumed."""
+    request = asked(history, **more)
+    seen: list[Status] = []
+    job = SweepJob(request, request.plan(), Destination(out, is_folder=True), restart)
+    return sweep_to_disk(job, seen.append), seen[0].resumed
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return by name the bytes of a sweep's files."""
+    return {place.name: place.read_bytes() for place in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def whole(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a sweep that nobody interrupts."""
+    out = tmp_path_factory.mktemp("whole") / "sweep"
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        run(history, out)
+    return out
+
+
+def stop_at(
+    patch: pytest.MonkeyPatch, place: str, at: int, error: BaseException | None = None
+) -> None:
+    """Make a function raise at its call number `at`."""
+    module, _, name = place.partition(":")
+    owner = importlib.import_module(f"hpabatch.{module}")
+    real, calls = getattr(owner, name), []
+
+    def stop(*arguments: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) != at:
+            return real(*arguments, **more)
+        raise error or Killed
+
+    patch.setattr(owner, name, stop)
+
+
+def stopped(history: Path, out: Path, place: str, at: int, **more: Any) -> None:
+    """Leave what a run leaves that ends at some place."""
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, place, at)
+        with pytest.raises(Killed):
+            run(history, out, **more)
+
+
+ENDS = {
+    "fitting": ("jobs.sweep:prepare_part", 1),
+    "another chunk": ("jobs.sweep:run_part", 5),
+    "flushing a part": ("jobs.folder:flush", 12),
+    "results of a part": ("jobs.sweep:write_table", 5),
+    "joining blocks": ("jobs.sweep:join_parquet", 2),
+    "what it is": ("jobs.sweep:write_about", 1),
+    "before it is in place": ("jobs.sweep:flush", 1),
+    "when it is in place": ("jobs.sweep:flush", 7),
+}
+
+
+# ---- going on
+
+
+@pytest.mark.parametrize("where", ENDS)
+def test_it_goes_on_wherever_it_ended(
+    tmp_path: Path, history: Path, whole: Path, where: str
+) -> None:
+    out = tmp_path / "sweep"
+    stopped(history, out, *ENDS[where])
+    assert not out.exists() or files(out) == files(whole)
+    job = tmp_path / JOB / "tasks"
+    kept = len(list(job.iterdir())) if job.exists() else 0
+    _, resumed = run(history, out)
+    assert resumed == kept
+    assert files(out) == files(whole)
+    assert os.listdir(tmp_path) == [out.name]
+
+
+def test_the_tasks_are_parts_and_chunks(history: Path) -> None:
+    sweep = asked(history).plan()
+    tasks = tasks_of(sweep)
+    assert len(tasks) == TASKS
+    assert [t.key for t in tasks][:2] == ["00000-hpas", "00000-00000"]
+    assert sorted({t.argument for t in tasks}) == sorted(t.argument for t in tasks)
+    chunks = [t.argument[1:] for t in tasks if t.argument[0] == 1 and t.argument[2]]
+    assert chunks == [(0, 2), (2, 4), (4, 5)]
+
+
+def test_progress(tmp_path: Path, history: Path) -> None:
+    seen: list[Status] = []
+    request = asked(history)
+    sweep_to_disk(SweepJob(request, request.plan(), Destination(tmp_path / "s")), seen.append)
+    assert [status.done for status in seen] == list(range(TASKS + 1))
+    assert seen[-1].done_weight == seen[-1].weight
+
+
+def test_a_part_is_fitted_once(
+    tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[int] = []
+    real = engine.prepare_part
+
+    def noted(sweep: Any, number: int) -> Any:
+        fitted.append(number)
+        return real(sweep, number)
+
+    monkeypatch.setattr("hpabatch.jobs.sweep.prepare_part", noted)
+    run(history, tmp_path / "sweep")
+    assert fitted == [0, 1]
+
+
+def test_a_new_sweep_replaces_the_old_one(tmp_path: Path, history: Path, whole: Path) -> None:
+    out = tmp_path / "sweep"
+    run(history, out, grids=("max=+3",))
+    old = files(out)
+    run(history, out)
+    assert files(out) == files(whole) != old
+    assert os.listdir(tmp_path) == [out.name]
+
+
+def test_an_old_sweep_stays_until_the_new_one_is_whole(tmp_path: Path, history: Path) -> None:
+    out = tmp_path / "sweep"
+    run(history, out, grids=("max=+3",))
+    old = files(out)
+    stopped(history, out, *ENDS["joining blocks"])
+    assert files(out) == old
+
+
+# ---- the same bytes
+
+
+def test_threads_do_not_change_the_bytes(tmp_path: Path, history: Path, whole: Path) -> None:
+    before = numba.get_num_threads()
+    try:
+        for count in (1, before):
+            numba.set_num_threads(count)
+            run(history, tmp_path / "sweep", restart=True)
+            assert files(tmp_path / "sweep") == files(whole)
+    finally:
+        numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("settings", [1, 1000])
+def test_chunks_of_settings_do_not_change_the_bytes(
+    tmp_path: Path, history: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, settings: int
+) -> None:
+    monkeypatch.setattr(engine, "STEPS_AT_ONCE", settings * 2 * 4 * 135)
+    run(history, tmp_path / "sweep")
+    assert files(tmp_path / "sweep") == files(whole)
+
+
+@pytest.mark.parametrize("hpas", [1, 32])
+def test_parts_of_the_fleet_do_not_change_the_rows(
+    tmp_path: Path, history: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, hpas: int
+) -> None:
+    """They are row groups of results and blocks; with one HPA each, the first part has no rows."""
+    monkeypatch.setattr(engine, "HPAS_AT_ONCE", hpas)
+    out = tmp_path / "sweep"
+    run(history, out)
+    for name in TABLES:
+        frames = [pl.read_parquet(place / f"{name}.parquet") for place in (out, whole)]
+        assert_frame_equal(*frames)
+    for name in ("settings.parquet", "hpas.parquet", "sweep.json"):
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
+
+
+# ---- what is in it
+
+
+def test_rows_are_in_order_and_evidence_is_in_every_file(history: Path, whole: Path) -> None:
+    about = json.loads((whole / "sweep.json").read_text())
+    frames = {name: pl.read_parquet(whole / f"{name}.parquet") for name in TABLES}
+    for name in TABLES:
+        told = pl.read_parquet_metadata(whole / f"{name}.parquet")[EVIDENCE_KEY]
+        assert json.loads(told) == about["evidence"]
+    assert about["evidence"]["seed"] == "0"
+    assert len([name for name in about["evidence"] if name.startswith("sha256:")]) > 5
+    for name, more in (("hpas", ()), ("results", ("setting_id",)),
+                       ("blocks", ("setting_id", "block"))):  # fmt: skip
+        key = frames[name].select(*KEY, *more)
+        assert key.equals(key.sort(key.columns))
+        assert key.is_unique().all()
+    assert frames["results"].height == 3 * 5
+    assert set(frames["hpas"].columns) == set(_COLUMNS["hpas"])
+    assert frames["blocks"].columns[:6] == [*KEY, "setting_id", "block", "start"]
+
+
+def test_what_is_told_of_a_sweep(history: Path, whole: Path) -> None:
+    told = json.loads((whole / "sweep.json").read_text())["parameters"]
+    assert (told["settings"], told["fields"]) == (5, ["max", "scaleDown.window"])
+    assert told["block"] == {"unit": "day"}
+    assert (told["profile"], told["currency"]) == ("1.38", None)
+    assert request_from_json(told["request"]) == asked(history)
+    ((cluster, namespace, hpa, reason),) = told["skipped"]
+    assert (cluster, namespace, hpa) == ("demo", "ingest", "kafka-consumer")
+    assert "{kind: total}" in reason
+
+
+def test_notes_of_the_work_are_told(tmp_path: Path, history: Path) -> None:
+    plant = tmp_path / "plant.yaml"
+    plant.write_text("- hpa: shop/checkout\n  signals:\n    resource/nothing: {base: 10m}\n")
+    with pytest.raises(UsageError, match="resource/nothing"):
+        run(history, tmp_path / "sweep", plants=(str(plant),))
+    plant.write_text(
+        "- where: namespace = 'shop' OR namespace = 'payments'\n"
+        "  signals:\n    container/*: {base: 10m}\n"
+    )
+    result, _ = run(history, tmp_path / "sweep", plants=(str(plant),))
+    assert any("payments/api has no signal container/*" in n for n in result.parameters["notes"])
+
+
+def test_own_policy_sets_are_kept_with_the_sweep(tmp_path: Path, history: Path) -> None:
+    path = tmp_path / "sets.yaml"
+    path.write_text("careful:\n  scaleDown:\n    policies:\n"
+                    "    - {type: Pods, value: 1, periodSeconds: 90}\n")  # fmt: skip
+    result, _ = run(history, tmp_path / "sweep", grids=("policies=careful",), policy_sets=str(path))
+    path.unlink()
+    assert sets_of(result)["careful"].scale_down is not None
+    spec = only_spec(history)
+    found = settings_of(result)({"policies": "careful"}, spec)
+    assert found.behavior is not None
+    assert found.behavior.scale_down is not None
+    assert found.behavior.scale_down.policies is not None
+    assert [p.period_seconds for p in found.behavior.scale_down.policies] == [90]
+
+
+def only_spec(history: Path) -> Any:
+    return asked(history).plan().plan.chosen[-1].spec
+
+
+def test_nobody_that_could_be_simulated(tmp_path: Path, history: Path) -> None:
+    with pytest.raises(SweepRefusedError, match="nothing is written") as caught:
+        run(history, tmp_path / "sweep", where="hpa = 'kafka-consumer'")
+    assert [s.hpa for s in caught.value.skipped] == ["kafka-consumer"]
+    assert os.listdir(tmp_path) == []
+
+
+# ---- other jobs
+
+
+A_CHUNK = ("jobs.sweep:run_part", 3)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"grids": ("max=+1", "min=1")}, r"grids was max=\+1,\+2 scaleDown.window=60,900, is max="),
+        ({"growth": "1.2"}, "scenario was none, is --growth 1.2"),
+        ({"groups": ("fleet",)}, "groups was not set, is fleet"),
+        ({"fidelity": True}, "fidelity was False, is True"),
+        ({"where": "namespace = 'shop'"}, "where was not set, is namespace = 'shop'"),
+    ],
+)
+def test_another_sweep_does_not_resume(
+    tmp_path: Path, history: Path, more: dict[str, Any], told: str
+) -> None:
+    out = tmp_path / "sweep"
+    stopped(history, out, *A_CHUNK)
+    with pytest.raises(UsageError, match=f"{told}.*discard it with --restart"):
+        run(history, out, **more)
+    assert (tmp_path / JOB).exists()
+
+
+def test_restart_throws_the_other_one_away(tmp_path: Path, history: Path) -> None:
+    out = tmp_path / "sweep"
+    stopped(history, out, *A_CHUNK)
+    _, resumed = run(history, out, grids=("max=+1",), restart=True)
+    assert resumed == 0
+    assert os.listdir(tmp_path) == [out.name]
+
+
+def test_another_history_does_not_resume(tmp_path: Path) -> None:
+    history, out = cut(tmp_path / "history", "shop/checkout", "payments/api"), tmp_path / "sweep"
+    stopped(history, out, *A_CHUNK)
+    edit(history, "pod_metrics", cpu_milli=pl.col("cpu_milli") + 1)
+    with pytest.raises(UsageError, match="table pod_metrics was another"):
+        run(history, out)
+
+
+def test_two_at_once(tmp_path: Path, history: Path) -> None:
+    request = asked(history)
+    job = SweepJob(request, request.plan(), Destination(tmp_path / "sweep", is_folder=True))
+    told = "another hpabatch is working on the same output"
+    with (
+        open_job(job.destination.job_path, _identity(job)),
+        pytest.raises(UsageError, match=told),
+    ):
+        run(history, tmp_path / "sweep")
+
+
+# ---- places that cannot be written
+
+
+def test_a_full_disk_in_a_part(tmp_path: Path, history: Path, whole: Path) -> None:
+    out, full = tmp_path / "sweep", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, "jobs.folder:flush", 12, full)
+        with pytest.raises(UsageError, match=r"No space left on device.*parts are kept in .*job"):
+            run(history, out)
+    assert os.listdir(tmp_path) == [JOB]
+    run(history, out)
+    assert files(out) == files(whole)
+
+
+@pytest.mark.parametrize("where", ["results of a part", "joining blocks"])
+def test_a_full_disk_at_the_end(tmp_path: Path, history: Path, whole: Path, where: str) -> None:
+    out, full = tmp_path / "sweep", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, *ENDS[where], full)
+        told = f"No space left on device.*{TASKS} of {TASKS} parts are kept in .*job: the same"
+        with pytest.raises(UsageError, match=told):
+            run(history, out)
+    assert os.listdir(tmp_path) == [JOB]
+    _, resumed = run(history, out)
+    assert resumed == TASKS
+    assert files(out) == files(whole)
+
+
+def test_files_of_others_stay_where_they_are(tmp_path: Path, history: Path) -> None:
+    out = tmp_path / "sweep"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="has got files of others; move them away"):
+        run(history, out)
+    assert files(out) == {"mine.txt": b"mine"}
+    (out / "mine.txt").unlink()
+    _, resumed = run(history, out)
+    assert resumed == TASKS
+
+
+def test_a_place_that_is_not_there(history: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot write /proc/\.nowhere\.job"):
+        run(history, Path("/proc/nowhere"))
+
+
+def test_a_table_that_breaks_meanwhile(tmp_path: Path) -> None:
+    """What was done with the history as it was is of no use any more."""
+    history, out = cut(tmp_path / "history", *NAMES), tmp_path / "sweep"
+    stopped(history, out, *A_CHUNK)
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, "jobs.sweep:prepare_part", 1, HistoryError("pod_metrics is broken"))
+        with pytest.raises(HistoryError, match="pod_metrics is broken"):
+            run(history, out)
+    assert not (tmp_path / JOB).exists()

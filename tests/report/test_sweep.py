@@ -1,0 +1,204 @@
+"""What is shown of a sweep: its summary by hand, the table's texts, and the documentation."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hpabatch.engine.objective import MEASURES
+from hpabatch.engine.sweep_blocks import COLUMNS as BLOCKS
+from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.engine.sweep_summary import COLUMNS, HARM, summarize_sweep
+from hpabatch.report.sweep import SHOWN_ROWS, SweepReport, to_csv, to_json, to_parquet, to_table
+
+PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
+KEY = {"cluster": "east", "namespace": "shop"}
+
+
+def row(hpa: str, setting_id: int, **measures: Any) -> dict[str, Any]:
+    """Return a row of results; a week of 100 pod-hours without any harm unless told otherwise."""
+    found = {
+        "setting_id": setting_id,
+        "setting": f"max={setting_id}" if setting_id else "today",
+        "hours": 168.0,
+        "pod_hours": 100.0,
+        "cost": None,
+        "saturated_minutes": 0.0,
+        "unserved": 0.0,
+        "waiting": None,
+        "rescales": 10,
+        "usable": True,
+    }
+    return {**KEY, "hpa": hpa, "unit": "all"} | found | measures
+
+
+def made(*rows: dict[str, Any]) -> SweepResult:
+    names = list(dict.fromkeys(r["hpa"] for r in rows))
+    results = pl.DataFrame(
+        rows,
+        schema_overrides=dict.fromkeys(
+            ("cost", "saturated_minutes", "unserved", "waiting"), pl.Float64
+        ),
+    )
+    hpas = pl.DataFrame([{**KEY, "hpa": name, "unit": "all", "days": 7.0} for name in names])
+    ids = sorted({r["setting_id"] for r in rows})
+    return SweepResult(
+        settings=pl.DataFrame({"setting_id": ids, "setting": [f"max={k}" for k in ids]}),
+        hpas=hpas,
+        results=results,
+        blocks=pl.DataFrame(),
+        evidence={"hpabatch": "0.6.0", "k8s": "1.37", "k8s_evidence": "from sources",
+                  "k8s_proof": "by reading", "k8s_source": "given"},
+        parameters={"block": {"unit": "week"}, "skipped": [], "notes": []},
+    )  # fmt: skip
+
+
+def summary_of(*rows: dict[str, Any]) -> dict[str, Any]:
+    (found,) = summarize_sweep(made(*rows)).iter_rows(named=True)
+    return found
+
+
+# ---- the summary
+
+
+def test_measures_are_per_week() -> None:
+    """Of half a week there is twice as much in one."""
+    found = summary_of(
+        row("api", 0, hours=84.0, cost=7.0, saturated_minutes=3.0, unserved=1.0, rescales=4)
+    )
+    assert list(found) == list(COLUMNS)
+    assert (found["settings"], found["days"], found["unit"]) == (1, 7.0, "all")
+    names = ("pod_hours", "cost", "saturated_minutes", "unserved", "rescales")
+    assert [found[f"{name}_per_week"] for name in names] == [200.0, 14.0, 6.0, 2.0, 8.0]
+    assert (found["cheapest"], found["saving_pct"]) == ("today", 0.0)
+
+
+def test_the_cheapest_harms_no_more_than_today() -> None:
+    today = {"saturated_minutes": 5.0, "unserved": 2.0}
+    found = summary_of(
+        row("api", 0, **today),
+        row("api", 1, pod_hours=20.0, saturated_minutes=5.1, unserved=2.0),
+        row("api", 2, pod_hours=30.0, saturated_minutes=5.0, unserved=2.1),
+        row("api", 3, pod_hours=70.0, saturated_minutes=5.0, unserved=2.0),
+        row("api", 4, pod_hours=70.0, **today),
+        row("api", 5, pod_hours=80.0, saturated_minutes=0.0, unserved=0.0),
+    )
+    assert (found["settings"], found["cheapest"]) == (6, "max=3")
+    assert found["saving_pct"] == pytest.approx(30.0)
+
+
+def test_with_prices_money_counts() -> None:
+    found = summary_of(
+        row("api", 0, cost=10.0),
+        row("api", 1, cost=9.0, pod_hours=120.0),
+        row("api", 2, cost=9.5, pod_hours=50.0),
+    )
+    assert found["cheapest"] == "max=1"
+    assert found["saving_pct"] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_any_known_harm_counts(harm: str) -> None:
+    unknown: dict[str, Any] = dict.fromkeys(HARM)
+    found = summary_of(
+        row("api", 0, **unknown | {harm: 1.0}),
+        row("api", 1, pod_hours=10.0, **unknown | {harm: 1.5}),
+        row("api", 2, pod_hours=90.0, **unknown | {harm: 1.0}),
+    )
+    assert found["cheapest"] == "max=2"
+
+
+def test_without_any_known_harm_nothing_is_called_cheapest() -> None:
+    unknown: dict[str, Any] = dict.fromkeys(HARM)
+    found = summary_of(row("api", 0, **unknown), row("api", 1, pod_hours=10.0, **unknown))
+    assert found["cheapest"] is found["saving_pct"] is None
+
+
+# ---- forms
+
+
+def report(*rows: dict[str, Any], **parameters: Any) -> SweepReport:
+    found = made(*rows)
+    return SweepReport(replace(found, parameters={**found.parameters, **parameters}), "sweep/")
+
+
+def test_the_table() -> None:
+    text = to_table(
+        report(
+            row("api", 0, saturated_minutes=12.0),
+            row("api", 1, pod_hours=72.5),
+            row("web", 0, usable=False, saturated_minutes=None, unserved=None, pod_hours=1234.5),
+        )
+    )
+    lines = text.splitlines()
+    assert "swept: 2 HPAs in 1 unit, 2 settings (0 is today's), judged by the week" in text
+    head = next(k for k, line in enumerate(lines) if line.startswith("HPA"))
+    assert lines[head + 1].split() == ["shop/api", "2", "7.0", "100", "12.0", "0.0", "10.0",
+                                       "27.5%", "max=1"]  # fmt: skip
+    assert lines[head + 2].split() == ["shop/web", "?", "1", "7.0", "1,234", "-", "-", "10.0", "-",
+                                       "-"]  # fmt: skip
+    assert "COST" not in text.partition("Per week")[0]
+    assert "skipped" not in text
+
+
+def test_the_table_with_prices_and_skipped_hpas() -> None:
+    skipped = [["east", "shop", "old", "why"]] * 2
+    text = to_table(report(row("api", 0, cost=7.25), skipped=skipped))
+    assert "7.2" in text.partition("Per week")[0]
+    assert "COST" in text.partition("Per week")[0]
+    assert "skipped: 2 HPAs (why: on stderr)" in text
+
+
+def test_a_large_fleet_is_cut_short() -> None:
+    rows = [row(f"api-{k:03}", 0) for k in range(SHOWN_ROWS + 2)]
+    text = to_table(report(*rows))
+    assert "… and 2 more HPAs: --output csv shows all" in text
+    assert f"api-{SHOWN_ROWS:03}" not in text
+    assert len(list(csv.DictReader(io.StringIO(to_csv(report(*rows)))))) == SHOWN_ROWS + 2
+
+
+def test_names_cannot_forge_lines() -> None:
+    text = to_table(report(row("api\nHPA forged", 0)))
+    assert "\nHPA forged" not in text
+
+
+def test_forms_hold_the_same() -> None:
+    given = report(row("api", 0), row("api", 1, pod_hours=50.0))
+    as_json = json.loads(to_json(given))
+    assert as_json["out"] == "sweep/"
+    assert as_json["evidence"]["k8s"] == "1.37"
+    assert [s["setting_id"] for s in as_json["settings"]] == [0, 1]
+    (own,) = as_json["hpas"]
+    assert list(own) == list(COLUMNS)
+    frame = pl.read_parquet(to_parquet(given))
+    assert frame.row(0, named=True) == own
+    (as_csv,) = csv.DictReader(io.StringIO(to_csv(given)))
+    assert as_csv["cheapest"] == own["cheapest"] == "max=1"
+    assert float(as_csv["saving_pct"]) == own["saving_pct"] == 50.0
+
+
+# ---- the page
+
+
+@pytest.mark.parametrize("columns", [BLOCKS, COLUMNS])
+def test_every_column_is_explained(columns: dict[str, str]) -> None:
+    for name, meaning in columns.items():
+        assert f"| `{name}` | {meaning} |" in PAGE, name
+
+
+def test_recommend_judges_by_columns_of_blocks() -> None:
+    assert set(MEASURES) <= {*BLOCKS, "cost"}
+
+
+def test_the_page_links_what_it_names() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    for name in re.findall(r"\]\(([\w.-]+\.md)(?:#[\w-]+)?\)", PAGE):
+        assert (docs / name).is_file(), name
