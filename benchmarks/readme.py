@@ -90,6 +90,25 @@ def simulate_rows(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def sweep_rows(report: dict[str, Any]) -> list[str]:
+    """Return the table of sweeps end to end, on all cores."""
+    lines = [
+        "| sweep, samples a minute apart, 2 threads | seconds | kernel | fit | scores | rest |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for bench in report["benchmarks"]:
+        if bench["group"] != "sweep":
+            continue
+        info = bench["extra_info"]
+        parts = info["seconds"]
+        shares = [parts.get(name, 0.0) for name in ("kernel", "fit", "score")]
+        told = " | ".join(f"{part:.1f}" for part in (*shares, info["rest_seconds"]))
+        what = "1 HPA" if info["hpas"] == 1 else f"{info['hpas']} HPAs"
+        what += f" × {info['settings']:,} settings × {info['days']} days"
+        lines.append(f"| {what} | {parts['all']:.1f} | {told} |")
+    return lines
+
+
 def _rounded(rate: float) -> str:
     return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
 
@@ -113,7 +132,12 @@ def main(readme_path: str, report_path: str | None = None) -> None:
     text = replace_part(readme.read_text(), "screen", screen())
     if report_path is not None:
         report = json.loads(Path(report_path).read_text())
-        tables = (kernel_rows(report), simulate_rows(report), start_rows(report))
+        tables = (
+            kernel_rows(report),
+            simulate_rows(report),
+            sweep_rows(report),
+            start_rows(report),
+        )
         lines = [machine(report), *(line for table in tables for line in ("", *table))]
         text = replace_part(text, "benchmarks", lines)
     readme.write_text(text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from hpabatch.engine.judge import TODAY, Judged, inside, judge, judge_choice, split_of
 from hpabatch.engine.judge_standing import standing
@@ -123,6 +124,9 @@ def _unsound(
     """Yield the HPAs that give no advice whatever the settings, and why."""
     swept = set(result.blocks.select("cluster", "namespace", "hpa").unique().iter_rows())
     runs = today_sums(result)
+    today = result.results.filter((pl.col("setting_id") == TODAY_ID) & ~pl.col("usable"))
+    names = ("cluster", "namespace", "hpa", "why_not")
+    unusable = {(c, n, h): why for c, n, h, why in today.select(*names).iter_rows()}
     for row in result.hpas.iter_rows(named=True):
         key = (row["cluster"], row["namespace"], row["hpa"])
         reasons = [
@@ -132,6 +136,9 @@ def _unsound(
         ]
         if key not in swept:
             reasons.append("the sweep has nothing of it")
+        if not reasons and unusable.get(key):
+            whose = f"{key[1]}/{key[2]} under today's setting"
+            reasons.append(f"the run of {whose} cannot be relied on: {unusable[key]}")
         if reasons:
             yield key, tuple(reasons)
 

@@ -118,14 +118,23 @@ def run_cases(
             lanes = [case.lane() for case in left]
             fleet = pack_simulation(lanes, flags, profile, seed, cohorts, keep_points)
             steps = max(case.steps for case in left)
-            cuts = range(block_ms // period_ms, steps, block_ms // period_ms) if block_ms else ()
+            cuts = block_cuts(steps, period_ms, block_ms)
             snapshots = _run(fleet, [*cuts, steps])
             full = fleet.simulation.states.status == LANE_FULL
             ended = [(h, case) for h, case in enumerate(left) if not full[h]]
             if ended:
-                yield Ran(fleet, ended, tuple(cuts), tuple(snapshots[:-1]))
+                yield Ran(fleet, ended, cuts, tuple(snapshots[:-1]))
             left = [case for h, case in enumerate(left) if full[h]]
             cohorts *= 4
+
+
+def block_cuts(steps: int, period_ms: int, block_ms: int) -> tuple[int, ...]:
+    """Return after how many steps each block of a run ends, but the last one; 0: there are none."""
+    if block_ms == 0:
+        return ()
+    count = -(-steps * period_ms // block_ms)
+    ends = (k * block_ms // period_ms for k in range(1, count + 1))
+    return tuple(end for end in ends if 0 < end < steps)
 
 
 def _run(fleet: SimulatedFleet, cuts: Sequence[int]) -> list[Records]:

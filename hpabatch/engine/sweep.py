@@ -33,7 +33,7 @@ from hpabatch.engine.plan import ReplayPlan, Select, narrow_plan, plan_replay
 from hpabatch.engine.simulate import elastic_speedup, parts_of, points_frame, run_cases
 from hpabatch.engine.simulate_measures import Bounds, measures_frame
 from hpabatch.engine.simulation_case import SimulationCase
-from hpabatch.engine.sweep_blocks import UNITS, block_unit, blocks_frame
+from hpabatch.engine.sweep_blocks import UNITS, block_count, block_unit, blocks_frame
 from hpabatch.engine.sweep_cases import SettingCases, cases_of, fitting
 from hpabatch.engine.sweep_limits import Limits, known_limits
 from hpabatch.history.reader import History
@@ -253,12 +253,13 @@ def run_part(
     """
     options, bounds, unit_ms = sweep.options, Bounds(), UNITS[sweep.unit]
     cases, copies = cases_of(part.cases, options.grid, options.sets, first, last)
+    lengths = {c.case.key[:3]: c.case.steps * c.case.period_ms for c in part.cases}
     measures, blocks = [], []
     for some in parts_of(cases):
         profile = part.loop.plan.versions.one()
         for ran in run_cases(some, profile, options.loop.seed, block_ms=unit_ms):
             measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
-            blocks.append(blocks_frame(ran, unit_ms, bounds))
+            blocks.append(blocks_frame(ran, unit_ms, bounds, lengths))
     if not measures:
         return pl.DataFrame(), pl.DataFrame()
     numbers = settings_frame(options.grid).select("setting_id", "setting")
@@ -323,7 +324,7 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
                 "cpu_milli": case.requested.cpu_milli,
                 "memory_milli": case.requested.memory_milli,
                 "days": length_ms / UNITS["day"],
-                "blocks": max(int(length_ms / unit_ms + 0.5), 1),
+                "blocks": block_count(length_ms, unit_ms),
                 "problems": "; ".join(part.loop.problems[key]),
                 "censored_pct": part.loop.censored[key],
                 "ceiling": _ceiling_source(part.loop, case),

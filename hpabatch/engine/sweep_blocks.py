@@ -6,7 +6,7 @@ of its own if it is at least half of one, else part of the last.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -61,23 +61,38 @@ def block_unit(length_ms: int) -> str:
     return "week" if length_ms >= 2 * WEEK_MS else "day"
 
 
-def block_ends(steps: int, per_block: int) -> list[int]:
-    """Return the step at which each block of a run ends (exclusive); the last is `steps`."""
-    whole, rest = divmod(steps, per_block)
-    count = max(whole + (1 if 2 * rest >= per_block else 0), 1)
-    return [*(per_block * (k + 1) for k in range(count - 1)), steps]
+def block_count(length_ms: int, unit_ms: int) -> int:
+    """Return how many blocks a run of some length has."""
+    whole, rest = divmod(length_ms, unit_ms)
+    return max(whole + (1 if 2 * rest >= unit_ms else 0), 1)
 
 
-def blocks_frame(ran: Ran, unit_ms: int, bounds: Bounds) -> pl.DataFrame:
+def block_ends(steps: int, period_ms: int, unit_ms: int, count: int) -> list[int]:
+    """Return the step at which each of a run's blocks ends (exclusive); the last is `steps`."""
+    return [*(k * unit_ms // period_ms for k in range(1, count)), steps]
+
+
+def blocks_frame(
+    ran: Ran,
+    unit_ms: int,
+    bounds: Bounds,
+    lengths: Mapping[tuple[str, str, str], int] | None = None,
+) -> pl.DataFrame:
     """Return one row per case and block: KEY, setting, block, start and COLUMNS.
 
     Args:
         ran: cases that ran with sums looked at every `unit_ms`.
         unit_ms: length of a block.
         bounds: of perfect forecasts, kept for all settings of a workload.
+        lengths: by HPA the length (ms) that says how many blocks there are; None: each case's own.
+            Under another sync period a run is some seconds shorter, and must have the same blocks.
     """
+    known = lengths or {}
     cases = [case for _, case in ran.chosen]
-    ends = [block_ends(case.steps, unit_ms // case.period_ms) for case in cases]
+    ends = []
+    for case in cases:
+        count = block_count(known.get(case.key[:3], case.steps * case.period_ms), unit_ms)
+        ends.append(block_ends(case.steps, case.period_ms, unit_ms, count))
     frames = [
         _block(ran, number, [(k, e) for k, e in enumerate(ends) if len(e) > number], bounds)
         for number in range(max(map(len, ends)))

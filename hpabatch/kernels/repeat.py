@@ -202,7 +202,7 @@ def steps_at_rest(sim: Simulation, h: int, t: int, last: int, until_ms: int) -> 
 
 @rule
 def repeat_flows(sim: Simulation, h: int, t: int, steps: int) -> None:
-    """Enter the repeated steps into the rings: as many as a ring keeps."""
+    """Enter the repeated steps into the rings."""
     lane = sim.lanes[np.uint64(h)]
     workload = sim.workloads[np.uint64(lane.workload)]
     for number in range(workload.last_signal - workload.first_signal):

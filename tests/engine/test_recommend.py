@@ -231,6 +231,18 @@ def test_a_group_leaves_out_who_gives_no_advice_and_changes_who_differs() -> Non
     assert a.notes == ("chosen without 1 of the group's HPAs, which give no advice",)
 
 
+def test_a_member_whose_own_run_cannot_be_relied_on_does_not_silence_the_group() -> None:
+    maker = SweepMaker(GRID)
+    maker.add("a", CALM, unit="web")
+    maker.add("b", CALM, unit="web", unusable={0: "11% of the steps are outside"})
+    a, b = advise(maker).items
+    assert (a.answer, b.answer) == ("change", "no advice")
+    assert b.reasons == (
+        "the run of shop/b under today's setting cannot be relied on: 11% of the steps are outside",
+    )
+    assert a.notes == ("chosen without 1 of the group's HPAs, which give no advice",)
+
+
 def test_the_random_recommender_asks_nothing_and_repeats_itself() -> None:
     bad = {0: weeks([100] * 6), 1: weeks([900] * 6, saturated_minutes=[99] * 6)}
     item = one(bad, options(recommender="random"))

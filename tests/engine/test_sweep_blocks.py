@@ -14,7 +14,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from hpabatch.engine.requested import Requested
-from hpabatch.engine.simulate import in_order, run_cases, simulate
+from hpabatch.engine.simulate import block_cuts, in_order, run_cases, simulate
 from hpabatch.engine.simulate_measures import Bounds, measures_frame
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.sweep_blocks import (
@@ -22,6 +22,7 @@ from hpabatch.engine.sweep_blocks import (
     DAY_MS,
     UNITS,
     WEEK_MS,
+    block_count,
     block_ends,
     block_unit,
     blocks_frame,
@@ -87,7 +88,7 @@ def random_run(seed: int) -> tuple[list[SimulationCase], str, pl.DataFrame, pl.D
     ],
 )
 def test_a_rest_of_half_a_block_is_its_own(steps: int, ends: list[int]) -> None:
-    assert block_ends(steps, 10) == ends
+    assert block_ends(steps, 1, 10, block_count(steps, 10)) == ends
 
 
 def test_two_weeks_are_judged_by_the_week() -> None:
@@ -189,7 +190,9 @@ def test_a_block_is_what_its_steps_come_to(seed: int) -> None:
     parts = points.partition_by("hpa", as_dict=True)
     for case in cases:
         own = blocks.filter(pl.col("hpa") == case.workload.hpa)
-        ends = block_ends(case.steps, 7)
+        unit_ms = cases[0].period_ms * 7 + 1
+        count = block_count(case.steps * case.period_ms, unit_ms)
+        ends = block_ends(case.steps, case.period_ms, unit_ms, count)
         assert own["block"].to_list() == list(range(len(ends)))
         for row, first, last in zip(own.iter_rows(named=True), [0, *ends], ends, strict=False):
             assert row["start"].timestamp() * 1000 == case.start_ms + first * case.period_ms
@@ -246,12 +249,12 @@ def test_runs_of_other_lengths_and_periods_keep_their_own_blocks() -> None:
 
 
 def test_a_period_that_does_not_divide_a_block() -> None:
-    """Of 40 s there are 7 in a block of 5 min: blocks are a whole number of syncs."""
+    """Of 40 s there are 7 or 8 in a block of 5 min: those that end until it does."""
     case = small_case(hpa_spec(50, 1, 8), [800] * 160, name="a")
     _, blocks = blocks_of([replace(case, period_ms=40_000, steps=60)], 300_000)
-    assert (blocks["hours"] * 90).round(6).to_list() == [7.0] * 8 + [4.0]
+    assert (blocks["hours"] * 90).round(6).to_list() == [7.0, 8.0] * 4
     starts = [int(t.timestamp() * 1000) - START_MS for t in blocks["start"].to_list()]
-    assert starts == [k * 280_000 for k in range(9)]
+    assert starts == [40_000 * k for k in (0, 7, 15, 22, 30, 37, 45, 52)]
 
 
 @pytest.mark.compiled
@@ -271,3 +274,18 @@ def test_weeks() -> None:
     for name in SUMS:
         if blocks[name].null_count() == 0:
             assert summed[name].to_list() == pytest.approx(blocks[name].to_list()), name
+
+
+@pytest.mark.parametrize("period_s", [1, 7, 13, 15, 16, 59, 61, 3600])
+@pytest.mark.parametrize("hours", [336, 337, 419, 420, 421, 503, 504, 505])
+def test_another_sync_period_has_the_same_blocks(period_s: int, hours: int) -> None:
+    """The run is then up to one period shorter; its blocks are those of today's run."""
+    length_ms, period_ms = hours * HOUR_MS, 1000 * period_s
+    steps = length_ms // period_ms
+    count = block_count(length_ms, WEEK_MS)
+    ends = block_ends(steps, period_ms, WEEK_MS, count)
+    assert len(ends) == count
+    assert ends == sorted(set(ends))
+    assert list(block_cuts(steps, period_ms, WEEK_MS))[: count - 1] == ends[:-1]
+    for k, end in enumerate(ends[:-1], 1):
+        assert 0 <= k * WEEK_MS - end * period_ms < period_ms
