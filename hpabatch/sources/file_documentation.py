@@ -54,8 +54,8 @@ error, too.
 ## Scenarios
 
 Steps are applied from top to bottom, each to what the ones before have made: a `shift` also shifts
-a `spike` that stands above it. `--growth 1.4` means the same as the scenario `- growth: 1.4`, before
-all steps of a file (of `hpabatch plan`, which has several growths, after them).
+a `spike` that stands above it. `--growth 1.4` means the same as the scenario `- growth: 1.4`,
+before all steps of a file (of `hpabatch plan`, which has several growths, after them).
 
 *Work* is what a workload is given to do; five actions change it: growth, shift, spike, repeat,
 overlay. They change the work of signals of the kinds divisible, per_pod, total and backlog (its
