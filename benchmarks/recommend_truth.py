@@ -29,6 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.readme import replace_part
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
 from benchmarks.truth_judge import ADVICE, KEEP, NO_ADVICE, Answer, Goal, Key, Span, best, judge
 from benchmarks.truth_record import TODAY, record
@@ -251,6 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--work", type=Path, default=Path("build/recommend_truth"))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--page", type=Path, help="whose part `truth` is renewed")
     given = parser.parse_args(arguments)
     options = Options(
         seed=given.seed,
@@ -267,6 +269,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(json.dumps(summary, indent=1) + "\n")
+    if given.page is not None:
+        lines = ["```", *table(summary).rstrip().splitlines(), "```"]
+        given.page.write_text(replace_part(given.page.read_text(), "truth", lines))
 
 
 if __name__ == "__main__":
