@@ -77,7 +77,10 @@ def _parts(report: SweepReport) -> Iterator[RenderableType]:
     if result.parameters["skipped"]:
         yield f"skipped: {_count(len(result.parameters['skipped']), 'HPA')} (why: on stderr)"
     yield printable(f"{report.out}: settings, hpas, results and blocks as Parquet; go on with")
-    yield printable(f"  hpabatch recommend {report.out} --slo 'saturated_minutes<10/week'")
+    # (without recorded limits nobody knows when pods are at their ceiling)
+    knows = result.hpas["ceiling"].is_in(["recorded", "given"]).any()
+    measure = "saturated_minutes" if knows else "short_pod_hours"
+    yield printable(f"  hpabatch recommend {report.out} --slo '{measure}<10/week'")
     yield printable(f"  hpabatch plot {report.out} --front --out pictures/")
 
 

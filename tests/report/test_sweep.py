@@ -48,7 +48,9 @@ def made(*rows: dict[str, Any]) -> SweepResult:
             ("cost", "saturated_minutes", "unserved", "waiting"), pl.Float64
         ),
     )
-    hpas = pl.DataFrame([{**KEY, "hpa": name, "unit": "all", "days": 7.0} for name in names])
+    hpas = pl.DataFrame(
+        [{**KEY, "hpa": name, "unit": "all", "days": 7.0, "ceiling": "recorded"} for name in names]
+    )
     ids = sorted({r["setting_id"] for r in rows})
     return SweepResult(
         settings=pl.DataFrame({"setting_id": ids, "setting": [f"max={k}" for k in ids]}),
