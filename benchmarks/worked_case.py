@@ -251,7 +251,8 @@ def _setting_the_scene(told: Told, stated: Stated) -> list[str]:
         "come first. It is meant to do 80 % of what it can.",
         "",
         f"The HPA is what `{kubectl}` makes. It was simulated with these pods and recorded; from "
-        "here on only the recording is known:",
+        "here on only the recording is known (`HPABATCH_TRACES=… python -m benchmarks.worked_case "
+        "README.md` makes it from the series, and this section):",
     ]
 
 

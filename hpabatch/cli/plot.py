@@ -97,7 +97,7 @@ def plot(
         typer.Option(
             "--measure",
             metavar="X,Y",
-            help="Objective and harm.  [default: --minimize, and saturated_minutes where known]",
+            help="Objective and harm.  [default: --minimize, and the first --slo's]",
         ),
     ] = None,
     begin: Annotated[

@@ -215,7 +215,7 @@ class _Run:
                 raise RefusedError(f"{self.request.history}: {error}") from None
         self.job = None
         skipped = [Skipped(*row) for row in result.parameters["skipped"]]
-        _tell(result.parameters["notes"], skipped)
+        _tell([*result.parameters["notes"], *_without_cost(self.request, result)], skipped)
         _show(result, self.out, output)
         return EXIT_REFUSED if skipped else EXIT_OK
 
@@ -259,6 +259,18 @@ def _destination(out: str) -> Destination:
         reason = error.strerror or str(error)
         raise UsageError(f"--out {out} cannot be used: {reason}; name another place") from None
     return Destination(path, is_folder=True)
+
+
+def _without_cost(request: SweepRequest, result: SweepResult) -> list[str]:
+    """Return a note on the HPAs that have no cost although there are prices."""
+    today = result.results.filter(result.results["setting_id"] == 0)
+    unknown = today["cost"].null_count()
+    if request.prices is None or not unknown:
+        return []
+    return [
+        f"--prices: {unknown} of {today.height} HPAs have no cost: requests of cpu or memory that "
+        "have a price were not recorded of their pods"
+    ]
 
 
 def _tell(notes: Sequence[str], skipped: Sequence[Skipped]) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.judge_unit import Array, Mask, UnitBlocks
-from hpabatch.engine.objective import Goal, Slo
+from hpabatch.engine.objective import Goal, Slo, short_number
 
 ROBUST: Final = ("both", "worst", "mean")
 _BLOCK_HOURS: Final = {"week": 168.0, "day": 24.0}
@@ -127,4 +127,5 @@ def tightest(found: Standing, setting: int, members: Sequence[str], robust: str)
     if math.isnan(value):
         return f"{slo.measure}{who} is not known"
     where = "on average" if robust == "mean" or (robust == "both" and mode == 0) else "at worst"
-    return f"{slo.measure}{who} {where} {slo.shown(value):.3g}{slo.unit} (limit {slo.text})"
+    shown = f"{short_number(slo.shown(value))}{slo.unit}"
+    return f"{slo.measure}{who} {where} {shown} (limit {slo.text})"

@@ -53,6 +53,11 @@ _SLO = re.compile(
 _BETWEEN = re.compile(r"\s*,\s*|\s+and\s+", re.IGNORECASE)
 
 
+def short_number(value: float) -> str:
+    """Return a number for sentences: three digits, whole ones in full."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 class ObjectiveError(UsageError):
     """Limits or an objective that make no sense; the message lists all mistakes."""
 

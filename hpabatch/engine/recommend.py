@@ -8,7 +8,7 @@ Whatever speaks against that is told; docs/recommend.md has the whole list.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,40 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
         return UnitAdvice(unit, why_not, judged, given, reasons, ())
     found = judge(unit, options.goal, options.rules, possible, facts.block_unit)
     assert found is not None
+    if found.choice is not None:
+        found = replace(found, choice=simplest(unit, facts.specs, found.choice, possible))
     given, told = answer(found, facts)
     more = tuple(notes(found, why_not, facts)) if given != NONE else ()
     return UnitAdvice(unit, why_not, found, given, tuple(told), more)
+
+
+def simplest(unit: UnitBlocks, specs: Specs, place: int, possible: Mask) -> int:
+    """Return the possible setting that changes least of those that came to the same in all blocks.
+
+    A field that made no difference is not worth a change: nothing says what it would do elsewhere.
+    """
+    same = possible.copy()
+    for values in unit.values.values():
+        own = values[:, [place], :]
+        same &= ((values == own) | (np.isnan(values) & np.isnan(own))).all(axis=(0, 2))
+    same[place] = True
+    places = [int(s) for s in np.flatnonzero(same)]
+    if len(places) == 1:
+        return place
+
+    def changes(s: int) -> int:
+        setting = int(unit.settings[s])
+        return sum(
+            _leaves(spec_patch(specs.written(key), specs.under(key, setting)))
+            for key in unit.members
+        )
+
+    return min(places, key=lambda s: (changes(s), s))
+
+
+def _leaves(value: object) -> int:
+    """Count what a patch sets; a list counts as one."""
+    return sum(map(_leaves, value.values())) if isinstance(value, Mapping) else 1
 
 
 def _random(

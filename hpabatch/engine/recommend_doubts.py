@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.engine.judge_unit import KEY, TODAY_ID, Key
-from hpabatch.engine.objective import Goal, Slo
+from hpabatch.engine.objective import Goal, Slo, short_number
 from hpabatch.engine.sweep_result import SweepResult
 
 SATURATION: Final = frozenset({"saturated_minutes", "unserved", "waiting"})
@@ -59,10 +59,9 @@ def contradictions(
         modelled = today["saturated_minutes"] / today["hours"] * slo.unit_hours
         if holds(slo, recorded) != holds(slo, modelled):
             yield (
-                f"model: under today's setting pods were at their ceiling for "
-                f"{slo.shown(recorded):.3g}{slo.unit} by the recording and "
-                f"{slo.shown(modelled):.3g}{slo.unit} by the model, on different sides of "
-                f"{slo.text}"
+                "model: of saturated_minutes under today's setting the recording says "
+                f"{short_number(slo.shown(recorded))}{slo.unit}, the model "
+                f"{short_number(slo.shown(modelled))}{slo.unit}: on different sides of {slo.text}"
             )
 
 

@@ -84,6 +84,9 @@ def _parts(plan: CapacityPlan) -> Iterator[RenderableType]:
     )
     yield ""
     yield _sums_table(plan.totals)
+    left = len(_ranked(plan.totals, _many(plan.totals))) - SHOWN_ROWS
+    if left > 0:
+        yield f"… and {left} more rows: --totals FILE has all"
     yield _SUMS_LEGEND
     yield ""
     yield _hpas_table(plan.hpas)
@@ -126,7 +129,7 @@ def _sums_table(totals: pl.DataFrame) -> RenderableType:
     names += ["QUOTA", "ABOVE", "FIRST", "ROOM"] if has_quota else []
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    many = totals.filter(pl.col("scope") == "cluster")["cluster"].n_unique() > 1
+    many = _many(totals)
     for row, today in _shown(totals, many):
         money = row["resource"] == "money"
         cells = [
@@ -149,10 +152,20 @@ def _sums_table(totals: pl.DataFrame) -> RenderableType:
     return table
 
 
+def _many(totals: pl.DataFrame) -> bool:
+    """Say whether the sums are of several clusters."""
+    return totals.filter(pl.col("scope") == "cluster")["cluster"].n_unique() > 1
+
+
 def _shown(
     totals: pl.DataFrame, many: bool
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield rows without maxReplicas and those of today beside: the fleet, then the tightest."""
+    yield from _ranked(totals, many)[:SHOWN_ROWS]
+
+
+def _ranked(totals: pl.DataFrame, many: bool) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return all rows in the order of `_rank`; sums of clusters only where there are many."""
     keys = ["growth", "scope", "cluster", "namespace", "covers", "resource"]
     every = totals.filter(pl.col("covers") == "all")
     today = every.filter(pl.col("bounds") == "today")
@@ -164,8 +177,7 @@ def _shown(
         for k, (row, old) in enumerate(pairs)
         if (row["hpas"] or old["hpas"]) and (many or row["scope"] != "cluster")
     ]
-    for *_, row, old in sorted(ranked, key=lambda item: item[:2])[:SHOWN_ROWS]:
-        yield row, old
+    return [(row, old) for *_, row, old in sorted(ranked, key=lambda item: item[:2])]
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[float, float]:

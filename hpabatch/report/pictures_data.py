@@ -199,7 +199,7 @@ def compare_settings(
     measures: tuple[str, str] | None = None,
     goal: Goal | None = None,
 ) -> Compared:
-    """Return the settings of a unit by two measures; None: the goal's and the first harm known.
+    """Return the settings of a unit by two measures; None: the goal's and its first limit's.
 
     Raises:
         UsageError: there is no such unit, or no such measure.
@@ -217,7 +217,7 @@ def compare_settings(
             "to compare; sweep it with --grid"
         )
     goal = goal or parse_goal((), None, own.blocks)
-    x, y = measures or (goal.minimize, _harm(found, goal.minimize, shown))
+    x, y = measures or (goal.minimize, _harm(found, goal, shown))
     per = str(result.parameters["block"]["unit"])
     stands = standing(found, goal, slice(None), per) if goal.slos else None
     names = dict(result.settings.select("setting_id", "setting").iter_rows())
@@ -281,10 +281,11 @@ def day_text(instant: datetime) -> str:
     return f"{instant:%Y-%m-%d}" if midnight else f"{instant:%Y-%m-%d %H:%M} UTC"
 
 
-def _harm(unit: UnitBlocks, objective: str, shown: str) -> str:
-    for name in HARMS:
+def _harm(unit: UnitBlocks, goal: Goal, shown: str) -> str:
+    """Return what the first limit is about, else the first harm that is known."""
+    for name in (*(slo.measure for slo in goal.slos), *HARMS):
         values = unit.values.get(name)
-        if name != objective and values is not None and not np.isnan(values).all():
+        if name != goal.minimize and values is not None and not np.isnan(values).all():
             return name
     raise NothingToDrawError(
         f"{shown}: none of {', '.join(HARMS)} is known of it, so there is no harm to draw; its "

@@ -243,6 +243,17 @@ def test_a_member_whose_own_run_cannot_be_relied_on_does_not_silence_the_group()
     assert a.notes == ("chosen without 1 of the group's HPAs, which give no advice",)
 
 
+def test_a_field_that_makes_no_difference_is_not_changed() -> None:
+    """Of settings that came to the same the one is taken that changes least, wherever it stands."""
+    grid = [{"target": "70", "max": "40"}, {"target": "70"}, {"target": "70", "min": "1"}]
+    same = {0: weeks([100] * 6), **dict.fromkeys((1, 2, 3), weeks([80] * 6))}
+    (item,) = advise(
+        SweepMaker(grid).add("api", same), options(bounds=parse_bounds(["max=any", "min=any"]))
+    ).items
+    assert (item.answer, item.setting_id) == ("change", 2)
+    assert list(item.patch) == ["metrics"]
+
+
 def test_the_random_recommender_asks_nothing_and_repeats_itself() -> None:
     bad = {0: weeks([100] * 6), 1: weeks([900] * 6, saturated_minutes=[99] * 6)}
     item = one(bad, options(recommender="random"))
