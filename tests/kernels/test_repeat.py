@@ -8,10 +8,14 @@ from functools import cache
 import numba
 import pytest
 
-from hpabatch.arrays.simulation import SimulatedFleet
+from hpabatch.arrays.simulation import SimulatedFleet, pack_simulation
+from hpabatch.kernels.simulate import simulate_fleet
+from hpabatch.model.config import profile_for
 from tests.kernels.simulations import (
     MEASURES,
     Json,
+    flags_of,
+    lane_of,
     measures_of,
     naive_rows,
     rows_of,
@@ -83,3 +87,46 @@ def test_one_call_equals_several(chunk: int) -> None:
         assert other.simulation.bindings.tolist() == one.simulation.bindings.tolist()
         assert other.simulation.drivers.tolist() == one.simulation.drivers.tolist()
         assert other.memory.recs.tolist() == one.memory.recs.tolist(), f"seed {seed}"
+
+
+def pressed_case(seed: int) -> Json:
+    """Return a case whose work is far more than maxReplicas pods can do, for ever."""
+    case = calm_case(seed)
+    case["periods"] = case["periods"][:1]
+    case["plant"]["pods"]["failure_at_ms"] = []
+    case["events"] = []
+    spec = case["periods"][0]["spec"]
+    spec["maxReplicas"] = max(spec.get("minReplicas", 1), 3)
+    for name, signal in case["plant"]["signals"].items():
+        if signal["kind"] in ("divisible", "age"):
+            ceiling = signal["base_milli"] + 200
+            signal |= {"kind": "divisible", "ceiling_milli": ceiling, "overload": "drop"}
+            signal["queue_milli"] = 0
+            case["work"][name] = [50_000_000]
+    return case
+
+
+def test_saturated_steps_repeat() -> None:
+    """What a pod at its ceiling leaves undone counts in every repeated step."""
+    reached = 0
+    for seed in SEEDS[:24]:
+        case = pressed_case(seed)
+        fleet, known = run(case), measures(simulate(case), case)
+        found = measures_of(fleet)
+        for name in ("saturated_steps", "saturated_longest", "unserved_milli_s", "under_ratio"):
+            if known.get(name) is not None:
+                assert found[name] == known[name], f"seed {seed}: {name}"
+        repeated = int(fleet.simulation.states.repeated[0])
+        reached += int(repeated > 0 and found["saturated_steps"] > 0)
+    assert reached > 3
+
+
+def test_a_trajectory_need_not_be_kept() -> None:
+    for seed in SEEDS[:8]:
+        case = calm_case(seed)
+        fleet = pack_simulation(
+            [lane_of(case)], flags_of(case), profile_for(case["k8s"]), cohorts=512
+        )
+        fleet.simulation.draws[:] = case["draws"]
+        simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, 1 << 40, fleet.results)
+        assert measures_of(fleet) == measures_of(ran(seed)), f"seed {seed}"
