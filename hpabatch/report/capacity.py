@@ -16,8 +16,9 @@ import polars as pl
 from hpabatch.engine.capacity import CapacityPlan
 from hpabatch.engine.loop_result import CENSORED_PCT
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.report.console import drawn
 from hpabatch.report.extras import json_rows
-from hpabatch.report.replay import PLAIN_WIDTH, evidence_lines
+from hpabatch.report.replay import evidence_lines
 from hpabatch.report.texts import label, many_clusters, printable
 
 if TYPE_CHECKING:
@@ -56,23 +57,7 @@ def to_table(
     styled: bool = False,
 ) -> str:
     """Return the text for people; `width` None: no terminal, so nothing is cut or wrapped."""
-    from rich.console import Console
-
-    console = Console(
-        file=io.StringIO(),
-        width=width or PLAIN_WIDTH,
-        force_terminal=styled,
-        no_color=not styled,
-        color_system="standard" if styled else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    with console.capture() as capture:
-        for part in (*_parts(plan), *written):
-            console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    return drawn((*_parts(plan), *written), width, styled=styled)
 
 
 def _parts(plan: CapacityPlan) -> Iterator[RenderableType]:

@@ -20,8 +20,9 @@ from hpabatch.engine.compare_loop import WHY_NOT
 from hpabatch.engine.compare_sides import LeftOut
 from hpabatch.engine.summary import KEY
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.report.console import drawn
 from hpabatch.report.extras import json_rows
-from hpabatch.report.replay import PLAIN_WIDTH, evidence_lines
+from hpabatch.report.replay import evidence_lines
 from hpabatch.report.texts import label, printable
 
 if TYPE_CHECKING:
@@ -167,23 +168,7 @@ def _many(comparison: Comparison) -> bool:
 
 def to_table(report: CompareReport, width: int | None = None, *, styled: bool = False) -> str:
     """Return the text for people; `width` None: no terminal, so nothing is cut or wrapped."""
-    from rich.console import Console
-
-    console = Console(
-        file=io.StringIO(),
-        width=width or PLAIN_WIDTH,
-        force_terminal=styled,
-        no_color=not styled,
-        color_system="standard" if styled else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    with console.capture() as capture:
-        for part in _parts(report):
-            console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    return drawn(_parts(report), width, styled=styled)
 
 
 def _parts(report: CompareReport) -> Iterator[RenderableType]:

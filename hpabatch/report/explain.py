@@ -5,7 +5,6 @@ Both are made of the same lines; JSON has every number beside them, and every po
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from dataclasses import asdict
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from hpabatch.engine.explain_facts import Explanation
 from hpabatch.model.times import show_api_time, show_instant
+from hpabatch.report.console import drawn
 from hpabatch.report.explain_steps import explanation_steps
 from hpabatch.report.explain_text import Step
-from hpabatch.report.replay import PLAIN_WIDTH
 from hpabatch.report.texts import label, printable
 
 if TYPE_CHECKING:
@@ -46,28 +45,14 @@ def to_table(explanation: Explanation, width: int | None = None, *, styled: bool
         width: of the terminal, in characters; None: no terminal, so nothing is wrapped.
         styled: with ANSI styles.
     """
-    from rich.console import Console
-
-    console = Console(
-        file=io.StringIO(),
-        width=width or PLAIN_WIDTH,
-        force_terminal=styled,
-        no_color=not styled,
-        color_system="standard" if styled else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    with console.capture() as capture:
-        for part in _head(explanation):
-            console.print(part)
-        console.print()
-        console.print(_steps_table(explanation_steps(explanation)))
-        console.print()
-        for line in _foot(explanation):
-            console.print(printable(line))
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    parts = [
+        *_head(explanation),
+        "",
+        _steps_table(explanation_steps(explanation)),
+        "",
+        *(printable(line) for line in _foot(explanation)),
+    ]
+    return drawn(parts, width, styled=styled)
 
 
 def _head(explanation: Explanation) -> list[RenderableType]:

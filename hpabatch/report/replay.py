@@ -17,6 +17,7 @@ import polars as pl
 
 from hpabatch.engine.summary import KEY, FleetTotals
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.report.console import drawn
 from hpabatch.report.extras import (
     json_rows,
     score_json,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from hpabatch.engine.score import Score
 
 SHOWN_HPAS: Final = 20
-PLAIN_WIDTH: Final = 100_000  # characters; off a terminal nothing is cut or wrapped
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _PROOFS: Final = {
@@ -91,23 +91,7 @@ def to_table(report: ReplayReport, width: int | None = None, *, styled: bool = F
         width: of the terminal, in characters; None: no terminal, so nothing is cut or wrapped.
         styled: with ANSI styles.
     """
-    from rich.console import Console
-
-    console = Console(
-        file=io.StringIO(),
-        width=width or PLAIN_WIDTH,
-        force_terminal=styled,
-        no_color=not styled,
-        color_system="standard" if styled else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    with console.capture() as capture:
-        for part in _parts(report):
-            console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+    return drawn(_parts(report), width, styled=styled)
 
 
 def _parts(report: ReplayReport) -> Iterator[RenderableType]:
