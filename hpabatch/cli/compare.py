@@ -12,7 +12,16 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
-from hpabatch.cli.options import GatesOption, Output
+from hpabatch.cli.options import (
+    DelayOption,
+    GatesOption,
+    HistoryArgument,
+    MaxAgeOption,
+    Output,
+    PhaseOption,
+    SyncPeriodOption,
+    WhereOption,
+)
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.replay import Events
 from hpabatch.cli.stdout import check_stdout, send, show_report
@@ -99,9 +108,7 @@ class Request:
 
 @app.command(help=_HELP)
 def compare(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     k8s: Annotated[
         str | None,
         typer.Option(
@@ -129,9 +136,7 @@ def compare(
     events: Annotated[
         Events, typer.Option("--events", help="Which changes spend the policies' budgets.")
     ] = Events.recorded,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true.")
-    ] = None,
+    where: WhereOption = None,
     top: Annotated[
         int,
         typer.Option("--top", min=0, max=1_000_000, help="How many HPAs table and Markdown name."),
@@ -143,38 +148,10 @@ def compare(
     output: Annotated[
         CompareOutput, typer.Option("--output", "-o", help="Form of what stdout gets.")
     ] = CompareOutput.table,
-    sync_period: Annotated[
-        str | None,
-        typer.Option(
-            "--sync-period",
-            metavar="TIME",
-            help="Between two syncs.  [default: as recorded, else 15s]",
-        ),
-    ] = None,
-    phase: Annotated[
-        str | None,
-        typer.Option(
-            "--phase",
-            metavar="TIME",
-            help="Syncs come this long after full periods.  [default: estimated, else 0s]",
-        ),
-    ] = None,
-    delay: Annotated[
-        str | None,
-        typer.Option(
-            "--delay",
-            metavar="TIME",
-            help="From a sample's time until it is visible.  [default: 0s]",
-        ),
-    ] = None,
-    max_age: Annotated[
-        str | None,
-        typer.Option(
-            "--max-age",
-            metavar="TIME",
-            help="How long a sample counts without a newer one.  [default: estimated from them]",
-        ),
-    ] = None,
+    sync_period: SyncPeriodOption = None,
+    phase: PhaseOption = None,
+    delay: DelayOption = None,
+    max_age: MaxAgeOption = None,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="In a closed loop: what either side would lead to.")
     ] = False,

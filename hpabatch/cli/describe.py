@@ -17,6 +17,7 @@ from hpabatch.cli.options import (
     Events,
     EventsOption,
     GatesOption,
+    HistoryArgument,
     HistoryK8sOption,
     HpasOption,
     MaxAgeOption,
@@ -63,9 +64,7 @@ class DescribeOutput(StrEnum):
 
 @app.command(help=_HELP)
 def describe(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     names: Annotated[list[str], typer.Argument(metavar="[NAMESPACE/]HPA…", help="Which HPAs.")],
     at: AtOption = None,
     events_for: Annotated[

@@ -16,6 +16,7 @@ from hpabatch.cli.options import (
     Events,
     EventsOption,
     GatesOption,
+    HistoryArgument,
     HistoryK8sOption,
     HpasOption,
     MaxAgeOption,
@@ -69,9 +70,7 @@ class ExplainOutput(StrEnum):
 
 @app.command(help=_HELP)
 def explain(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     hpa: Annotated[str, typer.Argument(metavar="NAMESPACE/HPA", help="Whose decision.")],
     at: AtOption = None,
     hpas: HpasOption = None,

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
-from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
+from hpabatch.cli.options import (
+    DelayOption,
+    GatesOption,
+    HistoryArgument,
+    HistoryK8sOption,
+    MaxAgeOption,
+    Output,
+    OutputOption,
+    PhaseOption,
+    PlantOption,
+    SyncPeriodOption,
+    WhereOption,
+)
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, send, table_shape
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED
@@ -56,48 +68,13 @@ _COMPILING = "compiling, once, about 15 s"
 
 @app.command(help=_HELP)
 def fit(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
-    plant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--plant", metavar="FILE", help="What you state of workloads (YAML); may be repeated."
-        ),
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true.")
-    ] = None,
-    sync_period: Annotated[
-        str | None,
-        typer.Option(
-            "--sync-period",
-            metavar="TIME",
-            help="Between two syncs.  [default: as recorded, else 15s]",
-        ),
-    ] = None,
-    phase: Annotated[
-        str | None,
-        typer.Option(
-            "--phase", metavar="TIME", help="Of the syncs.  [default: estimated, else 0s]"
-        ),
-    ] = None,
-    delay: Annotated[
-        str | None,
-        typer.Option(
-            "--delay",
-            metavar="TIME",
-            help="From a sample's time until it is visible.  [default: 0s]",
-        ),
-    ] = None,
-    max_age: Annotated[
-        str | None,
-        typer.Option(
-            "--max-age",
-            metavar="TIME",
-            help="How long a sample counts without a newer one.  [default: estimated from them]",
-        ),
-    ] = None,
+    history: HistoryArgument,
+    plant: PlantOption = None,
+    where: WhereOption = None,
+    sync_period: SyncPeriodOption = None,
+    phase: PhaseOption = None,
+    delay: DelayOption = None,
+    max_age: MaxAgeOption = None,
     k8s: HistoryK8sOption = None,
     feature_gates: GatesOption = "",
     output: OutputOption = Output.table,

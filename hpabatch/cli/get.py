@@ -16,6 +16,7 @@ from hpabatch.cli.options import (
     Events,
     EventsOption,
     GatesOption,
+    HistoryArgument,
     HistoryK8sOption,
     HpasOption,
     MaxAgeOption,
@@ -66,9 +67,7 @@ class GetOutput(StrEnum):
 
 @app.command(help=_HELP)
 def get(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="[NAMESPACE/]HPA…", help="Only these.", show_default=False),

@@ -105,20 +105,101 @@ MaxAgeOption = Annotated[
     ),
 ]
 
+HistoryArgument = Annotated[
+    str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
+]
+
+
+class Gaps(StrEnum):
+    """What becomes of stretches without samples."""
+
+    keep = "keep"
+    fill = "fill"
+
+
+class Noise(StrEnum):
+    """What happens between two samples of a coarse history."""
+
+    off = "off"
+    resample = "resample"
+
+
+ScenarioOption = Annotated[
+    str | None, typer.Option("--scenario", metavar="FILE", help="What is to happen (YAML).")
+]
+GrowthOption = Annotated[
+    str | None,
+    typer.Option("--growth", metavar="FACTOR", help="So many times the recorded work."),
+]
+PlantOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plant", metavar="FILE", help="What you state of workloads (YAML); may be repeated."
+    ),
+]
+PricesOption = Annotated[
+    str | None, typer.Option("--prices", metavar="FILE", help="Prices of cores, GiB and pods.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of all random draws.")]
+GapsOption = Annotated[
+    Gaps, typer.Option("--gaps", help="Recorded gaps in samples: kept, or filled.")
+]
+NoiseOption = Annotated[
+    Noise,
+    typer.Option("--noise", help="Within a piece of work: off, or resampled from finer stretches."),
+]
+LengthOption = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TIME", help="Length of the runs.  [default: the history's]"),
+]
+LoopPeriodOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sync-period", metavar="TIME", help="Between two syncs.  [default: as recorded]"
+    ),
+]
+
+SloOption = Annotated[
+    list[str] | None,
+    typer.Option("--slo", metavar="LIMIT", help="What must hold; may be repeated."),
+]
+MinimizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--minimize",
+        metavar="MEASURE",
+        help="What should be least.  [default: cost, without prices pod_hours]",
+    ),
+]
+
 __all__ = [
     "DEFAULT_K8S",
     "AtOption",
     "DelayOption",
     "Events",
     "EventsOption",
+    "Gaps",
+    "GapsOption",
     "GatesOption",
+    "GrowthOption",
+    "HistoryArgument",
     "HistoryK8sOption",
     "HpasOption",
     "K8sOption",
+    "LengthOption",
+    "LoopPeriodOption",
     "MaxAgeOption",
+    "MinimizeOption",
+    "Noise",
+    "NoiseOption",
     "Output",
     "OutputOption",
     "PhaseOption",
+    "PlantOption",
+    "PricesOption",
+    "ScenarioOption",
+    "SeedOption",
+    "SloOption",
     "SyncPeriodOption",
     "WhereOption",
 ]

@@ -12,10 +12,16 @@ from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
 from hpabatch.cli.options import (
     GatesOption,
+    HistoryArgument,
     HistoryK8sOption,
+    LengthOption,
     Output,
     OutputOption,
     PhaseOption,
+    PlantOption,
+    PricesOption,
+    ScenarioOption,
+    SeedOption,
     SyncPeriodOption,
     WhereOption,
 )
@@ -85,9 +91,7 @@ class Request:
 
 @app.command(help=_HELP)
 def plan(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     growth: Annotated[
         str, typer.Option("--growth", metavar="FACTORS", help="So many times the recorded work.")
     ] = "1.0",
@@ -99,26 +103,14 @@ def plan(
             help="ResourceQuota manifests (YAML, JSON); may be repeated.",
         ),
     ] = None,
-    prices: Annotated[
-        str | None, typer.Option("--prices", metavar="FILE", help="Prices of cores, GiB and pods.")
-    ] = None,
-    scenario: Annotated[
-        str | None, typer.Option("--scenario", metavar="FILE", help="What is to happen (YAML).")
-    ] = None,
-    plant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--plant", metavar="FILE", help="What you state of workloads (YAML); may be repeated."
-        ),
-    ] = None,
+    prices: PricesOption = None,
+    scenario: ScenarioOption = None,
+    plant: PlantOption = None,
     where: WhereOption = None,
     k8s: HistoryK8sOption = None,
     feature_gates: GatesOption = "",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random draws.")] = 0,
-    length: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TIME", help="Length of the runs.  [default: the history's]"),
-    ] = None,
+    seed: SeedOption = 0,
+    length: LengthOption = None,
     sync_period: SyncPeriodOption = None,
     phase: PhaseOption = None,
     totals: Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_at, parse_duration
-from hpabatch.cli.options import Output
+from hpabatch.cli.options import MinimizeOption, Output, SloOption
 from hpabatch.cli.stdout import check_stdout, data_stream
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 
@@ -80,18 +80,8 @@ def plot(
         str | None,
         typer.Option("--setting", metavar="N|NAME", help="Setting to mark, and to draw over time."),
     ] = None,
-    slo: Annotated[
-        list[str] | None,
-        typer.Option("--slo", metavar="LIMIT", help="What must hold; may be repeated."),
-    ] = None,
-    minimize: Annotated[
-        str | None,
-        typer.Option(
-            "--minimize",
-            metavar="MEASURE",
-            help="What should be least.  [default: cost, without prices pod_hours]",
-        ),
-    ] = None,
+    slo: SloOption = None,
+    minimize: MinimizeOption = None,
     measure: Annotated[
         str | None,
         typer.Option(

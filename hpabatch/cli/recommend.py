@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.options import Output, OutputOption
+from hpabatch.cli.options import MinimizeOption, Output, OutputOption, SloOption
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.errors import EXIT_OK, UsageError
 
@@ -74,18 +74,8 @@ def recommend(
     sweep: Annotated[
         str, typer.Argument(metavar="SWEEP", help="Folder that `hpabatch sweep` wrote.")
     ],
-    slo: Annotated[
-        list[str] | None,
-        typer.Option("--slo", metavar="LIMIT", help="What must hold; may be repeated."),
-    ] = None,
-    minimize: Annotated[
-        str | None,
-        typer.Option(
-            "--minimize",
-            metavar="MEASURE",
-            help="What should be least.  [default: cost, without prices pod_hours]",
-        ),
-    ] = None,
+    slo: SloOption = None,
+    minimize: MinimizeOption = None,
     patches: Annotated[
         str | None, typer.Option("--patches", metavar="FOLDER", help="Patches and certificates.")
     ] = None,

@@ -12,7 +12,13 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_out, parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
-from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
+from hpabatch.cli.options import (
+    GatesOption,
+    HistoryArgument,
+    HistoryK8sOption,
+    Output,
+    OutputOption,
+)
 from hpabatch.cli.progress import Progress, progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import tell, tell_skipped
@@ -98,9 +104,7 @@ class Request:
 
 @app.command(help=_HELP)
 def replay(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     out: Annotated[
         str, typer.Option("--out", metavar="FILE|FOLDER/", help="Where the decisions go.")
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,26 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
-from hpabatch.cli.options import GatesOption, HistoryK8sOption, Output, OutputOption
+from hpabatch.cli.options import (
+    Gaps,
+    GapsOption,
+    GatesOption,
+    GrowthOption,
+    HistoryArgument,
+    HistoryK8sOption,
+    LengthOption,
+    LoopPeriodOption,
+    Noise,
+    NoiseOption,
+    Output,
+    OutputOption,
+    PhaseOption,
+    PlantOption,
+    PricesOption,
+    ScenarioOption,
+    SeedOption,
+    WhereOption,
+)
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import tell, tell_skipped
@@ -62,20 +80,6 @@ Examples:
 """
 
 
-class Gaps(StrEnum):
-    """What becomes of stretches without samples."""
-
-    keep = "keep"
-    fill = "fill"
-
-
-class Noise(StrEnum):
-    """What happens between two samples of a coarse history."""
-
-    off = "off"
-    resample = "resample"
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asked for; times in ms, None: not given."""
@@ -102,59 +106,24 @@ class Request:
 
 @app.command(help=_HELP)
 def simulate(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     hpas: Annotated[
         list[str] | None,
         typer.Option("--hpas", metavar="PATH", help="Manifests to compare with; may be repeated."),
     ] = None,
-    scenario: Annotated[
-        str | None, typer.Option("--scenario", metavar="FILE", help="What is to happen (YAML).")
-    ] = None,
-    growth: Annotated[
-        str | None,
-        typer.Option("--growth", metavar="FACTOR", help="So many times the recorded work."),
-    ] = None,
-    plant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--plant", metavar="FILE", help="What you state of workloads (YAML); may be repeated."
-        ),
-    ] = None,
-    prices: Annotated[
-        str | None, typer.Option("--prices", metavar="FILE", help="Prices of cores, GiB and pods.")
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true."),
-    ] = None,
+    scenario: ScenarioOption = None,
+    growth: GrowthOption = None,
+    plant: PlantOption = None,
+    prices: PricesOption = None,
+    where: WhereOption = None,
     k8s: HistoryK8sOption = None,
     feature_gates: GatesOption = "",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random draws.")] = 0,
-    gaps: Annotated[
-        Gaps, typer.Option("--gaps", help="Recorded gaps in samples: kept, or filled.")
-    ] = Gaps.keep,
-    noise: Annotated[
-        Noise,
-        typer.Option(
-            "--noise", help="Within a piece of work: off, or resampled from finer stretches."
-        ),
-    ] = Noise.off,
-    length: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TIME", help="Length of the run.  [default: the history's]"),
-    ] = None,
-    sync_period: Annotated[
-        str | None,
-        typer.Option(
-            "--sync-period", metavar="TIME", help="Between two syncs.  [default: as recorded]"
-        ),
-    ] = None,
-    phase: Annotated[
-        str | None,
-        typer.Option("--phase", metavar="TIME", help="Of the syncs.  [default: estimated]"),
-    ] = None,
+    seed: SeedOption = 0,
+    gaps: GapsOption = Gaps.keep,
+    noise: NoiseOption = Noise.off,
+    length: LengthOption = None,
+    sync_period: LoopPeriodOption = None,
+    phase: PhaseOption = None,
     trajectories: Annotated[
         str | None,
         typer.Option("--trajectories", metavar="FILE", help="Every tick of every run (Parquet)."),

@@ -10,15 +10,26 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_inputs, parse_duration
 from hpabatch.cli.options import (
+    Gaps,
+    GapsOption,
     GatesOption,
+    GrowthOption,
+    HistoryArgument,
     HistoryK8sOption,
+    LengthOption,
+    LoopPeriodOption,
+    Noise,
+    NoiseOption,
     Output,
     OutputOption,
     PhaseOption,
+    PlantOption,
+    PricesOption,
+    ScenarioOption,
+    SeedOption,
     WhereOption,
 )
 from hpabatch.cli.progress import resumed_line, share_on_stderr
-from hpabatch.cli.simulate import Gaps, Noise
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.errors import (
@@ -74,9 +85,7 @@ Examples:
 
 @app.command(help=_HELP)
 def sweep(
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="Folder of Parquet tables, or a store.")
-    ],
+    history: HistoryArgument,
     grid: Annotated[
         list[str],
         typer.Option("--grid", metavar="FIELD=VALUES", help="Values of a field; repeat it."),
@@ -100,44 +109,17 @@ def sweep(
         typer.Option("--policy-sets", metavar="FILE", help="Policy sets of your own (YAML)."),
     ] = None,
     where: WhereOption = None,
-    scenario: Annotated[
-        str | None, typer.Option("--scenario", metavar="FILE", help="What is to happen (YAML).")
-    ] = None,
-    growth: Annotated[
-        str | None,
-        typer.Option("--growth", metavar="FACTOR", help="So many times the recorded work."),
-    ] = None,
-    plant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--plant", metavar="FILE", help="What you state of workloads (YAML); may be repeated."
-        ),
-    ] = None,
-    prices: Annotated[
-        str | None, typer.Option("--prices", metavar="FILE", help="Prices of cores, GiB and pods.")
-    ] = None,
+    scenario: ScenarioOption = None,
+    growth: GrowthOption = None,
+    plant: PlantOption = None,
+    prices: PricesOption = None,
     k8s: HistoryK8sOption = None,
     feature_gates: GatesOption = "",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random draws.")] = 0,
-    gaps: Annotated[
-        Gaps, typer.Option("--gaps", help="Recorded gaps in samples: kept, or filled.")
-    ] = Gaps.keep,
-    noise: Annotated[
-        Noise,
-        typer.Option(
-            "--noise", help="Within a piece of work: off, or resampled from finer stretches."
-        ),
-    ] = Noise.off,
-    length: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TIME", help="Length of the runs.  [default: the history's]"),
-    ] = None,
-    sync_period: Annotated[
-        str | None,
-        typer.Option(
-            "--sync-period", metavar="TIME", help="Between two syncs.  [default: as recorded]"
-        ),
-    ] = None,
+    seed: SeedOption = 0,
+    gaps: GapsOption = Gaps.keep,
+    noise: NoiseOption = Noise.off,
+    length: LengthOption = None,
+    sync_period: LoopPeriodOption = None,
     phase: PhaseOption = None,
     fidelity: Annotated[
         bool,
