@@ -1,0 +1,1 @@
+"""What a Prometheus (or Thanos, Mimir, Cortex, VictoriaMetrics) recorded, as a history."""
