@@ -25,6 +25,9 @@ class Answering(Protocol):
             UsageError: there is none, after all attempts.
         """
 
+    def stop(self) -> None:
+        """Begin no further request, and wait for none."""
+
 
 class Fetcher:
     """Gets answers, from the pieces that are there already or from the server.
@@ -58,8 +61,11 @@ class Fetcher:
         """Begin."""
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Let the questions that are on their way end, and drop the others."""
+        if kind is not None:
+            # Nobody waits for an answer any more: not for minutes of back-off either.
+            self.server.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def get(self, asks: Sequence[Question]) -> list[Samples]:

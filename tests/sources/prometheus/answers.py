@@ -47,6 +47,9 @@ class Memory:
             with self._lock:
                 self.at_once -= 1
 
+    def stop(self) -> None:
+        """Stop; there is nothing that could go on."""
+
     def _answer(self, question: Question) -> Samples:
         assert not isinstance(question, RangeAsk)
         assert isinstance(question, Ask)

@@ -1,0 +1,347 @@
+"""Who asks a Prometheus server: token, password, certificates, tenant; secrets are never shown.
+
+Secrets come from files or from the environment, never from the command line, where every user of
+the machine reads them. A token file is read again when the server refuses the token: those of
+service accounts are replaced every hour or so.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from hpabatch.errors import UsageError
+
+TOKEN_VARIABLE: Final = "HPABATCH_PROMETHEUS_TOKEN"  # noqa: S105 - a name, no token
+PASSWORD_VARIABLE: Final = "HPABATCH_PROMETHEUS_PASSWORD"  # noqa: S105 - a name, no password
+TENANT_HEADER: Final = "X-Scope-OrgID"
+
+_MOST_BYTES: Final = 4 * 2**20  # bundles of certificate authorities have some 200 KiB
+# Of header values shorter than this nothing is hidden: "1" is no secret, and is in every number.
+_HIDDEN_LENGTH: Final = 6
+_OUR_HEADERS: Final = frozenset(
+    ("accept-encoding", "authorization", "connection", "content-length", "content-type", "host")
+)
+_NAME_CHARACTERS: Final = frozenset(
+    "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a server is told who asks, and how it is known itself.
+
+    `repr` shows no secret; `describe` says in words what is given.
+
+    Attributes:
+        token: a bearer token.
+        token_file: where it is read again.
+        user: for basic authentication, with `password`.
+        cert: a client certificate (PEM), with its key if `key` is None.
+        key: its key (PEM, not encrypted).
+        ca: certificates (PEM) of which one has signed the server's; None: the usual ones.
+        tenant: whose data are asked for, in Mimir, Cortex and Thanos.
+        headers: further ones, each a name and a value.
+        insecure: the server's certificate is not checked.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    cert: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+    tenant: str | None = None
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    insecure: bool = False
+
+    def request_headers(self) -> dict[str, str]:
+        """Return the headers of every request, secrets among them."""
+        found = dict(self.headers)
+        if self.tenant is not None:
+            found[TENANT_HEADER] = self.tenant
+        if self.token is not None:
+            found["Authorization"] = f"Bearer {self.token}"
+        elif self.user is not None:
+            found["Authorization"] = f"Basic {self._basic()}"
+        return found
+
+    def reread(self) -> Login:
+        """Return the same with what the token file holds now.
+
+        Raises:
+            UsageError: it holds no token any more.
+        """
+        if self.token_file is None:
+            return self
+        return replace(self, token=_read_token(self.token_file))
+
+    def tls(self) -> ssl.SSLContext:
+        """Return how a server at https:// is known, and is told who asks.
+
+        Raises:
+            UsageError: a file holds no certificate or no key, or they are of different pairs.
+        """
+        if self.ca is not None:
+            context = self._trusting(self.ca)
+        else:
+            import httpx2  # knows where systems keep the usual authorities
+
+            context = httpx2.create_ssl_context(verify=not self.insecure)
+        if self.cert is not None:
+            self._show_certificate(context)
+        return context
+
+    def check_files(self) -> None:
+        """Return if the certificates can be used.
+
+        Raises:
+            UsageError: a file holds no certificate or no key, or they are of different pairs.
+        """
+        if self.ca is not None:
+            self._trusting(self.ca)
+        if self.cert is not None:
+            self._show_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def describe(self) -> str:
+        """Return what is given, in words without secrets."""
+        parts = []
+        if self.token is not None:
+            parts.append(f"token of {self.token_file or TOKEN_VARIABLE}")
+        if self.user is not None:
+            parts.append(f"user {self.user}")
+        if self.cert is not None:
+            parts.append(f"certificate of {self.cert}")
+        if self.tenant is not None:
+            parts.append(f"tenant {self.tenant}")
+        if self.headers:
+            parts.append(f"headers {', '.join(name for name, _ in self.headers)}")
+        if self.insecure:
+            parts.append("certificate of the server not checked")
+        return "; ".join(parts) or "nobody in particular"
+
+    def hide(self, text: str) -> str:
+        """Return a text, e.g. a server's error, without the secrets that it may repeat."""
+        secrets = [self.token, self.password, *(v for _, v in self.headers if _is_secret(v))]
+        if self.password is not None:
+            secrets.append(self._basic())
+        for secret in sorted({one for one in secrets if one}, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def _basic(self) -> str:
+        return base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
+
+    def _trusting(self, ca: Path) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=str(ca))
+        except (ssl.SSLError, OSError) as error:
+            raise UsageError(f"{ca} holds no certificates in PEM: {error}") from None
+
+    def _show_certificate(self, context: ssl.SSLContext) -> None:
+        try:
+            # With a password given, OpenSSL does not ask for one at the terminal.
+            context.load_cert_chain(str(self.cert), self.key and str(self.key), password="")
+        except (ssl.SSLError, OSError, ValueError) as error:
+            of = f"{self.cert} and {self.key}" if self.key else f"{self.cert}"
+            raise UsageError(
+                f"{of}: no client certificate with its key, in PEM and not encrypted ({error})"
+            ) from None
+
+
+def read_login(
+    environ: Mapping[str, str],
+    *,
+    token_file: Path | None = None,
+    user: str | None = None,
+    password_file: Path | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
+    ca: Path | None = None,
+    tenant: str | None = None,
+    headers: Sequence[str] = (),
+    insecure: bool = False,
+) -> Login:
+    """Return a login of options and the environment.
+
+    Args:
+        environ: HPABATCH_PROMETHEUS_TOKEN and HPABATCH_PROMETHEUS_PASSWORD may hold secrets; an
+            option for the same goes before.
+        token_file, password_file: with a secret alone; white space around it is dropped.
+        user: for basic authentication.
+        cert, key, ca: files in PEM.
+        tenant: for the header X-Scope-OrgID.
+        headers: each "Name: value", or "@FILE" with one of these a line.
+        insecure: do not check the server's certificate.
+
+    Raises:
+        UsageError: a file is absent, unreadable or empty, or two options exclude each other.
+    """
+    token = _read_token(token_file) if token_file is not None else _set(environ, TOKEN_VARIABLE)
+    password = _set(environ, PASSWORD_VARIABLE)
+    if password_file is not None:
+        password = _read_secret(password_file, "password")
+    _check_who(token, token_file, user, password, password_file)
+    if token is not None and token_file is None:
+        token = _clean_token(token, TOKEN_VARIABLE)
+    if key is not None and cert is None:
+        raise UsageError(f"--key {key} without --cert: say which certificate it belongs to")
+    if ca is not None and insecure:
+        raise UsageError(
+            "--ca and --insecure exclude each other: one checks the server's certificate, the "
+            "other does not"
+        )
+    for path, what in ((cert, "--cert"), (key, "--key"), (ca, "--ca")):
+        if path is not None:
+            _read(path, what)
+    login = Login(
+        token, token_file, user, password if user is not None else None, cert, key, ca,
+        None if tenant is None else _clean_value(tenant, "--tenant"),
+        tuple(_header(line, where) for line, where in _header_lines(headers)), insecure,
+    )  # fmt: skip
+    login.check_files()  # so that a wrong one is told of before anything is asked
+    return login
+
+
+def _set(environ: Mapping[str, str], name: str) -> str | None:
+    """Return a variable's value; an empty one is as good as none."""
+    return environ.get(name) or None
+
+
+def server_url(given: str) -> str:
+    """Return the address of a server's API as far as /api/v1, which is left out.
+
+    Raises:
+        UsageError: it is no address of a server, or holds a user, a password or a query.
+    """
+    example = "such as http://prometheus:9090 or https://mimir/prometheus"
+    # Whatever comes before an @ may be a password, wherever the parser sees it.
+    if "@" in given:
+        raise UsageError(
+            "--url holds a user or a password, which every user of the machine can read: leave "
+            "them out, and name files that hold them with --user and --password-file, or with "
+            "--token-file"
+        )
+    try:
+        parts = urlsplit(given.strip())
+        _ = parts.port
+    except ValueError:
+        raise UsageError(f"--url is no address of a server, {example}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"--url {given!r} is no address of a server, {example}")
+    if parts.query or parts.fragment or "?" in given:
+        raise UsageError(f"--url ends before the question mark, {example}")
+    path = parts.path.rstrip("/").removesuffix("/api/v1").rstrip("/")
+    if "/api/v1/" in f"{path}/" or not path.isascii() or not path.isprintable() or " " in path:
+        raise UsageError(f"--url {given!r}: give what comes before /api/v1, {example}")
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _check_who(
+    token: str | None,
+    token_file: Path | None,
+    user: str | None,
+    password: str | None,
+    password_file: Path | None,
+) -> None:
+    """Refuse a login as two, or as half of one."""
+    from_file = f"--password-file {password_file}" if password_file else PASSWORD_VARIABLE
+    if user is None:
+        if password is not None and (token is None or password_file is not None):
+            raise UsageError(f"{from_file} holds a password: say whose, with --user")
+        return
+    if token is not None:
+        told = f"--token-file {token_file}" if token_file else f"the variable {TOKEN_VARIABLE}"
+        raise UsageError(f"{told} and --user {user} exclude each other: keep one of them")
+    if password is None:
+        raise UsageError(
+            f"--user {user} has no password: name a file that holds it with --password-file, or "
+            f"set {PASSWORD_VARIABLE}"
+        )
+    if ":" in user or not user or not user.isprintable():
+        raise UsageError(f"--user {user!r}: a user's name is not empty and has no colon")
+
+
+def _read_token(path: Path) -> str:
+    return _clean_token(_read_secret(path, "token"), str(path))
+
+
+def _clean_token(text: str, where: str) -> str:
+    token = text.strip()
+    if not token:
+        raise UsageError(f"{where} is empty: it should hold a token")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"{where} holds no token: it has blanks or characters that no token has")
+    return token
+
+
+def _read_secret(path: Path, what: str) -> str:
+    try:
+        text = _read(path, f"the {what} file").decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} holds no {what}: it is no text") from None
+    if not text:
+        raise UsageError(f"{path} is empty: it should hold a {what}")
+    if any(not char.isprintable() for char in text):
+        raise UsageError(f"{path} holds more than a {what}: it should be on one line")
+    return text
+
+
+def _read(path: Path, what: str) -> bytes:
+    """Return what a small file holds."""
+    try:
+        with path.open("rb") as stream:
+            found = stream.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise UsageError(f"{what}: {path} does not exist") from None
+    except PermissionError:
+        raise UsageError(f"{what}: {path} may not be read by this user") from None
+    except OSError as error:
+        raise UsageError(f"{what}: {path} cannot be read: {error.strerror}") from None
+    if len(found) > _MOST_BYTES:
+        raise UsageError(f"{what}: {path} is larger than {_MOST_BYTES // 2**20} MiB: another file?")
+    return found
+
+
+def _header_lines(headers: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each header as it is written, and where."""
+    lines = []
+    for given in headers:
+        if not given.startswith("@"):
+            lines.append((given, "--header"))
+            continue
+        path = Path(given[1:])
+        try:
+            text = _read(path, "the header file").decode("utf-8")
+        except UnicodeDecodeError:
+            raise UsageError(f"--header @{path}: it is no text") from None
+        lines += [(line, f"--header @{path}") for line in text.splitlines() if line.strip()]
+    return lines
+
+
+def _header(line: str, where: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    name = name.strip()
+    if not colon or not name or not _NAME_CHARACTERS.issuperset(name):
+        raise UsageError(f"{where}: a header is written as 'Name: value'")
+    if name.lower() == "authorization":
+        raise UsageError(f"{where}: give a token with --token-file, a password with --user")
+    if name.lower() in _OUR_HEADERS:
+        raise UsageError(f"{where}: {name} is set by hpabatch itself")
+    return name, _clean_value(value.strip(), f"{where}: {name}")
+
+
+def _clean_value(value: str, where: str) -> str:
+    if not value or not value.isascii() or not value.isprintable():
+        raise UsageError(f"{where}: the value is empty, or has characters that no header has")
+    return value
+
+
+def _is_secret(value: str) -> bool:
+    return len(value) >= _HIDDEN_LENGTH

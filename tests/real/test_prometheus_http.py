@@ -1,0 +1,276 @@
+"""The client against a real Prometheus: samples to the last bit, limits, TLS and passwords."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hpabatch.errors import HpabatchError, UsageError
+from hpabatch.sources.prometheus.http import (
+    GaveUpError,
+    Limits,
+    RefusedQueryError,
+    Server,
+    TooMuchError,
+)
+from hpabatch.sources.prometheus.login import Login, read_login
+from tests.real.prometheus import backfill, missing, program, running_prometheus
+from tests.sources.prometheus.certificates import Authority, Pair
+from tests.sources.prometheus.faulty_proxy import FaultyProxy
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+START_S = 1_700_000_000
+COUNT = 300
+UNTIL_MS = (START_S + 60 * COUNT) * 1000
+PODS = [f"web-{k}" for k in range(8)]
+QUICK = Limits(first_wait_s=0.001, longest_wait_s=0.02)
+PASSWORD = "correct horse"
+# of PASSWORD, by bcrypt
+PASSWORD_HASH = "$2b$04$1bNJaUjJJU9Yv59sz33jo.tzhscURod0JeK8LeHiq5Dq8H3XrFprq"
+
+
+def sample(pod: int, k: int) -> tuple[int, float]:
+    """Return the time (ms) and the value of a sample; times are not regular."""
+    value = math.inf if (pod, k) == (3, 7) else math.nan if (pod, k) == (3, 9) else k / 7 + pod
+    return (START_S + 60 * k) * 1000 + (pod * 131 + k * 37) % 1000, value
+
+
+def written(pod: int) -> list[tuple[int, float]]:
+    return [sample(pod, k) for k in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("blocks")
+    lines = ["# TYPE load gauge"]
+    for place, pod in enumerate(PODS):
+        for ts, value in written(place):
+            text = repr(value).replace("inf", "+Inf").replace("nan", "NaN")
+            lines.append(f'load{{namespace="shop",pod="{pod}"}} {text} {ts / 1000:.3f}')
+    file = folder / "load.om"
+    file.write_text("\n".join([*lines, "# EOF\n"]))
+    backfill(file, folder / "data")
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def url(blocks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), blocks) as found:
+        yield found
+
+
+def raw(server: Server, pod: str, window_s: int = 60 * COUNT) -> list[tuple[int, float]]:
+    found = server.instant(
+        f'load{{pod="{pod}"}}[{window_s}s]', UNTIL_MS, must={"__name__": ["load"], "pod": [pod]}
+    )
+    return found.points.select("ts", "value").rows()
+
+
+def test_samples_come_back_to_the_last_bit(url: str) -> None:
+    with Server(url) as server:
+        for place, pod in enumerate(PODS):
+            assert repr(raw(server, pod)) == repr(written(place))
+        whole = server.instant("load[1d]", UNTIL_MS)
+        figures = server.figures
+    assert whole.series["pod"].to_list() == PODS
+    assert whole.count == figures.largest_samples == COUNT * len(PODS)
+    assert figures.received_bytes < figures.bytes
+
+
+def test_a_range_holds_its_left_end(url: str) -> None:
+    with Server(url) as server:
+        ts, value = sample(0, 10)
+        found = server.instant('load{pod="web-0"}[1s]', ts + 1000)
+        assert found.points.select("ts", "value").rows() == [(ts, value)]
+
+
+def test_vectors_ranges_and_labels(url: str) -> None:
+    with Server(url) as server:
+        assert server.instant("count(load)", UNTIL_MS).points["value"].to_list() == [8.0]
+        steps = server.ranged("count(load)", UNTIL_MS - 300_000, UNTIL_MS, 60_000)
+        assert steps.points["ts"].to_list() == list(range(UNTIL_MS - 300_000, UNTIL_MS + 1, 60_000))
+        assert server.instant("absent_metric", UNTIL_MS).series.is_empty()
+        matcher = ['load{pod!="web-0"}']
+        assert server.label_values("pod", matcher, START_S * 1000, UNTIL_MS) == PODS[1:]
+        names = server.label_names(matcher, START_S * 1000, UNTIL_MS)
+        assert names == ["__name__", "namespace", "pod"]
+        assert server.flavour == "prometheus"
+        assert server.build_info()["version"].startswith("2.")
+
+
+def test_a_scalar_is_no_answer(url: str) -> None:
+    with Server(url, limits=QUICK) as server, pytest.raises(GaveUpError, match="'scalar'"):
+        server.instant("scalar(load)", UNTIL_MS)
+
+
+def test_what_it_refuses(url: str) -> None:
+    with Server(url) as server:
+        with pytest.raises(RefusedQueryError, match="parse error"):
+            server.instant("load{", UNTIL_MS)
+        with pytest.raises(TooMuchError, match="maximum resolution") as caught:
+            server.ranged("load", 0, UNTIL_MS, 1000)
+        assert caught.value.reason == "samples"
+        assert server.figures.retries == 0
+    with Server(f"{url}/prometheus") as server, pytest.raises(UsageError, match="lack a path"):
+        server.instant("load", UNTIL_MS)
+
+
+@pytest.mark.parametrize(
+    ("flag", "query", "reason"),
+    [
+        ("--query.max-samples=1000", "load[1d]", "samples"),
+        ("--query.timeout=1ms", "count_values('a', quantile_over_time(0.5, load[1d:1s]))", "time"),
+    ],
+)
+def test_its_limits(blocks: Path, tmp_path: Path, flag: str, query: str, reason: str) -> None:
+    with (
+        running_prometheus(tmp_path, blocks, extra_flags=[flag]) as url,
+        Server(url, limits=QUICK) as server,
+    ):
+        with pytest.raises(TooMuchError) as caught:
+            server.instant(query, UNTIL_MS)
+        assert caught.value.reason == reason
+        assert raw(server, "web-1", 120)
+
+
+def test_it_ends_right_through_a_faulty_proxy(url: str) -> None:
+    with (
+        FaultyProxy(url, seed=5, rate=0.6) as proxy,
+        Server(proxy.url, limits=QUICK) as server,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        found = list(pool.map(lambda pod: raw(server, pod), PODS))
+    assert repr(found) == repr([written(place) for place in range(len(PODS))])
+    assert proxy.seen.requests - proxy.seen.faults[""] > 5
+
+
+# --- TLS and passwords ---------------------------------------------------------------------------
+
+
+@contextmanager
+def secured(folder: Path, settings: str) -> Iterator[str]:
+    """Serve nothing, in a way that a web configuration says; give host and port."""
+    (folder / "prometheus.yml").write_text("")
+    (folder / "web.yml").write_text(settings)
+    log = folder / "log"
+    command = [
+        str(program("prometheus")), f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data", f"--web.config.file={folder}/web.yml",
+        "--web.listen-address=127.0.0.1:0",
+    ]  # fmt: skip
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
+    try:
+        yield _address(process, log)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        text = log.read_text()
+        if "Server is ready" in text:
+            return text.partition('msg="Listening on" address=')[2].split()[0]
+        time.sleep(0.05)
+    raise RuntimeError(f"Prometheus is not ready: {log.read_text()[-4000:]}")
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def client(authority: Authority) -> Pair:
+    return authority.pair("client")
+
+
+@pytest.fixture(scope="module")
+def address(
+    authority: Authority, client: Pair, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Where a server is that wants a client certificate and a password."""
+    pair = authority.pair("server")
+    settings = f"""
+tls_server_config:
+  cert_file: {pair.cert}
+  key_file: {pair.key}
+  client_auth_type: RequireAndVerifyClientCert
+  client_ca_file: {authority.ca}
+basic_auth_users:
+  jo: {PASSWORD_HASH}
+"""
+    with secured(tmp_path_factory.mktemp("secured"), settings) as found:
+        yield found
+
+
+def login(
+    authority: Authority, client: Pair | None, password: str = PASSWORD, *, insecure: bool = False
+) -> Login:
+    return read_login(
+        {"HPABATCH_PROMETHEUS_PASSWORD": password}, user="jo", insecure=insecure,
+        cert=None if client is None else client.cert, key=None if client is None else client.key,
+        ca=None if insecure else authority.ca,
+    )  # fmt: skip
+
+
+def asked(url: str, who: Login | None) -> str:
+    """Return the flavour of a server that answers, or what the error says."""
+    try:
+        with Server(url, who, QUICK) as server:
+            assert server.instant("vector(1)", UNTIL_MS).count == 1
+            return server.flavour
+    except HpabatchError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def test_certificates_and_passwords(address: str, authority: Authority, client: Pair) -> None:
+    assert asked(f"https://{address}", login(authority, client)) == "prometheus"
+    assert asked(f"https://{address}", login(authority, client, insecure=True)) == "prometheus"
+
+
+def test_who_is_not_let_in(
+    address: str, authority: Authority, client: Pair, tmp_path: Path
+) -> None:
+    url = f"https://{address}"
+    other = Authority(tmp_path, "other")
+    stranger = other.pair("stranger")
+    wrong = "s3cr3t-Zx9"
+    for who, told in (
+        (login(authority, client, wrong), "CredentialsError: .* 401: Unauthorized"),
+        (Login(cert=client.cert, key=client.key, ca=authority.ca), "CredentialsError: .* 401"),
+        (login(authority, None), "CredentialsError: .* another client certificate"),
+        (login(authority, stranger), "CredentialsError: .* another client certificate"),
+        (login(other, client), "CredentialsError: .* not trusted .* with --ca"),
+        (None, "CredentialsError: .* not trusted"),
+    ):
+        said = asked(url, who)
+        assert re.match(told, said), said
+        assert wrong not in said
+        assert PASSWORD not in said
+    assert "begin --url with https://" in asked(f"http://{address}", None)
+
+
+def test_a_certificate_of_another_host(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.pair("server", ("127.0.0.2",))
+    settings = f"tls_server_config: {{cert_file: {pair.cert}, key_file: {pair.key}}}\n"
+    with secured(tmp_path, settings) as address:
+        told = asked(f"https://{address}", Login(ca=authority.ca))
+        assert "IP address mismatch" in told
+        assert asked(f"https://{address}", Login(insecure=True)) == "prometheus"
+
+
+def test_tls_where_there_is_none(url: str) -> None:
+    assert "speaks no TLS" in asked(url.replace("http:", "https:"), None)
