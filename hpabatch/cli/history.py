@@ -30,8 +30,10 @@ s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the env
 _INFO = f"""Tell what a history holds.
 
 {_PLACE}
-One row per table goes to stdout: rows, bytes, files, first and last time. What is not as it should
-be, though the rest can be read, goes to stderr (and into --output json).
+One row per table goes to stdout: rows, bytes, files, first and last time; then how its parts were
+come by, and of which HPAs something is not recorded (in --output json, too; as csv and parquet:
+--provenance). What is not as it should be, though the rest can be read, goes to stderr (and into
+--output json).
 
 \b
 Exit codes: 0 fine, 2 the history cannot be read.
@@ -40,6 +42,7 @@ Exit codes: 0 fine, 2 the history cannot be read.
 Examples:
   hpabatch history info history/
   hpabatch history info s3://bucket/history --output json | jq .clusters
+  hpabatch history info history/ --provenance --output csv > provenance.csv
 """
 
 _CHECK = f"""Read every byte of a history and list what is wrong.
@@ -89,7 +92,7 @@ Examples:
 
 _MIGRATE = """Copy a history into a new store.
 
-OLD is a folder of Parquet tables (schema version 1 or 2) or a store; it is not changed. NEW is an
+OLD is a folder of Parquet tables (schema version 1 to 3) or a store; it is not changed. NEW is an
 absent or empty folder or URL; one that holds something else is refused. An interrupted migration
 goes on when it is started again, as long as OLD is what it was.
 
@@ -105,15 +108,28 @@ Examples:
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of a history.")]
 
 
+ProvenanceOption = Annotated[
+    bool,
+    typer.Option("--provenance", help="Instead: how every part of it was come by, row by row."),
+]
+
+
 @history_app.command(help=_INFO)
-def info(path: PathArgument, output: OutputOption = Output.table) -> None:
+def info(
+    path: PathArgument, provenance: ProvenanceOption = False, output: OutputOption = Output.table
+) -> None:
     """Tell what a history holds."""
     from hpabatch.history.info import describe_history
+    from hpabatch.history.provenance import TABLE
     from hpabatch.history.reader import open_history
     from hpabatch.report import history as forms
 
     check_stdout(output)
-    found = describe_history(open_history(path))
+    history = open_history(path)
+    if provenance:
+        _send_frame(history.read(TABLE), output)
+        return
+    found = describe_history(history)
     if output is Output.table:
         send(forms.info_table(found).encode())
     elif output is Output.json:

@@ -31,6 +31,7 @@ from hpabatch.engine.quality_pods import (
 from hpabatch.engine.quality_samples import MIN_MAX_AGE_MS, USAGE_COLUMNS, SampleSums
 from hpabatch.engine.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
+from hpabatch.history.provenance import behavior_methods
 from hpabatch.model.hpa import MetricSpec
 
 SHARD_ROWS: Final = 1 << 20  # some 400 MB at work
@@ -46,6 +47,8 @@ COLUMNS: Final[dict[str, str]] = {
     "target": "name of the target",
     "reads": "tables that the metrics of its specs come from, sorted",
     "utilization_of": "resources that it compares with requests, sorted; null: none",
+    "behavior": "how its behavior block is known, e.g. manifest, events (see `provenance`); absent "
+    "or assumed: not recorded; null: the history does not say",
     "membership": "how its pods are known. selector: of the scale; owner: the selector was not "
     "recorded, so the target's own pods are assumed; both: at times; null: no scale recorded",
     "foreign_pods": "pods that the selector matches though they are another target's or nobody's",
@@ -126,6 +129,7 @@ def quality(
         history.distinct("scales", ["cluster", "namespace", "target_kind", "target", "selector"]),
         history.distinct("pods", ["cluster", "namespace", "target", "labels"]),
     )
+    behavior = behavior_methods(history)
     spans = _spans(history)
     sizes = history.sizes("pod_metrics")
     parts = [pl.DataFrame(schema=SCHEMA)]
@@ -140,7 +144,10 @@ def quality(
     # numpy divides; polars multiplies by the reciprocal unless there is one row only, and a result
     # must not depend on the shards.
     hours = found["pod_hours"].to_numpy() / MS_PER_HOUR
-    return found.with_columns(pl.Series("pod_hours", hours))
+    told = [", ".join(sorted(behavior.of(*key))) or None for key in found.select(KEY).iter_rows()]
+    return found.with_columns(
+        pl.Series("pod_hours", hours), pl.Series("behavior", told, dtype=pl.String)
+    )
 
 
 def _spans(history: History) -> dict[str, tuple[int, int]]:
@@ -270,12 +277,16 @@ _COUNTED: Final = (
 
 
 def _finished(found: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of `COLUMNS` from sums and numbers of pods; `pod_hours` still in ms."""
+    """Return the columns of `COLUMNS` from sums and numbers of pods.
+
+    `pod_hours` are still in ms, `behavior` is null.
+    """
     c, pods = pl.col, pl.col("pods")
     found = found.with_columns(c(*_COUNTED, "uncovered_ms").fill_null(0))
     time = pl.Datetime("ms", "UTC")
     return found.with_columns(
         c("first_ts", "last_ts").cast(time),
+        behavior=pl.lit(None, dtype=pl.String),
         synthetic_share=_part(c("generated"), pods),
         unknown_requests_share=_part(c("no_requests"), pods),
         without_cpu_request_share=_part(c("no_cpu"), pods),
@@ -302,6 +313,8 @@ def _schema() -> pl.Schema:
         types[name] = pl.Int64()
         if name in _HPA_SCHEMA:
             types[name] = _HPA_SCHEMA[name]
+        if name == "behavior":
+            types[name] = pl.String()
         if name.endswith("_share") or name in ("coverage", "pod_hours"):
             types[name] = pl.Float64()
         if name in ("first_ts", "last_ts"):

@@ -191,6 +191,17 @@ RULES: Final[tuple[Rule, ...]] = (
         ),
     ),
     Rule(
+        "behavior_unknown",
+        65,
+        # A list of methods: a word of it, whatever stands beside.
+        _C("behavior").str.contains(r"\b(absent|assumed)\b"),
+        (
+            "its behavior block is not recorded, so Kubernetes' defaults are assumed; if it has "
+            "one, windows and policies are not those of the cluster: import again with its "
+            "manifest or --hpa-events",
+        ),
+    ),
+    Rule(
         "owner_assumed",
         60,
         _C("membership").is_in(["owner", "both"]),

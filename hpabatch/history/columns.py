@@ -129,3 +129,8 @@ def amount_column(
 def replicas_column(name: str, doc: str) -> Column:
     """Return a column of replica counts."""
     return Column(name, INT, doc, "pods", minimum=0, maximum=INT32_MAX)
+
+
+CLUSTER = text_column("cluster", "name of the cluster")
+NAMESPACE = text_column("namespace", "namespace of the object")
+"""Columns of nearly every table."""

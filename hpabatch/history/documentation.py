@@ -25,10 +25,10 @@ with the same key the last one counts.
 ## Two layouts
 
 **Flat**: a folder with one file `pods.parquet`, or one folder `pods/` of Parquet files, per table;
-by any writer, in any order, of schema version 1 or {SCHEMA_VERSION}. Good for small histories and
-for exchange. Version 1 has no table `metric_fetches`, no `target` in `pod_requests` and
-`pod_states`, and no `origin` in `pods`. Where the pages of a file have checksums they are verified
-before its first reading, once each time the history is opened.
+by any writer, in any order, of schema version 1 to {SCHEMA_VERSION}. Good for small histories and
+for exchange. Version 2 has no table `provenance`; version 1 has no `metric_fetches` either, no
+`target` in `pod_requests` and `pod_states`, and no `origin` in `pods`. Where the pages of a file
+have checksums they are verified before its first reading, once each time the history is opened.
 
 **Store**: what hpabatch itself writes, in a local folder or at s3://, gs:// or abfs://
 (tested with s3).

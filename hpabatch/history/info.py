@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
+from hpabatch.errors import HistoryError
 from hpabatch.history.base import History
 from hpabatch.history.catalog import LOG
 from hpabatch.history.columns import TEXT, TIME
 from hpabatch.history.compact import is_ours
 from hpabatch.history.flat import FlatHistory
+from hpabatch.history.provenance import (
+    BEHAVIOR,
+    METRICS,
+    SUMMARY,
+    TABLE,
+    Named,
+    summarise,
+    unrecorded,
+)
 from hpabatch.history.schema import SCHEMA_VERSION
 from hpabatch.history.shards import StoreHistory
 
@@ -28,6 +39,17 @@ _TABLES = pl.Schema(
 )
 
 
+# So many HPAs are named in a sentence; the rest is counted.
+_SHOWN = 10
+
+_SENTENCES = {
+    BEHAVIOR: "behavior not recorded (Kubernetes' defaults assumed) for {}; import again with "
+    "their manifests or --hpa-events",
+    METRICS: "metrics not recorded, so the history leaves out {}; import again with their "
+    "manifests or --hpa-events",
+}
+
+
 @dataclass(frozen=True)
 class HistoryInfo:
     """What a history holds.
@@ -35,12 +57,14 @@ class HistoryInfo:
     Attributes:
         location: folder or URL.
         layout: "store" or "flat".
-        schema: versions of the tables' schema, e.g. "2"; "unknown" for files of other writers.
+        schema: versions of the tables' schema, e.g. "3"; "unknown" for files of other writers.
         clusters: names.
         parts: number of named parts in a store.
         tables: per table rows (upper bound where later parts replaced some), bytes, files, first
             and last time (by `Table.day`; null for tables without).
         problems: what is not as it should be, though the rest can be read.
+        provenance: how its parts were come by: `provenance.SUMMARY`.
+        unrecorded: by subject the HPAs of which it is not recorded: `provenance.unrecorded`.
     """
 
     location: str
@@ -50,6 +74,18 @@ class HistoryInfo:
     parts: int
     tables: pl.DataFrame
     problems: tuple[str, ...] = field(default=())
+    provenance: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SUMMARY))
+    unrecorded: Mapping[str, Sequence[Named]] = field(default_factory=dict)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about what is not recorded."""
+        found = []
+        for subject, sentence in _SENTENCES.items():
+            hpas = self.unrecorded.get(subject, ())
+            if hpas:
+                found.append(sentence.format(_hpas(hpas, clusters=len(self.clusters) > 1)))
+        return tuple(found)
 
 
 def describe_history(history: History) -> HistoryInfo:
@@ -59,9 +95,29 @@ def describe_history(history: History) -> HistoryInfo:
         HistoryError: a table cannot be read.
     """
     if isinstance(history, StoreHistory):
-        return _describe_store(history)
+        return _with_provenance(_describe_store(history), history)
     assert isinstance(history, FlatHistory)
-    return _describe_flat(history)
+    return _with_provenance(_describe_flat(history), history)
+
+
+def _with_provenance(info: HistoryInfo, history: History) -> HistoryInfo:
+    """Add what the two tables say; if one cannot be read, that is a problem among others."""
+    try:
+        rows = history.read(TABLE)
+        if rows.is_empty():
+            return info
+        hpas: list[Named] = history.distinct("hpas", ["cluster", "namespace", "name"]).rows()
+    except HistoryError as error:
+        problem = f"how it was come by cannot be told: {error}"
+        return replace(info, problems=(*info.problems, problem))
+    return replace(info, provenance=summarise(rows), unrecorded=unrecorded(rows, hpas))
+
+
+def _hpas(names: Sequence[Named], *, clusters: bool) -> str:
+    """Return `2 HPAs: shop/cart, shop/web`, with their clusters if there are several."""
+    shown = ["/".join(name if clusters else name[1:]) for name in names[:_SHOWN]]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{len(names)} HPA{'s' * (len(names) > 1)}: {', '.join(shown)}{more}"
 
 
 def _describe_store(history: StoreHistory) -> HistoryInfo:

@@ -38,7 +38,7 @@ def migrate(
     *,
     progress: Progress = lambda message, share: None,
 ) -> Migrated:
-    """Copy a flat history (schema version 1 or 2) or a store into a store.
+    """Copy a flat history (of any schema version until now) or a store into a store.
 
     Each table, cluster and day is a part of its own: memory is bounded by the largest of them, and
     an interrupted migration goes on where it stopped when it is started again.

@@ -14,10 +14,12 @@ import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.columns import (
+    CLUSTER,
     CPU_MILLI_MAX,
     INT,
     MEMORY_BYTES_MAX,
     MEMORY_MILLI_MAX,
+    NAMESPACE,
     TEXT,
     Column,
     Table,
@@ -28,16 +30,21 @@ from hpabatch.history.columns import (
     text_column,
     time_column,
 )
+from hpabatch.history.schema_hpas import (
+    CONTROLLER,
+    HPA_STATUS,
+    HPAS,
+    METRIC_FETCHES,
+    PROVENANCE,
+)
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The version that this package writes, and the newest that it reads."""
 
 SCHEMA_KEY = "hpabatch.schema"
 TABLE_KEY = "hpabatch.table"
 """Names in a file's Parquet key-value metadata: schema version and table name."""
 
-CLUSTER = text_column("cluster", "name of the cluster")
-NAMESPACE = text_column("namespace", "namespace of the object")
 UID = text_column("uid", "uid of the pod; names recur, uids do not")
 POD = text_column("pod", "name of the pod")
 TARGET = text_column(
@@ -301,115 +308,6 @@ SCALES = Table(
     day="ts",
 )
 
-HPAS = Table(
-    "hpas",
-    "an HPA's spec and when it was in force",
-    (
-        CLUSTER,
-        NAMESPACE,
-        text_column("name", "name of the HPA"),
-        text_column("uid", "uid of the HPA"),
-        time_column("valid_from", "since when this spec was in force"),
-        time_column("valid_to", "until when, exclusive; null: still in force", nullable=True),
-        json_column("spec", "spec as autoscaling/v2 JSON"),
-        json_column("labels", "labels as a JSON object; null: not recorded", optional=True),
-        json_column(
-            "annotations", "annotations as a JSON object; null: not recorded", optional=True
-        ),
-        time_column("created", "metadata.creationTimestamp", nullable=True, optional=True),
-        Column(
-            "generation",
-            INT,
-            "metadata.generation; null: not recorded",
-            nullable=True,
-            optional=True,
-            minimum=0,
-        ),
-    ),
-    key=("cluster", "namespace", "name", "uid", "valid_from"),
-    needed_by=("replay",),
-)
-
-HPA_STATUS = Table(
-    "hpa_status",
-    "what the cluster's own controller showed in an HPA's status",
-    (
-        CLUSTER,
-        NAMESPACE,
-        text_column("name", "name of the HPA"),
-        text_column("uid", "uid of the HPA"),
-        time_column("ts", "when the status was seen"),
-        replicas_column("current_replicas", "status.currentReplicas"),
-        replicas_column("desired_replicas", "status.desiredReplicas"),
-        json_column(
-            "current_metrics",
-            "status.currentMetrics as a JSON array; null: not recorded",
-            kind="array",
-            optional=True,
-        ),
-        json_column(
-            "conditions",
-            "status.conditions as a JSON array; null: not recorded",
-            kind="array",
-            optional=True,
-        ),
-        time_column(
-            "last_scale_time", "status.lastScaleTime; null: never", nullable=True, optional=True
-        ),
-        Column(
-            "observed_generation",
-            INT,
-            "status.observedGeneration; null: unset",
-            nullable=True,
-            optional=True,
-        ),
-    ),
-    key=("cluster", "namespace", "name", "uid", "ts"),
-    day="ts",
-)
-
-METRIC_FETCHES = Table(
-    "metric_fetches",
-    "what a metrics API answered an HPA's controller, for one metric of its spec",
-    (
-        CLUSTER,
-        NAMESPACE,
-        text_column("name", "name of the HPA"),
-        Column("metric_index", INT, "place of the metric in the spec's list, from 0", minimum=0),
-        time_column("ts", "when it answered; the answer stands until the next one"),
-        Column(
-            "answer",
-            TEXT,
-            "ok: values as recorded in the metric tables; empty: a list without items; error: the "
-            "request failed",
-            values=("ok", "empty", "error"),
-        ),
-        text_column("error", "the error's text; null: none", nullable=True, optional=True),
-    ),
-    key=("cluster", "namespace", "name", "metric_index", "ts"),
-    day="ts",
-)
-
-CONTROLLER = Table(
-    "controller",
-    "what is known of the cluster's controller, and when it lost its state",
-    (
-        CLUSTER,
-        time_column("ts", "when it was seen"),
-        Column(
-            "event",
-            TEXT,
-            "start: a process took over and its windows were empty; observed: flags were read",
-            values=("start", "observed"),
-        ),
-        text_column(
-            "version", "Kubernetes version; null: not recorded", nullable=True, optional=True
-        ),
-        json_column("flags", "flags as a JSON object; null: not recorded", optional=True),
-    ),
-    key=("cluster", "ts", "event"),
-)
-
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -425,6 +323,7 @@ TABLES: dict[str, Table] = {
         HPA_STATUS,
         METRIC_FETCHES,
         CONTROLLER,
+        PROVENANCE,
     )
 }
 

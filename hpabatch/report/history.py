@@ -20,7 +20,12 @@ def info_table(info: HistoryInfo) -> str:
     head = f"{info.location}: {info.layout}, schema {info.schema}, {noun} {clusters}"
     if info.parts:
         head += f", {info.parts} named part{'s' * (info.parts > 1)}"
-    return f"{printable(head)}\n\n{frame_table(info.tables)}"
+    text = f"{printable(head)}\n\n{frame_table(info.tables)}"
+    if info.provenance.height:
+        text += f"\n{frame_table(_provenance(info))}"
+    for remark in info.remarks:
+        text += f"\n{printable(remark)}\n"
+    return text
 
 
 def info_json(info: HistoryInfo) -> str:
@@ -33,8 +38,28 @@ def info_json(info: HistoryInfo) -> str:
         "parts": info.parts,
         "tables": _texts(info.tables).to_dicts(),
         "problems": info.problems,
+        "provenance": _texts(info.provenance).to_dicts(),
+        "unrecorded": {
+            subject: [dict(zip(("cluster", "namespace", "name"), hpa, strict=True)) for hpa in hpas]
+            for subject, hpas in info.unrecorded.items()
+        },
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _provenance(info: HistoryInfo) -> pl.DataFrame:
+    """Return what people want to see of it: the cluster where there are several."""
+    of = pl.when(pl.col("covers") == "names").then(pl.col("names").cast(pl.String))
+    columns = ["cluster"] if len(info.clusters) > 1 else []
+    return info.provenance.select(
+        *columns,
+        "subject",
+        "method",
+        of.otherwise(pl.col("covers")).alias("of"),
+        pl.col("valid_from").alias("from"),
+        pl.col("valid_to").alias("to"),
+        pl.col("detail").fill_null("-"),
+    )
 
 
 def frame_table(frame: pl.DataFrame) -> str:

@@ -45,7 +45,7 @@ def test_info_is_a_table(folder: Path) -> None:
     result = run("info", str(folder))
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == f"{folder}: flat, schema 2, cluster demo"
+    assert lines[0] == f"{folder}: flat, schema 3, cluster demo"
     assert lines[2].split() == ["TABLE", "ROWS", "BYTES", "FILES", "FIRST", "LAST"]
     assert lines[3].split()[:2] == ["pod_metrics", "6"]
     assert lines[3].split()[4:] == ["2026-10-07T00:00:00Z", "2026-10-07T00:02:00Z"]
@@ -55,12 +55,23 @@ def test_info_is_a_table(folder: Path) -> None:
 
 def test_info_in_other_forms(store: Path) -> None:
     document = json.loads(run("info", str(store), "--output", "json").stdout)
-    assert (document["layout"], document["clusters"], document["parts"]) == ("store", ["demo"], 12)
+    assert (document["layout"], document["clusters"], document["parts"]) == ("store", ["demo"], 13)
     assert document["tables"][0]["first"] == "2026-10-07T00:00:00.000Z"
     rows = list(csv.DictReader(io.StringIO(run("info", str(store), "-o", "csv").stdout)))
     assert [row["table"] for row in rows] == list(open_history(store).tables)
     parquet = pl.read_parquet(run("info", str(store), "-o", "parquet").stdout_bytes)
     assert parquet["rows"].to_list()[0] == 6
+
+
+def test_info_tells_how_it_was_come_by(folder: Path, store: Path) -> None:
+    text = run("info", str(folder)).stdout
+    assert "hpas.spec.behavior  manifest  1" in text
+    document = json.loads(run("info", str(store), "-o", "json").stdout)
+    assert document["provenance"][0]["subject"] == "hpas.spec.behavior"
+    assert document["unrecorded"] == {"hpas.spec.behavior": [], "hpas.spec.metrics": []}
+    rows = run("info", str(store), "--provenance", "-o", "csv").stdout.splitlines()
+    assert rows[0].startswith("cluster,namespace,name,subject,valid_from,")
+    assert rows[1].startswith("demo,shop,cart,hpas.spec.behavior,2026-10-06T23:00:00.000Z,,man")
 
 
 def test_info_warns_of_what_is_left_over(store: Path) -> None:
@@ -77,7 +88,7 @@ def test_check_of_a_sound_history(folder: Path, store: Path) -> None:
     for path in (folder, store):
         result = run("check", str(path))
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "12 files in 12 tables: 0 findings\n"
+        assert result.stderr == "13 files in 13 tables: 0 findings\n"
         assert run("check", str(path), "-o", "json").stdout == "[]\n"
 
 
@@ -117,9 +128,9 @@ def test_what_cannot_be_opened(tmp_path: Path, folder: Path) -> None:
 def test_compact_and_migrate_tell_what_they_did(store: Path, folder: Path) -> None:
     result = run("compact", str(store))
     assert (result.exit_code, result.stdout) == (0, "")
-    assert f"{store}: 12 files (" in result.stderr
+    assert f"{store}: 13 files (" in result.stderr
     again = run("migrate", str(folder), str(store))
-    assert again.stderr == f"{store}: 0 rows in 0 parts; 12 parts were there already\n"
+    assert again.stderr == f"{store}: 0 rows in 0 parts; 13 parts were there already\n"
 
 
 def test_a_migration_passes_warnings_on(folder: Path, tmp_path: Path) -> None:

@@ -237,6 +237,7 @@ def agree(found: pl.DataFrame, tables: Tables, max_age: int | None) -> None:
             "target",
             "reads",
             "utilization_of",
+            "behavior",
         }
 
 
@@ -382,6 +383,7 @@ WRONG: dict[str, Row] = {
     "foreign_pods": {"foreign_pods": 1},
     "synthetic": {"synthetic_share": 1.0},
     "at_limit": {"at_limit_share": 0.25},
+    "behavior_unknown": {"behavior": "absent, manifest"},
     "owner_assumed": {"membership": "owner"},
     "unmatched_pods": {"unmatched_pods": 1},
     "clock_skew": {"skewed_samples": 3, "skew_max_ms": 4_000},

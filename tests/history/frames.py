@@ -127,6 +127,16 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         AT | {"name": "cart", "metric_index": 0, "ts": minute(0), "answer": "error", "error": "503"}
     ],
     "controller": [{"cluster": "demo", "ts": minute(0), "event": "start", "version": "1.38"}],
+    "provenance": [
+        AT
+        | {
+            "name": "cart",
+            "subject": "hpas.spec.behavior",
+            "valid_from": minute(-60),
+            "valid_to": None,
+            "method": "manifest",
+        }
+    ],
 }
 
 

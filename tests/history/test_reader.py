@@ -200,7 +200,7 @@ def test_a_dangling_link_cannot_be_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("hpabatch.schema", "3", "schema version 3; this hpabatch reads up to 2: use a newer"),
+        ("hpabatch.schema", "4", "schema version 4; this hpabatch reads up to 3: use a newer"),
         ("hpabatch.schema", "one", "schema version 'one', which is no number"),
         ("hpabatch.schema", "0", "which is no number"),
         ("hpabatch.table", "scales", "written as the table scales, not pods; name it scales.par"),

@@ -16,6 +16,7 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history import flat
 from hpabatch.history.catalog import entry_name
 from hpabatch.history.compact import compact
+from hpabatch.history.flat import FlatHistory
 from hpabatch.history.info import describe_history
 from hpabatch.history.migrate import migrate
 from hpabatch.history.reader import open_history
@@ -43,7 +44,7 @@ def test_info_of_both_layouts_agrees(tmp_path: Path) -> None:
     columns = ["table", "rows", "files", "first", "last"]
     assert_frame_equal(flat_info.tables.select(columns), store_info.tables.select(columns))
     assert (flat_info.layout, store_info.layout) == ("flat", "store")
-    assert flat_info.schema == store_info.schema == "2"
+    assert flat_info.schema == store_info.schema == "3"
     assert flat_info.clusters == store_info.clusters == ("demo",)
     assert (flat_info.parts, store_info.parts) == (0, 1)
     assert flat_info.problems == store_info.problems == ()
@@ -56,7 +57,7 @@ def test_info_of_other_writers_and_empty_tables(tmp_path: Path) -> None:
     folder = write_all(tmp_path)
     replace(folder, "scales", frame("scales").clear())
     found = describe_history(open_history(folder))
-    assert found.schema == "2, unknown"
+    assert found.schema == "3, unknown"
     assert found.tables.filter(pl.col("table") == "scales")["first"].to_list() == [None]
 
 
@@ -153,10 +154,19 @@ def test_check_finds_specs_that_overlap_across_parts(tmp_path: Path) -> None:
 # -- migration
 
 
+def test_a_second_version_is_read_as_it_is(tmp_path: Path) -> None:
+    demo = open_history(ROOT / "data" / "demo")
+    assert isinstance(demo, FlatHistory)
+    assert demo.versions("hpas") == {"2"}
+    assert demo.read("provenance").is_empty()
+    found = describe_history(demo)
+    assert (found.schema, found.provenance.height, found.remarks) == ("2", 0, ())
+
+
 def version_1(folder: Path) -> Path:
     """Write a flat history as the first version of this package did."""
     for table in ROWS:
-        if table == "metric_fetches":
+        if table in ("metric_fetches", "provenance"):
             continue
         later = {"pods": ["origin"], "pod_requests": ["target"], "pod_states": ["target"]}
         rows = frame(table)
@@ -204,9 +214,9 @@ def test_a_migration_goes_on_where_it_stopped(
         with pytest.raises(KeyboardInterrupt):
             migrate(old, tmp_path / "new")
     done = migrate(old, tmp_path / "new")
-    assert (done.parts, done.skipped) == (8, 4)
+    assert (done.parts, done.skipped) == (9, 4)
     again = migrate(old, tmp_path / "new")
-    assert (again.parts, again.skipped, again.rows) == (0, 12, 0)
+    assert (again.parts, again.skipped, again.rows) == (0, 13, 0)
     migrate(old, tmp_path / "direct")
     for folder in ("new", "direct"):
         compact(tmp_path / folder, grace_s=0)
@@ -228,7 +238,7 @@ def test_a_migration_into_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds something else .*\(rows of nameless parts\)"):
         migrate(old, tmp_path / "nameless")
     open_writer(tmp_path / "empty")
-    assert migrate(old, tmp_path / "empty").parts == 12
+    assert migrate(old, tmp_path / "empty").parts == 13
 
 
 def test_an_absent_table_that_is_needed_is_a_finding(tmp_path: Path) -> None:
@@ -267,9 +277,9 @@ def test_what_is_not_migrated(tmp_path: Path) -> None:
         migrate(old, f"{tmp_path}/x/../old/")
     with pytest.raises(UsageError, match="is a flat history"):
         migrate(old, write_all(tmp_path / "other"))
-    table = pq.read_table(old / "pods.parquet").replace_schema_metadata({"hpabatch.schema": "3"})
+    table = pq.read_table(old / "pods.parquet").replace_schema_metadata({"hpabatch.schema": "4"})
     pq.write_table(table, old / "pods.parquet")
-    with pytest.raises(HistoryError, match="has schema version 3; this hpabatch reads up to 2"):
+    with pytest.raises(HistoryError, match="has schema version 4; this hpabatch reads up to 3"):
         migrate(old, tmp_path / "new")
 
 

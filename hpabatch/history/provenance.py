@@ -1,0 +1,163 @@
+"""How parts of a history were come by: the table `provenance`, read and carried on.
+
+A row holds for an HPA or workload, for a namespace (no name) or for a whole cluster (neither); the
+narrowest counts. What is not recorded stands there as well: `absent`, or `assumed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from hpabatch.history.base import History
+from hpabatch.history.columns import TEXT, TIME
+from hpabatch.history.schema import empty_frame
+
+TABLE: Final = "provenance"
+
+BEHAVIOR: Final = "hpas.spec.behavior"
+METRICS: Final = "hpas.spec.metrics"
+"""Subjects that `hpabatch history info` has sentences about."""
+
+EVENTS: Final = "events"
+MANIFEST: Final = "manifest"
+STATUS: Final = "status"
+ASSUMED: Final = "assumed"
+ABSENT: Final = "absent"
+"""Methods; a table may hold others."""
+
+UNRECORDED: Final = frozenset({ASSUMED, ABSENT})
+
+Named = tuple[str, str, str]
+"""Cluster, namespace and name."""
+
+SUMMARY: Final = pl.Schema(
+    {
+        "cluster": TEXT,
+        "subject": TEXT,
+        "method": TEXT,
+        "covers": TEXT,
+        "names": pl.Int64(),
+        "valid_from": TIME,
+        "valid_to": TIME,
+        "detail": TEXT,
+    }
+)
+"""`covers`: all, namespaces or names, the widest of the rows; `names`: of how many objects there
+are rows of their own; `detail`: where all rows have the same."""
+
+
+class Methods:
+    """How a subject is known, for each HPA or workload."""
+
+    def __init__(self, rows: pl.DataFrame, subject: str) -> None:
+        """Take rows of `provenance`: cluster, namespace, name, subject and method at least."""
+        self._found: dict[Named, set[str]] = {}
+        chosen = rows.filter(pl.col("subject") == subject)
+        for *place, method in chosen.select("cluster", "namespace", "name", "method").rows():
+            self._found.setdefault((place[0], place[1], place[2]), set()).add(method)
+
+    def of(self, cluster: str, namespace: str, name: str) -> frozenset[str]:
+        """Return the methods of the narrowest rows that hold; empty: the history does not say."""
+        for place in ((cluster, namespace, name), (cluster, namespace, ""), (cluster, "", "")):
+            if place in self._found:
+                return frozenset(self._found[place])
+        return frozenset()
+
+    @property
+    def named(self) -> list[Named]:
+        """The HPAs and workloads that have rows of their own, sorted."""
+        return sorted(place for place in self._found if place[2])
+
+
+def behavior_methods(history: History) -> Methods:
+    """Return how the behavior blocks of a history's HPAs are known.
+
+    Raises:
+        HistoryError: the table is broken.
+    """
+    wanted = ["cluster", "namespace", "name", "subject", "method"]
+    return Methods(history.distinct(TABLE, wanted), BEHAVIOR)
+
+
+def summarise(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return a row per cluster, subject and method of `provenance`, with the columns of `SUMMARY`.
+
+    Raises nothing.
+    """
+    named, placed = pl.col("name") != "", pl.col("namespace") != ""
+    some = pl.when((placed & ~named).any()).then(pl.lit("namespaces")).otherwise(pl.lit("names"))
+    widest = pl.when((~placed & ~named).any()).then(pl.lit("all")).otherwise(some)
+    return (
+        rows.group_by("cluster", "subject", "method")
+        .agg(
+            covers=widest,
+            names=pl.struct("namespace", "name").filter(named).n_unique().cast(pl.Int64),
+            valid_from=pl.col("valid_from").min(),
+            # An open end is later than any other.
+            valid_to=pl.when(pl.col("valid_to").is_not_null().all()).then(pl.col("valid_to").max()),
+            detail=pl.when(pl.col("detail").n_unique() == 1).then(pl.col("detail").first()),
+        )
+        .select(SUMMARY.names())
+        .cast(SUMMARY)
+        .sort("cluster", "subject", "method")
+    )
+
+
+def unrecorded(rows: pl.DataFrame, hpas: Iterable[Named]) -> dict[str, list[Named]]:
+    """Return the HPAs of which something is not recorded, sorted, by subject.
+
+    Args:
+        rows: the table `provenance`.
+        hpas: the HPAs of the history. An HPA whose metrics are not known is not among them, but
+            has a row in `provenance`.
+    """
+    known = set(hpas)
+    behavior, metrics = Methods(rows, BEHAVIOR), Methods(rows, METRICS)
+    without = {name for name in known if behavior.of(*name) & UNRECORDED}
+    left_out = {name for name in metrics.named if ABSENT in metrics.of(*name)} - known
+    return {BEHAVIOR: sorted(without), METRICS: sorted(left_out)}
+
+
+def continued(rows: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the rows to add to a store so that what goes on as it was has one row.
+
+    A row that says what the store's last row before it says (method and detail), and begins while
+    that is valid, is left out, or prolongs it where it ended just then.
+
+    Args:
+        rows: the table `provenance` of an import.
+        stored: that of the store; None: it has none.
+    """
+    if stored is None or stored.is_empty() or rows.is_empty():
+        return rows
+    last: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in stored.sort("valid_from").rows(named=True):
+        last.setdefault(_key(row), []).append(row)
+    added: list[dict[str, Any]] = []
+    for row in rows.sort("valid_from").rows(named=True):
+        known = last.setdefault(_key(row), [])
+        earlier = [one for one in known if one["valid_from"] <= row["valid_from"]]
+        older = max(reversed(earlier), key=lambda one: one["valid_from"], default=None)
+        if older is not None and _goes_on(older, row):
+            if older["valid_to"] is None or older["valid_to"] == row["valid_to"]:
+                continue
+            row = {**row, "valid_from": older["valid_from"]}
+        added.append(row)
+        known.append(row)
+    schema = empty_frame(TABLE).schema
+    return pl.DataFrame(added, schema={name: schema[name] for name in rows.columns})
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("cluster", "namespace", "name", "subject"))
+
+
+def _goes_on(older: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a row that begins later says the same without a break."""
+    if (older["method"], older.get("detail")) != (row["method"], row.get("detail")):
+        return False
+    end, begin = older["valid_to"], row["valid_from"]
+    return end is None or bool(end >= begin)

@@ -1,0 +1,156 @@
+"""The tables of HPAs, of their controller, and of how a history was come by; see `schema`."""
+
+from __future__ import annotations
+
+from hpabatch.history.columns import (
+    CLUSTER,
+    INT,
+    NAMESPACE,
+    TEXT,
+    Column,
+    Table,
+    default_text_column,
+    json_column,
+    replicas_column,
+    text_column,
+    time_column,
+)
+
+HPAS = Table(
+    "hpas",
+    "an HPA's spec and when it was in force",
+    (
+        CLUSTER,
+        NAMESPACE,
+        text_column("name", "name of the HPA"),
+        text_column("uid", "uid of the HPA"),
+        time_column("valid_from", "since when this spec was in force"),
+        time_column("valid_to", "until when, exclusive; null: still in force", nullable=True),
+        json_column("spec", "spec as autoscaling/v2 JSON"),
+        json_column("labels", "labels as a JSON object; null: not recorded", optional=True),
+        json_column(
+            "annotations", "annotations as a JSON object; null: not recorded", optional=True
+        ),
+        time_column("created", "metadata.creationTimestamp", nullable=True, optional=True),
+        Column(
+            "generation",
+            INT,
+            "metadata.generation; null: not recorded",
+            nullable=True,
+            optional=True,
+            minimum=0,
+        ),
+    ),
+    key=("cluster", "namespace", "name", "uid", "valid_from"),
+    needed_by=("replay",),
+)
+
+HPA_STATUS = Table(
+    "hpa_status",
+    "what the cluster's own controller showed in an HPA's status",
+    (
+        CLUSTER,
+        NAMESPACE,
+        text_column("name", "name of the HPA"),
+        text_column("uid", "uid of the HPA"),
+        time_column("ts", "when the status was seen"),
+        replicas_column("current_replicas", "status.currentReplicas"),
+        replicas_column("desired_replicas", "status.desiredReplicas"),
+        json_column(
+            "current_metrics",
+            "status.currentMetrics as a JSON array; null: not recorded",
+            kind="array",
+            optional=True,
+        ),
+        json_column(
+            "conditions",
+            "status.conditions as a JSON array; null: not recorded",
+            kind="array",
+            optional=True,
+        ),
+        time_column(
+            "last_scale_time", "status.lastScaleTime; null: never", nullable=True, optional=True
+        ),
+        Column(
+            "observed_generation",
+            INT,
+            "status.observedGeneration; null: unset",
+            nullable=True,
+            optional=True,
+        ),
+    ),
+    key=("cluster", "namespace", "name", "uid", "ts"),
+    day="ts",
+)
+
+METRIC_FETCHES = Table(
+    "metric_fetches",
+    "what a metrics API answered an HPA's controller, for one metric of its spec",
+    (
+        CLUSTER,
+        NAMESPACE,
+        text_column("name", "name of the HPA"),
+        Column("metric_index", INT, "place of the metric in the spec's list, from 0", minimum=0),
+        time_column("ts", "when it answered; the answer stands until the next one"),
+        Column(
+            "answer",
+            TEXT,
+            "ok: values as recorded in the metric tables; empty: a list without items; error: the "
+            "request failed",
+            values=("ok", "empty", "error"),
+        ),
+        text_column("error", "the error's text; null: none", nullable=True, optional=True),
+    ),
+    key=("cluster", "namespace", "name", "metric_index", "ts"),
+    day="ts",
+)
+
+CONTROLLER = Table(
+    "controller",
+    "what is known of the cluster's controller, and when it lost its state",
+    (
+        CLUSTER,
+        time_column("ts", "when it was seen"),
+        Column(
+            "event",
+            TEXT,
+            "start: a process took over and its windows were empty; observed: flags were read",
+            values=("start", "observed"),
+        ),
+        text_column(
+            "version", "Kubernetes version; null: not recorded", nullable=True, optional=True
+        ),
+        json_column("flags", "flags as a JSON object; null: not recorded", optional=True),
+    ),
+    key=("cluster", "ts", "event"),
+)
+
+PROVENANCE = Table(
+    "provenance",
+    "how a part of the history was come by",
+    (
+        CLUSTER,
+        default_text_column("namespace", "namespace that this holds for; empty: all"),
+        default_text_column("name", "HPA or workload that this holds for; empty: all"),
+        text_column(
+            "subject",
+            "what this is about: a table, a column, or a field in one (`pods`, "
+            "`pod_metrics.cpu_milli`, `hpas.spec.behavior`)",
+        ),
+        time_column("valid_from", "since when"),
+        time_column(
+            "valid_to",
+            "until when, exclusive; null: until a later row of the same subject",
+            nullable=True,
+        ),
+        text_column(
+            "method",
+            "a short code: `counter`, `rate`, `adapter`, `status`, `manifest`, `events`, …; "
+            "`assumed`: not recorded, a likely value stands there; `absent`: not recorded",
+        ),
+        text_column(
+            "detail", "a sentence for people; null: nothing to add", nullable=True, optional=True
+        ),
+    ),
+    key=("cluster", "namespace", "name", "subject", "valid_from"),
+)
