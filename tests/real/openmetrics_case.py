@@ -1,0 +1,57 @@
+"""A hard case: two clusters of which everything went wrong that can."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import polars as pl
+
+from hpabatch.sources.synthetic_scale_settings import FleetSettings
+from tests.real.openmetrics_history import both, edited, jittered, renamed_container, resized
+from tests.real.openmetrics_site import Outage, Restart, Site, Tables, synthetic
+
+DAY_MS = 1_791_158_400_000  # 2026-10-05
+HOUR_MS = 3_600_000
+START_MS, END_MS = DAY_MS + 6 * HOUR_MS, DAY_MS + 11 * HOUR_MS
+
+
+def source(seed: int = 3, cluster: str = "a", by_pod: bool = False) -> Tables:
+    """Return a day of three small workloads, sampled once a minute at odd times."""
+    settings = FleetSettings(
+        hpas=3, pods=3, step_ms=60_000, containers=2, metrics="mix", seed=seed,
+        start=date(2026, 10, 5), cluster=cluster,
+    )  # fmt: skip
+    return jittered(synthetic(settings), 40_000, 900, seed, by_pod=by_pod)
+
+
+def hard_case(by_pod: bool = False, replica_shift_ms: int = 7_000) -> tuple[Tables, Site]:
+    """Return two clusters of which everything went wrong that can, and how they were scraped.
+
+    Args:
+        by_pod: all containers of a pod are looked at together.
+        replica_shift_ms: by how much the second server scrapes later; 0: both hold the same.
+    """
+    first = edited(source(by_pod=by_pod), "app-00001", START_MS + HOUR_MS, {"maxReplicas": 77})
+    tables = both(first, source(8, "b", by_pod))
+    alive = tables["pods"].filter(pl.col("created") < START_MS, pl.col("gone").is_null())
+    tables = resized(tables, alive["uid"][0], "app", START_MS + 2 * HOUR_MS + 1_234, 777)
+    tables = renamed_container(tables, "app", "main", START_MS + HOUR_MS)
+    site = Site(
+        offset_ms=17_123,
+        start_ms=START_MS,
+        end_ms=END_MS,
+        old_job="cadvisor-old",
+        replicas=("p-0", "p-1"),
+        replica_shift_ms=replica_shift_ms,
+        outages=(
+            Outage(START_MS + HOUR_MS, START_MS + HOUR_MS + 600_000),
+            Outage(START_MS + 2 * HOUR_MS, START_MS + 2 * HOUR_MS + 900_000, node=alive["node"][0]),
+            Outage(START_MS + 3 * HOUR_MS, START_MS + 3 * HOUR_MS + 300_000, "kube-state-metrics"),
+        ),
+        restarts=(
+            Restart(alive["uid"][0], "app", START_MS + 90 * 60_000 + 321),
+            Restart(alive["uid"][1], "app", START_MS + 80 * 60_000 + 321, new_series=False),
+        ),
+        moves_ms=(START_MS + 150 * 60_000,),
+    )
+    return tables, site

@@ -1,0 +1,183 @@
+"""How a made-up site scrapes its clusters: intervals, labels, outages, restarts, duplicates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from hpabatch.history.reader import open_history
+from hpabatch.history.schema import table_named
+from hpabatch.history.writer import write_table
+from hpabatch.sources.synthetic_scale import fleet_parts
+from hpabatch.sources.synthetic_scale_settings import FleetSettings
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Tables = dict[str, pl.DataFrame]
+"""The tables of a history by name; their times are Int64 ms here (see `read_tables`)."""
+
+FOREVER: Final = 1 << 60
+SPANNING: Final = {
+    "pod_metrics": "ts",
+    "pod_states": "ts",
+    "scales": "ts",
+    "hpa_status": "ts",
+    "object_metrics": "ts",
+    "external_metrics": "ts",
+    "pod_custom_metrics": "ts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Nothing was scraped of after_ms < ts <= until_ms.
+
+    Attributes:
+        after_ms: ms UTC.
+        until_ms: ms UTC.
+        job: only this scrape failed (`up` is 0 then); None: the server itself was down.
+        node: only the kubelet of this node failed.
+    """
+
+    after_ms: int
+    until_ms: int
+    job: Literal["kubelet", "kube-state-metrics"] | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A container started anew at `at_ms`, its usage counter with it.
+
+    `new_series`: as cAdvisor does it, with another `id` and `name`; else the same series falls.
+    """
+
+    uid: str
+    container: str
+    at_ms: int
+    new_series: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a server of this site holds of a history.
+
+    Attributes:
+        scrape_ms: between two scrapes of kube-state-metrics and the API server, and between the
+            samples of `up`. Containers are sampled when the source says.
+        offset_ms: the scrapes are at whole multiples of `scrape_ms` plus this.
+        start_ms: first instant of a sample, None: when the source begins (a counter's first
+            sample lies a window earlier).
+        end_ms: last instant of a sample, None: when the source ends.
+        cluster_label: label with the cluster's name on every series; None: there is none.
+        cgroups: form of the label `id` of containers, which holds the pod's uid; None: no label.
+        traps: also rows for the pod as a whole, for its pause container and for the node.
+        old_job: a second job that scrapes the same kubelets; None: there is none.
+        replicas: values of `prometheus_replica`, one for each server that scrapes alone.
+        replica_shift_ms: by how much later each replica samples than the one before.
+        outages: when scrapes failed.
+        restarts: of containers.
+        moves_ms: when kube-state-metrics was rescheduled: all its series have another `instance`.
+        exported: the site scrapes without `honor_labels`: `namespace` is `exported_namespace`.
+        ready_time: kube-state-metrics has kube_pod_status_ready_time.
+        pod_labels: its allow-list names the pods' labels.
+        grace_ms: terminationGracePeriodSeconds of all pods.
+        git_version: of the API server where the source does not say.
+    """
+
+    scrape_ms: int = 60_000
+    offset_ms: int = 0
+    start_ms: int | None = None
+    end_ms: int | None = None
+    cluster_label: str | None = "cluster"
+    cgroups: Literal["cgroupfs", "systemd"] | None = "cgroupfs"
+    traps: bool = True
+    old_job: str | None = None
+    replicas: tuple[str, ...] = ()
+    replica_shift_ms: int = 0
+    outages: tuple[Outage, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    moves_ms: tuple[int, ...] = ()
+    exported: bool = False
+    ready_time: bool = True
+    pod_labels: bool = True
+    grace_ms: int = 30_000
+    git_version: str = "v1.29.3"
+
+    def placed(self, tables: Tables) -> Site:
+        """Return the same with start and end, by the times of the tables where none are given."""
+        first, last = span_of(tables)
+        return replace(
+            self,
+            start_ms=first if self.start_ms is None else self.start_ms,
+            end_ms=last if self.end_ms is None else self.end_ms,
+        )
+
+    def instants(self) -> Ints:
+        """Return all instants of scrapes, failed ones too (ms)."""
+        assert self.start_ms is not None
+        assert self.end_ms is not None
+        first = -(-(self.start_ms - self.offset_ms) // self.scrape_ms)
+        last = (self.end_ms - self.offset_ms) // self.scrape_ms
+        return np.arange(first, last + 1, dtype=np.int64) * self.scrape_ms + self.offset_ms
+
+    def grid(self, job: str = "kube-state-metrics") -> Ints:
+        """Return the instants at which a job without nodes was scraped (ms)."""
+        instants = self.instants()
+        for outage in self.outages:
+            if outage.node is None and outage.job in (None, job):
+                inside = (instants > outage.after_ms) & (instants <= outage.until_ms)
+                instants = instants[~inside]
+        return instants
+
+
+def span_of(tables: Tables) -> tuple[int, int]:
+    """Return the first and the last time of anything that was seen."""
+    frames = [(tables[n], column) for n, column in SPANNING.items() if n in tables]
+    times = pl.concat([frame.get_column(column) for frame, column in frames]).to_numpy()
+    return int(times.min()), int(times.max())
+
+
+def synthetic(settings: FleetSettings) -> Tables:
+    """Return the tables that `hpabatch synth` would write."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for part in fleet_parts(settings):
+        for name, frame in part.tables().items():
+            found.setdefault(name, []).append(frame)
+    return {name: conformed(name, pl.concat(frames)) for name, frames in found.items()}
+
+
+def conformed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table with all columns of the registry, in its order, and times as Int64 ms."""
+    spec = table_named(name)
+    absent = [c for c in spec.columns if c.name not in frame.columns]
+    whole = frame.with_columns(pl.lit(c.fill, dtype=c.dtype).alias(c.name) for c in absent)
+    return in_ms(whole.select(c.name for c in spec.columns))
+
+
+def read_tables(folder: str) -> Tables:
+    """Return all tables of a history, with times as Int64 ms."""
+    history = open_history(folder)
+    return {name: in_ms(history.read(name, optional=True)) for name in history.tables}
+
+
+def in_ms(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame with times as Int64 ms."""
+    times = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
+    return frame.with_columns(pl.col(times).dt.timestamp("ms"))
+
+
+def in_time(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame with the types of the registry."""
+    spec = table_named(name)
+    return frame.with_columns(pl.col(c.name).cast(c.dtype) for c in spec.columns if c.name in frame)
+
+
+def write_tables(tables: Tables, folder: str) -> None:
+    """Write a flat history."""
+    for name, frame in tables.items():
+        write_table(in_time(name, frame), f"{folder}/{name}.parquet", name)
