@@ -62,6 +62,7 @@ def main() -> None:
             get,
             history,
             import_,
+            import_prometheus,
             plan,
             plot,
             recommend,

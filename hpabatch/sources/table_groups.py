@@ -91,10 +91,14 @@ class Sink:
 
     def stored_hpas(self) -> pl.DataFrame | None:
         """Return the HPAs that the store has so far, None where it has none."""
+        return self.stored("hpas")
+
+    def stored(self, table: str) -> pl.DataFrame | None:
+        """Return what the store has of a table so far, None where it has nothing."""
         if self.store is None:
             return None
         history = StoreHistory(self.store.storage, self.store.refresh())
-        return history.read("hpas", optional=True) if "hpas" in history.tables else None
+        return history.read(table, optional=True) if table in history.tables else None
 
     @contextmanager
     def part(self, name: str) -> Iterator[Figures]:

@@ -62,11 +62,10 @@ class ImportRequest:
     def source(self) -> str:
         """Return a name for what is read: runs of the same source continue one another.
 
-        Files beside and limits of answers may change from one day to the next; that is no other
-        source.
+        Files beside, limits of answers and the way to the server (a forwarded port) may change
+        from one day to the next; that is no other source.
         """
         said = (
-            self.url.rstrip("/"),
             sorted(self.namespaces),
             self.cluster,
             self.cluster_label,

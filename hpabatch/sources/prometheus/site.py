@@ -1,0 +1,98 @@
+"""What a server is and has: its kind, the names of series, the clusters, the version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpabatch.errors import UsageError
+from hpabatch.sources.prometheus.queries import Queries, Query, need
+from hpabatch.sources.prometheus.request import ImportRequest
+
+if TYPE_CHECKING:
+    from hpabatch.sources.prometheus.http import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A server, as far as an import needs to know it.
+
+    Attributes:
+        about: what it says of itself, e.g. {"flavour": "thanos", "version": "0.37.0"}.
+        names: of all series of which the queries name one, that it has.
+        queries: those that it can answer, by name, each with the one series that it has.
+        clusters: values of the cluster label; one, the given name, where no label is given.
+    """
+
+    about: Mapping[str, str]
+    names: frozenset[str]
+    queries: Mapping[str, Query]
+    clusters: tuple[str, ...]
+
+
+def look_at(
+    server: Server, request: ImportRequest, queries: Queries, start_ms: int, end_ms: int
+) -> Site:
+    """Return what a server has in a time.
+
+    Raises:
+        UsageError: it has none of what a history needs, or no cluster carries the label.
+    """
+    names: list[str] = []
+    wanted = queries.names()
+    for at in range(0, len(wanted), 20):
+        pattern = "|".join(wanted[at : at + 20])
+        matcher = f'{{__name__=~"{pattern}"}}'
+        names += server.label_values("__name__", [matcher], start_ms, end_ms)
+    present = queries.present(names)
+    need(present, queries, "hpa_info")
+    if not request.lite:
+        need(present, queries, "pod_info", "pod_owner")
+        if "cpu" not in present and "cpu_rate" not in present:
+            need(present, queries, "cpu")
+    return Site(
+        server.build_info(), frozenset(names), present,
+        _clusters(server, request, present["hpa_info"], start_ms, end_ms),
+    )  # fmt: skip
+
+
+def _clusters(
+    server: Server, request: ImportRequest, info: Query, start_ms: int, end_ms: int
+) -> tuple[str, ...]:
+    if not request.cluster_label:
+        return (request.cluster,)
+    found = server.label_values(request.cluster_label, [info.series[0]], start_ms, end_ms)
+    clusters = tuple(sorted(name for name in found if name))
+    if not clusters:
+        raise UsageError(
+            f"no series {info.series[0]} has a label {request.cluster_label!r} in that time: name "
+            "the label that tells clusters apart with --cluster-label, or give the one cluster's "
+            "name with --cluster"
+        )
+    return clusters
+
+
+_VERSION_JOBS = ("controller-manager", "apiserver")
+"""Whose version is the HPA controller's, by parts of the job's name, the best first."""
+
+
+def version_of(series: Sequence[Mapping[str, str | None]]) -> str | None:
+    """Return the version of the HPA's controller among series of `kubernetes_build_info`.
+
+    Kubelets say theirs too, which may be older. Of several, during an upgrade, the last counts.
+    """
+    for part in (*_VERSION_JOBS, ""):
+        found = [
+            str(one["git_version"])
+            for one in series
+            if one.get("git_version") and (part in (one.get("job") or "") if part else True)
+        ]
+        if found:
+            return max(found, key=_release)
+    return None
+
+
+def _release(text: str) -> tuple[int, ...]:
+    head = text.removeprefix("v").partition("-")[0].partition("+")[0]
+    return tuple(int(part) for part in head.split(".") if part.isdigit())

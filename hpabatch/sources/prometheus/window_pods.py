@@ -1,0 +1,137 @@
+"""The pods of a window: whose they are, how long they lived, what they asked for and were."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from hpabatch.sources.prometheus.lives import pod_rows
+from hpabatch.sources.prometheus.owners import owned_pods
+from hpabatch.sources.prometheus.reader import Reader, Things, only
+from hpabatch.sources.prometheus.requests import Requested, request_rows
+from hpabatch.sources.prometheus.samples import Samples, joined_samples
+from hpabatch.sources.prometheus.states import state_rows
+from hpabatch.sources.prometheus.window_fleet import Target
+
+_SPACES_AT_ONCE = 50
+_KEY = ["namespace", "pod", "uid"]
+_TARGET = ["namespace", "target_kind", "target"]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPods:
+    """The pods of a window.
+
+    Attributes:
+        things: their names, to ask for more of them; those of one target stand together.
+        pods: rows of lives.POD_ROWS.
+        requests: rows of `pod_requests`.
+        states: rows of `pod_states`.
+    """
+
+    things: Things
+    pods: pl.DataFrame
+    requests: pl.DataFrame
+    states: pl.DataFrame
+
+
+def read_pods(
+    reader: Reader,
+    targets: Collection[Target] | None,
+    namespaces: tuple[str, ...],
+    heartbeats: Sequence[int],
+    initial: bool,
+) -> WindowPods:
+    """Return the pods of scale targets (None: every pod of these namespaces) in a window."""
+    owners, chain, things = _find(reader, targets, namespaces)
+    info_labels = ("uid", "node", "created_by_kind", "created_by_name")
+    pods = pod_rows(
+        reader.gauge("pod_info", info_labels, things),
+        only(owners, things),
+        chain,
+        reader.facts_of("pod_labels", "last", things),
+        reader.facts_of("pod_created", "max", things),
+        reader.facts_of("pod_started", "max", things),
+        reader.gauge("pod_deleted", ("uid",), things),
+        heartbeats,
+        reader.span,
+        reader.findings,
+    )
+    if targets is not None:
+        pods = pods.join(_frame(targets), on=_TARGET, how="semi")
+    ready_time = reader.gauge("pod_ready_time", ("uid",), things)
+    states = state_rows(
+        reader.gauge("pod_phase", ("uid", "phase"), things),
+        reader.gauge("pod_ready", ("uid", "condition"), things),
+        ready_time if reader.has("pod_ready_time") else None,
+        pods,
+        reader.span,
+        reader.findings,
+        initial=initial,
+    )
+    requests = request_rows(
+        _requested(reader, things), pods, reader.span, reader.findings, initial=initial
+    )
+    return WindowPods(things, pods, requests, states)
+
+
+def _find(
+    reader: Reader, targets: Collection[Target] | None, namespaces: tuple[str, ...]
+) -> tuple[Samples, Samples, Things]:
+    """Return owners of pods and of ReplicaSets, and the names of the pods that are wanted."""
+    spaces = namespaces
+    if targets is not None:
+        spaces = tuple(sorted({namespace for namespace, _, _ in targets}))
+    if targets is not None and not spaces:
+        return joined_samples([]), joined_samples([]), Things("pod", ())
+    owners = _by_space(reader, "pod_owner", spaces)
+    chain = _by_space(reader, "replicaset_owner", spaces)
+    pods = owned_pods(owners, chain)
+    if targets is not None:
+        pods = pods.join(_frame(targets), on=_TARGET, how="semi")
+    there = {tuple(row) for row in pods.select(_KEY).rows()}
+    always = set(there)
+    for ms in (reader.span.after_ms, reader.span.until_ms):
+        now = _by_space(reader, "pod_owner", spaces, ms)
+        always &= {tuple(row) for row in now.with_labels(_KEY).series.select(_KEY).rows()}
+    partial = {(str(namespace), str(pod)) for namespace, pod, _ in there - always}
+    names = pods.sort([*_TARGET, "pod"], nulls_last=True).select("namespace", "pod")
+    ordered = tuple(dict.fromkeys((str(a), str(b)) for a, b in names.rows()))
+    return owners, chain, Things("pod", ordered, frozenset(partial))
+
+
+def _by_space(
+    reader: Reader, name: str, spaces: tuple[str, ...], at_ms: int | None = None
+) -> Samples:
+    """Return the series of a name in some namespaces, over the window or at an instant."""
+    found = []
+    for k in range(0, max(1, len(spaces)), _SPACES_AT_ONCE):
+        group = spaces[k : k + _SPACES_AT_ONCE]
+        if at_ms is None:
+            found.append(reader.facts(name, "last", namespace=group))
+        elif reader.has(name):
+            found.append(reader.at(at_ms, name, namespace=group))
+    return joined_samples(found)
+
+
+def _frame(targets: Collection[Target]) -> pl.DataFrame:
+    return pl.DataFrame(sorted(targets), schema=dict.fromkeys(_TARGET, pl.String), orient="row")
+
+
+def _requested(reader: Reader, things: Things) -> Requested:
+    """Return what is exported of containers and what they request."""
+    amount = ("uid", "container", "resource")
+    return Requested(
+        containers=reader.gauge("containers", ("uid", "container"), things),
+        requests=reader.gauge("requests", amount, things),
+        limits=reader.gauge("limits", amount, things),
+        init_containers=reader.gauge(
+            "init_containers", ("uid", "container", "restart_policy"), things
+        ),
+        init_requests=reader.gauge("init_requests", amount, things),
+        init_limits=reader.gauge("init_limits", amount, things),
+        overhead_cpu=reader.gauge("overhead_cpu", ("uid",), things),
+        overhead_memory=reader.gauge("overhead_memory", ("uid",), things),
+    )

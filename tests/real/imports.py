@@ -1,0 +1,207 @@
+"""Imports from a real server and what must come out of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+import hpabatch
+from hpabatch.history.schema import TABLES
+from hpabatch.model.decode import decode_hpa
+from hpabatch.model.defaults import default_hpa
+from hpabatch.model.encode import spec_to_json
+from hpabatch.sources.prometheus.http import Limits
+from hpabatch.sources.prometheus.job import import_prometheus
+from hpabatch.sources.prometheus.login import Login
+from hpabatch.sources.prometheus.request import ImportRequest
+from hpabatch.sources.prometheus.result import ImportResult
+from hpabatch.sources.synthetic_scale_settings import FleetSettings
+from tests.real.openmetrics import expose
+from tests.real.openmetrics_history import jittered, quantized
+from tests.real.openmetrics_site import Site, Tables, read_tables, synthetic
+from tests.real.openmetrics_text import write_openmetrics
+from tests.real.prometheus import backfill
+
+NEVER_TOLD = ("uid", "created", "generation", "annotations", "labels")
+"""Columns of `hpas` that kube-state-metrics has nothing of."""
+
+
+def calm_source(seed: int, cluster: str = "a", days: int = 1, hpas: int = 4) -> Tables:
+    """Return a fleet whose pods are looked at at times of their own."""
+    settings = FleetSettings(
+        hpas=hpas, pods=4, step_ms=60_000, containers=2, metrics="cpu", seed=seed, days=days,
+        start=date(2026, 10, 5), cluster=cluster,
+    )  # fmt: skip
+    return jittered(synthetic(settings), 40_000, 900, seed, by_pod=True)
+
+
+def serve(tables: Tables, site: Site, folder: Path) -> Path:
+    """Return the data of a server that holds what a site told of tables."""
+    backfill(write_openmetrics(expose(tables, site), folder / "text"), folder / "data")
+    return folder / "data"
+
+
+def write_manifests(tables: Tables, folder: Path) -> Path:
+    """Write the last spec of every HPA as a manifest."""
+    documents = [
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": row["name"], "namespace": row["namespace"]},
+            "spec": json.loads(row["spec"]),
+        }
+        for row in tables["hpas"].sort("valid_from").iter_rows(named=True)
+        if row["valid_to"] is None
+    ]
+    path = folder / "hpas.yaml"
+    path.write_text(yaml.safe_dump_all(documents))
+    return path
+
+
+PATIENT = Limits(first_wait_s=0.01)
+IMPATIENT = Limits(attempts=2, longest_wait_s=0.05, first_wait_s=0.01)
+
+
+def bring(
+    url: str, site: Site, out: Path, limits: Limits = PATIENT, **options: Any
+) -> ImportResult:
+    """Import all that a site told, a little more on either side."""
+    assert site.start_ms is not None
+    assert site.end_ms is not None
+    span = {"start_ms": site.start_ms - 60_000, "end_ms": site.end_ms + 60_000}
+    request = ImportRequest(url, **{**span, **options})
+    return import_prometheus(request, Login(), out, limits=limits)
+
+
+def wanted(tables: Tables, site: Site) -> Tables:
+    """Return what a faultless import gives back."""
+    return quantized(tables, site, longest_window_ms=300_000)
+
+
+def differences(
+    want: pl.DataFrame, got: pl.DataFrame, table: str, without: Sequence[str] = ()
+) -> list[str]:
+    """Return what is different in two tables, in words; empty: nothing."""
+    columns = [c for c in want.columns if c not in without]
+    key = [c for c in TABLES[table].key if c not in without]
+    one, other = (_same_texts(frame.select(columns).sort(key), table) for frame in (want, got))
+    if one.equals(other):
+        return []
+    told = [f"{table}: {one.height} rows wanted, {other.height} found"]
+    for name, left, right in (("lacks", one, other), ("has besides", other, one)):
+        lone = left.join(right, on=key, how="anti", nulls_equal=True)
+        told += [f"{name} {row}" for row in lone.head(3).to_dicts()]
+    both = one.join(other, on=key, how="inner", nulls_equal=True, suffix=" found")
+    for column in set(columns) - set(key):
+        wrong = both.filter(pl.col(column).ne_missing(pl.col(f"{column} found")))
+        told += [
+            f"{column}: {row}"
+            for row in wrong.select(*key, column, f"{column} found").head(2).rows()
+        ]
+    return told
+
+
+def _same_texts(rows: pl.DataFrame, table: str) -> pl.DataFrame:
+    """Return rows whose JSON says the same in the same words."""
+    columns = [c.name for c in TABLES[table].columns if c.json and c.name in rows.columns]
+
+    def sorted_keys(text: str) -> str:
+        return json.dumps(json.loads(text), sort_keys=True)
+
+    def defaulted(text: str) -> str:
+        document = {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "x", "namespace": "x"},
+            "spec": json.loads(text),
+        }
+        return spec_to_json(default_hpa(decode_hpa(document)[0]))
+
+    return rows.with_columns(
+        pl.col(name).map_elements(
+            defaulted if name == "spec" else sorted_keys, return_dtype=pl.String
+        )
+        for name in columns
+    )
+
+
+def content(out: Path) -> Tables:
+    """Return all rows of a store."""
+    return {name: frame.sort(TABLES[name].key) for name, frame in read_tables(str(out)).items()}
+
+
+def decisions(history: Path) -> pl.DataFrame:
+    """Return what the rules decide at every tick, without what names the HPA's uid."""
+    found = hpabatch.open(history).replay(k8s="1.37").decisions
+    return found.sort("cluster", "namespace", "hpa", "ts").drop("uid", strict=False)
+
+
+def with_status(tables: Tables, site: Site) -> Tables:
+    """Return the tables with what a controller would have shown: sizes and mean utilization.
+
+    Every minute, of the pods that were Ready then: their usage over their requests, in whole
+    percent, rounded down.
+    """
+    usage, minute = tables["pod_metrics"], pl.col("ts") // 60_000 * 60_000
+    asked = tables["pod_requests"].group_by("uid").agg(pl.col("cpu_milli").sum().alias("asked"))
+    used = usage.group_by("cluster", "namespace", "target", "uid", minute.alias("ts")).agg(
+        pl.col("cpu_milli").sum()
+    )
+    mean = (
+        used.join(asked, on="uid")
+        .group_by("cluster", "namespace", "target", "ts")
+        .agg(utilization=pl.col("cpu_milli").sum() * 100 // pl.col("asked").sum())
+        .sort("ts")
+    )
+    sizes = tables["scales"].select(
+        "cluster", "namespace", "target", "ts", replicas="spec_replicas"
+    )
+    sized = mean.join_asof(
+        sizes.sort("ts"), on="ts", by=["cluster", "namespace", "target"], check_sortedness=False
+    ).drop_nulls()
+    hpas = tables["hpas"].filter(pl.col("valid_to").is_null()).select(
+        "cluster", "namespace", "name", "uid",
+        target=pl.col("spec").str.json_path_match("$.scaleTargetRef.name"),
+    )  # fmt: skip
+    shown = sized.join(hpas, on=["cluster", "namespace", "target"])
+    rows = shown.select(
+        "cluster", "namespace", "name", "uid",
+        # Shown a moment after it was computed.
+        pl.col("ts") + 61_000,
+        pl.col("replicas").alias("current_replicas"),
+        pl.col("replicas").alias("desired_replicas"),
+        current_metrics=pl.col("utilization").map_elements(_metric, return_dtype=pl.String),
+        conditions=pl.lit('[{"type":"ScalingActive","status":"True"}]'),
+        last_scale_time=pl.lit(None, pl.Int64),
+        observed_generation=pl.lit(None, pl.Int64),
+    )  # fmt: skip
+    return tables | {"hpa_status": rows.filter(pl.col("ts") <= site.end_ms)}
+
+
+def _metric(utilization: int) -> str:
+    current = {"averageUtilization": utilization}
+    return json.dumps([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
+
+
+def demand(history: Tables) -> pl.DataFrame:
+    """Return the demand of each target (in pods' requests) by the hour: usage over a request."""
+    asked = history["pod_requests"].group_by("uid").agg(pl.col("cpu_milli").sum().alias("asked"))
+    hour = (pl.col("ts") // 3_600_000).alias("hour")
+    pods = (
+        history["pod_metrics"]
+        .group_by("cluster", "namespace", "target", "uid", "ts")
+        .agg(pl.col("cpu_milli").sum())
+    )
+    shares = pods.join(asked, on="uid").with_columns(share=pl.col("cpu_milli") / pl.col("asked"))
+    # Each pod has a sample a minute: their sum over an hour is that of sixty minutes.
+    return (
+        shares.group_by("cluster", "namespace", "target", hour)
+        .agg(demand=pl.col("share").sum() / 60)
+        .sort("cluster", "namespace", "target", "hour")
+    )

@@ -1,0 +1,277 @@
+"""What a real Prometheus gives back is what its source said, whatever happens on the way."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hpabatch.history.compact import compact
+from hpabatch.sources.prometheus.http_errors import GaveUpError
+from hpabatch.sources.prometheus.queries import read_queries
+from tests.real.imports import (
+    IMPATIENT,
+    NEVER_TOLD,
+    bring,
+    calm_source,
+    content,
+    decisions,
+    demand,
+    differences,
+    serve,
+    wanted,
+    with_status,
+    write_manifests,
+)
+from tests.real.openmetrics_case import END_MS, HOUR_MS, START_MS, hard_case
+from tests.real.openmetrics_history import both
+from tests.real.openmetrics_site import Site, Tables, write_tables
+from tests.real.prometheus import missing, running_prometheus
+from tests.sources.prometheus.faulty_proxy import FaultyProxy
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+@dataclass(frozen=True)
+class Bench:
+    tables: Tables
+    site: Site
+    url: str
+    manifests: Path
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Two clusters, a day, nothing wrong."""
+    folder = tmp_path_factory.mktemp("calm")
+    tables = both(calm_source(5), calm_source(6, "b", hpas=2))
+    site = Site(offset_ms=17_123).placed(tables)
+    data = serve(tables, site, folder)
+    manifests = write_manifests(tables, folder)
+    with running_prometheus(folder, data) as url:
+        yield Bench(tables, site, url, manifests)
+
+
+@pytest.fixture(scope="module")
+def calm_import(calm: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("import") / "history"
+    bring(calm.url, calm.site, out, cluster_label="cluster", manifests=(calm.manifests,))
+    return out
+
+
+@pytest.mark.parametrize("table", ["pod_metrics", "pods", "pod_states", "pod_requests", "scales"])
+def test_tables_equal_the_source(calm: Bench, calm_import: Path, table: str) -> None:
+    want, got = wanted(calm.tables, calm.site)[table], content(calm_import)[table]
+    if table == "pod_states":
+        want, got = _without_first_transition(want), _without_first_transition(got)
+    assert not differences(want, got, table, {"pods": ("labels",)}.get(table, ()))
+
+
+def _without_first_transition(states: pl.DataFrame) -> pl.DataFrame:
+    """Return states as far as anybody tells them: a new pod is not Ready since some time."""
+    first = pl.col("ts") == pl.col("ts").min().over("uid")
+    unknown = first & (pl.col("ready") == "False")
+    return states.with_columns(last_transition=pl.when(~unknown).then("last_transition"))
+
+
+def test_specs_and_sizes_lead_to_the_same_decisions(
+    calm: Bench, calm_import: Path, tmp_path: Path
+) -> None:
+    want = wanted(calm.tables, calm.site)
+    assert not differences(want["hpas"], content(calm_import)["hpas"], "hpas", NEVER_TOLD)
+    source = tmp_path / "source"
+    write_tables(want, str(source))
+    decided = [decisions(folder) for folder in (source, calm_import)]
+    assert decided[0].height > 30_000
+    assert decided[0].equals(decided[1])
+
+
+def test_two_windows_and_an_appended_one_are_as_one(calm: Bench, tmp_path: Path) -> None:
+    begin, end = calm.site.start_ms, calm.site.end_ms
+    assert begin is not None
+    assert end is not None
+    middle = begin + 5 * HOUR_MS + 123_456
+    options: dict[str, Any] = {"cluster_label": "cluster", "manifests": (calm.manifests,)}
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    bring(calm.url, calm.site, whole, **options)
+    bring(calm.url, calm.site, parts, end_ms=middle, **options)
+    second = bring(calm.url, calm.site, parts, start_ms=None, resume=True, **options)
+    assert second.earlier == 4  # the minute before the day, and its first hours
+    one, other = content(whole), content(parts)
+    assert one.keys() == other.keys()
+    for table in one:
+        assert not differences(one[table], other[table], table)
+
+
+def test_a_killed_import_goes_on_to_the_same_bytes(calm: Bench, tmp_path: Path) -> None:
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    began = time.monotonic()
+    assert run(calm, undisturbed).wait() == 0
+    lasted = time.monotonic() - began
+    dice, kills = random.Random(7), 0
+    while True:
+        process = run(calm, killed, "--resume")
+        try:
+            assert process.wait(lasted * dice.uniform(0.15, 0.6) if kills < 8 else 600) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert kills >= 3
+    assert not list(tmp_path.glob(".killed*"))
+    for out in (undisturbed, killed):
+        compact(out)
+    assert data_files(killed) == data_files(undisturbed)
+
+
+def run(bench: Bench, out: Path, *more: str) -> subprocess.Popen[bytes]:
+    """Start an import as its users do."""
+    command = [
+        sys.executable, "-c", "from hpabatch.cli import main; main()", "import", "prometheus",
+        "--url", bench.url, "--start", "2026-10-05", "--end", "2026-10-06",
+        "--cluster-label", "cluster",
+        "--hpas", str(bench.manifests), "--out", str(out), *more,
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def data_files(store: Path) -> dict[str, bytes]:
+    """Return the bytes of all tables' files; their names are those of their contents."""
+    return {
+        str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*.parquet"))
+    }
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_faults_on_the_way_change_nothing(
+    calm: Bench, calm_import: Path, tmp_path: Path, seed: int
+) -> None:
+    out = tmp_path / "history"
+    with FaultyProxy(calm.url, seed=seed, rate=0.3) as proxy:
+        found = bring(
+            proxy.url, calm.site, out, cluster_label="cluster", manifests=(calm.manifests,)
+        )
+        assert len(proxy.seen.faults) > 5
+        assert proxy.seen.most_at_once <= 2
+    assert found.figures["retries"]
+    one, other = content(calm_import), content(out)
+    for table in one:
+        assert not differences(one[table], other[table], table)
+
+
+@pytest.mark.parametrize("fault", ["503", "truncated", "shifted", "partial"])
+def test_a_server_that_never_answers_right_is_told_and_the_import_resumed(
+    calm: Bench, calm_import: Path, tmp_path: Path, fault: str
+) -> None:
+    out = tmp_path / "history"
+    options: dict[str, Any] = {"cluster_label": "cluster", "manifests": (calm.manifests,)}
+    with FaultyProxy(calm.url, always=fault) as proxy, pytest.raises(GaveUpError, match="--resume"):
+        bring(proxy.url, calm.site, out, limits=IMPATIENT, **options)
+    bring(calm.url, calm.site, out, resume=True, **options)
+    one, other = content(calm_import), content(out)
+    for table in one:
+        assert not differences(one[table], other[table], table)
+
+
+def test_a_server_that_takes_little_at_once_is_asked_for_little(
+    calm: Bench, calm_import: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    data = calm.manifests.parent / "data"
+    shutil.copytree(data, folder / "data")
+    with running_prometheus(
+        folder, folder / "data", extra_flags=["--query.max-samples=20000"]
+    ) as url:
+        found = bring(
+            url, calm.site, tmp_path / "history", cluster_label="cluster",
+            manifests=(calm.manifests,),
+        )  # fmt: skip
+    assert found.halved
+    one, other = content(calm_import), content(tmp_path / "history")
+    for table in one:
+        assert not differences(one[table], other[table], table)
+
+
+def test_what_went_wrong_is_named_and_nothing_is_doubled(tmp_path: Path) -> None:
+    tables, site = hard_case()
+    data = serve(tables, site, tmp_path)
+    with running_prometheus(tmp_path, data) as url:
+        found = bring(url, site, tmp_path / "history", cluster_label="cluster")
+    kinds = {kind for kind, _ in found.findings.counts}
+    assert {"gap", "reset", "duplicate"} <= kinds
+    got, want = content(tmp_path / "history"), wanted(tables, site)
+    assert not differences(want["pods"], got["pods"], "pods", ["labels"])
+    assert not differences(want["pod_requests"], got["pod_requests"], "pod_requests")
+    assert not differences(want["scales"], got["scales"], "scales")
+    assert {"main", "app"} <= set(got["pod_metrics"]["container"])
+    assert set(got["pod_metrics"]["cluster"]) == {"a", "b"}
+    thing = ["cluster", "uid", "container", pl.col("ts") // HOUR_MS]
+    used = [
+        frame.filter(pl.col("ts").is_between(START_MS, END_MS))
+        .group_by(thing)
+        .agg(pl.col("cpu_milli").mean().alias("mean"), pl.len().alias("rows"))
+        for frame in (tables["pod_metrics"], got["pod_metrics"])
+    ]
+    both_of = used[0].join(used[1], on=["cluster", "uid", "container", "ts"], suffix="_got")
+    wrong = (pl.col("mean_got") / pl.col("mean") - 1).abs() > 0.1
+    steady = both_of.filter(pl.col("rows_got") > 20)
+    assert steady.height > 60
+    assert steady.filter(wrong).height <= steady.height * 0.05
+
+
+def test_lite_and_full_agree_in_demand(tmp_path: Path) -> None:
+    tables = calm_source(5, hpas=3)
+    site = Site(offset_ms=17_123).placed(tables)
+    tables = with_status(tables, site)
+    data = serve(tables, site, tmp_path)
+    options: dict[str, Any] = {"manifests": (write_manifests(tables, tmp_path),)}
+    with running_prometheus(tmp_path, data) as url:
+        full = bring(url, site, tmp_path / "full", cluster_label="cluster", **options)
+        lite = bring(url, site, tmp_path / "lite", cluster_label="cluster", lite=True, **options)
+    # The samples of pods are what a lite import does without.
+    assert lite.samples < full.samples / 5
+    one, other = demand(content(tmp_path / "full")), demand(content(tmp_path / "lite"))
+    key = ["cluster", "namespace", "target", "hour"]
+    first = one["hour"].min()
+    assert isinstance(first, int)
+    inner = one.join(other, on=key, suffix="_lite").filter(
+        pl.col("hour").is_between(first + 1, first + 22)
+    )
+    assert inner.height == 3 * 22
+    error = inner.select(pl.col("demand_lite") / pl.col("demand") - 1).to_series()
+    # A utilization of 50 % and more, rounded down to whole percent, is up to 2 % less.
+    assert error.is_between(-0.03, 0.01).all()
+    assert decisions(tmp_path / "lite").height > 10_000
+    status = content(tmp_path / "lite")["hpa_status"]
+    assert not differences(content(tmp_path / "full")["hpa_status"], status, "hpa_status")
+
+
+def test_a_site_with_other_names_of_labels(calm: Bench, calm_import: Path, tmp_path: Path) -> None:
+    tables = calm_source(5)
+    site = Site(offset_ms=17_123, exported=True).placed(tables)
+    data = serve(tables, site, tmp_path)
+    queries = tmp_path / "queries.yaml"
+    names = "{namespace: exported_namespace, pod: exported_pod, container: exported_container}"
+    entries = [name for name in read_queries().queries if name not in ("cpu", "memory", "cpu_rate")]
+    told = "".join(f"  {name}: {{labels: {names}}}\n" for name in entries)
+    queries.write_text(f"queries:\n{told}")
+    with running_prometheus(tmp_path, data) as url:
+        bring(
+            url, site, tmp_path / "history", cluster_label="cluster", queries=queries,
+            manifests=(calm.manifests,),
+        )  # fmt: skip
+    want, got = wanted(tables, site), content(tmp_path / "history")
+    for table in ("pod_metrics", "pods", "pod_requests", "scales"):
+        assert not differences(want[table], got[table], table, {"pods": ["labels"]}.get(table, ()))
