@@ -141,6 +141,13 @@ def prometheus(
     timeout: Annotated[
         str, typer.Option("--timeout", metavar="TIME", help="For one answer.")
     ] = "2m",
+    compress: Annotated[
+        bool,
+        typer.Option(
+            "--compress",
+            help="Spare the network: a quarter of the bytes, more work for the server.",
+        ),
+    ] = False,
     expect_pods: Annotated[
         int, typer.Option("--expect-pods", min=1, help="How many a --dry-run reckons with.")
     ] = 1000,
@@ -213,8 +220,8 @@ def prometheus(
         events=paths(hpa_events),
         mappings=paths(mapping),
         queries=None if queries is None else Path(queries),
-        max_gap_ms=parse_duration(max_gap, "--max-gap"),
-        step_ms=parse_duration(step, "--step"),
+        max_gap_ms=parse_duration(max_gap, "--max-gap", 180_000),
+        step_ms=parse_duration(step, "--step", 1000),
         max_samples=max_samples,
     )
     login = _login(
@@ -229,7 +236,8 @@ def prometheus(
     patience_s = parse_duration(timeout, "--timeout", 1000) / 1000
     place = None if work is None else Path(work)
     try:
-        result = _import(request, login, out, place, concurrency, patience_s)
+        limits = (concurrency, patience_s, compress)
+        result = _import(request, login, out, place, limits)
     except KeyboardInterrupt:
         typer.echo("interrupted: the same command with --resume goes on from here", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -269,8 +277,7 @@ def _import(
     login: Login,
     out: str,
     work: Path | None,
-    concurrency: int,
-    timeout_s: float,
+    limits: tuple[int, float, bool],
 ) -> ImportResult:
     try:
         from hpabatch.sources.prometheus.http import Limits
@@ -281,9 +288,13 @@ def _import(
         ) from None
     from hpabatch.sources.prometheus.job import import_prometheus
 
-    limits = Limits(concurrency=concurrency, timeout_s=timeout_s)
+    concurrency, timeout_s, compress = limits
     with share_on_stderr() as progress:
-        return import_prometheus(request, login, out, work=work, limits=limits, progress=progress)
+        return import_prometheus(
+            request, login, out, work=work,
+            limits=Limits(concurrency=concurrency, timeout_s=timeout_s, gzip=compress),
+            progress=progress, say=lambda text: typer.echo(text, err=True),
+        )  # fmt: skip
 
 
 def _tell(result: ImportResult, out: str) -> None:

@@ -78,7 +78,8 @@ class Instants:
         inside = _look(sighting.object or {})
         asked = instant_ms(_metadata(sighting.object or {}).get("deletionTimestamp")) or 0
         self._floor = max(self._floor, inside.created, inside.spec, inside.status, asked)
-        return self._floor
+        # Objects name whole seconds, rounded down: what came last came before that second's end.
+        return asked or self._floor + 1000
 
     def _first(self, inside: _Inside, at_ms: int | None, new: bool) -> Times:
         seen = at_ms if at_ms is not None else max(inside.created, inside.spec, inside.status)

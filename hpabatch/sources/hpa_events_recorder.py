@@ -209,7 +209,9 @@ class Recorder:
         at_ms = instants.gone(sighting)
         self._span(at_ms)
         place = (sighting.namespace, sighting.name)
-        self._deletions.setdefault(place, []).append(Deletion(at_ms, sighting.uid))
+        self._deletions.setdefault(place, []).append(
+            Deletion(at_ms, sighting.uid, told=sighting.at_ms is not None)
+        )
 
     def _deleted(self, place: Place) -> list[Deletion]:
         everything = self._deletions.get((place[0], ""), [])

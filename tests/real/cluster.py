@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,17 +71,26 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder: Path, api_arguments: str = "") -> Iterator[Cluster]:
-    """Start an API server without controllers on free ports, in a folder, and stop it again."""
+def running_cluster(
+    folder: Path,
+    api_arguments: str = "",
+    flags: Sequence[str] = (),
+    more: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """Start an API server on free ports, in a folder, and stop it again.
+
+    Without `flags` (of up.sh) there are no controllers; `more` are variables that up.sh takes.
+    """
     environment = {
-        **os.environ, **_free_ports(), "RUN": str(folder), "HPABATCH_CLUSTER": str(build_folder()),
+        **os.environ, **(more or {}), **_free_ports(), "RUN": str(folder),
+        "HPABATCH_CLUSTER": str(build_folder()),
         "API_ARGS": api_arguments, "HOME": str(folder), "TZ": "UTC",
         "KUBECONFIG": str(folder / "kubeconfig"),
         "PATH": f"{_programs()}:{os.environ['PATH']}",
     }  # fmt: skip
     scripts = Path(os.environ[VARIABLE])
     try:
-        up = ["bash", str(scripts / "up.sh"), "--fresh"]
+        up = ["bash", str(scripts / "up.sh"), "--fresh", *flags]
         with (folder / "up.log").open("w") as log:  # a pipe would stay open in its children
             started = subprocess.run(up, env=environment, stdout=log, stderr=log, check=False)
         assert started.returncode == 0, (folder / "up.log").read_text()

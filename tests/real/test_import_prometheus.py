@@ -251,8 +251,9 @@ def test_lite_and_full_agree_in_demand(tmp_path: Path) -> None:
     )
     assert inner.height == 3 * 22
     error = inner.select(pl.col("demand_lite") / pl.col("demand") - 1).to_series()
-    # A utilization of 50 % and more, rounded down to whole percent, is up to 2 % less.
-    assert error.is_between(-0.03, 0.01).all()
+    # A utilization of 50 % and more, rounded down to whole percent, is up to 2 % less; a pod whose
+    # samples are lost counts like the others in lite, and not at all in full.
+    assert error.is_between(-0.03, 0.04).all()
     assert decisions(tmp_path / "lite").height > 10_000
     status = content(tmp_path / "lite")["hpa_status"]
     assert not differences(content(tmp_path / "full")["hpa_status"], status, "hpa_status")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
@@ -109,6 +111,7 @@ def _imagine(server: Imagined, request: ImportRequest, beside: Beside, window: W
     site = Site({}, names, queries.present(names), (request.cluster,))
     series = AdapterSeries(NothingThere(), 0, 0)
     result = ImportResult(window.span.after_ms, window.span.until_ms, site)
-    with Fetcher(server, Pieces(None), 1) as fetcher:
-        place = Place(request, beside, site, series, request.cluster, fetcher, Sink(None))
+    with Fetcher(server, Pieces(None), 1) as fetcher, TemporaryDirectory() as folder:
+        lite = Path(folder) if request.lite else None
+        place = Place(request, beside, site, series, request.cluster, fetcher, Sink(None), lite)
         import_window(place, window, result, lambda share: None)

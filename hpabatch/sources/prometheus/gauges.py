@@ -23,8 +23,8 @@ class Gauge:
         changes: the labels, `ts` (ms) and `value`, sorted by labels and ts: the first instant of
             each new value inside the window, and a row at span.after_ms for the value that was
             held already then (by something that was still there afterwards).
-        seen: the labels, `first` and `last` (ms): when a thing was there. What reaches back to
-            before the window has a first <= span.after_ms, which is not when it began.
+        seen: the labels, `first` and `last` (ms): when a thing was there. What was there when the
+            window began has a first <= span.after_ms, which is not when it began itself.
     """
 
     changes: pl.DataFrame
@@ -52,6 +52,7 @@ def reduce_gauge(
     findings: Findings,
     *,
     silent_ms: int = SILENT_MS,
+    there: pl.DataFrame | None = None,
 ) -> Gauge:
     """Return the changes of a gauge.
 
@@ -62,12 +63,15 @@ def reduce_gauge(
     Args:
         raw: samples over (span.from_ms, span.until_ms] of what was not the same all the time.
         constant: a sample per series of what was, and was there at both ends, with the value that
-            it had; its time is not looked at. It is seen from span.after_ms to span.until_ms.
+            it had; its time is not looked at. It is seen from span.after_ms to span.until_ms,
+            or as `there` says.
         labels: those that tell things apart.
         span: the window.
         findings: gets "duplicate", "value" (not finite) and "conflict" (two series that were
             the same all the time say different values; the preferred source counts).
         silent_ms: see `one_source`.
+        there: some labels, `first` and `last` (ms): when things were there that were not there at
+            both ends, but were the same while they were.
     """
     names = list(labels)
     silent = min(silent_ms, span.lookback_ms)
@@ -75,12 +79,11 @@ def reduce_gauge(
     raw, constant = _spelled_out(raw, constant, names, span, silent)
     ranks = _text_order([raw, constant], names)
     held = _held(constant, names, ranks, findings)
-    begin = pl.lit(span.after_ms, dtype=pl.Int64)
-    changed = [held.select(*names, begin.alias("ts"), "value")]
-    limits = (pl.lit(limit, dtype=pl.Int64) for limit in (span.after_ms, span.until_ms))
-    seen = [
-        held.select(*names, *(c.alias(n) for c, n in zip(limits, ("first", "last"), strict=True)))
-    ]
+    held = _with_times(held, there, span)
+    begin = pl.max_horizontal("first", pl.lit(span.after_ms, dtype=pl.Int64))
+    here = pl.col("last") > span.after_ms
+    changed = [held.filter(here).select(*names, begin.alias("ts"), "value")]
+    seen = [held.select(*names, "first", "last")]
     if raw.count:
         one = one_source(raw, names, findings, silent_ms=silent, ranks=ranks)
         things, points = _by_thing(one, names)
@@ -91,6 +94,17 @@ def reduce_gauge(
         )
         seen.append(_named(times, things, ["first", "last"]))
     return Gauge(pl.concat(changed).sort([*names, "ts"]), pl.concat(seen).sort(names))
+
+
+def _with_times(held: pl.DataFrame, there: pl.DataFrame | None, span: Span) -> pl.DataFrame:
+    """Return things with when they were there: all the time, where nothing else is said."""
+    limits = {"first": span.after_ms, "last": span.until_ms}
+    if there is None:
+        return held.with_columns(pl.lit(ms, dtype=pl.Int64).alias(n) for n, ms in limits.items())
+    keys = [name for name in there.columns if name not in limits]
+    known = there.group_by(keys).agg(pl.col("first").min(), pl.col("last").max())
+    timed = held.join(known, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return timed.with_columns(pl.col(n).fill_null(ms) for n, ms in limits.items())
 
 
 def _finite(samples: Samples, findings: Findings) -> Samples:

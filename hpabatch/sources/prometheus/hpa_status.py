@@ -4,12 +4,14 @@ A row stands at each scrape that showed something new: sizes, current metrics or
 is exported of a metric is its name and current values; its type is that of the HPA's spec, and
 where that is not known, or several metrics share a name, `current_metrics` is null. Reasons and
 messages of conditions, lastScaleTime and observedGeneration are not exported.
+
+Usage is new at most scrapes, so the rows are made by columns: a thousand HPAs have millions a day.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import polars as pl
@@ -29,17 +31,21 @@ STATUS: Final = pl.Schema(
 Kinds = Mapping[tuple[str, str, str], str]
 """Type of a metric by namespace, HPA and the metric's name."""
 
-_HPA = "horizontalpodautoscaler"
-_GAUGES = ("hpa_current", "hpa_desired", "hpa_metric", "hpa_condition")
-_CONDITIONS = ("AbleToScale", "ScalingActive", "ScalingLimited")
-_STATUS = {"true": "True", "false": "False", "unknown": "Unknown"}
-_FORMS = {
+_CONDITION: Final = "condition."
+_TAIL: Final = "}}}"
+_HPA: Final = "horizontalpodautoscaler"
+_KEY: Final = ["namespace", _HPA]
+_AT: Final = [*_KEY, "ts"]
+_CONDITIONS: Final = ("AbleToScale", "ScalingActive", "ScalingLimited")
+_STATUSES: Final = {"true": "True", "false": "False", "unknown": "Unknown"}
+_FORMS: Final = {
     "value": "value",
     "average": "averageValue",
     "utilization": "averageUtilization",
 }
-
-_State = dict[tuple[str, ...], float]
+_MEMBERS: Final = {"Resource": "resource", "Pods": "pods", "External": "external"}
+"""Types of which the name is all that a status says beside the numbers (an External metric has a
+selector, too)."""
 
 
 def status_rows(
@@ -50,7 +56,7 @@ def status_rows(
     Args:
         gauges: by name: `hpa_current`, `hpa_desired`, `hpa_metric` (metric_name,
             metric_target_type) and `hpa_condition` (condition, status), by namespace and
-            `horizontalpodautoscaler`.
+            `horizontalpodautoscaler`; the last two may be absent.
         kinds: types of metrics; one that is absent is not known.
         span: the window.
         initial: whether what was shown at span.after_ms is written, too.
@@ -58,95 +64,154 @@ def status_rows(
     Returns:
         STATUS, sorted by namespace, name and ts.
     """
-    rows: list[tuple[object, ...]] = []
-    last: tuple[object, ...] | None = None
-    for place, ts, state in _states(gauges, span):
-        current, desired = state.get(("hpa_current",)), state.get(("hpa_desired",))
-        if current is None or desired is None:
-            continue
-        shown = (
-            int(current),
-            int(desired),
-            _metrics(place, state, kinds),
-            _conditions(state),
-        )
-        row = (*place, *shown)
-        if row != last and (ts > span.after_ms or initial):
-            rows.append((*place, max(ts, span.after_ms), *shown))
-        last = row
-    return pl.DataFrame(rows, schema=STATUS, orient="row")
-
-
-def _states(
-    gauges: Mapping[str, Gauge], span: Span
-) -> Iterator[tuple[tuple[str, str], int, _State]]:
-    """Yield (namespace, HPA), an instant at which something is new, and all that holds then."""
-    events: list[tuple[str, str, int, tuple[str, ...], float | None]] = []
-    for name in _GAUGES:
-        gauge = gauges.get(name)
-        if gauge is None:
-            continue
-        more = [label for label in gauge.labels if label not in ("namespace", _HPA)]
-        for namespace, hpa, *labels, ts, value in gauge.changes.select(
-            "namespace", _HPA, *more, "ts", "value"
-        ).rows():
-            events.append((namespace, hpa, ts, (name, *map(str, labels)), value))
-        for namespace, hpa, *labels, end in gauge.seen.select(
-            "namespace", _HPA, *more, "last"
-        ).rows():
-            # What is not shown any more ends with the next thing that is.
-            if end < span.until_ms:
-                events.append((namespace, hpa, end + 1, (name, *map(str, labels)), None))
-    events.sort(key=lambda event: (event[0], event[1], event[2], event[3]))
-    state: _State = {}
-    for number, (namespace, hpa, ts, key, value) in enumerate(events):
-        if number and events[number - 1][:2] != (namespace, hpa):
-            state = {}
-        if value is None:
-            state.pop(key, None)
-        else:
-            state[key] = value
-        following = events[number + 1] if number + 1 < len(events) else None
-        more_now = following is not None and following[:3] == (namespace, hpa, ts)
-        if value is not None and not more_now:
-            yield (namespace, hpa), ts, state
-
-
-def _metrics(place: tuple[str, str], state: _State, kinds: Kinds) -> str | None:
-    """Return status.currentMetrics as JSON, null where a type is not known."""
-    found: dict[str, dict[str, float]] = {}
-    for key, value in state.items():
-        if key[0] == "hpa_metric":
-            found.setdefault(key[1], {})[key[2]] = value
-    listed = []
-    for name in sorted(found):
-        kind = kinds.get((*place, name))
-        if kind not in ("Resource", "Pods", "External"):
-            return None
-        current = {
-            _FORMS[form]: _number(form, value)
-            for form, value in sorted(found[name].items())
-            if form in _FORMS
-        }
-        inner = {"name": name} if kind == "Resource" else {"metric": {"name": name}}
-        listed.append({"type": kind, kind.lower(): {**inner, "current": current}})
-    return json.dumps(listed, separators=(",", ":")) if listed else None
-
-
-def _number(form: str, value: float) -> int | str:
-    """Return a percentage, or a quantity to the thousandth."""
-    if form == "utilization":
-        return round(value)
-    milli = round(value * 1000)
-    return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
-
-
-def _conditions(state: _State) -> str | None:
-    """Return status.conditions as JSON: types and statuses."""
-    shown = {key[1]: key[2] for key, value in state.items() if key[0] == "hpa_condition" and value}
-    listed = [
-        {"type": name, "status": _STATUS[shown[name].lower()]}
-        for name in sorted(shown, key=lambda one: (one not in _CONDITIONS, one))
-        if shown[name].lower() in _STATUS
+    if "hpa_current" not in gauges or "hpa_desired" not in gauges:
+        return pl.DataFrame(schema=STATUS)
+    metrics, conditions = gauges.get("hpa_metric"), gauges.get("hpa_condition")
+    parts = [
+        _sizes(gauges["hpa_current"], "current_replicas"),
+        _sizes(gauges["hpa_desired"], "desired_replicas"),
     ]
-    return json.dumps(listed, separators=(",", ":")) if listed else None
+    parts += [] if conditions is None else [_condition_texts(conditions)]
+    places = None if metrics is None else _places(metrics, kinds)
+    parts += [] if metrics is None or places is None else [_values(metrics, places)]
+    frame = _filled(parts)
+    named = sorted(name for name in frame.columns if name.startswith(_CONDITION))
+    frame = frame.with_columns(conditions=_json_list([pl.col(name) for name in named]))
+    told = pl.lit(None, dtype=pl.String) if places is None else _current_metrics(places)
+    frame = _with_metrics(frame, places).with_columns(current_metrics=told)
+    rows = frame.rename({_HPA: "name"}).select(STATUS.names()).cast(STATUS)
+    rows = rows.drop_nulls(["current_replicas", "desired_replicas"])
+    same = [pl.col(one).eq_missing(pl.col(one).shift(1)) for one in STATUS.names() if one != "ts"]
+    rows = rows.filter(~pl.all_horizontal(same))
+    return rows if initial else rows.filter(pl.col("ts") > span.after_ms)
+
+
+def _sizes(gauge: Gauge, name: str) -> pl.DataFrame:
+    """Return when a number of replicas was new."""
+    size = pl.col("value").round().cast(pl.Int64, strict=False).alias(name)
+    return gauge.changes.select(*_AT, size).unique(_AT, keep="last", maintain_order=True)
+
+
+def _filled(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Return a row per HPA and instant at which something was new, and all that held then."""
+    instants = pl.concat([part.select(_AT) for part in parts]).unique().sort(_AT)
+    for part in parts:
+        instants = instants.join(part, on=_AT, how="left", maintain_order="left")
+    held = [name for name in instants.columns if name not in _AT]
+    return instants.with_columns(pl.col(held).forward_fill().over(_KEY))
+
+
+def _json_list(texts: Sequence[pl.Expr]) -> pl.Expr:
+    """Return texts as a JSON list, null where there is none."""
+    if not texts:
+        return pl.lit(None, dtype=pl.String)
+    inner = pl.concat_str(texts, separator=",", ignore_nulls=True)
+    some = pl.any_horizontal(text.is_not_null() for text in texts)
+    return pl.when(some).then(pl.concat_str(pl.lit("["), inner, pl.lit("]")))
+
+
+def _condition_texts(gauge: Gauge) -> pl.DataFrame:
+    """Return when a condition was new: a column of texts for each, named in the API's order."""
+    places = {name: str(place) for place, name in enumerate(_CONDITIONS)}
+    place = pl.col("condition").replace_strict(places, default="9", return_dtype=pl.String)
+    status = pl.col("status").str.to_lowercase()
+    now = gauge.changes.filter(pl.col("value") == 1, status.is_in(list(_STATUSES)))
+    word = status.replace_strict(_STATUSES, default=None, return_dtype=pl.String)
+    text = [pl.lit('{"type":"'), "condition", pl.lit('","status":"'), word, pl.lit('"}')]
+    texts = now.select(
+        *_AT,
+        pl.concat_str(pl.lit(_CONDITION), place, pl.lit("."), "condition").alias("column"),
+        pl.concat_str(text).alias("text"),
+    )
+    return texts.pivot("column", index=_AT, values="text", aggregate_function="last")
+
+
+def _places(gauge: Gauge, kinds: Kinds) -> pl.DataFrame | None:
+    """Return where each metric stands in its HPA's list; None: there are none.
+
+    Columns: the HPA, metric_name, metric_target_type, `last` (ms), `place` (by name), and `head`:
+    the text before the numbers, null where the type is not known or two metrics share the name.
+    """
+    series = [*_KEY, "metric_name", "metric_target_type"]
+    form = pl.col("metric_target_type").is_in(list(_FORMS))
+    inside = gauge.seen.join(gauge.changes.select(gauge.labels).unique(), on=gauge.labels,
+                             how="semi", nulls_equal=True)  # fmt: skip
+    seen = inside.filter(form).group_by(series).agg(
+        pl.col("last").max(), pl.len().alias("series")
+    )  # fmt: skip
+    if seen.is_empty():
+        return None
+    heads = [
+        (namespace, hpa, name, _head(kinds.get((namespace, hpa, name)), name))
+        for namespace, hpa, name in seen.select(*_KEY, "metric_name").unique().rows()
+    ]
+    schema = dict.fromkeys((*_KEY, "metric_name", "head"), pl.String)
+    told = seen.join(pl.DataFrame(heads, schema=schema, orient="row"), on=[*_KEY, "metric_name"])
+    return told.with_columns(
+        place=pl.col("metric_name").rank("dense").over(_KEY) - 1,
+        head=pl.when(pl.col("series").max().over(*_KEY, "metric_name") == 1).then("head"),
+    ).drop("series")
+
+
+def _head(kind: str | None, name: str) -> str | None:
+    if kind not in _MEMBERS:
+        return None
+    metric = {"name": name} if kind == "Resource" else {"metric": {"name": name}}
+    text = json.dumps({"type": kind, _MEMBERS[kind]: {**metric, "current": {}}},
+                      separators=(",", ":"), ensure_ascii=False)  # fmt: skip
+    return text.removesuffix(_TAIL)
+
+
+def _values(gauge: Gauge, places: pl.DataFrame) -> pl.DataFrame:
+    """Return when a metric's number was new: a column `value.0`, `average.0`, … for each."""
+    key = [*_KEY, "metric_name", "metric_target_type"]
+    rows = gauge.changes.join(places.select(*key, "place"), on=key, how="inner")
+    name = pl.concat_str("metric_target_type", pl.lit("."), pl.col("place").cast(pl.String))
+    return rows.with_columns(column=name).pivot(
+        "column", index=_AT, values="value", aggregate_function="last"
+    )
+
+
+def _with_metrics(frame: pl.DataFrame, places: pl.DataFrame | None) -> pl.DataFrame:
+    """Add until when each number was shown (`last.value.0`, …), and the heads (`head.0`, …)."""
+    if places is None:
+        return frame
+    number = pl.col("place").cast(pl.String)
+    ends = places.with_columns(
+        column=pl.concat_str(pl.lit("last."), "metric_target_type", pl.lit("."), number)
+    ).pivot("column", index=_KEY, values="last", aggregate_function="max")
+    heads = places.with_columns(column=pl.concat_str(pl.lit("head."), number)).pivot(
+        "column", index=_KEY, values="head", aggregate_function="first"
+    )
+    joined = frame.join(ends, on=_KEY, how="left", maintain_order="left")
+    return joined.join(heads, on=_KEY, how="left", maintain_order="left")
+
+
+def _current_metrics(places: pl.DataFrame) -> pl.Expr:
+    """Return status.currentMetrics as JSON; null where a metric of an unknown type is shown."""
+    told = {form: set(rows["place"]) for (form,), rows in places.group_by("metric_target_type")}
+    entries, unknown = [], []
+    for place in range(int(places["place"].max()) + 1):  # type: ignore[arg-type]
+        forms = [form for form in _FORMS if place in told.get(form, ())]
+        texts = [_number(form, place) for form in forms]
+        inner = pl.concat_str(texts, separator=",", ignore_nulls=True)
+        shown = pl.any_horizontal(text.is_not_null() for text in texts)
+        head = pl.col(f"head.{place}")
+        entries.append(pl.when(shown).then(pl.concat_str(head, inner, pl.lit(_TAIL))))
+        unknown.append(shown & head.is_null())
+    return pl.when(~pl.any_horizontal(unknown)).then(_json_list(entries))
+
+
+def _number(form: str, place: int) -> pl.Expr:
+    """Return the text of a number as long as it was shown: a percentage, or an amount to 1/1000."""
+    value = pl.col(f"{form}.{place}")
+    there = value.is_finite() & (pl.col("ts") <= pl.col(f"last.{form}.{place}"))
+    if form == "utilization":
+        number = value.round().cast(pl.Int64, strict=False).cast(pl.String)
+    else:
+        milli = (value * 1000).round().cast(pl.Int64, strict=False)
+        whole = (milli // 1000).cast(pl.String)
+        thousandths = pl.concat_str(milli.cast(pl.String), pl.lit("m"))
+        text = pl.when(milli % 1000 == 0).then(whole).otherwise(thousandths)
+        number = pl.concat_str(pl.lit('"'), text, pl.lit('"'))
+    return pl.when(there).then(pl.concat_str(pl.lit(f'"{_FORMS[form]}":'), number))

@@ -79,7 +79,7 @@ class Imagined:
         if question.query.name == "heartbeat":
             points = pl.DataFrame([(0, question.until_ms, 1.0)], schema=POINTS, orient="row")
             return make_samples(labels, points)
-        if question.form == "raw" or not labels:
+        if not labels or (question.form == "raw" and question.query.name != "pod_info"):
             return empty_samples()
         moves = question.query.name in _MOVES or "replicas" in question.query.name
         value = float(question.form == "max") if moves else 1.0

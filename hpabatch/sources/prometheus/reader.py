@@ -114,18 +114,28 @@ class Reader:
             asks += self._slices(replace(group, until_ms=group.until_ms + ahead_ms), count)
         return only(self.fetcher.joined(asks), things)
 
-    def gauge(self, name: str, labels: Sequence[str], things: Things) -> Gauge:
+    def gauge(
+        self, name: str, labels: Sequence[str], things: Things, there: pl.DataFrame | None = None
+    ) -> Gauge:
         """Return when a gauge of these objects changed.
 
         Args:
             name: of the query.
             labels: by which its series are told apart, beside the scrape's own.
             things: the objects.
+            there: when objects were there that were not all the time (see `reduce_gauge`), if
+                their series are there as long as they: raw samples are then not needed of what
+                did not change.
         """
-        query = self.queries.get(name)
-        return self.gauge_of(query, labels, things)
+        return self.gauge_of(self.queries.get(name), labels, things, there)
 
-    def gauge_of(self, query: Query | None, labels: Sequence[str], things: Things) -> Gauge:
+    def gauge_of(
+        self,
+        query: Query | None,
+        labels: Sequence[str],
+        things: Things,
+        there: pl.DataFrame | None = None,
+    ) -> Gauge:
         """Return when a gauge changed; None: nobody exports it."""
         told = [*dict.fromkeys(("namespace", things.label, *labels))]
         if query is None or not things.names:
@@ -137,12 +147,12 @@ class Reader:
                 for form in ("min", "max")
             )
         )
-        moving = _moving(low, high, told, things)
+        moving = _moving(low, high, told, things, there)
         each = -(-low.series.height // max(1, len(things.names)))
         raw = self.raw(query, Things(things.label, moving), each)
         still = set(things.names).difference(moving)
         constant = only(low, Things(things.label, tuple(sorted(still))))
-        return reduce_gauge(raw, constant, told, self.span, self.findings)
+        return reduce_gauge(raw, constant, told, self.span, self.findings, there=there)
 
     def with_presence(self, query: Query, things: Things) -> Things:
         """Return the objects, marked where a series is not there at both ends of the window."""
@@ -212,9 +222,13 @@ def _renumbered(series: pl.DataFrame, points: pl.DataFrame) -> Samples:
 
 
 def _moving(
-    low: Samples, high: Samples, told: Sequence[str], things: Things
+    low: Samples,
+    high: Samples,
+    told: Sequence[str],
+    things: Things,
+    there: pl.DataFrame | None,
 ) -> tuple[tuple[str, str], ...]:
-    """Return the objects whose gauges changed, or that were not there all the time.
+    """Return the objects whose gauges changed, or of which it is not known when they were there.
 
     Series that differ in the scrape's labels only are one gauge: where one exporter followed
     another, each may have said one value, but not the same.
@@ -223,5 +237,11 @@ def _moving(
     highest = high.joined(told).group_by(told).agg(pl.col("value").max().alias("high"))
     both = lowest.join(highest, on=list(told), how="full", nulls_equal=True, coalesce=True)
     changed = both.filter(pl.col("value").ne_missing(pl.col("high")))
-    found = set(changed.select("namespace", things.label).rows()) | things.partial
+    found = set(changed.select("namespace", things.label).rows())
+    if there is None:
+        found |= things.partial
+    else:
+        keys = [name for name in there.columns if name not in ("first", "last")]
+        unknown = both.join(there, on=keys, how="anti", nulls_equal=True)
+        found |= things.partial & set(unknown.select("namespace", things.label).rows())
     return tuple(name for name in things.names if name in found)

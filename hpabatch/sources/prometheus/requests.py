@@ -28,7 +28,7 @@ REQUESTS: Final = pl.Schema(
     }
 )
 
-_PER_UNIT: Final = {"cpu": 1000.0, "memory": 1000.0}
+_MILLI = 1000.0
 _MOST: Final = {"cpu": CPU_MILLI_MAX, "memory": MEMORY_MILLI_MAX}
 _PLACE = ["uid", "kind", "container"]
 
@@ -112,11 +112,11 @@ def _overhead(gauge: Gauge, resource: str) -> Gauge:
 def _amounts(gauge: Gauge, kind: str, suffix: str, findings: Findings) -> pl.DataFrame:
     """Return namespace, pod, pod_uid, kind, container, ts and one of AMOUNTS, the others null."""
     found = []
-    for resource, factor in _PER_UNIT.items():
+    for resource, most in _MOST.items():
         rows = gauge.changes.filter(pl.col("resource") == resource).drop_nulls("container")
-        good = pl.col("value").is_between(0, _MOST[resource] / factor)
+        good = pl.col("value").is_between(0, most / _MILLI)
         findings.note("value", f"a {resource} request that cannot be", rows.filter(~good).height)
-        amount = whole(pl.col("value") * factor, Rounding.up)
+        amount = whole(pl.col("value") * _MILLI, Rounding.up)
         found.append(
             rows.filter(good).select(
                 *("namespace", "pod", pl.col("uid").alias("pod_uid"), "container", "ts"),
@@ -128,7 +128,7 @@ def _amounts(gauge: Gauge, kind: str, suffix: str, findings: Findings) -> pl.Dat
 
 
 def _there(gauges: list[tuple[Gauge, str]], overhead: list[Gauge]) -> pl.DataFrame:
-    """Return namespace, pod, pod_uid, kind, container, and first seen (`first`, and as `ts`)."""
+    """Return namespace, pod, pod_uid, kind, container, `first` seen, and last seen (as `ts`)."""
     places = [(gauge.seen, pl.col("container"), kind) for gauge, kind in gauges] + [
         (gauge.seen, pl.lit("").alias("container"), "overhead") for gauge in overhead
     ]

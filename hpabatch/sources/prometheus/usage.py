@@ -71,8 +71,8 @@ def usage_rows(
         findings: gets counts of what was left out: "gap", "reset", "value" (not finite, negative,
             or larger than a history holds), "no container" (rows of pods, and pause containers),
             "duplicate" (see `one_source`), "per cpu", "together".
-        apart_ms: how far apart the containers of a pod may be looked at; 0: they are left as they
-            are.
+        apart_ms: how far apart the containers of a pod may be looked at, less than SILENT_MS; 0:
+            they are left as they are.
         ranks: which sources are preferred, by default those with the most samples here
             (`source_ranks`).
 
@@ -82,7 +82,7 @@ def usage_rows(
     cpu = _added_up(_usable(_containers(cpu, findings), span, findings, _CPU_SECONDS_MAX), findings)
     memory = _usable(_containers(memory, findings), span, findings, float(MEMORY_BYTES_MAX))
     increases = _increases(cpu, span)
-    kept = _kept(cpu, memory, span, findings, ranks)
+    kept = _kept(cpu, memory, span, findings, apart_ms, ranks)
     used = increases
     if kept[0].height < cpu.count:
         used = kept[0].join(increases, on=["series", "ts"], how="left", maintain_order="left")
@@ -120,7 +120,7 @@ def rated_rows(
     most = CPU_MILLI_MAX / 1000
     cpu = _usable(_containers(cpu_cores, findings), span, findings, most)
     memory = _usable(_containers(memory, findings), span, findings, float(MEMORY_BYTES_MAX))
-    kept = _kept(cpu, memory, span, findings, ranks)
+    kept = _kept(cpu, memory, span, findings, apart_ms, ranks)
     micro = (pl.col("value") * 1e6).round(0).cast(pl.Int64)
     used = kept[0].select(
         "series",
@@ -215,11 +215,13 @@ def _kept(
     memory: Samples,
     span: Span,
     findings: Findings,
+    apart_ms: int,
     ranks: Mapping[str, int] | None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the points of both that count: of one source, and of the newest container."""
     order = source_ranks([cpu, memory], _IDENTITY) if ranks is None else ranks
-    silent = min(SILENT_MS, span.lookback_ms)
+    # What is brought together with the last samples must be sure, too, up to `apart_ms` later.
+    silent = min(SILENT_MS - apart_ms, span.lookback_ms // 2)
     found = []
     for part, noted in ((cpu, findings), (memory, Findings())):
         one = one_source(
@@ -228,7 +230,7 @@ def _kept(
             noted,
             silent_ms=silent,
             ranks=order,
-            complete_ms=span.until_ms + silent,
+            complete_ms=span.until_ms + SILENT_MS,
         )
         found.append(_newest(one))
     return found[0], found[1]

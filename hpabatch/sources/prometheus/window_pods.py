@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from hpabatch.sources.prometheus.gauges import Gauge
 from hpabatch.sources.prometheus.lives import pod_rows
 from hpabatch.sources.prometheus.owners import owned_pods
 from hpabatch.sources.prometheus.reader import Reader, Things, only
@@ -47,8 +48,9 @@ def read_pods(
     """Return the pods of scale targets (None: every pod of these namespaces) in a window."""
     owners, chain, things = _find(reader, targets, namespaces)
     info_labels = ("uid", "node", "created_by_kind", "created_by_name")
+    info = reader.gauge("pod_info", info_labels, things)
     pods = pod_rows(
-        reader.gauge("pod_info", info_labels, things),
+        info,
         only(owners, things),
         chain,
         reader.facts_of("pod_labels", "last", things),
@@ -61,9 +63,12 @@ def read_pods(
     )
     if targets is not None:
         pods = pods.join(_frame(targets), on=_TARGET, how="semi")
+    # What is exported of a pod is exported for as long as the pod is there.
+    there = info.seen.select("namespace", "pod", "uid", "first", "last")
     ready_time = reader.gauge("pod_ready_time", ("uid",), things)
     states = state_rows(
-        reader.gauge("pod_phase", ("uid", "phase"), things),
+        reader.gauge("pod_phase", ("uid", "phase"), things, there),
+        # A pod has no Ready condition at first.
         reader.gauge("pod_ready", ("uid", "condition"), things),
         ready_time if reader.has("pod_ready_time") else None,
         pods,
@@ -72,7 +77,7 @@ def read_pods(
         initial=initial,
     )
     requests = request_rows(
-        _requested(reader, things), pods, reader.span, reader.findings, initial=initial
+        _requested(reader, things, there), pods, reader.span, reader.findings, initial=initial
     )
     return WindowPods(things, pods, requests, states)
 
@@ -120,18 +125,19 @@ def _frame(targets: Collection[Target]) -> pl.DataFrame:
     return pl.DataFrame(sorted(targets), schema=dict.fromkeys(_TARGET, pl.String), orient="row")
 
 
-def _requested(reader: Reader, things: Things) -> Requested:
+def _requested(reader: Reader, things: Things, there: pl.DataFrame) -> Requested:
     """Return what is exported of containers and what they request."""
-    amount = ("uid", "container", "resource")
+
+    def read(name: str, *labels: str) -> Gauge:
+        return reader.gauge(name, ("uid", *labels), things, there)
+
     return Requested(
-        containers=reader.gauge("containers", ("uid", "container"), things),
-        requests=reader.gauge("requests", amount, things),
-        limits=reader.gauge("limits", amount, things),
-        init_containers=reader.gauge(
-            "init_containers", ("uid", "container", "restart_policy"), things
-        ),
-        init_requests=reader.gauge("init_requests", amount, things),
-        init_limits=reader.gauge("init_limits", amount, things),
-        overhead_cpu=reader.gauge("overhead_cpu", ("uid",), things),
-        overhead_memory=reader.gauge("overhead_memory", ("uid",), things),
+        containers=read("containers", "container"),
+        requests=read("requests", "container", "resource"),
+        limits=read("limits", "container", "resource"),
+        init_containers=read("init_containers", "container", "restart_policy"),
+        init_requests=read("init_requests", "container", "resource"),
+        init_limits=read("init_limits", "container", "resource"),
+        overhead_cpu=read("overhead_cpu"),
+        overhead_memory=read("overhead_memory"),
     )

@@ -73,5 +73,5 @@ class Memory:
         if ask.form == "now":
             fresh = [v for t, v in points if ask.until_ms - 300_000 < t <= ask.until_ms]
             return [(ask.until_ms, fresh[-1])] if fresh else []
-        value = {"min": min, "max": max, "last": lambda all_: all_[-1]}[ask.form](values)
+        value = {"min": min(values), "max": max(values), "last": values[-1]}[ask.form]
         return [(ask.until_ms, value)]

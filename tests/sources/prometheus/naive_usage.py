@@ -124,7 +124,7 @@ def _counting(
     series: list[Series], order: list[str], until: int, lookback: int
 ) -> list[tuple[tuple[str, str, str], int, dict[str, str], tuple[int, float] | None, float]]:
     """Return the samples that count: place, time, labels, the sample before, and value."""
-    silent = min(SILENT, lookback)
+    silent = min(SILENT - APART, lookback // 2)
     ranks = {source: rank for rank, source in enumerate(order)}
     of: dict[tuple[str, str, str], list[tuple[int, Series]]] = defaultdict(list)
     for one in series:
@@ -139,7 +139,7 @@ def _counting(
             for at, _ in points:
                 before = any(at - silent <= t <= at for t in better)
                 later = any(at <= t <= at + silent for t in better)
-                if not (before and (later or at > until)):
+                if not (before and (later or at > until + SILENT - silent)):
                     counted.add(at)
             if counted:
                 kept.append((rank, min(counted), sorted(labels.items()), points, counted))
