@@ -115,7 +115,13 @@ class Reader:
         return only(self.fetcher.joined(asks), things)
 
     def gauge(
-        self, name: str, labels: Sequence[str], things: Things, there: pl.DataFrame | None = None
+        self,
+        name: str,
+        labels: Sequence[str],
+        things: Things,
+        there: pl.DataFrame | None = None,
+        *,
+        switches: bool = False,
     ) -> Gauge:
         """Return when a gauge of these objects changed.
 
@@ -126,8 +132,9 @@ class Reader:
             there: when objects were there that were not all the time (see `reduce_gauge`), if
                 their series are there as long as they: raw samples are then not needed of what
                 did not change.
+            switches: an object may say something by a series that it has not all the time.
         """
-        return self.gauge_of(self.queries.get(name), labels, things, there)
+        return self.gauge_of(self.queries.get(name), labels, things, there, switches=switches)
 
     def gauge_of(
         self,
@@ -135,6 +142,8 @@ class Reader:
         labels: Sequence[str],
         things: Things,
         there: pl.DataFrame | None = None,
+        *,
+        switches: bool = False,
     ) -> Gauge:
         """Return when a gauge changed; None: nobody exports it."""
         told = [*dict.fromkeys(("namespace", things.label, *labels))]
@@ -147,20 +156,37 @@ class Reader:
                 for form in ("min", "max")
             )
         )
-        moving = _moving(low, high, told, things, there)
+        changed = _moving(low, high, told, things, there)
+        if switches:
+            changed |= self._switching(query, told, low, things)
+        moving = tuple(name for name in things.names if name in changed)
         each = -(-low.series.height // max(1, len(things.names)))
         raw = self.raw(query, Things(things.label, moving), each)
         still = set(things.names).difference(moving)
         constant = only(low, Things(things.label, tuple(sorted(still))))
         return reduce_gauge(raw, constant, told, self.span, self.findings, there=there)
 
+    def _switching(
+        self, query: Query, told: Sequence[str], seen: Samples, things: Things
+    ) -> set[tuple[str, str]]:
+        """Return the objects of which a series is not there at both ends of the window."""
+        known = seen.with_labels(told).series.select(told).unique()
+        lost = []
+        for ms in (self.span.after_ms, self.span.until_ms):
+            there = self._now(query, things, ms).with_labels(told).series.select(told)
+            lost.append(known.join(there, on=told, how="anti", nulls_equal=True))
+        return set(pl.concat(lost).select("namespace", things.label).rows())
+
+    def _now(self, query: Query, things: Things, ms: int) -> Samples:
+        """Return the series of these objects that are there at an instant."""
+        asks = self._asks(query, "now", things.names, things.label, FACTS_AT_ONCE)
+        return self.fetcher.joined([replace(ask, until_ms=ms) for ask in asks])
+
     def with_presence(self, query: Query, things: Things) -> Things:
         """Return the objects, marked where a series is not there at both ends of the window."""
         always = set(things.names)
         for ms in (self.span.after_ms, self.span.until_ms):
-            asks = self._asks(query, "now", things.names, things.label, FACTS_AT_ONCE)
-            now = self.fetcher.joined([replace(ask, until_ms=ms) for ask in asks])
-            told = now.with_labels(["namespace", things.label]).series
+            told = self._now(query, things, ms).with_labels(["namespace", things.label]).series
             always &= set(told.select("namespace", things.label).rows())
         return replace(things, partial=frozenset(set(things.names) - always))
 
@@ -227,7 +253,7 @@ def _moving(
     told: Sequence[str],
     things: Things,
     there: pl.DataFrame | None,
-) -> tuple[tuple[str, str], ...]:
+) -> set[tuple[str, str]]:
     """Return the objects whose gauges changed, or of which it is not known when they were there.
 
     Series that differ in the scrape's labels only are one gauge: where one exporter followed
@@ -244,4 +270,4 @@ def _moving(
         keys = [name for name in there.columns if name not in ("first", "last")]
         unknown = both.join(there, on=keys, how="anti", nulls_equal=True)
         found |= things.partial & set(unknown.select("namespace", things.label).rows())
-    return tuple(name for name in things.names if name in found)
+    return found

@@ -14,12 +14,14 @@ from hpabatch.sources.prometheus.samples import Findings, Samples
 from hpabatch.sources.prometheus.scales import scale_rows
 
 _HPA = "horizontalpodautoscaler"
-_TARGET = ("scaletargetref_api_version", "scaletargetref_kind", "scaletargetref_name")
+_TARGET = (
+    "scaletargetref_api_version", "scaletargetref_kind", "scaletargetref_name", "container",
+)  # fmt: skip
 _HEARTBEAT_SPACES = ("default", "kube-system")
 _GAUGES: Mapping[str, tuple[str, ...]] = {
     "hpa_min": (),
     "hpa_max": (),
-    "hpa_target": ("metric_name", "metric_target_type"),
+    "hpa_target": ("metric_name", "metric_target_type", "container"),
     "hpa_generation": (),
     "hpa_current": (),
     "hpa_desired": (),
@@ -27,6 +29,9 @@ _GAUGES: Mapping[str, tuple[str, ...]] = {
     "hpa_condition": ("condition", "status"),
 }
 """What is read of HPAs, with the labels that tell its series apart."""
+
+_SWITCHING = ("hpa_target", "hpa_metric")
+"""An edited metric is another series."""
 
 Target = tuple[str, str, str]
 """Namespace, kind and name of a scale target."""
@@ -64,9 +69,9 @@ def read_fleet(reader: Reader, namespaces: tuple[str, ...]) -> Fleet:
     everyone = _names(there)
     always = at_ends[0] & at_ends[1] & everyone
     hpas = Things(_HPA, tuple(sorted(everyone)), frozenset(everyone - always))
-    gauges = {"hpa_info": reader.gauge("hpa_info", _TARGET, hpas)}
+    gauges = {"hpa_info": reader.gauge("hpa_info", _TARGET, hpas, switches=True)}
     for name, labels in _GAUGES.items():
-        gauges[name] = reader.gauge(name, labels, hpas)
+        gauges[name] = reader.gauge(name, labels, hpas, switches=name in _SWITCHING)
     return Fleet(hpas, gauges, read_heartbeats(reader, hpas))
 
 
