@@ -57,8 +57,6 @@ Examples:
   hpabatch import prometheus --url http://prom:9090 --start 2026-08-01 --out lite/ --lite
 """
 
-_SHOWN = 30
-
 
 @imports.command("prometheus", help=_HELP)
 def prometheus(
@@ -222,6 +220,7 @@ def prometheus(
         queries=None if queries is None else Path(queries),
         max_gap_ms=parse_duration(max_gap, "--max-gap", 180_000),
         step_ms=parse_duration(step, "--step", 1000),
+        tenant=tenant or "",
         max_samples=max_samples,
     )
     login = _login(

@@ -144,7 +144,9 @@ def continued(rows: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
         if older is not None and _goes_on(older, row):
             if older["valid_to"] is None or older["valid_to"] == row["valid_to"]:
                 continue
-            row = {**row, "valid_from": older["valid_from"]}
+            ends = older["valid_to"], row["valid_to"]
+            last_end = None if None in ends else max(ends)
+            row = {**row, "valid_from": older["valid_from"], "valid_to": last_end}
         added.append(row)
         known.append(row)
     schema = empty_frame(TABLE).schema

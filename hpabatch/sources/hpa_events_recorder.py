@@ -242,5 +242,6 @@ def _newest(lives: list[Life]) -> Life | None:
 
 def _version(sighting: Sighting) -> int:
     """Return the resourceVersion of an object as a number, 0 where it is none."""
-    text = (sighting.object or {}).get("metadata", {}).get("resourceVersion", "")
+    metadata = (sighting.object or {}).get("metadata")
+    text = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""
     return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0

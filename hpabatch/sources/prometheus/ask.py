@@ -53,7 +53,7 @@ class Question(Protocol):
     def allowed(self) -> dict[str, frozenset[str]]:
         """Return which values the labels of an answer may have, by the site's names."""
 
-    def halves(self) -> tuple[Question, Question] | None:
+    def halves(self, *, by_name: bool = False) -> tuple[Question, Question] | None:
         """Return two questions for the same samples, None where there is nothing to divide."""
 
     def ours(self, answer: Samples) -> Samples:
@@ -108,10 +108,10 @@ class Ask:
         said = f"{self.promql()}@{self.until_ms}"
         return hashlib.sha256(said.encode()).hexdigest()[:24]
 
-    def halves(self) -> tuple[Ask, Ask] | None:
+    def halves(self, *, by_name: bool = False) -> tuple[Ask, Ask] | None:
         """Return two questions for the same samples, None where there is nothing to divide."""
         length = self.until_ms - self.from_ms
-        if self.form == "raw" and length >= 2 * SHORTEST_MS:
+        if self.form == "raw" and not by_name and length >= 2 * SHORTEST_MS:
             middle = self.from_ms + length // 2
             return replace(self, until_ms=middle), replace(self, from_ms=middle)
         values = self.names.get(self.split, ())
@@ -185,9 +185,9 @@ class RangeAsk:
         """Return which values the labels of an answer may have: any."""
         return {}
 
-    def halves(self) -> tuple[RangeAsk, RangeAsk] | None:
+    def halves(self, *, by_name: bool = False) -> tuple[RangeAsk, RangeAsk] | None:
         """Return two questions for the same values, None where there is one evaluation."""
-        if self.last_ms - self.first_ms < self.step_ms:
+        if by_name or self.last_ms - self.first_ms < self.step_ms:
             return None
         middle = (self.first_ms + self.last_ms) // 2
         return replace(self, until_ms=middle), replace(self, from_ms=middle)

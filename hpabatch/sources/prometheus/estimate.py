@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +13,7 @@ from hpabatch.errors import UsageError
 from hpabatch.sources.prometheus.beside import Beside, read_beside
 from hpabatch.sources.prometheus.fetch import Fetcher
 from hpabatch.sources.prometheus.imagined import Imagined, NothingThere
+from hpabatch.sources.prometheus.login import server_url
 from hpabatch.sources.prometheus.pieces import Pieces
 from hpabatch.sources.prometheus.request import Coverage, ImportRequest, Window, told, windows
 from hpabatch.sources.prometheus.result import ImportResult
@@ -83,9 +84,11 @@ def estimate(request: ImportRequest, pods: int, hpas: int) -> Estimate:
             f"there is no time from {told(request.start_ms)} to {told(request.end_ms)}: give a "
             "later --end"
         )
+    start_ms, end_ms = request.start_ms, request.end_ms
+    request = replace(request, url=server_url(request.url))
     beside = read_beside(request)
     server = Imagined(pods, hpas, request.spacing_ms)
-    todo = windows(request.start_ms, request.end_ms, request.max_gap_ms, Coverage())
+    todo = windows(start_ms, end_ms, request.max_gap_ms, Coverage())
     # Whole days are alike: the second, and those at the ends, stand for all.
     counted = todo[:2] + (todo[-1:] if len(todo) > 2 else [])
     each = [1, max(0, len(todo) - 2), 1][: len(counted)]
@@ -108,7 +111,9 @@ def _imagine(server: Imagined, request: ImportRequest, beside: Beside, window: W
     """Import a window of a fleet that nobody has, to nowhere."""
     queries = beside.queries
     names = frozenset(queries.names()) - set(queries.queries["cpu_rate"].series)
-    site = Site({}, names, queries.present(names), (request.cluster,))
+    spaces = request.namespaces or server.namespaces()
+    known = queries.present(names)
+    site = Site({}, names, known, (request.cluster,), {request.cluster: spaces})
     series = AdapterSeries(NothingThere(), 0, 0)
     result = ImportResult(window.span.after_ms, window.span.until_ms, site)
     with Fetcher(server, Pieces(None), 1) as fetcher, TemporaryDirectory() as folder:

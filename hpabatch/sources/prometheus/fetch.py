@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
@@ -33,7 +33,6 @@ class Fetcher:
     """Gets answers, from the pieces that are there already or from the server.
 
     Attributes:
-        asked: questions that went to the server.
         samples: samples that came back from it.
         halved: questions that had to be divided.
     """
@@ -43,15 +42,17 @@ class Fetcher:
         server: Answering,
         pieces: Pieces,
         concurrency: int,
-        tell: Callable[[], None] = lambda: None,
+        most: int = 1 << 40,
     ) -> None:
-        """Ask a server at most `concurrency` questions at once; `tell` is called after each."""
+        """Ask a server at most `concurrency` questions at once.
+
+        An answer of more than `most` samples makes later questions of its kind smaller.
+        """
         self.server = server
         self.pieces = pieces
-        self.asked = 0
         self.samples = 0
         self.halved = 0
-        self._tell = tell
+        self._most = most
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="ask")
         self._too_much: dict[str, int] = {}
@@ -104,7 +105,6 @@ class Fetcher:
             return found
         found = self._ask(ask)
         self.pieces.keep(key, found)
-        self._tell()
         return found
 
     def _ask(self, ask: Question) -> Samples:
@@ -116,6 +116,9 @@ class Fetcher:
         try:
             found = ask.ours(self.server.answer(ask))
         except TooMuchError as error:
+            if error.reason == "query":
+                # Too long a text gets no shorter by asking of less time.
+                halves = ask.halves(by_name=True) or halves
             if halves is None:
                 raise UsageError(
                     f"{error}; it cannot be asked in smaller parts: {ask.promql()[:200]}"
@@ -125,6 +128,7 @@ class Fetcher:
                 self._too_much[kind] = min(size, self._too_much.get(kind, size))
             return joined_samples([self._one(half) for half in halves])
         with self._lock:
-            self.asked += 1
             self.samples += found.count
+            if halves is not None and found.count > self._most:
+                self._too_much[kind] = min(size, self._too_much.get(kind, size))
         return found

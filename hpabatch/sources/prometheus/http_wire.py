@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import threading
 from collections.abc import Callable
@@ -257,7 +258,8 @@ class Wire:
 
     def _fail(self, error: httpx2.HTTPError) -> NoReturn:
         """Raise what a failure of the connection means."""
-        said = self._login.hide(" ".join(str(error).split())) or type(error).__name__
+        text = re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split()))
+        said = self._login.hide(text) or type(error).__name__
         self._fail_of_tls(said)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
             raise AgainError(f"{self.url} cannot be reached: {said}", unreached=True) from None

@@ -88,6 +88,10 @@ class Imagined:
         rows = [(k, question.until_ms, value) for k in range(len(labels))]
         return make_samples(labels, pl.DataFrame(rows, schema=POINTS, orient="row"))
 
+    def namespaces(self) -> tuple[str, ...]:
+        """Return those of its HPAs."""
+        return tuple(sorted({f"team-{k % _SPACES}" for k in range(self.hpas)}))
+
     def stop(self) -> None:
         """Stop; there is nothing that could go on."""
 

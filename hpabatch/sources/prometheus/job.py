@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hpabatch.errors import UsageError
@@ -21,7 +21,7 @@ from hpabatch.sources.prometheus.beside import Beside, read_beside
 from hpabatch.sources.prometheus.fetch import Fetcher
 from hpabatch.sources.prometheus.http import Limits, Server
 from hpabatch.sources.prometheus.lite import import_rows
-from hpabatch.sources.prometheus.login import Login
+from hpabatch.sources.prometheus.login import Login, server_url
 from hpabatch.sources.prometheus.pieces import Pieces
 from hpabatch.sources.prometheus.request import (
     ImportRequest,
@@ -41,6 +41,7 @@ from hpabatch.sources.table_groups import Sink
 from hpabatch.sources.table_spill import locked
 
 _REQUEST = "request.json"
+_NO_START = "--start is missing: from when on, such as --start 2026-10-01"
 
 
 def import_prometheus(
@@ -73,17 +74,26 @@ def import_prometheus(
     from hpabatch.sources.prometheus.http import Limits, Server
 
     limits = limits or Limits()
+    request = replace(request, url=server_url(request.url))
+    _check_time(request, now_ms())
     beside = read_beside(request)
-    store = open_writer(out)
-    name = f"prometheus-{request.source()}"
-    folder = work_folder(out, name) if work is None else work / f"import-{name}"
-    with locked(folder):
-        store.refresh()
-        time_of = _time(request, store, folder, now_ms())
-        with Server(request.url, login, limits, tell=say) as server:
+    with Server(request.url, login, limits, tell=say) as server:
+        progress("looking at the server", 0.0)
+        # A wrong address leaves nothing behind.
+        server.build_info()
+        store = open_writer(out)
+        name = f"prometheus-{request.source()}"
+        folder = work_folder(out, name) if work is None else work / f"import-{name}"
+        with locked(folder):
+            store.refresh()
+            time_of = _time(request, store, folder, now_ms())
             job = _Job(request, time_of, beside, store, folder, server, limits, progress)
             result = job.run()
-        shutil.rmtree(folder, ignore_errors=True)
+            # Renamed first: what is half removed must not be gone on with.
+            done = folder.with_name(f"{folder.name}.done")
+            shutil.rmtree(done, ignore_errors=True)
+            folder.rename(done)
+            shutil.rmtree(done, ignore_errors=True)
     return result
 
 
@@ -93,8 +103,27 @@ class _Time:
     end_ms: int
 
 
+def _latest(request: ImportRequest, now_ms: int) -> int:
+    """Return the last possible end: after it, samples may still come in."""
+    return (now_ms - 2 * request.max_gap_ms) // 60_000 * 60_000
+
+
+def _check_time(request: ImportRequest, now_ms: int) -> None:
+    """Refuse a time that cannot be before anybody is asked (UsageError)."""
+    start, end = request.start_ms, request.end_ms
+    if start is None and not request.resume:
+        raise UsageError(_NO_START)
+    if end is not None and end > _latest(request, now_ms):
+        raise UsageError(
+            f"--end {told(end)} is too late: what was scraped after "
+            f"{told(_latest(request, now_ms))} may not all be there yet"
+        )
+    if start is not None and end is not None and end <= start:
+        raise UsageError(f"there is no time from {told(start)} to {told(end)}: give a later --end")
+
+
 def _time(request: ImportRequest, store: StoreWriter, folder: Path, now_ms: int) -> _Time:
-    """Return the time to import, and keep it for a run that goes on with this one.
+    """Return the time to import.
 
     Raises:
         UsageError: it is not said and not known, or something was begun and nobody says go on.
@@ -111,22 +140,17 @@ def _time(request: ImportRequest, store: StoreWriter, folder: Path, now_ms: int)
     if start is None:
         start = kept.start_ms if kept is not None else first_start(parts, request.source())
     if start is None:
-        raise UsageError("--start is missing: from when on, such as --start 2026-10-01")
-    # Later, samples may still come in, and who is gone is not known yet.
-    latest = (now_ms - 2 * request.max_gap_ms) // 60_000 * 60_000
+        raise UsageError(_NO_START)
     if end is None:
-        end = kept.end_ms if kept is not None else latest
-    if end > latest:
-        raise UsageError(
-            f"--end {told(end)} is too late: what was scraped after {told(latest)} may not all be "
-            "there yet"
-        )
+        end = kept.end_ms if kept is not None else _latest(request, now_ms)
     if end <= start:
         raise UsageError(f"there is no time from {told(start)} to {told(end)}: give a later --end")
-    found = _Time(start, end)
-    with atomic_path(folder / _REQUEST) as temporary:
-        temporary.write_text(json.dumps({"start_ms": start, "end_ms": end}))
-    return found
+    return _Time(start, end)
+
+
+def _keep(path: Path, time_of: _Time) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(asdict(time_of)))
 
 
 def _kept(path: Path) -> _Time | None:
@@ -163,14 +187,15 @@ class _Job:
 
     def run(self) -> ImportResult:
         """Import window after window of each cluster."""
-        self.progress("looking at the server", 0.0)
         site = look_at(
             self.server, self.request, self.beside.queries, self.time.start_ms, self.time.end_ms
         )
+        _keep(self.folder / _REQUEST, self.time)
         result = ImportResult(self.time.start_ms, self.time.end_ms, site)
         work = [(c, w) for c in site.clusters for w in self._windows(c, result)]
         pieces = Pieces(self.folder / "pieces")
-        with Fetcher(self.server, pieces, self.limits.concurrency) as fetcher:
+        most = self.request.max_samples
+        with Fetcher(self.server, pieces, self.limits.concurrency, most) as fetcher:
             series = AdapterSeries(self.server, self.time.start_ms, self.time.end_ms)
             for number, (cluster, window) in enumerate(work):
                 tell = self._teller(fetcher, window, number, len(work))
@@ -205,7 +230,7 @@ class _Job:
         result.earlier += len(covered.windows)
         if self.request.lite and covered.windows and not self.lite_folder.exists():
             raise UsageError(
-                f"the lite import into {self.store.storage.location} is complete, and its pods "
+                f"the lite import into {self.store.storage.location} has ended, and its pods "
                 "cannot be prolonged: import the whole time into a new store; it takes minutes"
             )
         return windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)

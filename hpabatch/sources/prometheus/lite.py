@@ -120,19 +120,20 @@ def import_rows(
     files = sorted(folder.glob("*.parquet"))
     if not files:
         return None
-    columns: dict[str, None] = {}
+    columns: dict[str, pl.DataType] = {}
     for file in files:
-        columns.update(dict.fromkeys(pl.read_parquet_schema(file)))
-    frames = [pl.read_parquet(file) for file in files]
+        columns.update(pl.read_parquet_schema(file))
+    # The same columns in each: a metric may be there on some days only.
     whole = folder / "whole"
-    if not (whole / "rows.parquet").exists():
-        with atomic_path(whole / "rows.parquet") as temporary:
-            pl.concat(frames, how="diagonal_relaxed").write_parquet(temporary)
+    for file in files:
+        rows = pl.read_parquet(file)
+        added = [pl.lit(None, dtype=d).alias(n) for n, d in columns.items() if n not in rows]
+        with atomic_path(whole / file.name) as temporary:
+            rows.with_columns(added).select(sorted(columns)).write_parquet(temporary)
     with atomic_path(whole / "map.yaml") as temporary:
         temporary.write_text(yaml.safe_dump(_table_map(list(columns)), sort_keys=True))
-    return import_table(
-        [str(whole / "rows.parquet")], whole / "map.yaml", out, work=folder, progress=progress
-    )
+    inputs = [str(whole / file.name) for file in files]
+    return import_table(inputs, whole / "map.yaml", out, work=folder, progress=progress)
 
 
 def _table_map(columns: list[str]) -> dict[str, object]:

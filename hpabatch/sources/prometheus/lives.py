@@ -17,7 +17,7 @@ from hpabatch.sources.prometheus.assign import assign_pods
 from hpabatch.sources.prometheus.gauges import Gauge
 from hpabatch.sources.prometheus.owners import owned_pods
 from hpabatch.sources.prometheus.pod_labels import label_texts
-from hpabatch.sources.prometheus.samples import Findings, Samples, Span
+from hpabatch.sources.prometheus.samples import LAST_S, Findings, Samples, Span
 from hpabatch.sources.prometheus.sources_seen import SILENT_MS
 
 __all__ = [
@@ -200,7 +200,7 @@ def _with_facts(rows: pl.DataFrame, facts: pl.DataFrame, columns: list[str]) -> 
 
 def _with_time(rows: pl.DataFrame, samples: Samples, name: str) -> pl.DataFrame:
     """Add a time that is recorded in unix seconds, as ms."""
-    facts = samples.joined(_KEY).filter(pl.col("value").is_finite() & (pl.col("value") > 0))
+    facts = samples.joined(_KEY).filter(pl.col("value").is_between(1, LAST_S))
     ms = (pl.col("value") * 1000).round(0).cast(pl.Int64).alias(name)
     rows = _with_facts(rows, facts.sort("ts", descending=True).select(*_KEY, ms), [name])
     if facts["uid"].null_count():
@@ -233,7 +233,8 @@ def _with_owners(
 
 def _requested(deleted: Gauge) -> pl.DataFrame:
     """Return when pods were first seen to be deleted."""
-    end = (pl.col("value") * 1000).round(0).cast(pl.Int64)
+    possible = pl.when(pl.col("value").is_between(1, LAST_S)).then("value")
+    end = (possible * 1000).round(0).cast(pl.Int64)
     begun = pl.min_horizontal("ts", end).min().alias("deletion_requested")
     return deleted.changes.group_by(_KEY).agg(begun)
 

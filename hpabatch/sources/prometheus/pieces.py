@@ -1,7 +1,7 @@
 """Answers on disk: one file for each finished question, so that nobody is asked twice.
 
-The files of a part lie there until the part is in the store. They are what an interrupted import
-goes on from: a question whose file is there is answered.
+The files of a window lie there until the window is in the store. They are what an interrupted
+import goes on from: a question whose file is there is answered.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hpabatch.sources.prometheus.samples import POINTS, Samples
 from hpabatch.sources.table_spill import disk_errors
 
 _SERIES = b"hpabatch.series"
+_COUNT = b"hpabatch.count"
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class Pieces:
             return None
         try:
             return _read(path)
-        except (OSError, ValueError, KeyError, pa.ArrowException):
+        except (OSError, ValueError, KeyError, pa.ArrowException, pl.exceptions.PolarsError):
             return None
 
     def keep(self, key: str, samples: Samples) -> None:
@@ -77,7 +78,8 @@ class Pieces:
 def _write(samples: Samples, path: Path) -> None:
     labels = json.dumps(samples.series.drop("series").to_dict(as_series=False))
     table = samples.points.to_arrow()
-    schema = table.schema.with_metadata({_SERIES: labels.encode()})
+    count = str(samples.series.height).encode()
+    schema = table.schema.with_metadata({_SERIES: labels.encode(), _COUNT: count})
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with path.open("wb") as stream, pa.ipc.new_file(stream, schema, options=options) as writer:
         writer.write_table(table.cast(schema))
@@ -88,7 +90,8 @@ def _read(path: Path) -> Samples:
         reader = pa.ipc.open_file(stream)
         table = reader.read_all()
         labels = json.loads(reader.schema.metadata[_SERIES])
-    count = len(next(iter(labels.values()), []))
+        # A series without labels leaves no column to count in.
+        count = int(reader.schema.metadata[_COUNT])
     columns = [pl.Series(name, values, pl.String) for name, values in labels.items()]
     numbers = pl.Series("series", range(count), dtype=pl.UInt32)
     points = pl.from_arrow(table)

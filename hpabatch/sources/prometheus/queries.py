@@ -75,13 +75,13 @@ class Queries:
         return sorted(set(found))
 
     def present(self, names: Iterable[str]) -> dict[str, Query]:
-        """Return the queries of which a series is among `names`, each with that one alone."""
+        """Return the queries of which a series is among `names`, each with those alone."""
         there = set(names)
         found = {}
         for name, query in self.queries.items():
-            first = next((series for series in query.series if series in there), None)
-            if first is not None:
-                found[name] = replace(query, series=(first,))
+            known = tuple(series for series in query.series if series in there)
+            if known:
+                found[name] = replace(query, series=known)
         return found
 
     def replicas(self, scalable: Scalable) -> tuple[Query, Query]:

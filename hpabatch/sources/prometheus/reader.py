@@ -120,8 +120,6 @@ class Reader:
         labels: Sequence[str],
         things: Things,
         there: pl.DataFrame | None = None,
-        *,
-        switches: bool = False,
     ) -> Gauge:
         """Return when a gauge of these objects changed.
 
@@ -132,9 +130,8 @@ class Reader:
             there: when objects were there that were not all the time (see `reduce_gauge`), if
                 their series are there as long as they: raw samples are then not needed of what
                 did not change.
-            switches: an object may say something by a series that it has not all the time.
         """
-        return self.gauge_of(self.queries.get(name), labels, things, there, switches=switches)
+        return self.gauge_of(self.queries.get(name), labels, things, there)
 
     def gauge_of(
         self,
@@ -142,8 +139,6 @@ class Reader:
         labels: Sequence[str],
         things: Things,
         there: pl.DataFrame | None = None,
-        *,
-        switches: bool = False,
     ) -> Gauge:
         """Return when a gauge changed; None: nobody exports it."""
         told = [*dict.fromkeys(("namespace", things.label, *labels))]
@@ -157,8 +152,7 @@ class Reader:
             )
         )
         changed = _moving(low, high, told, things, there)
-        if switches:
-            changed |= self._switching(query, told, low, things)
+        changed |= self._switching(query, told, low, things)
         moving = tuple(name for name in things.names if name in changed)
         each = -(-low.series.height // max(1, len(things.names)))
         raw = self.raw(query, Things(things.label, moving), each)
@@ -169,13 +163,20 @@ class Reader:
     def _switching(
         self, query: Query, told: Sequence[str], seen: Samples, things: Things
     ) -> set[tuple[str, str]]:
-        """Return the objects of which a series is not there at both ends of the window."""
+        """Return the objects of which a series is not there while the object is.
+
+        An edited metric, a limit that was added, a deletion that was asked for: each is a series
+        that begins or ends within the window, and says the same while it is there.
+        """
         known = seen.with_labels(told).series.select(told).unique()
-        lost = []
+        key = ["namespace", things.label]
+        found: set[tuple[str, str]] = set()
         for ms in (self.span.after_ms, self.span.until_ms):
             there = self._now(query, things, ms).with_labels(told).series.select(told)
-            lost.append(known.join(there, on=told, how="anti", nulls_equal=True))
-        return set(pl.concat(lost).select("namespace", things.label).rows())
+            lost = known.join(there, on=told, how="anti", nulls_equal=True)
+            absent = things.partial - set(there.select(key).rows())
+            found |= set(lost.select(key).rows()) - absent
+        return found
 
     def _now(self, query: Query, things: Things, ms: int) -> Samples:
         """Return the series of these objects that are there at an instant."""

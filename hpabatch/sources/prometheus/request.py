@@ -12,6 +12,7 @@ from hpabatch.history.catalog import quote
 from hpabatch.sources.prometheus.samples import Span
 
 DAY_MS = 86_400_000
+DEFAULT_CLUSTER = "default"
 PREFIX = "prometheus"
 """What the names of an import's parts begin with."""
 
@@ -35,6 +36,7 @@ class ImportRequest:
         queries: a file with other names of series.
         max_gap_ms: two samples further apart are a gap.
         step_ms: how often a query of a custom metric is evaluated.
+        tenant: whose data they are, in Mimir, Cortex and Thanos.
         max_samples: of one answer, about.
         pods_at_once: pods that one question names, at most.
         spacing_ms: of samples; by it the sizes of answers are reckoned, nothing else.
@@ -45,7 +47,7 @@ class ImportRequest:
     end_ms: int | None = None
     resume: bool = False
     namespaces: tuple[str, ...] = ()
-    cluster: str = "default"
+    cluster: str = DEFAULT_CLUSTER
     cluster_label: str = ""
     lite: bool = False
     all_workloads: bool = False
@@ -55,6 +57,7 @@ class ImportRequest:
     queries: Path | None = None
     max_gap_ms: int = 5 * 60_000
     step_ms: int = 30_000
+    tenant: str = ""
     max_samples: int = 500_000
     pods_at_once: int = 250
     spacing_ms: int = 30_000
@@ -71,6 +74,7 @@ class ImportRequest:
             self.cluster_label,
             self.lite,
             self.all_workloads,
+            self.tenant,
         )
         return hashlib.sha256(repr(said).encode()).hexdigest()[:12]
 
@@ -150,6 +154,12 @@ def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> 
         if inside is not None:
             at = inside
             continue
+        if covered.end_ms is not None and covered.end_ms < at and not found:
+            raise UsageError(
+                f"from {told(covered.end_ms)} to {told(at)} nothing was imported: a history has no "
+                "holes, as nobody would know what ended in them; begin where it ends (leave out "
+                "--start)"
+            )
         later = [after for after, _ in covered.windows if after > at]
         if later:
             raise UsageError(

@@ -35,8 +35,14 @@ _SENTENCES: Mapping[str, str] = {
     "assumed": "assumed",
     "downsampled": "samples were made fewer by the store",
     "no replicas": "scale targets have no known size",
-    "unknown pod": "samples are of no known pod and are left out",
-    "label": "labels of pods are left out, as their keys are not clear",
+    "no pod": "rows are of no known pod and are left out",
+    "no request": "containers have no request for cpu",
+    "conflict": "gauges said two values at once; the first source counts",
+    "edit": "edits of HPAs changed nothing that is exported",
+    "lite": "metrics of HPAs say nothing of their pods and are left out of a lite import",
+    "label": "series or labels of pods",
+    "annotation": "remarks of the server",
+    "histogram": "native histograms are left out",
 }
 
 
@@ -57,6 +63,9 @@ class ImportResult:
         seen: names of HPAs, targets and pods by cluster and namespace.
         counted: samples of this run by cluster and namespace.
         lacking: HPAs (namespace/name) by what is missing of them.
+        podless, podded: HPAs of whose target no pod was found in some window, and in some one was.
+        remarks: sentences of what does not fit together.
+        unused: manifests of HPAs that nobody exported, in no window and no cluster.
         figures: what it took of the server, see `http.Figures`.
     """
 
@@ -73,6 +82,10 @@ class ImportResult:
     seen: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
     counted: Counter[tuple[str, str]] = field(default_factory=Counter)
     lacking: dict[str, set[str]] = field(default_factory=dict)
+    podless: set[str] = field(default_factory=set)
+    podded: set[str] = field(default_factory=set)
+    remarks: dict[str, None] = field(default_factory=dict)
+    unused: set[str] | None = None
     figures: Mapping[str, object] = field(default_factory=dict)
 
     def see(self, cluster: str, what: str, names: Iterable[tuple[str, str]]) -> None:
@@ -103,10 +116,21 @@ class ImportResult:
 
     def warnings(self) -> list[str]:
         """Return what makes the history less than one would think, sentences."""
-        found = []
-        for what, names in sorted(self.lacking.items()):
+        found = list(self.remarks)
+        if self.windows and not any(place.get("hpas") for place in self.seen.values()):
+            found.append(
+                "no HPA was exported in that time: are --namespace, --cluster-label and the time "
+                "right, and does the server scrape kube-state-metrics?"
+            )
+        lacking = dict(self.lacking)
+        if self.podless - self.podded:
+            lacking["no pod of what it scales was found"] = self.podless - self.podded
+        if self.unused:
+            lacking["a manifest is of no HPA that was exported"] = self.unused
+        for what, names in sorted(lacking.items()):
             some = ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
-            found.append(f"{what}: {len(names)} HPAs: {some}")
+            many = "1 HPA" if len(names) == 1 else f"{len(names):,} HPAs"
+            found.append(f"{what}: {many}: {some}")
         for (kind, detail), count in sorted(self.findings.counts.items()):
             sentence = _SENTENCES.get(kind, kind)
             found.append(f"{count:,} {sentence}{f': {detail}' if detail else ''}")

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+LAST_S = 4e9
+"""Unix seconds after which no time is recorded (the year 2096)."""
+
 POINTS = pl.Schema({"series": pl.UInt32(), "ts": pl.Int64(), "value": pl.Float64()})
 
 

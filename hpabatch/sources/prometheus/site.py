@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
 from hpabatch.sources.prometheus.queries import Queries, Query, need
-from hpabatch.sources.prometheus.request import ImportRequest
+from hpabatch.sources.prometheus.request import DEFAULT_CLUSTER, ImportRequest
 
 if TYPE_CHECKING:
     from hpabatch.sources.prometheus.http import Server
@@ -21,14 +21,16 @@ class Site:
     Attributes:
         about: what it says of itself, e.g. {"flavour": "thanos", "version": "0.37.0"}.
         names: of all series of which the queries name one, that it has.
-        queries: those that it can answer, by name, each with the one series that it has.
+        queries: those that it can answer, by name, each with the series that it has.
         clusters: values of the cluster label; one, the given name, where no label is given.
+        spaces: the namespaces of each cluster that there is anything to ask about.
     """
 
     about: Mapping[str, str]
     names: frozenset[str]
     queries: Mapping[str, Query]
     clusters: tuple[str, ...]
+    spaces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def look_at(
@@ -51,17 +53,36 @@ def look_at(
         need(present, queries, "pod_info", "pod_owner")
         if "cpu" not in present and "cpu_rate" not in present:
             need(present, queries, "cpu")
-    return Site(
-        server.build_info(), frozenset(names), present,
-        _clusters(server, request, present["hpa_info"], start_ms, end_ms),
-    )  # fmt: skip
+    info = present["hpa_info"]
+    clusters = _clusters(server, request, info, start_ms, end_ms)
+    whose = present["pod_owner"] if request.all_workloads and not request.lite else info
+    spaces = {}
+    for cluster in clusters:
+        label = f'{{{request.cluster_label}="{cluster}"}}' if request.cluster_label else ""
+        matcher = f"{whose.series[0]}{label}"
+        found = server.label_values(whose.their("namespace"), [matcher], start_ms, end_ms)
+        wanted = [one for one in found if one in request.namespaces or not request.namespaces]
+        spaces[cluster] = tuple(sorted(wanted))
+    return Site(server.build_info(), frozenset(names), present, clusters, spaces)
 
 
 def _clusters(
     server: Server, request: ImportRequest, info: Query, start_ms: int, end_ms: int
 ) -> tuple[str, ...]:
     if not request.cluster_label:
+        for label in _CLUSTER_LABELS:
+            several = server.label_values(label, [info.series[0]], start_ms, end_ms)
+            if len(several) > 1:
+                raise UsageError(
+                    f"the server holds several clusters ({', '.join(sorted(several)[:5])}): tell "
+                    f"them apart with --cluster-label {label}"
+                )
         return (request.cluster,)
+    if request.cluster != DEFAULT_CLUSTER:
+        raise UsageError(
+            "--cluster and --cluster-label exclude each other: clusters are called what the label "
+            "says"
+        )
     found = server.label_values(request.cluster_label, [info.series[0]], start_ms, end_ms)
     clusters = tuple(sorted(name for name in found if name))
     if not clusters:
@@ -72,6 +93,9 @@ def _clusters(
         )
     return clusters
 
+
+_CLUSTER_LABELS = ("cluster", "k8s_cluster", "cluster_name", "cluster_id")
+"""What sites call the label that tells clusters apart."""
 
 _VERSION_JOBS = ("controller-manager", "apiserver")
 """Whose version is the HPA controller's, by parts of the job's name, the best first."""

@@ -14,7 +14,7 @@ import polars as pl
 
 from hpabatch.sources.prometheus.assign import assign_pods
 from hpabatch.sources.prometheus.gauges import Gauge
-from hpabatch.sources.prometheus.samples import Findings, Span
+from hpabatch.sources.prometheus.samples import LAST_S, Findings, Span
 
 STATES: Final = pl.Schema(
     {
@@ -107,7 +107,7 @@ def _times(ready_time: Gauge | None, pods: pl.DataFrame, findings: Findings) -> 
     if ready_time is None:
         return pl.DataFrame(schema={**schema, "since": pl.Int64(), "told": pl.Int64()})
     ms = (pl.col("value") * 1000).round(0).cast(pl.Int64).alias("since")
-    rows = ready_time.changes.filter(pl.col("value") > 0)
+    rows = ready_time.changes.filter(pl.col("value").is_between(1, LAST_S))
     rows = rows.select("namespace", "pod", pl.col("uid").alias("pod_uid"), "ts", ms)
     return assign_pods(rows, pods, findings).select(*schema, "since", told="ts")
 

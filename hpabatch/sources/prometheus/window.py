@@ -6,6 +6,7 @@ target or an HPA goes into the last part, which makes the window complete.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,8 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
     """
     findings = Findings()
     reader = place.reader(window, findings)
-    fleet = read_fleet(reader, place.request.namespaces)
+    spaces = place.site.spaces.get(place.cluster, ())
+    fleet = read_fleet(reader, spaces)
     hpas = read_hpas(
         fleet, place.beside, place.stored("hpas"), place.cluster, window,
         place.request.namespaces, findings,
@@ -126,7 +128,9 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         _lite(place, window, reader, fleet, hpas, result)
         return
     targets = None if place.request.all_workloads else hpas.targets()
-    pods = read_pods(reader, targets, place.request.namespaces, fleet.heartbeats, window.initial)
+    pods = read_pods(
+        reader, targets, spaces, fleet.heartbeats, place.stored, window.initial
+    )  # fmt: skip
     tell(0.2)
     _usage_parts(place, window, reader, pods, result, tell)
     _metric_part(place, window, reader, hpas, pods, result)
@@ -184,8 +188,9 @@ def _usage_parts(
 ) -> None:
     """Commit the usage of pods, some at a time."""
     names, size = pods.things.names, place.request.pods_at_once
-    for number, at in enumerate(range(0, len(names), size)):
-        part = place.part(window, f"usage-{number:05d}")
+    for at in range(0, len(names), size):
+        # Named by what it holds: another run may have found other pods.
+        part = place.part(window, f"usage-{_digest(names[at : at + size])}")
         if place.sink.has_part(part):
             continue
         some = Things("pod", names[at : at + size])
@@ -208,13 +213,13 @@ def _metric_part(
     result: ImportResult,
 ) -> None:
     """Commit the values of custom, object and external metrics."""
-    part = place.part(window, "metrics")
     specs = hpas.specs()
     mappings = place.beside.mappings
     plan = mappings.plan(specs, place.series.found(mappings, specs))
     result.notes.update(dict.fromkeys(plan.notes))
     for lost in plan.unmapped:
         result.lacking.setdefault(f"no values of {lost.metric}: {lost.reason}", set()).add(lost.hpa)
+    part = place.part(window, f"metrics-{_digest([plan.queries, place.request.step_ms])}")
     if place.sink.has_part(part):
         return
     with place.sink.part(part) as figures:
@@ -226,6 +231,10 @@ def _metric_part(
                 rows = assign_pods(named, pods.pods, reader.findings)
             place.add(table, rows)
     result.written.update(figures.written)
+
+
+def _digest(things: Sequence[object]) -> str:
+    return hashlib.sha256(repr(things).encode()).hexdigest()[:12]
 
 
 def _controller(place: Place, reader: Reader, window: Window) -> pl.DataFrame:
@@ -254,8 +263,18 @@ def _see(place: Place, result: ImportResult, pods: WindowPods, hpas: WindowHpas)
     result.see(cluster, "hpas", hpas.names())
     result.see(cluster, "targets", [(n, f"{k}/{t}") for n, k, t in hpas.targets()])
     result.see(cluster, "pods", pods.pods.select("namespace", "uid").rows())
+    labelled = f"{cluster}/" if place.request.cluster_label else ""
     for what, names in hpas.lacking().items():
-        result.lacking.setdefault(what, set()).update(names)
+        result.lacking.setdefault(what, set()).update(labelled + name for name in names)
+    there = set(pods.pods.select("namespace", "target_kind", "target").unique().rows())
+    for (namespace, name), targets in hpas.targets_by_hpa().items():
+        if not any((namespace, *target) in there for target in targets):
+            result.podless.add(f"{labelled}{namespace}/{name}")
+        else:
+            result.podded.add(f"{labelled}{namespace}/{name}")
+    result.remarks.update(dict.fromkeys(hpas.found.warnings))
+    unused = {"/".join(one) for one in hpas.found.unused}
+    result.unused = unused if result.unused is None else result.unused & unused
 
 
 _LITE_SOURCES = (

@@ -30,9 +30,6 @@ _GAUGES: Mapping[str, tuple[str, ...]] = {
 }
 """What is read of HPAs, with the labels that tell its series apart."""
 
-_SWITCHING = ("hpa_target", "hpa_metric")
-"""An edited metric is another series."""
-
 Target = tuple[str, str, str]
 """Namespace, kind and name of a scale target."""
 
@@ -69,9 +66,9 @@ def read_fleet(reader: Reader, namespaces: tuple[str, ...]) -> Fleet:
     everyone = _names(there)
     always = at_ends[0] & at_ends[1] & everyone
     hpas = Things(_HPA, tuple(sorted(everyone)), frozenset(everyone - always))
-    gauges = {"hpa_info": reader.gauge("hpa_info", _TARGET, hpas, switches=True)}
+    gauges = {"hpa_info": reader.gauge("hpa_info", _TARGET, hpas)}
     for name, labels in _GAUGES.items():
-        gauges[name] = reader.gauge(name, labels, hpas, switches=name in _SWITCHING)
+        gauges[name] = reader.gauge(name, labels, hpas)
     return Fleet(hpas, gauges, read_heartbeats(reader, hpas))
 
 

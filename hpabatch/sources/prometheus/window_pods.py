@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
+from hpabatch.history.columns import TIME
 from hpabatch.sources.prometheus.gauges import Gauge
-from hpabatch.sources.prometheus.lives import pod_rows
+from hpabatch.sources.prometheus.lives import continued_pods, pod_rows
 from hpabatch.sources.prometheus.owners import owned_pods
 from hpabatch.sources.prometheus.reader import Reader, Things, only
 from hpabatch.sources.prometheus.requests import Requested, request_rows
 from hpabatch.sources.prometheus.samples import Samples, joined_samples
 from hpabatch.sources.prometheus.states import state_rows
 from hpabatch.sources.prometheus.window_fleet import Target
+
+Stored = Callable[[str], pl.DataFrame | None]
+"""Returns what the store has of a table, None if nothing."""
 
 _SPACES_AT_ONCE = 50
 _KEY = ["namespace", "pod", "uid"]
@@ -43,9 +47,18 @@ def read_pods(
     targets: Collection[Target] | None,
     namespaces: tuple[str, ...],
     heartbeats: Sequence[int],
+    stored: Stored,
     initial: bool,
 ) -> WindowPods:
-    """Return the pods of scale targets (None: every pod of these namespaces) in a window."""
+    """Return the pods of scale targets (None: every pod of these namespaces) in a window.
+
+    Args:
+        reader: of the window.
+        targets, namespaces: see above; no namespaces: all.
+        heartbeats: when the exporter was read (ms).
+        stored: what the store has of the cluster.
+        initial: nothing was imported right before.
+    """
     owners, chain, things = _find(reader, targets, namespaces)
     info_labels = ("uid", "node", "created_by_kind", "created_by_name")
     info = reader.gauge("pod_info", info_labels, things)
@@ -63,6 +76,10 @@ def read_pods(
     )
     if targets is not None:
         pods = pods.join(_frame(targets), on=_TARGET, how="semi")
+    known = None if initial else stored("pods")
+    if known is not None:
+        earlier = _still_there(known, targets, namespaces)
+        pods = continued_pods(earlier, pods, heartbeats, reader.span)
     # What is exported of a pod is exported for as long as the pod is there.
     there = info.seen.select("namespace", "pod", "uid", "first", "last")
     ready_time = reader.gauge("pod_ready_time", ("uid",), things)
@@ -75,11 +92,33 @@ def read_pods(
         reader.span,
         reader.findings,
         initial=initial,
+        before=None if initial else _last_states(stored("pod_states")),
     )
     requests = request_rows(
         _requested(reader, things, there), pods, reader.span, reader.findings, initial=initial
     )
     return WindowPods(things, pods, requests, states)
+
+
+def _last_states(stored: pl.DataFrame | None) -> pl.DataFrame | None:
+    """Return uid, ready and last_transition (ms) of each pod's last state, None: none is known."""
+    if stored is None:
+        return None
+    transition = pl.col("last_transition").dt.timestamp("ms")
+    last = stored.sort("uid", "ts").unique("uid", keep="last", maintain_order=True)
+    return last.select("uid", "ready", transition)
+
+
+def _still_there(
+    stored: pl.DataFrame, targets: Collection[Target] | None, namespaces: tuple[str, ...]
+) -> pl.DataFrame:
+    """Return the pods that were alive before the window, of what it asks about (times in ms)."""
+    times = [name for name, kind in stored.schema.items() if kind == TIME]
+    rows = stored.filter(pl.col("gone").is_null()).with_columns(pl.col(times).dt.timestamp("ms"))
+    if targets is not None:
+        wanted = _frame(targets).select("namespace", "target").unique()
+        return rows.join(wanted, on=["namespace", "target"], how="semi")
+    return rows.filter(pl.col("namespace").is_in(namespaces)) if namespaces else rows
 
 
 def _find(

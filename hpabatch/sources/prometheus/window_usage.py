@@ -4,6 +4,7 @@ from rates, and which of these it was.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 
 import polars as pl
@@ -50,24 +51,33 @@ def read_usage(
             Source(_CPU, ADAPTER, "as prometheus-adapter's resourceRules made it"),
             Source(_MEMORY, ADAPTER, "as prometheus-adapter's resourceRules made it"),
         ]
-    memory = empty_samples()
-    if reader.has("memory"):
-        memory = reader.raw(reader.queries["memory"], pods, _CONTAINERS_EACH, SILENT_MS)
-    if reader.has("cpu"):
-        query = reader.queries["cpu"]
-        cpu = reader.raw(query, pods, _CONTAINERS_EACH, SILENT_MS)
+    memory, _ = _first(reader, "memory", pods)
+    cpu, name = _first(reader, "cpu", pods)
+    gauge = [Source(_MEMORY, "gauge")] if memory.count else []
+    if cpu.count:
         rows = usage_rows(cpu, memory, reader.span, reader.findings)
-        recorded = ":" in query.series[0]
-        told = f"differences of the recorded series {query.series[0]}" if recorded else None
-        sources = [Source(_CPU, COUNTER, told), Source(_MEMORY, "gauge")]
-        return rows, sources + _made_fewer(reader, cpu)
-    query = reader.queries["cpu_rate"]
-    name = query.series[0]
+        told = f"differences of the recorded series {name}" if ":" in name else None
+        return rows, [Source(_CPU, COUNTER, told), *gauge, *_made_fewer(reader, cpu)]
+    rates, name = _first(reader, "cpu_rate", pods)
     window_ms = _RATE_WINDOW_MS.get(name.rpartition(":")[2], _USUAL_RATE_MS)
-    rates = reader.raw(query, pods, _CONTAINERS_EACH, SILENT_MS)
     rows = rated_rows(rates, memory, window_ms, reader.span, reader.findings)
     told = f"{name}: smoothed and late, as there is no counter; what a fit says of lags holds it"
-    return rows, [Source(_CPU, RATE, told), Source(_MEMORY, "gauge")]
+    return rows, [*([Source(_CPU, RATE, told)] if rates.count else []), *gauge]
+
+
+def _first(reader: Reader, name: str, pods: Things) -> tuple[Samples, str]:
+    """Return the samples of the first series of a name that has any here and now, and which it is.
+
+    Raw series are kept for weeks where recorded ones are kept for years.
+    """
+    query = reader.queries.get(name)
+    for series in query.series if query is not None else ():
+        assert query is not None
+        one = replace(query, series=(series,))
+        found = reader.raw(one, pods, _CONTAINERS_EACH, SILENT_MS)
+        if found.count:
+            return found, series
+    return empty_samples(), ""
 
 
 def _made_fewer(reader: Reader, cpu: Samples) -> list[Source]:

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.sources.prometheus.ask import Ask
+from hpabatch.sources.prometheus.ask import Ask, Question
 from hpabatch.sources.prometheus.fetch import Fetcher
+from hpabatch.sources.prometheus.http_errors import TooMuchError
 from hpabatch.sources.prometheus.pieces import Pieces
 from hpabatch.sources.prometheus.queries import Query
-from tests.sources.prometheus.answers import Memory, Series
+from hpabatch.sources.prometheus.samples import Samples, joined_samples
+from tests.sources.prometheus.answers import Memory, Series, samples_of
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -110,3 +112,36 @@ def test_forgotten_pieces_are_gone(tmp_path: Path) -> None:
         fetcher.joined([question(2)])
         fetcher.forget()
     assert not list(tmp_path.glob("*.arrow"))
+
+
+def test_a_series_without_labels_is_kept_too(tmp_path: Path) -> None:
+    answer = samples_of([({}, [(MINUTE, 1.5), (2 * MINUTE, 2.5)])])
+    Pieces(tmp_path).keep("x", answer)
+    again = Pieces(tmp_path).read("x")
+    assert again is not None
+    assert again.series.equals(answer.series)
+    assert joined_samples([again]).points.equals(answer.points)
+
+
+def test_too_long_a_text_is_cut_by_names() -> None:
+    class Terse(Memory):
+        def answer(self, question: Question) -> Samples:
+            if len(question.promql()) > 60:
+                raise TooMuchError("the query is too long", "query")
+            return super().answer(question)
+
+    server = Terse(fleet(8))
+    with Fetcher(server, Pieces(None), 1) as fetcher:
+        assert fetcher.joined([question(8)]).count == 8 * 1439
+    assert all(ask.until_ms - ask.from_ms == DAY for ask in server.asked)
+
+
+def test_an_answer_larger_than_wanted_makes_the_next_ones_smaller() -> None:
+    server = Memory(fleet(4))
+    with Fetcher(server, Pieces(None), 1, most=1000) as fetcher:
+        fetcher.joined([question(4)])
+        first = len(server.asked)
+        found = fetcher.joined([Ask(QUERY, "raw", 1, DAY + 1, question(4).names)])
+    assert first == 1
+    assert len(server.asked) > 3
+    assert found.count == 4 * 1439

@@ -55,11 +55,11 @@ def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, told: str
     assert "queries.yaml" in str(caught.value)
 
 
-def test_the_first_series_that_is_there_counts() -> None:
+def test_the_series_that_are_there_stay_in_their_order() -> None:
     queries = read_queries()
     rates = queries.queries["cpu_rate"].series
     found = queries.present([rates[2], rates[1], "kube_pod_info"])
-    assert found["cpu_rate"].series == (rates[1],)
+    assert found["cpu_rate"].series == (rates[1], rates[2])
     assert set(found) == {"cpu_rate", "pod_info"}
 
 

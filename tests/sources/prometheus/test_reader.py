@@ -27,7 +27,7 @@ def one(pod: str, points: list[tuple[int, float]], **labels: str) -> Series:
 
 
 def read(
-    series: list[Series], partial: tuple[str, ...] = (), *, switches: bool = False,
+    series: list[Series], partial: tuple[str, ...] = (), *,
     labels: tuple[str, ...] = (), there: pl.DataFrame | None = None,
 ) -> tuple[pl.DataFrame, set[str]]:  # fmt: skip
     """Return the changes, and the pods of which raw samples were asked for."""
@@ -40,7 +40,7 @@ def read(
         reader = Reader(
             fetcher, {"x": Query("x", ("x",))}, SPAN, {}, MINUTE, 10_000, 50, Findings()
         )
-        gauge = reader.gauge("x", labels, things, there, switches=switches)
+        gauge = reader.gauge("x", labels, things, there)
     raw = {
         p for a in server.asked if isinstance(a, Ask) and a.form == "raw" for p in a.names["pod"]
     }
@@ -89,7 +89,7 @@ def test_an_object_that_switches_to_another_series_is_asked_raw() -> None:
         one("p", steady(50.0, end=150), kind="utilization"),
         one("p", steady(0.5, begin=150), kind="average"),
     ]
-    changes, raw = read(series, labels=("kind",), switches=True)
+    changes, raw = read(series, labels=("kind",))
     assert raw == {"p"}
     assert changes.rows() == [
         ("p", "average", 150 * MINUTE + 7, 0.5), ("p", "utilization", AFTER, 50.0),

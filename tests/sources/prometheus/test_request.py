@@ -53,10 +53,10 @@ def test_parts_tell_what_is_complete() -> None:
     assert not has_begun(parts, ImportRequest("http://x:9090", lite=True).source())
 
 
-def test_a_gap_begins_anew() -> None:
+def test_a_hole_is_refused() -> None:
     covered = Coverage(((0, DAY_MS),))
-    found = windows(DAY_MS + HOUR, 2 * DAY_MS, LOOKBACK, covered)
-    assert [w.initial for w in found] == [True]
+    with pytest.raises(UsageError, match="no holes"):
+        windows(DAY_MS + HOUR, 2 * DAY_MS, LOOKBACK, covered)
 
 
 def test_an_earlier_time_is_refused() -> None:
