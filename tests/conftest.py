@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.effort import INTERPRETED, effort
+
 # `ci` gives the same examples in every run; `search` looks for new ones (HYPOTHESIS_PROFILE).
 # No deadlines: the first call of a kernel compiles it.
 _SLOW_BUT_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, suppress_health_check=_SLOW_BUT_FINE
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=effort(100),
+    suppress_health_check=_SLOW_BUT_FINE,
 )
 settings.register_profile(
     "search", deadline=None, max_examples=2000, suppress_health_check=_SLOW_BUT_FINE
@@ -19,13 +26,16 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def is_interpreted() -> bool:
-    """Say whether numba compiles nothing in this run."""
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+def pytest_collection_finish() -> None:
+    # The collector would look through all modules and tests again and again: a third of the time
+    # of a test that reads large documents.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 10)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not is_interpreted():
+    if not INTERPRETED:
         return
     skip = pytest.mark.skip(reason="needs the compiled kernels (NUMBA_DISABLE_JIT=1)")
     for item in items:

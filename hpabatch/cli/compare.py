@@ -205,7 +205,8 @@ def _run(request: Request) -> int:
     needed = request.simulate or len(request.manifests) < 2
     history = open_history(request.history, "replay" if needed else None)
     before, after, code = _sides(request, history)
-    with share_on_stderr() as progress:
+    kernel = "simulate_fleet" if request.simulate else "replay_observations"
+    with share_on_stderr(kernel) as progress:
         comparison = _compared(request, history, before, after, progress)
     _tell(comparison)
     _show(comparison, request)

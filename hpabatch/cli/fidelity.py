@@ -179,7 +179,7 @@ def _score(request: Request) -> Fidelity:
     choices = FidelityParameters(
         split_share=request.split, horizon_ms=round(request.minutes * _MINUTE_MS)
     )
-    with share_on_stderr() as progress:
+    with share_on_stderr("simulate_fleet") as progress:
         return engine(history, parameters, choices, select, plants, progress)
 
 

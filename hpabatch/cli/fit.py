@@ -63,7 +63,6 @@ Examples:
 """
 
 _MIN_SYNC_PERIOD_MS = 1000
-_COMPILING = "compiling, once, about 15 s"
 
 
 @app.command(help=_HELP)
@@ -106,7 +105,6 @@ def _report(
     path: str, parameters: ReplayParameters, plants: Sequence[str], where: str | None
 ) -> FitReport:
     """Read and fit."""
-    from hpabatch._jit import has_compiled
     from hpabatch.engine.plan import plan_replay
     from hpabatch.history.reader import open_history
     from hpabatch.report.fit import FitReport
@@ -115,9 +113,7 @@ def _report(
     select = None if where is None else selection(where)
     overrides = tuple(entry for file in plants for entry in read_plant_file(file))
     history = open_history(path, "replay")
-    if not has_compiled("observe_usage"):
-        typer.echo(_COMPILING, err=True)
-    with share_on_stderr() as progress:
+    with share_on_stderr("observe_usage") as progress:
         progress("planning", 0.0)
         plan = plan_replay(history, parameters, None, select)
         found = _fit(plan, overrides, progress)

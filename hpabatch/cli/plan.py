@@ -157,7 +157,7 @@ def _run(request: Request) -> int:
     history = open_history(request.history, "replay")
     options, notes = _options(request, history)
     select = None if request.where is None else selection(request.where)
-    with share_on_stderr() as progress:
+    with share_on_stderr("simulate_fleet") as progress:
         found = plan_capacity(history, _parameters(request), options, select, progress)
         written = _write(request, found, progress)
     _tell(found, notes)

@@ -193,7 +193,7 @@ class _Plot:
 
     def draw(self) -> Drawn:
         """Draw and write everything."""
-        with share_on_stderr() as progress:
+        with share_on_stderr("simulate_fleet" if self.keys else None) as progress:
             count = len(self.subjects) + 10 * len(self.keys)
             for k, subject in enumerate(self.subjects):
                 progress("drawing", k / count)

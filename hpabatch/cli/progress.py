@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 _TELL_EVERY_S = 30.0
 _COMPILING = "compiling the rules, once, about 25 s"
+_COMPILED_FIRST = {
+    "observe_usage": "compiling, once, about 15 s",
+    "replay_observations": _COMPILING,
+    "simulate_fleet": "compiling the rules and the simulation, once, about 100 s",
+}
 
 
 class Progress(Protocol):
@@ -129,16 +134,36 @@ class _Bar:
         self.bar.console.print(line)
 
 
+def tell_compiling(kernel: str) -> None:
+    """Write to stderr that a kernel, which a job is about to run, is still to be compiled."""
+    from hpabatch import _jit
+
+    if not _jit.has_compiled(kernel):
+        typer.echo(_COMPILED_FIRST[kernel], err=True)
+
+
 @contextmanager
-def share_on_stderr() -> Iterator[Callable[[str, float], None]]:
-    """Yield what shows (message, share done): a bar on a terminal, else a line now and then."""
+def share_on_stderr(kernel: str | None = None) -> Iterator[Callable[[str, float], None]]:
+    """Yield what shows (message, share done): a bar on a terminal, else a line now and then.
+
+    With the first message it is said that `kernel`, which the job runs, is still to be compiled.
+    """
     import sys
+
+    untold = kernel
+
+    def tell_once() -> None:
+        nonlocal untold
+        if untold is not None:
+            tell_compiling(untold)
+            untold = None
 
     if not sys.stderr.isatty():
         last = began = time.monotonic()
 
         def tell(message: str, share: float) -> None:
             nonlocal last
+            tell_once()
             now = time.monotonic()
             if now - last >= _TELL_EVERY_S and share > 0:
                 left = (now - began) * (1 - share) / share
@@ -156,6 +181,7 @@ def share_on_stderr() -> Iterator[Callable[[str, float], None]]:
         task = bar.add_task("opening", total=1.0)
 
         def report(message: str, share: float) -> None:
+            tell_once()  # (the bar lets what goes to stderr pass above itself)
             bar.update(task, description=message, completed=share)
 
         yield report

@@ -171,7 +171,7 @@ def _run(request: Request) -> int:
 
     history = open_history(request.history, "replay")
     profile = history_profile(history, request.k8s, request.feature_gates)
-    with share_on_stderr() as progress:
+    with share_on_stderr("simulate_fleet") as progress:
         loop, options, code = _prepare(request, history, profile, progress)
         if not loop.cases:
             _tell(loop)

@@ -29,7 +29,7 @@ from hpabatch.cli.options import (
     SeedOption,
     WhereOption,
 )
-from hpabatch.cli.progress import resumed_line, share_on_stderr
+from hpabatch.cli.progress import resumed_line, share_on_stderr, tell_compiling
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.errors import (
@@ -205,6 +205,8 @@ class _Run:
         def report(status: Status) -> None:
             if status.resumed and not self.told:
                 typer.echo(resumed_line(status), err=True)
+            if not self.told and status.done < status.tasks:
+                tell_compiling("simulate_fleet")
             self.told = True
             progress("sweeping", status.done_weight / max(status.weight, 1))
 

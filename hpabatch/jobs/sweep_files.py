@@ -28,15 +28,6 @@ _COLUMNS: Final = {
     "results": (*_KEY, "setting_id", "setting", "usable"),
     "blocks": (*_KEY, "setting_id", "block", "start", "hours"),
 }
-_UNREADABLE: Final = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    pl.exceptions.PolarsError,
-    pl.exceptions.PanicException,
-)
 _NAMES: Final = frozenset({ABOUT, *(f"{name}.parquet" for name in TABLES)})
 
 
@@ -48,15 +39,14 @@ def read_sweep(path: Path | str) -> SweepResult:
     """
     folder = Path(path)
     try:
-        about = json.loads((folder / ABOUT).read_text())
+        about = _about(folder)
         if about["format"] == FORMAT:
             tables = {name: _table(folder, name) for name in TABLES}
             evidence = {str(name): str(text) for name, text in about["evidence"].items()}
-            return SweepResult(**tables, evidence=evidence, parameters=dict(about["parameters"]))
-    except _UNREADABLE as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+            return SweepResult(**tables, evidence=evidence, parameters=about["parameters"])
+    except _NoSweepError as error:
         raise HistoryError(
-            f"{folder} is not the folder of a sweep ({reason}): name the one that `hpabatch sweep` "
+            f"{folder} is not the folder of a sweep ({error}): name the one that `hpabatch sweep` "
             "was told with --out, or sweep again"
         ) from error
     raise HistoryError(
@@ -65,13 +55,48 @@ def read_sweep(path: Path | str) -> SweepResult:
     )
 
 
+class _NoSweepError(Exception):
+    """Says what is wrong with a folder, or with a file of it, for people."""
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """Return what a sweep is; of another format's only `format` is known to be there."""
+    if not folder.is_dir():
+        raise _NoSweepError("it is no folder" if folder.exists() else "there is none")
+    try:
+        found = json.loads((folder / ABOUT).read_text("utf-8"))
+    except OSError as error:
+        raise _NoSweepError(_cannot_open(ABOUT, error)) from error
+    except ValueError as error:
+        raise _NoSweepError(f"{ABOUT} is not JSON") from error
+    if not isinstance(found, dict) or "format" not in found:
+        raise _NoSweepError(f"{ABOUT} names no format")
+    for name in ("evidence", "parameters"):
+        if found["format"] == FORMAT and not isinstance(found.get(name), dict):
+            raise _NoSweepError(f"{ABOUT} has no {name}")
+    return found
+
+
 def _table(folder: Path, name: str) -> pl.DataFrame:
-    """Return a table (ValueError: it lacks a column that all of its kind have)."""
-    found = pl.read_parquet(folder / f"{name}.parquet")
+    """Return a table that has all columns that all of its kind have."""
+    file = f"{name}.parquet"
+    try:
+        with (folder / file).open("rb"):  # the system's own word, which polars does not pass on
+            found = pl.read_parquet(folder / file)
+    except OSError as error:
+        raise _NoSweepError(_cannot_open(file, error)) from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _NoSweepError(f"{file} is damaged") from error
     lacking = [column for column in _COLUMNS[name] if column not in found.columns]
     if lacking:
-        raise ValueError(f"{name}.parquet has no column {lacking[0]}")
+        raise _NoSweepError(f"{file} has no column {lacking[0]}")
     return found
+
+
+def _cannot_open(file: str, error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"it holds no {file}"
+    return f"{file} cannot be read: {error.strerror or error}"
 
 
 def is_sweep_folder(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.arrays.layout import Fleet
@@ -25,6 +25,7 @@ from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
+from tests.effort import effort
 from tests.rules.helpers import (
     EXACT_WISH,
     FETCH_FAILED,
@@ -248,6 +249,7 @@ def check_tick(fleet: Fleet, h: int, t: int, view: LaneView) -> None:
         assert sorted(seen) == sorted((s.value_milli, s.ts_ms, s.window_ms) for s in samples)
 
 
+@settings(max_examples=effort(50))
 @given(st.lists(lane_views(), max_size=3))
 def test_every_observation_is_found_again(views: list[LaneView]) -> None:
     fleet = fleet_of(*views)

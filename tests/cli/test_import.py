@@ -15,6 +15,9 @@ import polars as pl
 import pytest
 
 from hpabatch.history.compact import compact
+from hpabatch.sources.table import import_table
+from tests.cli.commands import Run, runner
+from tests.cli.test_startup import started
 from tests.sources.tables import BEGIN_S, POD_MAP, merged, write_csv, write_map
 
 PROGRAM = "from hpabatch.cli import import_; from hpabatch.cli import main; main()"
@@ -22,9 +25,10 @@ HEAD = "ts,app,pod,cpu,mem\n"
 ROWS = "".join(f"{BEGIN_S + 30 * k},cart,cart-{k % 2},0.25,1000\n" for k in range(10))
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-c", PROGRAM, "import", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, check=False)
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command in this process, as the program would."""
+    return runner("import", capfdbinary, monkeypatch)
 
 
 @pytest.fixture
@@ -34,29 +38,21 @@ def table(tmp_path: Path) -> tuple[str, Path]:
 
 
 def test_help_has_examples_and_imports_nothing_heavy() -> None:
-    done = run("table", "--help")
-    assert done.returncode == 0
-    assert b"Examples:\n  " in done.stdout.replace(b"    hpabatch", b"  hpabatch")
-    look = (
-        "import sys; sys.argv = ['hpabatch', 'import', 'table', '--help']\n"
-        "from hpabatch.cli import import_, main\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        "print([n for n in ('numpy', 'polars', 'pyarrow', 'yaml', 'rich') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True)
-    assert done.stdout.strip().splitlines()[-1] == b"[]"
+    assert "Examples:\n  " in started("import", "table", "--help").replace("    hpab", "  hpab")
 
 
-def test_an_import_tells_what_it_did_and_assumed(tmp_path: Path, table: tuple[str, Path]) -> None:
+def test_an_import_tells_what_it_did_and_assumed(
+    run: Run, tmp_path: Path, table: tuple[str, Path]
+) -> None:
     source, path = table
     done = run("table", source, "--map", path, "--out", tmp_path / "h")
-    assert done.returncode == 0, done.stderr
-    talk = done.stderr.decode()
+    assert done.code == 0, done.stderr
+    talk = done.stderr
     assert "assumed: container 'app' (no columns.container)" in talk
     assert "assumed: an HPA's minReplicas is 1" in talk
     assert "left out: 1 rows: no such time" in talk
     assert "2 pods, " in talk
-    lines = done.stdout.decode().splitlines()
+    lines = done.lines
     assert lines[0].split() == [
         "cluster", "namespace", "kind", "target", "pods", "replicas_min", "replicas_max",
         "changes", "hpa",
@@ -64,11 +60,11 @@ def test_an_import_tells_what_it_did_and_assumed(tmp_path: Path, table: tuple[st
     assert lines[1].split()[:5] == ["default", "shop", "Deployment", "cart", "2"]
 
 
-def test_every_form_of_output(tmp_path: Path, table: tuple[str, Path]) -> None:
+def test_every_form_of_output(run: Run, tmp_path: Path, table: tuple[str, Path]) -> None:
     source, path = table
     for form in ("json", "csv", "parquet"):
         done = run("table", source, "--map", path, "--dry-run", "-o", form)
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.stderr
         if form == "json":
             found = json.loads(done.stdout)
             assert found["dropped"] == {"no such time": 1}
@@ -78,20 +74,19 @@ def test_every_form_of_output(tmp_path: Path, table: tuple[str, Path]) -> None:
             assert any(text.startswith("lives.keep") for text in found["assumed"])
         else:
             read = pl.read_csv if form == "csv" else pl.read_parquet
-            assert read(io.BytesIO(done.stdout))["pods"].to_list() == [2]
+            assert read(io.BytesIO(done.data))["pods"].to_list() == [2]
     assert sorted(item.name for item in tmp_path.iterdir()) == ["map.yaml", "usage.csv"]
 
 
-def test_a_dry_run_shows_the_map_and_first_rows(table: tuple[str, Path]) -> None:
+def test_a_dry_run_shows_the_map_and_first_rows(run: Run, table: tuple[str, Path]) -> None:
     source, path = table
     done = run("table", source, "--map", path, "--dry-run")
-    text = done.stdout.decode()
-    assert "the map as understood:" in text
-    assert "first rows of pod_metrics:" in text
-    assert b"nothing is written (--dry-run); it would be 2 pods" in done.stderr
+    assert "the map as understood:" in done.stdout
+    assert "first rows of pod_metrics:" in done.stdout
+    assert "nothing is written (--dry-run); it would be 2 pods" in done.stderr
 
 
-def test_refusals_and_their_exit_codes(tmp_path: Path, table: tuple[str, Path]) -> None:
+def test_refusals_and_their_exit_codes(run: Run, tmp_path: Path, table: tuple[str, Path]) -> None:
     source, path = table
     bad = write_map(tmp_path, {"level": "pod"}, "bad.yaml")
     out = tmp_path / "h"
@@ -102,27 +97,28 @@ def test_refusals_and_their_exit_codes(tmp_path: Path, table: tuple[str, Path]) 
         (2, "cannot be read: No such file", [source, "--map", tmp_path / "none.yaml"]),
     ):
         done = run("table", *arguments, "--out", out)
-        assert done.returncode == code
-        assert done.stderr.decode().startswith("error: ")
-        assert told in done.stderr.decode()
-        assert b"Traceback" not in done.stderr
+        assert done.code == code
+        assert done.stderr.startswith("error: ")
+        assert told in done.stderr
+        assert "Traceback" not in done.stderr
     for arguments in ([], ["--out", out, "--dry-run"]):
         done = run("table", source, "--map", path, *arguments)
-        assert done.returncode == 2
-        assert b"--out, or only look with --dry-run" in done.stderr
+        assert done.code == 2
+        assert "--out, or only look with --dry-run" in done.stderr
 
 
 def test_kill_minus_nine_and_again_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Whenever that is; tests/sources/test_table.py chooses the moments."""
     content = merged(POD_MAP, {"hpas": {"template": {"max": 5, "cpu": "50%"}}})
     path = write_map(tmp_path, content)
-    ts = pl.int_range(0, 2000, eager=True).alias("ts") * 60 + BEGIN_S
+    ts = pl.int_range(0, 1000, eager=True).alias("ts") * 60 + BEGIN_S
     pods = pl.DataFrame({"app": [f"a{k % 100}" for k in range(400)]}).with_row_index("k")
     pods = pods.with_columns(pod=pl.format("{}-{}", "app", "k"), cpu=0.1, mem=5.0)
     ts.to_frame().join(pods, how="cross").write_parquet(tmp_path / "in.parquet")
     command = [sys.executable, "-c", PROGRAM, "import", "table", str(tmp_path / "in.parquet")]
     command += ["--map", str(path), "--out"]
-    subprocess.run([*command, str(tmp_path / "whole")], capture_output=True, check=True)
-    for wait in (1.0, 1.5, 1.0):
+    import_table([str(tmp_path / "in.parquet")], path, tmp_path / "whole")
+    for wait in (0.8, 1.2):
         with subprocess.Popen(
             [*command, str(tmp_path / "out")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as process:
@@ -138,15 +134,13 @@ def test_kill_minus_nine_and_again_gives_the_same_bytes(tmp_path: Path) -> None:
     assert kept == found[0]
 
 
-def test_an_interruption_says_how_to_go_on(tmp_path: Path, table: tuple[str, Path]) -> None:
-    program = (
-        "import hpabatch.sources.table as t\n"
-        "def stop(*a, **k): raise KeyboardInterrupt\n"
-        "t.import_table = stop\n" + PROGRAM
-    )
-    command = [sys.executable, "-c", program, "import", "table", table[0], "--map", str(table[1])]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "h")], capture_output=True, check=False
-    )
-    assert done.returncode == 130
-    assert b"the same command goes on" in done.stderr
+def test_an_interruption_says_how_to_go_on(
+    run: Run, tmp_path: Path, table: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hpabatch.sources.table.import_table", stop)
+    done = run("table", table[0], "--map", table[1], "--out", tmp_path / "h")
+    assert done.code == 130
+    assert "the same command goes on" in done.stderr

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from hpabatch.cli.progress import progress_on_stderr, rate_text
+from hpabatch.cli import main
+from hpabatch.cli.progress import progress_on_stderr, rate_text, share_on_stderr
 from hpabatch.jobs.loop import Status
+
+DEMO = str(Path(__file__).parents[2] / "data" / "demo")
 
 
 def status(done: int, *, resumed: int = 0, weight: int = 100_000, seconds: float = 1.0) -> Status:
@@ -64,3 +69,82 @@ def test_on_a_terminal_there_is_a_bar(
     assert "resumed: 1 of 4 parts were done" in shown
     assert "[bold] is a name" in shown
     assert "decisions/s" in shown
+
+
+_LOOP = "compiling the rules and the simulation, once, about 100 s"
+
+
+def compile_only(monkeypatch: pytest.MonkeyPatch, *kernels: str) -> None:
+    """Let only some kernels seem to be compiled."""
+    monkeypatch.setattr("hpabatch._jit.has_compiled", lambda name: name in kernels)
+
+
+@pytest.mark.parametrize("compiled", ["simulate_fleet", "replay_observations"])
+def test_a_job_says_once_that_its_kernel_is_to_be_compiled(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: str
+) -> None:
+    compile_only(monkeypatch, compiled)
+    with share_on_stderr("simulate_fleet") as progress:
+        assert capsys.readouterr().err == ""  # a job that is refused before says nothing
+        for done in range(3):
+            progress("simulating", done / 3)
+    assert capsys.readouterr().err == ("" if compiled == "simulate_fleet" else f"{_LOOP}\n")
+
+
+def test_a_job_without_a_kernel_compiles_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_only(monkeypatch)
+    with share_on_stderr() as progress:
+        progress("checking", 0.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal_it_is_said_above_the_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    compile_only(monkeypatch)
+    with share_on_stderr("simulate_fleet") as progress:
+        for done in range(3):
+            progress("simulating", done / 3)
+    shown = capsys.readouterr().err
+    assert shown.count(_LOOP) == 1
+    assert "simulating" in shown
+
+
+class ToldError(Exception):
+    """Ends a command at the moment at which it has told that it compiles."""
+
+
+@pytest.mark.parametrize(
+    ("command", "kernel"),
+    [
+        (("simulate", DEMO), "simulate_fleet"),
+        (("plan", DEMO), "simulate_fleet"),
+        (("sweep", DEMO, "--grid", "target=70", "--out", "sweep"), "simulate_fleet"),
+        (("fidelity", DEMO), "simulate_fleet"),
+        (("compare", DEMO, "--simulate", "--k8s", "1.36..1.37"), "simulate_fleet"),
+        (("compare", DEMO, "--k8s", "1.36..1.37"), "replay_observations"),
+        (("fit", DEMO), "observe_usage"),
+    ],
+    ids=lambda part: " ".join(w for w in part if w != DEMO) if isinstance(part, tuple) else part,
+)
+def test_commands_say_it_before_they_compile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...], kernel: str
+) -> None:
+    told: list[str] = []
+
+    def tell(name: str) -> None:
+        told.append(name)
+        raise ToldError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hpabatch.cli.progress.tell_compiling", tell)
+    monkeypatch.setattr("hpabatch.cli.sweep.tell_compiling", tell)
+    monkeypatch.setattr("sys.argv", ["hpabatch", *command])
+    with pytest.raises(ToldError):
+        main()
+    assert told == [kernel]

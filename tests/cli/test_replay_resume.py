@@ -9,10 +9,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
+from hpabatch.engine import plan
+from hpabatch.jobs import parts
+from hpabatch.jobs.parquet import write_parquet
+from tests.cli.commands import Run, runner
 from tests.cli.histories import small
 
 # An HPA per shard, and something that goes wrong at a chosen place: PLACE is the function, by
@@ -50,17 +55,17 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(history: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
-    """Return the file and stdout of a replay that nobody interrupts."""
+    """Return the file and stdout of a replay that nobody interrupts, in a process of its own."""
     folder = tmp_path_factory.mktemp("whole")
-    done = replay(folder, history)
+    done = started(folder, history)
     assert done.returncode == 0, done.stderr
     return (folder / "decisions.parquet").read_bytes(), done.stdout
 
 
-def replay(
+def started(
     folder: Path, history: Path, *arguments: str, out: str = "decisions.parquet", **environment: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the command in a folder."""
+    """Run the command in a process and a folder."""
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, str(history), "--out", out, "-o", "json", *arguments],
         cwd=folder,
@@ -68,6 +73,19 @@ def replay(
         capture_output=True,
         check=False,
     )
+
+
+@pytest.fixture
+def replay(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Return a function that runs the command here, in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan, "SHARD_DECISIONS", 1)
+    return runner("replay", capsysbinary, monkeypatch)
+
+
+OUT = ("--out", "decisions.parquet", "-o", "json")
 
 
 # Where else a run may end: tests/jobs/test_replay_job.py.
@@ -79,27 +97,28 @@ KILLED = {
 
 @pytest.mark.parametrize("where", KILLED)
 def test_killed_and_resumed(
-    tmp_path: Path, history: Path, whole: tuple[bytes, bytes], where: str
+    replay: Run, tmp_path: Path, history: Path, whole: tuple[bytes, bytes], where: str
 ) -> None:
     place, at = KILLED[where]
-    killed = replay(tmp_path, history, PLACE=place, AT=at)
+    killed = started(tmp_path, history, PLACE=place, AT=at)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert killed.stdout == b""
     assert not (tmp_path / "decisions.parquet").exists()
     kept = len([p for p in (tmp_path / JOB / "tasks").iterdir() if p.name[0] != "."])
-    done = replay(tmp_path, history)
-    assert done.returncode == 0, done.stderr
+    done = replay(history, *OUT)
+    assert done.code == 0, done.stderr
     if kept:
-        assert f"resumed: {kept} of {SHARDS} parts were done" in done.stderr.decode()
+        assert f"resumed: {kept} of {SHARDS} parts were done" in done.stderr
     assert (tmp_path / "decisions.parquet").read_bytes() == whole[0]
-    assert done.stdout == whole[1]
+    assert done.data == whole[1]
     assert [p.name for p in tmp_path.iterdir()] == ["decisions.parquet"]
 
 
 def test_ctrl_c_keeps_what_is_done(
-    tmp_path: Path, history: Path, whole: tuple[bytes, bytes]
+    replay: Run, tmp_path: Path, history: Path, whole: tuple[bytes, bytes]
 ) -> None:
-    stopped = replay(tmp_path, history, PLACE="hpabatch.engine.replay:run_step", AT="9", SIGNAL="2")
+    place = {"PLACE": "hpabatch.engine.replay:run_step", "AT": "9", "SIGNAL": "2"}
+    stopped = started(tmp_path, history, **place)
     assert (stopped.returncode, stopped.stdout) == (130, b"")
     told = stopped.stderr.decode().splitlines()[-1]
     # The part that was being saved may be lost: polars ends its query.
@@ -107,35 +126,46 @@ def test_ctrl_c_keeps_what_is_done(
     assert kept
     assert told.endswith(f"{JOB}: the same command goes on from there")
     assert [p.name for p in tmp_path.iterdir()] == [JOB]
-    done = replay(tmp_path, history)
-    assert f"resumed: {kept[1]} of 5 parts were done" in done.stderr.decode()
+    done = replay(history, *OUT)
+    assert f"resumed: {kept[1]} of 5 parts were done" in done.stderr
     assert (tmp_path / "decisions.parquet").read_bytes() == whole[0]
 
 
-def stopped(folder: Path, history: Path, *arguments: str, out: str = "decisions.parquet") -> None:
+def stopped(replay: Run, history: Path) -> None:
     """Leave a job of which some tasks are done."""
-    place = "hpabatch.jobs.parts:write_parquet"
-    assert replay(folder, history, *arguments, out=out, PLACE=place, AT="4").returncode < 0
+    calls = 0
+
+    def stop(*given: Any, **named: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        write_parquet(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "write_parquet", stop)
+        assert replay(history, *OUT).code == 130
 
 
-def test_another_command_does_not_resume(tmp_path: Path, history: Path) -> None:
-    stopped(tmp_path, history)
-    refused = replay(tmp_path, history, "--max-age", "3m")
-    assert (refused.returncode, refused.stdout) == (2, b"")
-    told = refused.stderr.decode()
-    assert "max_age was 150000 ms (estimated), is 180000 ms (given)" in told
-    assert "repeat that one to finish it, or discard it with --restart" in told
-    done = replay(tmp_path, history, "--max-age", "3m", "--restart")
-    assert done.returncode == 0, done.stderr
-    assert "resumed" not in done.stderr.decode()
+def test_another_command_does_not_resume(replay: Run, tmp_path: Path, history: Path) -> None:
+    stopped(replay, history)
+    refused = replay(history, *OUT, "--max-age", "3m")
+    assert (refused.code, refused.data) == (2, b"")
+    assert "max_age was 150000 ms (estimated), is 180000 ms (given)" in refused.stderr
+    assert "repeat that one to finish it, or discard it with --restart" in refused.stderr
+    done = replay(history, *OUT, "--max-age", "3m", "--restart")
+    assert done.code == 0, done.stderr
+    assert "resumed" not in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["decisions.parquet"]
 
 
 # ---- disks that are full ------------------------------------------------------------------------
 
 
-def test_a_full_disk(tmp_path: Path, history: Path, whole: tuple[bytes, bytes]) -> None:
-    stopped(tmp_path, history)
+def test_a_full_disk(
+    replay: Run, tmp_path: Path, history: Path, whole: tuple[bytes, bytes]
+) -> None:
+    stopped(replay, history)
     limit = len(whole[0]) - 1  # a part is smaller, the whole is not
 
     def small_files() -> None:
@@ -154,17 +184,19 @@ def test_a_full_disk(tmp_path: Path, history: Path, whole: tuple[bytes, bytes]) 
     assert "error: cannot write decisions.parquet: File too large; choose another place" in told
     assert told.endswith("the same command goes on from there")
     assert [p.name for p in tmp_path.iterdir()] == [JOB]
-    done = replay(tmp_path, history, "-o", "json")
-    assert f"resumed: {SHARDS} of {SHARDS} parts were done" in done.stderr.decode()
+    done = replay(history, *OUT)
+    assert f"resumed: {SHARDS} of {SHARDS} parts were done" in done.stderr
     assert (tmp_path / "decisions.parquet").read_bytes() == whole[0]
 
 
 # ---- folders ------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_parts(tmp_path: Path, history: Path, whole: tuple[bytes, bytes]) -> None:
-    done = replay(tmp_path, history, out="decisions/")
-    assert done.returncode == 0, done.stderr
+def test_a_folder_of_parts(
+    replay: Run, tmp_path: Path, history: Path, whole: tuple[bytes, bytes]
+) -> None:
+    done = replay(history, "--out", "decisions/")
+    assert done.code == 0, done.stderr
     names = [*(f"part-{k:05}.parquet" for k in range(SHARDS))]
     folder = tmp_path / "decisions"
     assert sorted(p.name for p in folder.iterdir()) == ["evidence.json", *names]
@@ -182,9 +214,9 @@ def test_a_folder_of_parts(tmp_path: Path, history: Path, whole: tuple[bytes, by
     assert (tmp_path / "joined.parquet").read_bytes() == whole[0]
 
 
-def test_a_folder_of_others_is_refused(tmp_path: Path, history: Path) -> None:
+def test_a_folder_of_others_is_refused(replay: Run, tmp_path: Path, history: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
-    refused = replay(tmp_path, history, out="mine/")
-    assert refused.returncode == 2
-    assert "is a folder; name a file in it, or a new folder" in refused.stderr.decode()
+    refused = replay(history, "--out", "mine/")
+    assert refused.code == 2
+    assert "is a folder; name a file in it, or a new folder" in refused.stderr

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from hpabatch.engine import sweep as engine
+from tests.cli.commands import Run, runner
 from tests.engine.swept import cut
 
 pytestmark = pytest.mark.compiled
@@ -72,13 +74,22 @@ def begin(
     )
 
 
-def sweep(
-    folder: Path, history: Path, *arguments: str, **environment: str
-) -> tuple[int, bytes, str]:
-    """Run the command in a folder; return its exit code, stdout and stderr."""
-    process = begin(folder, history, *arguments, **environment)
+def ran(folder: Path, history: Path, **environment: str) -> tuple[int, bytes, str]:
+    """Run the command in a process and a folder; return its exit code, stdout and stderr."""
+    process = begin(folder, history, **environment)
     out, told = process.communicate()
     return process.returncode, out, told.decode()
+
+
+@pytest.fixture
+def sweep(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Return a function that runs the command here, in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engine, "HPAS_AT_ONCE", 1)
+    monkeypatch.setattr(engine, "STEPS_AT_ONCE", 1)
+    return runner("sweep", capsysbinary, monkeypatch)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -89,12 +100,14 @@ def files(folder: Path) -> dict[str, bytes]:
 def whole(history: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Return the files and stdout of a sweep in one thread that nobody interrupts."""
     folder = tmp_path_factory.mktemp("whole")
-    code, out, told = sweep(folder, history, NUMBA_NUM_THREADS="1")
+    code, out, told = ran(folder, history, NUMBA_NUM_THREADS="1")
     assert code == 0, told
     return {**files(folder), "stdout": out}
 
 
-def test_killed_at_random_moments(tmp_path: Path, history: Path, whole: dict[str, bytes]) -> None:
+def test_killed_at_random_moments(
+    sweep: Run, tmp_path: Path, history: Path, whole: dict[str, bytes]
+) -> None:
     """Once while tasks are done, then within whatever a run happens to be doing, in two threads."""
     rng, kills = random.Random(11), 0
     for _ in range(3):
@@ -108,15 +121,17 @@ def test_killed_at_random_moments(tmp_path: Path, history: Path, whole: dict[str
         process.communicate()
         kills += process.returncode == -signal.SIGKILL
     assert kills
-    code, out, told = sweep(tmp_path, history, NUMBA_NUM_THREADS="2")
-    assert code == 0, told
-    assert {**files(tmp_path), "stdout": out} == whole
+    done = sweep(history, *ARGUMENTS)
+    assert done.code == 0, done.stderr
+    assert {**files(tmp_path), "stdout": done.data} == whole
     assert os.listdir(tmp_path) == ["sweep"]
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path: Path, history: Path, whole: dict[str, bytes]) -> None:
+def test_ctrl_c_keeps_what_is_done(
+    sweep: Run, tmp_path: Path, history: Path, whole: dict[str, bytes]
+) -> None:
     place = {"PLACE": "hpabatch.jobs.sweep:run_part", "AT": "6", "SIGNAL": str(int(signal.SIGINT))}
-    code, out, told = sweep(tmp_path, history, **place)
+    code, out, told = ran(tmp_path, history, **place)
     assert (code, out) == (130, b"")
     last = told.splitlines()[-1]
     kept = re.match(
@@ -125,13 +140,15 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, history: Path, whole: dict[st
     assert kept, told
     assert last.endswith(f"{JOB}: the same command goes on from there")
     assert os.listdir(tmp_path) == [JOB]
-    code, out, told = sweep(tmp_path, history, "--seed", "5")
-    assert (code, out) == (2, b"")
-    assert "(seed was 0, is 5): repeat that one to finish it, or discard it with --restart" in told
-    code, out, told = sweep(tmp_path, history)
-    assert code == 0
-    assert told == f"resumed: {kept[1]} of {TASKS} parts were done\n"
-    assert {**files(tmp_path), "stdout": out} == whole
+    done = sweep(history, *ARGUMENTS, "--seed", "5")
+    assert (done.code, done.data) == (2, b"")
+    assert "(seed was 0, is 5): repeat that one to finish it, or discard it with --restart" in (
+        done.stderr
+    )
+    done = sweep(history, *ARGUMENTS)
+    assert done.code == 0
+    assert done.stderr == f"resumed: {kept[1]} of {TASKS} parts were done\n"
+    assert {**files(tmp_path), "stdout": done.data} == whole
 
 
 def test_a_full_disk(tmp_path: Path, history: Path, whole: dict[str, bytes]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hpabatch.engine import lanes as engine_lanes
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.history.reader import open_history
+from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.observed import Key, Seen, observed
 from tests.engine.small_history import (
@@ -94,7 +95,7 @@ def check(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key
     ),
     block=st.sampled_from([1, 2, 3, 5, 16, 1024]),
 )
-@settings(max_examples=60)
+@settings(max_examples=effort(30))
 def test_the_engine_sees_what_the_naive_twin_sees(
     tables: naive.Tables, clock: naive.Row, block: int
 ) -> None:

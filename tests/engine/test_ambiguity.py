@@ -14,6 +14,7 @@ from hpabatch.engine.moment import moments
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.replay import replay_history
 from hpabatch.history.reader import open_history
+from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -72,7 +73,7 @@ def crowded(draw: st.DrawFn) -> Tables:
 
 
 @given(tables=crowded(), way=ways)
-@settings(max_examples=20)
+@settings(max_examples=effort(10))
 def test_who_is_named_is_who_shares_a_pod(tables: Tables, way: Way) -> None:
     assume(any(naive.instants_of(tables, hpa, CLOCK) for hpa in tables["hpas"]))
     with written(tables, way) as history, cut(way):

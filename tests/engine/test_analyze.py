@@ -23,6 +23,7 @@ from hpabatch.engine.analyze_map import Cycle, Piece, least
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.hpa import HPASpec
+from tests.effort import effort
 from tests.reference import analysis as naive
 from tests.rules.helpers import Json, external, hpa_spec, object_metric, pods_metric, resource
 
@@ -79,7 +80,7 @@ def full(metric: naive.Metric) -> int:
 # ---- dead bands ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(40))
 @given(metrics(), bounds())
 def test_a_dead_band_is_every_usage_that_asks_for_just_that_size(
     metric: naive.Metric, limits: naive.Bounds
@@ -202,7 +203,7 @@ def test_fixed_points_with_a_base_and_a_unit(
     assert list(found) == naive.resting(metric, limits, demand)
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(40))
 @given(bounds(most=8), st.integers(0, 4000), st.sampled_from(["scaleUp", "scaleDown"]))
 def test_a_disabled_direction_rests_wherever_it_would_go(
     limits: naive.Bounds, demand: int, name: str
@@ -291,7 +292,7 @@ def test_cycles_of_every_demand(metric: naive.Metric, limits: naive.Bounds) -> N
         assert cycles_of(found, demand) == naive.cycles_at(metric, limits, demand), demand
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(40))
 @given(st.integers(1, 12), st.integers(2, 30), st.integers(0, 60))
 def test_cycles_with_a_base(target: int, high: int, base_pct: int) -> None:
     spec = hpa_spec(resource(target), high=high)

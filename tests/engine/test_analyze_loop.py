@@ -10,6 +10,7 @@ from hpabatch.engine.analyze import analyze_hpa, fixed_points, settles
 from hpabatch.engine.analyze_loop import Loop, Ramp, follow_ramp, moves_of, settle
 from hpabatch.engine.analyze_meter import read_spec
 from hpabatch.model.config import ControllerFlags, profile_for
+from tests.effort import effort
 from tests.reference import analysis as naive
 from tests.rules.helpers import (
     EXACT_WISH,
@@ -239,7 +240,7 @@ def test_without_a_metric_nothing_moves() -> None:
     assert settle(ruled, lambda _: None, 7).members == (7,)
 
 
-@settings(max_examples=20)
+@settings(max_examples=effort(20))
 @given(behaviors(), st.integers(1, 12), st.integers(0, 9000), st.sampled_from([0.0, 0.1]))
 def test_the_wish_decides_as_the_pods_would(
     behavior: Json | None, start: int, demand: int, tolerance: float

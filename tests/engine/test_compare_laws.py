@@ -35,6 +35,7 @@ from hpabatch.engine.summary import KEY
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import History
 from hpabatch.model.config import PROFILES, profile_for
+from tests.effort import effort
 from tests.engine.compared import (
     drawn,
     eventful,
@@ -50,7 +51,7 @@ VERSION = st.sampled_from(list(PROFILES))
 TABLES = histories() | st.builds(partial(eventful, hpas=3, ticks=8), st.integers(0, 999))
 
 
-@settings(max_examples=6)
+@settings(max_examples=effort(6))
 @given(TABLES, VERSION, VERSION, st.sampled_from(["recorded", "decided"]))
 def test_a_comparison_is_that_of_two_replays(
     tables: Tables, first: str, second: str, events: str
@@ -94,7 +95,7 @@ def compared(history: History, before: Side, after: Side) -> Comparison:
         raise
 
 
-@settings(max_examples=4)
+@settings(max_examples=effort(4))
 @given(TABLES, VERSION)
 def test_nothing_differs_from_itself(tables: Tables, version: str) -> None:
     with drawn(tables) as history:
@@ -104,7 +105,7 @@ def test_nothing_differs_from_itself(tables: Tables, version: str) -> None:
     assert {item.side for item in found.left_out} <= {BOTH}
 
 
-@settings(max_examples=4)
+@settings(max_examples=effort(4))
 @given(TABLES, VERSION, VERSION, st.integers(0, 999))
 def test_order_of_sides_rows_and_shards_changes_nothing(
     tables: Tables, first: str, second: str, seed: int

@@ -20,6 +20,7 @@ from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.defaults import default_hpa
+from tests.effort import effort
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,
@@ -320,7 +321,7 @@ def test_manifests_in_place_of_the_recorded_hpas(tmp_path: Path) -> None:
 
 
 @given(histories(), st.sampled_from(["1.20", "1.36", "1.38"]), st.booleans(), st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=effort(8), deadline=None)
 def test_an_explanation_ends_with_the_replays_decision(
     tables: Tables, k8s: str, recorded: bool, data: st.DataObject
 ) -> None:

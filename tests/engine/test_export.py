@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,6 +21,7 @@ from hpabatch.history.verify import check_history
 from hpabatch.history.writer import write_table
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.plant import AGE, TOTAL, Event, Pipeline, Pods, Signal
+from tests.effort import effort
 from tests.engine.simulated import (
     CPU_SIGNAL,
     START_MS,
@@ -32,8 +32,7 @@ from tests.engine.simulated import (
     with_max_age,
 )
 
-SCALE = float(os.environ.get("HPABATCH_FUZZ_SCALE", "0.01"))
-SEEDS = range(max(12, int(1200 * SCALE)))
+SEEDS = range(effort(12))
 HPAS = 5
 KEYS = ["cluster", "namespace", "hpa", "ts"]
 COMPARED = ("replicas", "proposal", "stabilized", "desired", "binding")

@@ -25,6 +25,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.writer import write_table
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.plant import AGE, DIVISIBLE, Pipeline, Plant, Pods, Signal
+from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.closed_loop import CPU, MEMORY, START, STEP_MS, demand, spec_of
 from tests.engine.small_history import STEP, histories, write_pieces
@@ -200,7 +201,7 @@ def test_an_hpa_that_was_never_in_force_has_no_plant(demo: ReplayPlan) -> None:
 
 
 @given(tables=histories(), block=st.sampled_from([1, 3]))
-@settings(max_examples=15)
+@settings(max_examples=effort(8))
 def test_any_history_is_told_of_without_an_exception(tables: naive.Tables, block: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         history = open_history(write_pieces(tables, Path(folder), block))

@@ -17,6 +17,7 @@ from hpabatch.engine.fit_stats import (
     slope,
     t_quantile,
 )
+from tests.effort import effort
 
 some_cells = st.lists(st.none() | st.floats(-50, 50), min_size=1, max_size=30).map(
     lambda v: np.array([math.nan if x is None else x for x in v])
@@ -32,7 +33,7 @@ def test_quantiles_are_those_of_the_tables(freedom: int, expected: float) -> Non
 
 
 @given(values=some_cells, lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4))
-@settings(max_examples=60)
+@settings(max_examples=effort(60))
 def test_means_of_the_past_are_those_of_a_plain_loop(
     values: np.ndarray[tuple[int], np.dtype[np.float64]], lengths: list[int]
 ) -> None:
@@ -51,7 +52,7 @@ def test_means_of_the_past_are_those_of_a_plain_loop(
 
 
 @given(values=some_cells, length=st.integers(1, 5))
-@settings(max_examples=40)
+@settings(max_examples=effort(40))
 def test_rolling_means_are_those_of_a_plain_loop(
     values: np.ndarray[tuple[int], np.dtype[np.float64]], length: int
 ) -> None:

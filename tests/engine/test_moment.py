@@ -19,6 +19,7 @@ from hpabatch.history.reader import History, open_history
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA
+from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.naive_align import Tables
 from tests.engine.small_history import (
@@ -83,7 +84,7 @@ def only(history: History, parameters: ReplayParameters, name: str = "one") -> M
     k8s=st.sampled_from(["1.38", "1.37", "1.36", "1.26", "1.20"]),
     events=st.sampled_from(["recorded", "decided"]),
 )
-@settings(max_examples=12)
+@settings(max_examples=effort(6))
 def test_a_status_is_that_of_a_whole_replay(
     tables: Tables, way: Way, places: list[float], clock: naive.Row, k8s: str, events: str
 ) -> None:

@@ -23,6 +23,7 @@ from hpabatch.engine.replay import ReplayResult, replay_history
 from hpabatch.history.datafiles import Limits
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.store import open_writer
+from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.made import SCHEMA
 from tests.engine.plain.replay import replay_plainly
@@ -127,7 +128,7 @@ def assert_same_decisions(found: pl.DataFrame, expected: pl.DataFrame) -> None:
     ),
     k8s=st.sampled_from(["1.38", "1.38", "1.36", "1.32", "1.26", "1.20"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=effort(30))
 def test_the_engine_decides_what_the_plain_alignment_decides(
     tables: naive.Tables, way: Way, events: str, clock: naive.Row, k8s: str
 ) -> None:
@@ -172,7 +173,7 @@ def test_the_engine_decides_what_the_plain_alignment_decides(
     phase=st.sampled_from([None, 0]),
     max_age=st.sampled_from([None, 35_000]),
 )
-@settings(max_examples=20)
+@settings(max_examples=effort(10))
 def test_no_way_of_storing_or_cutting_matters(
     tables: naive.Tables, some: Way, others: Way, phase: int | None, max_age: int | None
 ) -> None:

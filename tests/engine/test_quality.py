@@ -24,6 +24,7 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES, empty_frame
 from hpabatch.history.writer import write_table
 from hpabatch.model.decode import hpa_from_json
+from tests.effort import effort
 from tests.engine import naive_quality as naive
 from tests.engine.naive_quality import Row, Tables
 
@@ -241,7 +242,7 @@ def agree(found: pl.DataFrame, tables: Tables, max_age: int | None) -> None:
         }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(30), deadline=None)
 @given(histories(), st.sampled_from([None, None, 40_000, 100_000]))
 def test_equals_the_naive_twin(tables: Tables, max_age: int | None) -> None:
     hpas = [
@@ -259,7 +260,7 @@ def test_equals_the_naive_twin(tables: Tables, max_age: int | None) -> None:
     assert quality(stub(tables), hpas, max_age_ms=max_age, shard_rows=1).equals(found)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=effort(8), deadline=None)
 @given(histories())
 def test_a_flat_history_on_disk_gives_the_same(
     tmp_path_factory: pytest.TempPathFactory, tables: Tables

@@ -38,6 +38,7 @@ from hpabatch.model.scenario import (
     Step,
     Times,
 )
+from tests.effort import effort
 from tests.engine import naive_scenario as naive
 
 GRID = 15_000
@@ -120,7 +121,7 @@ def naive_step(
             raise AssertionError(action)
 
 
-@settings(max_examples=400)
+@settings(max_examples=effort(200))
 @given(
     workloads(),
     workloads(),

@@ -17,6 +17,7 @@ from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.replay import replay_history
 from hpabatch.engine.why import METRIC_FIELDS, SCHEMA
 from hpabatch.history.reader import open_history
+from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -55,7 +56,7 @@ def explained(tables: Tables, folder: Path, k8s: str = "1.38", gates: str = "") 
 
 
 @given(tables=histories(), some=ways, others=ways, k8s=st.sampled_from(["1.38", "1.32", "1.20"]))
-@settings(max_examples=6)
+@settings(max_examples=effort(6))
 def test_no_decision_changes_and_no_way_of_cutting_matters(
     tables: Tables, some: Way, others: Way, k8s: str
 ) -> None:
@@ -248,7 +249,7 @@ def counts_of(seen: Row, m: int, spec: Row, k8s: str) -> Row:
     delay=st.sampled_from([0, 10_000]),
     age=st.sampled_from([0, 400_000]),
 )
-@settings(max_examples=15)
+@settings(max_examples=effort(10))
 def test_groups_are_those_of_a_naive_count(tables: Tables, k8s: str, delay: int, age: int) -> None:
     for pod in tables["pods"]:  # some pods are past the time in which they begin
         pod["started"] = None if pod["started"] is None else pod["started"] - age

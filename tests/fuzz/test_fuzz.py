@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from tests.fuzz.harness import (
     BEHAVIOR_TIMELINE,
     CASE,
@@ -31,12 +32,12 @@ from tests.fuzz.harness import (
 )
 from tests.reference.profiles import VERSIONS
 
-_CASES = int(os.environ.get("HPABATCH_FUZZ_DECISIONS") or 2_000)
+_CASES = int(os.environ.get("HPABATCH_FUZZ_DECISIONS") or effort(1_000))
 _SEED = int(os.environ.get("HPABATCH_FUZZ_SEED") or 20260915)
 _IS_LONG = _CASES > 20_000
 _SETTINGS = settings(
     derandomize=not os.environ.get("HPABATCH_FUZZ_SEED"),
-    max_examples=max(200, _CASES // 40),
+    max_examples=max(effort(100), _CASES // 40),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from hpabatch.history.datafiles import Limits
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store import open_writer
+from tests.effort import effort
 from tests.history.frames import frame, minute
 
 # Texts of the key that recur, sort differently as bytes than as letters, and one that is null.
@@ -38,9 +38,6 @@ NAMES: dict[str, list[Any]] = {
 }
 TIMES = [minute(number) for number in (0, 1, 600, 1439, 1440, 2000, 2880)]
 TRIED = ("pod_metrics", "pods", "scales", "metric_fetches", "controller", "pod_states")
-
-# `make test` tries few examples: each writes and reads dozens of files.
-SCALE = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 1
 
 Rows = list[dict[str, Any]]
 
@@ -210,7 +207,7 @@ LIMITS = st.builds(Limits, st.integers(1, 5), st.integers(1, 7), st.integers(1, 
 
 @pytest.mark.parametrize("table", TRIED)
 @given(data=st.data())
-@settings(max_examples=10 * SCALE)
+@settings(max_examples=effort(6))
 def test_a_store_reads_like_the_last_row_of_each_key(
     tmp_path_factory: pytest.TempPathFactory, table: str, data: st.DataObject
 ) -> None:
@@ -241,7 +238,7 @@ def test_a_store_reads_like_the_last_row_of_each_key(
 @pytest.mark.parametrize("table", TRIED)
 @pytest.mark.parametrize("keep", [0, 1 << 28])
 @given(data=st.data())
-@settings(max_examples=5 * SCALE)
+@settings(max_examples=effort(4))
 def test_a_flat_history_reads_like_the_last_row_of_each_key(
     tmp_path_factory: pytest.TempPathFactory, table: str, keep: int, data: st.DataObject
 ) -> None:
@@ -256,7 +253,7 @@ def test_a_flat_history_reads_like_the_last_row_of_each_key(
 
 
 @given(data=st.data())
-@settings(max_examples=5 * SCALE)
+@settings(max_examples=effort(4))
 def test_after_compaction_the_files_depend_on_the_rows_alone(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -17,6 +17,7 @@ from hpabatch.history.columns import INT, TIME, Column
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.writer import write_table
+from tests.effort import effort
 from tests.history.frames import ROWS, frame
 
 
@@ -122,7 +123,7 @@ TABLES_TO_TRY = [name for name in TABLES if name != "hpas"]  # its validities mu
 
 @pytest.mark.parametrize("table", TABLES_TO_TRY)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(12), deadline=None)
 def test_whatever_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, table: str, data: st.DataObject
 ) -> None:

@@ -10,13 +10,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.errors import UnreadableError
 from hpabatch.jobs import thrift
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import write_parquet
+from tests.effort import effort
 from tests.engine.made import decisions
 
 ROWS = st.lists(
@@ -32,6 +33,7 @@ ROWS = st.lists(
 )
 
 
+@settings(max_examples=effort(40))
 @given(st.lists(ROWS, min_size=1, max_size=5), st.integers(1, 7), st.booleans())
 def test_the_rows_are_those_of_the_parts(
     tmp_path_factory: pytest.TempPathFactory, parts: list[Any], group: int, index: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.kernels.align import block_length, pods_in_view, replay_observations
+from tests.effort import effort
 from tests.engine.small_history import STEP, T0
+from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
 from tests.kernels.shards import LAST, Run, made_load, made_plan, made_tables, run
-from tests.kernels.test_replay import in_process
 
 SEEDS = (1, 2, 3)
 
@@ -40,7 +42,7 @@ def test_something_is_decided(events: str) -> None:
     cuts=st.lists(st.integers(T0 - STEP, LAST), max_size=4),
     block=st.sampled_from([0, 1, 2, 5, 17, 8192]),
 )
-@settings(max_examples=12)
+@settings(max_examples=effort(12))
 def test_loads_cut_at_any_time_and_blocks_of_any_size_give_the_same(
     seed: int, cuts: list[int], block: int
 ) -> None:
@@ -49,7 +51,7 @@ def test_loads_cut_at_any_time_and_blocks_of_any_size_give_the_same(
 
 
 @given(seed=st.integers(0, 10_000), order=st.permutations(range(3)))
-@settings(max_examples=6)
+@settings(max_examples=effort(6))
 def test_the_order_of_hpas_does_not_matter(seed: int, order: list[int]) -> None:
     plan = made_plan(made_tables(seed))
     straight, shuffled = run(plan), run(plan, order=order)
@@ -89,7 +91,7 @@ def test_ticks_that_were_decided_are_not_decided_again(seed: int) -> None:
 @given(
     seed=st.integers(0, 10_000), until_ms=st.integers(T0, LAST), block=st.sampled_from([1, 4, 9])
 )
-@settings(max_examples=6)
+@settings(max_examples=effort(6))
 def test_a_block_has_room_for_the_pods_of_all_its_ticks(
     seed: int, until_ms: int, block: int
 ) -> None:
@@ -109,7 +111,8 @@ def test_a_block_has_room_for_the_pods_of_all_its_ticks(
 # ---- compiled and interpreted --------------------------------------------------------------------
 
 
-def replay_digests() -> list[str]:
+@cache
+def digests() -> list[str]:
     """Return digests of some replays: one load, many loads, and small blocks."""
     found = []
     for seed in SEEDS:
@@ -121,23 +124,13 @@ def replay_digests() -> list[str]:
     return found
 
 
-_DIGESTS = """
-from tests.kernels.test_align import replay_digests
-print(" ".join(replay_digests()))
-"""
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize(
-    "environment",
-    [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "2"}],
-    ids=["interpreted", "one thread", "two threads"],
-)
-def test_compiled_equals_interpreted_on_any_number_of_threads(environment: dict[str, str]) -> None:
-    assert in_process(_DIGESTS, **environment).split() == replay_digests()
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
+    assert digests_in_process("align", setting) == digests()
 
 
-_SIGNATURES = """
+SIGNATURES = """
 import importlib, inspect, pkgutil
 import hpabatch.kernels, hpabatch.rules
 from tests.kernels.shards import made_plan, made_tables, run
@@ -174,7 +167,7 @@ print("checked", checked)
 
 @pytest.mark.compiled
 def test_the_kernel_and_its_rules_have_one_signature() -> None:
-    *more_than_one, kernel, checked = in_process(_SIGNATURES).splitlines()
+    *more_than_one, kernel, checked = signatures_in_process("align")
     assert more_than_one == []
     assert kernel == "replay_observations 1"
     assert int(checked.removeprefix("checked ")) > 30

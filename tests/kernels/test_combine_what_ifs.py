@@ -18,6 +18,7 @@ from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.plant import DIVISIBLE, EXTERNAL, TOTAL, Pipeline, Plant, Signal
+from tests.effort import effort
 
 START_MS, SYNC_MS = 1_760_000_040_000, 15_000
 
@@ -57,7 +58,7 @@ def queues(lengths: list[int]) -> SimulatedLane:
 
 
 @given(st.lists(st.integers(20, 500), min_size=1, max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(40), deadline=None)
 def test_combinations(lengths: list[int]) -> None:
     known = {"max": max(lengths), "min": min(lengths), "mean": ceil(sum(lengths) / len(lengths))}
     for combine, size in known.items():

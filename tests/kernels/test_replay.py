@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from hpabatch.arrays.memory import make_memory
 from hpabatch.arrays.pack import LaneView
 from hpabatch.kernels.replay import replay_lane, spend_recorded_changes
 from hpabatch.model.hpa import HPASpec
+from tests.effort import effort
 from tests.kernels.fleets import (
     assert_equal_memory,
     assert_equal_results,
@@ -32,6 +31,7 @@ from tests.kernels.fleets import (
     replayed,
     with_own_changes,
 )
+from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
 from tests.rules.helpers import (
     EXACT_WISH,
     Json,
@@ -68,7 +68,7 @@ def test_one_call_equals_one_call_per_tick(seed: int, recorded: bool) -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=15)
+@settings(max_examples=effort(15))
 def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int) -> None:
     rng, fleet = random.Random(seed), random_fleet(seed, count=3, ticks=12)
     whole, memory_after = replayed(fleet)
@@ -148,48 +148,25 @@ def test_an_empty_fleet_and_lanes_without_ticks() -> None:
 # ---- compiled and interpreted --------------------------------------------------------------------
 
 
-def replay_digests(seeds: list[int]) -> list[str]:
+@cache
+def digests() -> list[str]:
     """Return digests of replays (decided and recorded) of random fleets."""
-    digests = []
-    for seed in seeds:
+    found = []
+    for seed in SEEDS:
         fleet = random_fleet(seed)
         results, memory = replayed(fleet)
-        digests.append(digest(results, memory))
-        digests.append(digest(*replayed(with_own_changes(fleet, results), recorded=True)))
-    return digests
-
-
-def in_process(code: str, **environment: str) -> str:
-    """Return what some code prints in a process of its own."""
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    return run.stdout.strip()
-
-
-_DIGESTS = """
-from tests.kernels.test_replay import SEEDS, replay_digests
-print(" ".join(replay_digests(SEEDS)))
-"""
+        found.append(digest(results, memory))
+        found.append(digest(*replayed(with_own_changes(fleet, results), recorded=True)))
+    return found
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize(
-    "environment",
-    [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "2"}],
-    ids=["interpreted", "one thread", "two threads"],
-)
-def test_compiled_equals_interpreted_on_any_number_of_threads(environment: dict[str, str]) -> None:
-    assert in_process(_DIGESTS, **environment).split() == replay_digests(SEEDS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
+    assert digests_in_process("replay", setting) == digests()
 
 
-_SIGNATURES = """
+SIGNATURES = """
 import importlib, inspect, pkgutil
 import numpy as np
 import hpabatch.kernels, hpabatch.rules
@@ -228,7 +205,7 @@ print("checked", checked)
 
 @pytest.mark.compiled
 def test_every_kernel_and_every_rule_on_fleets_has_one_signature() -> None:
-    *more_than_one, checked = in_process(_SIGNATURES).splitlines()
+    *more_than_one, checked = signatures_in_process("replay")
     assert more_than_one == []
     assert int(checked.removeprefix("checked ")) > 15
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
 import random
-import subprocess
-import sys
 from functools import cache
 
-import numba
 import numpy as np
 import pytest
 
@@ -16,6 +13,8 @@ from hpabatch.arrays.plant import LANE_FULL, LANE_OK, NEVER_MS
 from hpabatch.arrays.simulation import FEWEST_COHORTS, SimulatedFleet, groups_pods, pack_simulation
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.model.config import profile_for
+from tests.effort import effort
+from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.kernels.simulations import (
     MEASURES,
     Json,
@@ -33,11 +32,8 @@ from tests.reference.simulator_cases import PERIOD, START
 from tests.reference.simulator_cases import case as quiet_case
 from tests.reference.simulator_measures import measures
 
-SCALE = float(os.environ.get("HPABATCH_FUZZ_SCALE", "0.01"))
-# By plain Python a run takes a hundred times as long.
-INTERPRETED = getattr(numba.config, "DISABLE_JIT", 0) != 0
-SEEDS = range(max(60 if INTERPRETED else 120, int(12_000 * SCALE) // (2 if INTERPRETED else 1)))
-FEW = range(16 if INTERPRETED else 40)
+SEEDS = range(effort(120))
+FEW = range(effort(40))
 
 
 @cache
@@ -273,25 +269,14 @@ def test_one_signature() -> None:
     assert len(compiled.signatures) == 1  # type: ignore[attr-defined]
 
 
-PROGRAM = """
-import hashlib
-from tests.kernels.simulations import run, seeded_case, measures_of, rows_of
-text = repr([(rows_of(f), measures_of(f)) for f in (run(seeded_case(s)) for s in range(16))])
-print(hashlib.sha256(text.encode()).hexdigest())
-"""
+@cache
+def digests() -> list[str]:
+    """Return digests of some random runs."""
+    texts = [repr((rows_of(fleet), measures_of(fleet))) for fleet in map(ran, range(16))]
+    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("setting", [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}])
-def test_compiled_equals_interpreted_and_threads_do_not_matter(setting: dict[str, str]) -> None:
-    def digest(extra: dict[str, str]) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env=os.environ | extra,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
-
-    assert digest(setting) == digest({})
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_compiled_equals_interpreted_and_threads_do_not_matter(setting: str) -> None:
+    assert digests_in_process("simulate", setting) == digests()

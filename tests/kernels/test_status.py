@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,9 @@ from hpabatch.arrays.status import make_status_memory
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet, status_lane
 from hpabatch.model.config import PROFILES, ControllerFlags
+from tests.effort import effort
 from tests.kernels.fleets import random_lanes
-from tests.kernels.test_replay import in_process
+from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
 
 # One seed under each version whose statuses differ.
 SEEDS = {1: "1.38", 2: "1.36", 3: "1.26"}
@@ -92,7 +93,7 @@ def test_one_call_equals_one_call_per_tick(seed: int, k8s: str) -> None:
 
 
 @given(st.integers(0, 10_000), st.sampled_from(list(SEEDS.items())))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=effort(15), deadline=None)
 def test_any_chunks_and_any_order_of_lanes_give_the_same(seed: int, fleet_of: Any) -> None:
     rng, (fleet, results) = random.Random(seed), replayed(*fleet_of)
     whole, memory_after = noted(fleet, results)
@@ -187,9 +188,10 @@ def test_words_are_of_the_tick_that_said_them() -> None:
 # ---- compiled and interpreted --------------------------------------------------------------------
 
 
-def status_digests() -> list[str]:
+@cache
+def digests() -> list[str]:
     """Return digests of the statuses of random fleets."""
-    digests = []
+    found = []
     for seed, k8s in SEEDS.items():
         statuses, memory = noted(*replayed(seed, k8s))
         summary = hashlib.sha256()
@@ -197,27 +199,17 @@ def status_digests() -> list[str]:
             summary.update(np.ascontiguousarray(statuses[name]).tobytes())
         for array in memory:
             summary.update(np.ascontiguousarray(array).tobytes())
-        digests.append(summary.hexdigest())
-    return digests
-
-
-_DIGESTS = """
-from tests.kernels.test_status import status_digests
-print(" ".join(status_digests()))
-"""
+        found.append(summary.hexdigest())
+    return found
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize(
-    "environment",
-    [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "2"}],
-    ids=["interpreted", "one thread", "two threads"],
-)
-def test_compiled_equals_interpreted_on_any_number_of_threads(environment: dict[str, str]) -> None:
-    assert in_process(_DIGESTS, **environment).split() == status_digests()
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
+    assert digests_in_process("status", setting) == digests()
 
 
-_SIGNATURES = """
+SIGNATURES = """
 import inspect
 import hpabatch.kernels.status, hpabatch.rules.status
 from tests.kernels.test_status import decided, noted, replayed
@@ -241,6 +233,6 @@ print("checked", checked)
 
 @pytest.mark.compiled
 def test_the_kernel_and_every_rule_of_statuses_has_one_signature() -> None:
-    *more_than_one, checked = in_process(_SIGNATURES).splitlines()
+    *more_than_one, checked = signatures_in_process("status")
     assert more_than_one == []
     assert int(checked.removeprefix("checked ")) >= 8

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,6 +27,7 @@ from hpabatch.engine.usage import SignalUsage, Usage, observed_usage
 from hpabatch.history.reader import open_history
 from hpabatch.kernels.usage import HALF_MS, observe_usage, take_in_usage
 from hpabatch.model.plant import signal_name
+from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.observed import Seen, observed
 from tests.engine.small_history import (
@@ -42,8 +44,8 @@ from tests.engine.small_history import (
     usage_row,
     write_pieces,
 )
+from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.kernels.shards import made_tables
-from tests.kernels.test_replay import in_process
 
 SETTLE_MS = 15_000
 FRESH_MS = 12_000
@@ -183,7 +185,7 @@ def metric_of(tick: naive.Row, candidate: Candidate, name: str) -> Any:
     ),
     block=st.sampled_from([1, 3, 1024]),
 )
-@settings(max_examples=15)
+@settings(max_examples=effort(8))
 def test_usage_is_what_a_plain_count_says(
     tables: naive.Tables, clock: naive.Row, block: int
 ) -> None:
@@ -264,6 +266,7 @@ def test_the_same_on_any_number_of_threads_and_in_any_blocks() -> None:
     assert len(set(digests())) == len(digests()) / 2
 
 
+@cache
 def digests() -> list[str]:
     """Return digests of the usage of random shards, in large and in small blocks."""
     found = []
@@ -292,20 +295,10 @@ def text_of(usage: Usage) -> str:
     return repr(columns)
 
 
-_DIGESTS = """
-from tests.kernels.test_usage import digests
-print(" ".join(digests()))
-"""
-
-
 @pytest.mark.compiled
-@pytest.mark.parametrize(
-    "environment",
-    [{"NUMBA_DISABLE_JIT": "1"}, {"NUMBA_NUM_THREADS": "1"}, {"NUMBA_NUM_THREADS": "2"}],
-    ids=["interpreted", "one thread", "two threads"],
-)
-def test_compiled_equals_interpreted_on_any_number_of_threads(environment: dict[str, str]) -> None:
-    assert in_process(_DIGESTS, **environment).split() == digests()
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_compiled_equals_interpreted_on_any_number_of_threads(setting: str) -> None:
+    assert digests_in_process("usage", setting) == digests()
 
 
 @pytest.mark.compiled

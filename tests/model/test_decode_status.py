@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from hpabatch.model.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 from tests.conformance.golden import golden_files, read_rows
+from tests.effort import effort
 
 Json = dict[str, Any]
 
@@ -247,9 +249,10 @@ def reprinted(item: Any) -> Any:
 
 
 def test_golden_statuses_are_written_as_they_were_read() -> None:
+    # The conformance tests compare all of them as we write them.
     seen = set[str]()
     for path in golden_files("timeline"):
-        for timeline in read_rows(path):
+        for timeline in islice(read_rows(path), effort(40)):
             for tick in timeline["expected"]:
                 metrics = tick.get("current_metrics")
                 if not metrics:

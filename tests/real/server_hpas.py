@@ -50,6 +50,11 @@ def stored(cluster: Cluster, version: str = "v2beta2") -> list[Json]:
     return items
 
 
+def delete_all(cluster: Cluster) -> None:
+    """Delete all HPAs by one request; `kubectl delete --all` makes one for each, five a second."""
+    cluster.kubectl("delete", "--raw", _collection("v2beta2"))
+
+
 def _collection(version: str) -> str:
     return f"/apis/autoscaling/{version}/namespaces/{NAMESPACE}/horizontalpodautoscalers"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -31,7 +31,6 @@ from tests.real.server_hpas import (
     NAMESPACE,
     as_list,
     document,
-    hpa_cluster,
     read_item,
     stored,
     write_status,
@@ -43,16 +42,15 @@ STEP_MS = 50
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with hpa_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        documents = {
-            name: document(name, spec, METADATA.get(name)) for name, (spec, _) in OBJECTS.items()
-        }
-        running.kubectl("create", "-f", "-", stdin=as_list(documents.values()))
-        for name, (_, status) in OBJECTS.items():
-            if status is not None:
-                write_status(running, documents[name], status)
-        yield running
+def cluster(empty_cluster: Cluster) -> Cluster:
+    documents = {
+        name: document(name, spec, METADATA.get(name)) for name, (spec, _) in OBJECTS.items()
+    }
+    empty_cluster.kubectl("create", "-f", "-", stdin=as_list(documents.values()))
+    for name, (_, status) in OBJECTS.items():
+        if status is not None:
+            write_status(empty_cluster, documents[name], status)
+    return empty_cluster
 
 
 @pytest.fixture(scope="module")

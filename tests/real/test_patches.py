@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,7 +41,6 @@ from tests.real.server_hpas import (
     VERSIONS,
     as_list,
     document,
-    hpa_cluster,
     read_item,
     stored,
     write_status,
@@ -57,9 +56,8 @@ Items = dict[str, Json]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with hpa_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+def cluster(empty_cluster: Cluster) -> Cluster:
+    return empty_cluster
 
 
 def items_of(cluster: Cluster, version: str = "v2beta2") -> Items:

@@ -16,6 +16,7 @@ from hpabatch.model.policy_sets import SHIPPED
 from hpabatch.model.setting import TODAY, Setting, SettingError, apply_setting
 from hpabatch.sources.grid import Grid, GridError, parse_grids, read_grids
 from hpabatch.sources.grid_check import Checked, check_grid
+from tests.effort import effort
 from tests.model.settings_made import CPU, MEMORY, QUEUE, settings, spec, specs
 
 NEWEST = profile_for("1.37")
@@ -147,7 +148,7 @@ def test_no_hpas_give_no_mistakes() -> None:
 
 
 @given(st.lists(settings(), min_size=1, max_size=6), st.lists(specs(), min_size=1, max_size=4))
-@examples(max_examples=50)
+@examples(max_examples=effort(30))
 def test_fitting_is_what_apply_setting_says(tried: list[Setting], known: list[HPASpec]) -> None:
     grid = Grid((), tuple(dict.fromkeys((TODAY, *tried))))
     hpas = tuple(Hpa(f"h{k}", found) for k, found in enumerate(known))

@@ -30,6 +30,7 @@ from hpabatch.sources.synthetic_record import start_ms
 from hpabatch.sources.synthetic_scale import PART_ROWS, cut_slices, fleet_parts, write_fleet
 from hpabatch.sources.synthetic_scale_samples import PlayedWorkload
 from hpabatch.sources.synthetic_scale_settings import DAY_MS, FleetSettings, Purpose, Streams
+from tests.effort import effort
 
 Tables = dict[str, pl.DataFrame]
 
@@ -93,7 +94,7 @@ def test_another_seed_or_cluster_is_another_fleet() -> None:
         assert not own.equals(tables_of(other)["pod_metrics"]["cpu_milli"])
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=effort(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(block=st.integers(1, 7), rows=st.integers(1, 20_000))
 def test_the_cut_into_parts_changes_nothing(block: int, rows: int) -> None:
     assert_same(tables_of(SMALL), tables_of(SMALL, block_hpas=block, part_rows=rows))
@@ -161,7 +162,7 @@ def test_streams_have_addresses() -> None:
 # -- the registry
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=effort(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     fleet=st.builds(
         FleetSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.compact import compact
 from hpabatch.sources import table, table_files, table_groups, table_spill
-from hpabatch.sources.table import import_table, work_folder
+from hpabatch.sources.table import ImportResult, import_table, work_folder
+from tests.effort import effort
 from tests.sources.tables import (
     BEGIN_S,
     POD_MAP,
@@ -57,7 +58,7 @@ def naive_samples(frame: pl.DataFrame) -> list[tuple[str, float, int]]:
     return sorted((pod, ts, value) for (pod, ts), value in milli.items())
 
 
-@settings(max_examples=10)
+@settings(max_examples=effort(6))
 @given(seed=st.integers(0, 10_000), group_rows=st.integers(1, 500), chunk=st.integers(1, 500))
 def test_any_grouping_and_chunks_give_what_plain_python_gives(
     tmp_path_factory: pytest.TempPathFactory, seed: int, group_rows: int, chunk: int
@@ -81,9 +82,12 @@ class KilledError(BaseException):
     """Stands for a kill: nothing cleans up after it."""
 
 
-@pytest.fixture(params=["pod", "workload"])
-def job(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], Path]:
+@pytest.fixture(scope="module", params=["pod", "workload"])
+def job(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[list[str], Path]:
     """Return input files and a map, for groups of a few rows."""
+    folder = tmp_path_factory.mktemp("job")
     draw = random.Random(3)
     if request.param == "pod":
         frame, content = pod_frame(3, 200), merged(POD_MAP, HPAS)
@@ -97,9 +101,24 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[list[str], Path
         content = merged(WORKLOAD_MAP, HPAS)
     files = []
     for k, part in enumerate(frame.iter_slices(75)):
-        files.append(str(tmp_path / f"in-{k}.parquet"))
+        files.append(str(folder / f"in-{k}.parquet"))
         part.write_parquet(files[-1])
-    return files, write_map(tmp_path, content)
+    return files, write_map(folder, content)
+
+
+class Whole(NamedTuple):
+    """An import that nothing interrupted: what it told, its rows, and its files once compacted."""
+
+    told: ImportResult
+    tables: dict[str, pl.DataFrame]
+    files: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def whole(job: tuple[list[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    out = tmp_path_factory.mktemp("whole") / "out"
+    told = import_table(*job, out, group_rows=60)
+    return Whole(told, read_tables(out), bytes_of(out))
 
 
 def bytes_of(out: Path) -> dict[str, bytes]:
@@ -127,6 +146,7 @@ STOPS: list[tuple[object, str, int, bool]] = [
 def test_a_killed_import_resumes_to_the_same_bytes(
     tmp_path: Path,
     job: tuple[list[str], Path],
+    whole: Whole,
     place: object,
     name: str,
     call: int,
@@ -134,7 +154,6 @@ def test_a_killed_import_resumes_to_the_same_bytes(
     lost: bool,
 ) -> None:
     files, path = job
-    whole = import_table(files, path, tmp_path / "whole", group_rows=60)
     original, calls = getattr(place, name), 0
 
     def kill(*given: Any, **named: Any) -> Any:
@@ -154,11 +173,11 @@ def test_a_killed_import_resumes_to_the_same_bytes(
         shutil.rmtree(kept)
     again = import_table(files, path, out, group_rows=60)
     assert not list(tmp_path.glob(".out.import-*"))
-    assert_same(read_tables(tmp_path / "whole"), read_tables(out))
-    assert bytes_of(tmp_path / "whole") == bytes_of(out)
-    assert again.written == whole.written
-    assert (again.rows_read, again.duplicates) == (whole.rows_read, whole.duplicates)
-    assert again.workloads.equals(whole.workloads)
+    assert_same(whole.tables, read_tables(out))
+    assert whole.files == bytes_of(out)
+    assert again.written == whole.told.written
+    assert (again.rows_read, again.duplicates) == (whole.told.rows_read, whole.told.duplicates)
+    assert again.workloads.equals(whole.told.workloads)
     assert (again.resumed > 0) == resumed
 
 
@@ -175,9 +194,10 @@ def test_a_dry_run_writes_nothing_and_tells_the_same(
     tmp_path: Path, job: tuple[list[str], Path]
 ) -> None:
     files, path = job
-    names = {str(file) for file in tmp_path.rglob("*")}
+    names = {str(file) for file in path.parent.rglob("*")}
     dry = import_table(files, path, None)
-    assert {str(file) for file in tmp_path.rglob("*")} == names
+    assert {str(file) for file in path.parent.rglob("*")} == names
+    assert not list(tmp_path.iterdir())
     wet = import_table(files, path, tmp_path / "out")
     assert (dry.written, dry.rows_read, dry.assumed) == (wet.written, wet.rows_read, wet.assumed)
     assert dry.workloads.equals(wet.workloads)

@@ -19,6 +19,7 @@ from hpabatch.sources.table import import_table, work_folder
 from hpabatch.sources.table_hpas import in_store
 from hpabatch.sources.table_pods import GroupResult
 from hpabatch.sources.table_spill import locked
+from tests.effort import effort
 from tests.sources.tables import (
     BEGIN_S,
     POD_MAP,
@@ -147,7 +148,7 @@ def test_an_end_that_the_store_knows_is_kept() -> None:
         in_store(hpa_frame(("a", "z", 9, None)), broken)
 
 
-@settings(max_examples=10)
+@settings(max_examples=effort(6))
 @given(st.data())
 def test_recorded_sizes_do_not_depend_on_the_grouping(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

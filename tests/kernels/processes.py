@@ -1,0 +1,70 @@
+"""Runs of every kernel in processes of their own: interpreted, and on a number of threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    "interpreted": {"NUMBA_DISABLE_JIT": "1"},
+    "one thread": {"NUMBA_NUM_THREADS": "1"},
+    "two threads": {"NUMBA_NUM_THREADS": "2"},
+}
+_DIGESTS = """
+import importlib, json
+print(json.dumps({
+    name: importlib.import_module(f"tests.kernels.test_{name}").digests()
+    for name in ("align", "replay", "simulate", "status", "usage")
+}))
+"""
+
+
+def in_process(code: str, **environment: str) -> str:
+    """Return what some code prints in a process of its own."""
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    return run.stdout.strip()
+
+
+@cache
+def _digests(setting: str) -> dict[str, list[str]]:
+    # One process for the kernels of all files: starting it takes as long as its runs.
+    found: dict[str, list[str]] = json.loads(in_process(_DIGESTS, **SETTINGS[setting]))
+    return found
+
+
+def digests_in_process(kernel: str, setting: str) -> list[str]:
+    """Return what `digests` of a kernel's test file gives in one of the settings."""
+    return _digests(setting)[kernel]
+
+
+_SIGNATURES = """
+import importlib
+for name in ("align", "replay", "status"):
+    print("--", name)
+    exec(importlib.import_module(f"tests.kernels.test_{name}").SIGNATURES, {})
+"""
+
+
+@cache
+def _signatures() -> dict[str, list[str]]:
+    # After all others' runs a kernel has no further signature either.
+    parts = in_process(_SIGNATURES).split("-- ")[1:]
+    return {name: lines for name, *lines in map(str.splitlines, parts)}
+
+
+def signatures_in_process(kernel: str) -> list[str]:
+    """Return what `SIGNATURES` of a kernel's test file prints."""
+    return _signatures()[kernel]
