@@ -12,7 +12,7 @@ from hpabatch.cli.import_ import imports
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, send
-from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,8 @@ file (docs/prometheus-mapping.md). Passwords and tokens come from files or from
 HPABATCH_PROMETHEUS_TOKEN and HPABATCH_PROMETHEUS_PASSWORD, and are never stored.
 
 \b
-Exit codes: 0 fine, 2 the server or a file cannot be read, 3 refused, 130 interrupted.
+Exit codes: 0 fine, 2 the server or a file cannot be read, 3 refused, or no HPA was found, 130
+interrupted.
 
 \b
 Examples:
@@ -86,7 +87,12 @@ def prometheus(
         typer.Option("--namespace", "-n", metavar="NAME", help="Only this one; repeatable."),
     ] = None,
     cluster: Annotated[
-        str, typer.Option("--cluster", metavar="NAME", help="What the cluster is called.")
+        str,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            help="What the cluster is called; beside --cluster-label, only this one.",
+        ),
     ] = "default",
     cluster_label: Annotated[
         str,
@@ -242,7 +248,7 @@ def prometheus(
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _tell(result, out)
     _show(result, output)
-    raise typer.Exit(EXIT_OK)
+    raise typer.Exit(EXIT_OK if result.has_hpas or not result.windows else EXIT_REFUSED)
 
 
 def _login(

@@ -197,8 +197,8 @@ RULES: Final[tuple[Rule, ...]] = (
         _C("behavior").str.contains(r"\b(absent|assumed)\b"),
         (
             "its behavior block is not recorded, so Kubernetes' defaults are assumed; if it has "
-            "one, windows and policies are not those of the cluster: import again with its "
-            "manifest or --hpa-events",
+            "one, windows and policies are not those of the cluster: import again, into a new "
+            "store, with its manifest or --hpa-events",
         ),
     ),
     Rule(

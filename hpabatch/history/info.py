@@ -43,10 +43,10 @@ _TABLES = pl.Schema(
 _SHOWN = 10
 
 _SENTENCES = {
-    BEHAVIOR: "behavior not recorded (Kubernetes' defaults assumed) for {}; import again with "
-    "their manifests or --hpa-events",
-    METRICS: "metrics not recorded, so the history leaves out {}; import again with their "
-    "manifests or --hpa-events",
+    BEHAVIOR: "behavior not recorded (Kubernetes' defaults assumed) for {}; import again, into a "
+    "new store, with their manifests or --hpa-events",
+    METRICS: "metrics not recorded, so the history leaves out {}; import again, into a new store, "
+    "with their manifests or --hpa-events",
 }
 
 

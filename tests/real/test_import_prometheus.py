@@ -253,7 +253,8 @@ def test_lite_and_full_agree_in_demand(tmp_path: Path) -> None:
     error = inner.select(pl.col("demand_lite") / pl.col("demand") - 1).to_series()
     # A utilization of 50 % and more, rounded down to whole percent, is up to 2 % less; a pod whose
     # samples are lost counts like the others in lite, and not at all in full.
-    assert error.is_between(-0.03, 0.04).all()
+    assert error.is_between(-0.02, 0.07).all()
+    assert abs(float(error.mean())) < 0.01  # type: ignore[arg-type]
     assert decisions(tmp_path / "lite").height > 10_000
     status = content(tmp_path / "lite")["hpa_status"]
     assert not differences(content(tmp_path / "full")["hpa_status"], status, "hpa_status")

@@ -24,6 +24,7 @@ from hpabatch.sources.prometheus.lite import import_rows
 from hpabatch.sources.prometheus.login import Login, server_url
 from hpabatch.sources.prometheus.pieces import Pieces
 from hpabatch.sources.prometheus.request import (
+    PREFIX,
     ImportRequest,
     Window,
     coverage,
@@ -135,6 +136,12 @@ def _time(request: ImportRequest, store: StoreWriter, folder: Path, now_ms: int)
         raise UsageError(
             f"an import from {request.url} into {store.storage.location} was begun before: add "
             "--resume to go on with it or to append to it, or name another place with --out"
+        )
+    if request.resume and not begun and any(part.startswith(f"{PREFIX}/") for part in parts):
+        raise UsageError(
+            f"what was imported into {store.storage.location} was asked for with other options: "
+            "repeat those (--namespace, --cluster, --cluster-label, --lite, --all-workloads, "
+            "--tenant), or leave out --resume"
         )
     start, end = request.start_ms, request.end_ms
     if start is None:

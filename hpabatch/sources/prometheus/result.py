@@ -114,10 +114,15 @@ class ImportResult:
         ]
         return pl.DataFrame(rows, schema=PLACES, orient="row")
 
+    @property
+    def has_hpas(self) -> bool:
+        """Whether any HPA was seen."""
+        return any(place.get("hpas") for place in self.seen.values())
+
     def warnings(self) -> list[str]:
         """Return what makes the history less than one would think, sentences."""
         found = list(self.remarks)
-        if self.windows and not any(place.get("hpas") for place in self.seen.values()):
+        if self.windows and not self.has_hpas:
             found.append(
                 "no HPA was exported in that time: are --namespace, --cluster-label and the time "
                 "right, and does the server scrape kube-state-metrics?"

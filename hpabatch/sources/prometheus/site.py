@@ -48,7 +48,7 @@ def look_at(
         matcher = f'{{__name__=~"{pattern}"}}'
         names += server.label_values("__name__", [matcher], start_ms, end_ms)
     present = queries.present(names)
-    need(present, queries, "hpa_info")
+    need(present, queries, "hpa_info", *(("hpa_metric", "hpa_current") if request.lite else ()))
     if not request.lite:
         need(present, queries, "pod_info", "pod_owner")
         if "cpu" not in present and "cpu_rate" not in present:
@@ -78,11 +78,6 @@ def _clusters(
                     f"them apart with --cluster-label {label}"
                 )
         return (request.cluster,)
-    if request.cluster != DEFAULT_CLUSTER:
-        raise UsageError(
-            "--cluster and --cluster-label exclude each other: clusters are called what the label "
-            "says"
-        )
     found = server.label_values(request.cluster_label, [info.series[0]], start_ms, end_ms)
     clusters = tuple(sorted(name for name in found if name))
     if not clusters:
@@ -91,7 +86,14 @@ def _clusters(
             "the label that tells clusters apart with --cluster-label, or give the one cluster's "
             "name with --cluster"
         )
-    return clusters
+    if request.cluster == DEFAULT_CLUSTER:
+        return clusters
+    if request.cluster not in clusters:
+        raise UsageError(
+            f"no series has {request.cluster_label}={request.cluster!r}; there are "
+            f"{', '.join(clusters)}"
+        )
+    return (request.cluster,)
 
 
 _CLUSTER_LABELS = ("cluster", "k8s_cluster", "cluster_name", "cluster_id")

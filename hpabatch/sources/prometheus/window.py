@@ -23,11 +23,12 @@ from hpabatch.sources.prometheus.fetch import Fetcher
 from hpabatch.sources.prometheus.lite import LITE_TOLD, keep_rows, lite_rows
 from hpabatch.sources.prometheus.provenance import Source, provenance_rows
 from hpabatch.sources.prometheus.reader import Reader, Things
+from hpabatch.sources.prometheus.repeats import without_repeats
 from hpabatch.sources.prometheus.request import DONE, ImportRequest, Window
 from hpabatch.sources.prometheus.result import ImportResult
 from hpabatch.sources.prometheus.samples import Findings
 from hpabatch.sources.prometheus.site import Site, version_of
-from hpabatch.sources.prometheus.window_fleet import Fleet, read_fleet, read_scales
+from hpabatch.sources.prometheus.window_fleet import Fleet, Target, read_fleet, read_scales
 from hpabatch.sources.prometheus.window_hpas import WindowHpas, read_hpas
 from hpabatch.sources.prometheus.window_metrics import AdapterSeries, read_metrics
 from hpabatch.sources.prometheus.window_pods import WindowPods, read_pods
@@ -139,12 +140,9 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         place.add("pods", pods.pods)
         place.add("pod_requests", pods.requests)
         place.add("pod_states", pods.states)
-        scaled = sorted(hpas.targets())
-        place.add("scales", read_scales(
-            reader, place.beside.queries, place.site.names, scaled, window.initial, findings
-        ))  # fmt: skip
+        place.add("scales", _scales(place, window, reader, sorted(hpas.targets())))
         place.add("hpas", hpas.rows)
-        place.add("hpa_status", hpas.status)
+        place.add("hpa_status", _status(place, window, hpas))
         place.add("controller", _controller(place, reader, window))
         place.explain(window, [*hpas.sources, *_SOURCES])
     result.written.update(figures.written)
@@ -167,7 +165,7 @@ def _lite(
     keep_rows(rows, place.cluster, place.lite_folder / name)
     with place.sink.part(place.part(window, DONE)) as figures:
         place.add("hpas", hpas.rows)
-        place.add("hpa_status", hpas.status)
+        place.add("hpa_status", _status(place, window, hpas))
         place.add("controller", _controller(place, reader, window))
         place.explain(window, [*hpas.sources, *_LITE_SOURCES])
     result.written.update(figures.written)
@@ -231,6 +229,24 @@ def _metric_part(
                 rows = assign_pods(named, pods.pods, reader.findings)
             place.add(table, rows)
     result.written.update(figures.written)
+
+
+def _scales(
+    place: Place, window: Window, reader: Reader, targets: Sequence[Target]
+) -> pl.DataFrame:
+    """Return the sizes of targets, as far as they are new."""
+    queries, names = place.beside.queries, place.site.names
+    rows = read_scales(reader, queries, names, targets, window.initial, reader.findings)
+    stored = None if window.initial else place.stored("scales")
+    key, values = ("namespace", "target_kind", "target"), ("spec_replicas", "status_replicas")
+    return without_repeats(rows, stored, key, values)
+
+
+def _status(place: Place, window: Window, hpas: WindowHpas) -> pl.DataFrame:
+    """Return the statuses of HPAs, as far as they are new."""
+    stored = None if window.initial else place.stored("hpa_status")
+    shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
+    return without_repeats(hpas.status, stored, ("namespace", "name", "uid"), shown)
 
 
 def _digest(things: Sequence[object]) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hpabatch.history.columns import TIME
 from hpabatch.sources.prometheus.gauges import Gauge
 from hpabatch.sources.prometheus.lives import continued_pods, pod_rows
 from hpabatch.sources.prometheus.owners import owned_pods
 from hpabatch.sources.prometheus.reader import Reader, Things, only
+from hpabatch.sources.prometheus.repeats import continued_requests, in_ms, without_repeats
 from hpabatch.sources.prometheus.requests import Requested, request_rows
 from hpabatch.sources.prometheus.samples import Samples, joined_samples
 from hpabatch.sources.prometheus.states import state_rows
@@ -97,6 +97,10 @@ def read_pods(
     requests = request_rows(
         _requested(reader, things, there), pods, reader.span, reader.findings, initial=initial
     )
+    if not initial:
+        requests = continued_requests(requests, stored("pod_requests"), there)
+        said = ("phase", "ready", "last_transition")
+        states = without_repeats(states, stored("pod_states"), ("uid",), said)
     return WindowPods(things, pods, requests, states)
 
 
@@ -113,8 +117,7 @@ def _still_there(
     stored: pl.DataFrame, targets: Collection[Target] | None, namespaces: tuple[str, ...]
 ) -> pl.DataFrame:
     """Return the pods that were alive before the window, of what it asks about (times in ms)."""
-    times = [name for name, kind in stored.schema.items() if kind == TIME]
-    rows = stored.filter(pl.col("gone").is_null()).with_columns(pl.col(times).dt.timestamp("ms"))
+    rows = in_ms(stored.filter(pl.col("gone").is_null()))
     if targets is not None:
         wanted = _frame(targets).select("namespace", "target").unique()
         return rows.join(wanted, on=["namespace", "target"], how="semi")

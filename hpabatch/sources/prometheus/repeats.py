@@ -1,0 +1,87 @@
+"""Rows that say what the row before them said: left out, whoever wrote that row.
+
+After an outage a gauge is there again, and says what it had said: whether that is seen as new
+depends on where windows are cut. What the store has of a thing decides instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from hpabatch.history.columns import TIME
+
+
+def in_ms(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of a store with times in ms."""
+    times = [name for name, kind in rows.schema.items() if kind == TIME]
+    return rows.with_columns(pl.col(times).dt.timestamp("ms"))
+
+
+def without_repeats(
+    rows: pl.DataFrame,
+    stored: pl.DataFrame | None,
+    key: Sequence[str],
+    values: Sequence[str],
+    since: str = "ts",
+) -> pl.DataFrame:
+    """Return the rows that say something new of their thing.
+
+    Args:
+        rows: of a window, times in ms.
+        stored: of the store, of the same cluster; None: it has none.
+        key: columns that tell things apart.
+        values: what is said.
+        since: the column with the time.
+    """
+    if rows.is_empty():
+        return rows
+    columns = [*key, since, *values]
+    told = rows.select(columns).with_columns(new=pl.lit(value=True))
+    if stored is not None:
+        before = in_ms(stored.select(columns)).filter(pl.col(since) <= rows[since].max())
+        known = before.join(rows.select(key).unique(), on=list(key), how="semi", nulls_equal=True)
+        told = pl.concat([known.with_columns(new=pl.lit(value=False)), told])
+    # A stored row with the time of a new one is that row, written before.
+    ordered = told.sort(*key, since, "new", maintain_order=True).unique(
+        [*key, since], keep="last", maintain_order=True
+    )
+    same = pl.all_horizontal(
+        pl.col(name).eq_missing(pl.col(name).shift(1)) for name in (*key, *values)
+    )
+    first = pl.int_range(pl.len()) == 0
+    kept = ordered.filter(pl.col("new") & (first | ~same)).select(*key, since)
+    return rows.join(kept, on=[*key, since], how="semi", nulls_equal=True, maintain_order="left")
+
+
+def continued_requests(
+    rows: pl.DataFrame, stored: pl.DataFrame | None, first_seen: pl.DataFrame
+) -> pl.DataFrame:
+    """Return requests of a window such that those of pods that were known before go on.
+
+    A container that seems new, after an outage, is valid from when it was seen again; it is not
+    said a second time to have been so since the pod's creation.
+
+    Args:
+        rows: of `pod_requests`, times in ms.
+        stored: of the store, of the same cluster; None: it has none.
+        first_seen: uid and `first` (ms) of the window's pods.
+    """
+    key, amounts = ["uid", "kind", "container"], list(AMOUNTS)
+    if stored is None or rows.is_empty():
+        return rows
+    known = in_ms(stored.select(*key, "valid_from")).group_by(key).agg(
+        pl.col("valid_from").min().alias("known")
+    )  # fmt: skip
+    joined = rows.join(known, on=key, how="left", maintain_order="left")
+    joined = joined.join(
+        first_seen.unique("uid").select("uid", "first"), on="uid", how="left", maintain_order="left"
+    )
+    again = pl.col("known").is_not_null() & (pl.col("valid_from") <= pl.col("known"))
+    since = pl.when(again).then(pl.max_horizontal("first", "valid_from")).otherwise("valid_from")
+    moved = joined.with_columns(valid_from=since).select(rows.columns)
+    return without_repeats(moved, stored, key, amounts, "valid_from")
+
+
+AMOUNTS = ("cpu_milli", "memory_milli", "cpu_limit_milli", "memory_limit_milli")
