@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-compiled test-interpreted lint format bench fuzz long clean
+.PHONY: demo test test-compiled test-apart test-interpreted lint format bench fuzz long clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,12 +34,17 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 10
 
-# Side by side: each of them uses one core most of the time.
+# Side by side, as each of them uses one core most of the time: all that is compiled, and plain
+# Python followed by what hardly computes (reading, writing, servers).
+APART := docs history jobs real report sources
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 test-compiled test-interpreted
+	@$(MAKE) --no-print-directory -j2 test-compiled test-apart
 
 test-compiled: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(APART:%=--ignore=tests/%)
+
+test-apart: test-interpreted
+	$(BIN)/python -m pytest $(APART:%=tests/%)
 
 # Rules and kernels again as plain Python: the same results, no access outside of an array, and
 # branch coverage, which cannot see inside compiled code. It takes a hundred times as long, so it
