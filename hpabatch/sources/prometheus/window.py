@@ -142,7 +142,10 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         place.add("pod_states", pods.states)
         place.add("scales", _scales(place, window, reader, sorted(hpas.targets())))
         place.add("hpas", hpas.rows)
-        place.add("hpa_status", _status(place, window, hpas))
+        # The store's are not looked at: in a month they are millions.
+        shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
+        key = ("namespace", "name", "uid")
+        place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
         place.add("controller", _controller(place, reader, window))
         place.explain(window, [*hpas.sources, *_SOURCES])
     result.written.update(figures.written)
@@ -165,7 +168,10 @@ def _lite(
     keep_rows(rows, place.cluster, place.lite_folder / name)
     with place.sink.part(place.part(window, DONE)) as figures:
         place.add("hpas", hpas.rows)
-        place.add("hpa_status", _status(place, window, hpas))
+        # The store's are not looked at: in a month they are millions.
+        shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
+        key = ("namespace", "name", "uid")
+        place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
         place.add("controller", _controller(place, reader, window))
         place.explain(window, [*hpas.sources, *_LITE_SOURCES])
     result.written.update(figures.written)
@@ -240,13 +246,6 @@ def _scales(
     stored = None if window.initial else place.stored("scales")
     key, values = ("namespace", "target_kind", "target"), ("spec_replicas", "status_replicas")
     return without_repeats(rows, stored, key, values)
-
-
-def _status(place: Place, window: Window, hpas: WindowHpas) -> pl.DataFrame:
-    """Return the statuses of HPAs, as far as they are new."""
-    stored = None if window.initial else place.stored("hpa_status")
-    shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
-    return without_repeats(hpas.status, stored, ("namespace", "name", "uid"), shown)
 
 
 def _digest(things: Sequence[object]) -> str:
