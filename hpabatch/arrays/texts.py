@@ -23,6 +23,10 @@ class Texts:
             self._texts.append(text)
         return number
 
+    def __len__(self) -> int:
+        """Return how many texts there are."""
+        return len(self._texts)
+
     def __getitem__(self, number: int) -> str:
         """Return the text of a number that `number` returned."""
         return self._texts[number]

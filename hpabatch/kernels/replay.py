@@ -1,7 +1,8 @@
 """Replay: the decision of every lane at every tick, from recorded observations.
 
-`replay_lane` is one HPA over its ticks, `replay_fleet` all HPAs in parallel. Memory carries over
-between calls, so one call over all ticks gives what one call per tick gives.
+`replay_lane` is one HPA over its ticks, `replay_fleet` all HPAs in parallel, `replay_newest` their
+last ticks only. Memory carries over between calls, so one call over all ticks gives what one call
+per tick gives.
 """
 
 from __future__ import annotations
@@ -72,3 +73,15 @@ def replay_fleet(fleet: Fleet, memory: Memory, recorded: bool, results: Results)
             recorded,
             results,
         )
+
+
+@kernel
+def replay_newest(fleet: Fleet, memory: Memory, recorded: bool, results: Results) -> None:
+    """Decide the last tick of every lane, whose earlier ticks were decided by calls before.
+
+    As `replay_fleet` otherwise. Of the tick before only the spec is looked at.
+    """
+    for lane in numba.prange(fleet.lanes.size):
+        h: Any = np.int64(lane) & INT64_MAX
+        last: Any = fleet.lanes[h].last_tick
+        replay_lane(fleet, memory, h, last - 1, last, recorded, results)
