@@ -27,7 +27,7 @@ from hpabatch.engine.closed_loop import LoopOptions, prepare_loop
 from hpabatch.engine.fit import fit_history
 from hpabatch.engine.loop_result import LoopResult, run_loop
 from hpabatch.engine.observe import observe
-from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.parameters import INSTANTS, ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.quality import quality
 from hpabatch.engine.replay import ReplayResult, join_results, replay_shards
@@ -74,7 +74,8 @@ class Options(TypedDict, total=False):
         where: an SQL condition on the columns of `Recording.hpas`.
         manifests: paths of manifests whose HPAs are replayed instead of the recorded ones.
         events: "recorded" or "decided": which size changes spend the policies' budgets.
-        instants: "grid" or "recorded": decide at every sync, or when it was recorded to be.
+        instants: "grid", "recorded" or "passes": decide at every sync, when the controller was
+            recorded to, or at the passes of the live loop that recorded it.
         sync_period, phase, delay, max_age: assumed or estimated where absent, see
             `ReplayParameters`.
     """
@@ -356,7 +357,7 @@ class Recording:
             k8s=_text(options.get("k8s"), "k8s"),
             feature_gates=_text(options.get("feature_gates"), "feature_gates") or "",
             events=_one_of(options.get("events", "recorded"), "events", ("recorded", "decided")),
-            instants=_one_of(options.get("instants", "grid"), "instants", ("grid", "recorded")),
+            instants=_one_of(options.get("instants", "grid"), "instants", INSTANTS),
             sync_period_ms=_milliseconds(options.get("sync_period"), "sync_period", 1000),
             phase_ms=_milliseconds(options.get("phase"), "phase"),
             delay_ms=_milliseconds(options.get("delay"), "delay"),

@@ -217,7 +217,7 @@ def test_manifests(folder: Path, tmp_path: Path) -> None:
         ({"feature_gates": {"HPAScaleToZero": True}}, "feature_gates={'HPAScaleToZero': True} is"),
         ({"speed": 2}, "there is no option speed; the options are k8s, feature_gates, where"),
         ({"events": "all"}, "events 'all': choose one of recorded, decided"),
-        ({"instants": "all"}, "instants 'all': choose one of grid, recorded"),
+        ({"instants": "all"}, "instants 'all': choose one of grid, recorded, passes"),
         ({"delay": "soon"}, "delay 'soon' is not a duration"),
         ({"max_age": timedelta(0)}, "max_age 0ms is too short"),
         ({"phase": timedelta(seconds=-1)}, "phase '-1000ms' is not a duration"),

@@ -51,8 +51,10 @@ LANE_SOURCE = record_dtype(
 # objects that the HPA's name had, from 0.
 PERIOD = record_dtype("from_ms", "to_ms", "spec", "life")
 
-# The scale as read from `ts_ms` on; `selector` counts the lane's selectors.
-SCALE_ROW = record_dtype("ts_ms", "replicas", "status_replicas", "selector")
+# The scale as read from `ts_ms` on; `selector` counts the lane's selectors. `code` is SCALE_OK, or
+# says why it cannot be read from then on (sizes and selector as before), `text` the number of the
+# error's text.
+SCALE_ROW = record_dtype("ts_ms", "replicas", "status_replicas", "selector", "code", "text")
 
 # What a metrics API answered for a metric of the spec from `ts_ms` on: METRIC_OK (as sampled),
 # METRIC_FETCH_FAILED (with the number of its text) or METRIC_ANSWER_EMPTY.
@@ -93,8 +95,10 @@ SOURCE_PLAIN = 2
 SOURCE_OTHER = 3  # a resource that is not recorded: its samples are there, without a value
 
 # A sample from the instant at which it is visible; present 0: a container lacks the resource,
-# LACKS_CONTAINER: it has not the container that the track is of.
+# LACKS_CONTAINER: it has not the container that the track is of, WITHDRAWN: from then on the
+# metrics API no longer lists the pod or series.
 LACKS_CONTAINER = 2
+WITHDRAWN = 4
 
 STEP = record_dtype("seen_ms", "ts_ms", "window_ms", "value_milli", "present")
 
@@ -104,7 +108,8 @@ class Rows(NamedTuple):
 
     `usage_*` (N,) container samples: `fetched_ms` NOT_FETCHED where not recorded, (0,) if nowhere;
     `container` codes, (0,) if no track asks for one; `cpu_known`, `memory_known` 0/1, (0,) where
-    all are known. `plain_*` (M,) samples of all other metrics, likewise.
+    all are known. Rows of one time in which neither is known withdraw the pod. `plain_*` (M,)
+    samples of all other metrics, likewise; one whose value is not known withdraws.
     """
 
     usage_ts_ms: I64
@@ -119,6 +124,7 @@ class Rows(NamedTuple):
     plain_fetched_ms: I64
     plain_window_ms: I64
     plain_milli: I64
+    plain_known: I8
 
 
 NOT_FETCHED_MS = -(2**62)

@@ -77,7 +77,11 @@ def explain(
     events: EventsOption = Events.recorded,
     instants: Annotated[
         Instants,
-        typer.Option("--instants", help="Decide at every sync, or when it was recorded to be."),
+        typer.Option(
+            "--instants",
+            help="Decide at every sync, when the controller was recorded to, or at a live loop's "
+            "passes.",
+        ),
     ] = Instants.grid,
     k8s: HistoryK8sOption = None,
     feature_gates: GatesOption = "",

@@ -40,6 +40,8 @@ ones.
 What had to be assumed stands in the result: --sync-period, --phase, --delay and --max-age are
 durations such as 500ms, 15s or 1m, and each is written down with where it came from. --sensitivity
 replays again with other delays, max ages and phases: does the agreement hang on them?
+--instants passes decides all HPAs of a cluster at the passes of the live loop that recorded it,
+with memory lost where the loop began: then the decisions are the loop's own.
 --where is an SQL condition on the columns cluster, namespace, hpa, target_kind, target,
 min_replicas, max_replicas, has_behavior, specs and labels (a JSON text).
 
@@ -59,6 +61,7 @@ Examples:
   hpabatch replay history/ --out shop.parquet --where "namespace = 'shop' AND max_replicas > 5"
   hpabatch replay history/ --out d.parquet --output json | jq '.attention[0].why'
   hpabatch replay history/ --out decisions/ --instants recorded --score
+  hpabatch replay recording/ --out decided.parquet --instants passes
 """
 
 _MIN_SYNC_PERIOD_MS = 1000
@@ -76,6 +79,7 @@ class Instants(StrEnum):
 
     grid = "grid"
     recorded = "recorded"
+    passes = "passes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,11 @@ def replay(
     ] = Events.recorded,
     instants: Annotated[
         Instants,
-        typer.Option("--instants", help="Decide at every sync, or when it was recorded to be."),
+        typer.Option(
+            "--instants",
+            help="Decide at every sync, when the controller was recorded to, or at a live loop's "
+            "passes.",
+        ),
     ] = Instants.grid,
     k8s: HistoryK8sOption = None,
     feature_gates: GatesOption = "",
@@ -162,7 +170,8 @@ def replay(
         typer.Option(
             "--max-age",
             metavar="TIME",
-            help="How long a sample counts without a newer one.  [default: estimated from them]",
+            help="How long a sample counts without a newer one.  [default: estimated from them; "
+            "none where a recorder says until when each stood]",
         ),
     ] = None,
     score: Annotated[

@@ -125,11 +125,12 @@ def _rival(
     now_ms, spec_of = now_ms[spec_of >= 0], spec_of[spec_of >= 0]
     seen = scale.seen(now_ms)
     size = scale.replicas[np.maximum(seen, 0)]
-    least = np.array([_least(p.spec.min_replicas) for p in candidate.periods], np.int64)[spec_of]
+    least = np.array([least_of(p.spec.min_replicas) for p in candidate.periods], np.int64)[spec_of]
     most = np.array([p.spec.max_replicas for p in candidate.periods], np.int64)[spec_of]
     usable = np.array([selector_code(text) == codes.SELECTOR_OK for text in scale.selectors])
     number = scale.selector[np.maximum(seen, 0)]
-    reached = (seen >= 0) & (size != 0) & (size >= least) & (size <= most) & usable[number]
+    readable = (seen >= 0) & (scale.codes()[np.maximum(seen, 0)] == codes.SCALE_OK)
+    reached = metrics_reached(size, least, most, readable, usable[number])
     selector = np.where(reached, number, -1)
     numbers, matched = matched_pods(pods, key[1], candidate.target[3], scale.selectors)
     member = np.zeros((pods.count, len(scale.selectors)), np.bool_)
@@ -138,8 +139,25 @@ def _rival(
     return _Rival(key, now_ms, selector, member, known_twice_ms, known, scale.selectors)
 
 
-def _least(min_replicas: int | None) -> int:
+def least_of(min_replicas: int | None) -> int:
+    """Return spec.minReplicas, which is 1 where it is unset."""
     return 1 if min_replicas is None else min_replicas
+
+
+def metrics_reached(
+    size: I64 | int, least: I64 | int, most: I64 | int, readable: Mask | bool, usable: Mask | bool
+) -> Mask:
+    """Say whether a sync gets as far as its metrics: then the HPA's selector is registered.
+
+    Args:
+        size: the scale's spec.replicas.
+        least: of the spec (`least_of`).
+        most: spec.maxReplicas.
+        readable: whether the scale was read.
+        usable: whether its selector is there and parses.
+    """
+    inside = (np.asarray(size) != 0) & (np.asarray(size) >= least) & (np.asarray(size) <= most)
+    return np.asarray(inside & readable & usable)
 
 
 def _registered(

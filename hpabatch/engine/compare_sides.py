@@ -168,10 +168,7 @@ def restricted(plan: ReplayPlan, keys: Collection[Key]) -> ReplayPlan:
     rows = tuple(plan.rows[k] for k in kept)
     clocks = plan.clocks
     usual = max((clocks.to_ms - clocks.from_ms) // clocks.grid.period_ms, 1)
-    ticks = [
-        int(clocks.recorded[key].size) if (key := key_of(c)) in clocks.recorded else usual
-        for c in chosen
-    ]
+    ticks = [usual if (known := clocks.known(key_of(c))) is None else known for c in chosen]
     return replace(
         plan,
         chosen=chosen,

@@ -70,7 +70,7 @@ def decisions_frame(shard: Shard | None, whole: bool = False) -> pl.DataFrame:
     at, lane_of = _used(fleet)
     ticks, d = fleet.ticks, shard.results.decisions
     spec, current, rescaled = ticks.spec[at], d.current[at], d.rescaled[at] != 0
-    known = ticks.scale[at] != codes.SCALE_UNKNOWN
+    known = np.isin(ticks.scale[at], (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED))
     driving, ratio, reason = _driving(shard, at)
     # The size that the decision leaves the target at; the HPA's status keeps an older number
     # where nothing could be computed.

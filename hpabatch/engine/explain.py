@@ -27,7 +27,7 @@ from hpabatch.engine.explain_sync import (
     entered,
     last_sync,
 )
-from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.parameters import ReplayParameters, Settled
 from hpabatch.engine.plan import ReplayPlan, plan_replay
 from hpabatch.engine.shard import scale_columns
 from hpabatch.errors import RefusedError, UsageError
@@ -273,7 +273,7 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
         "events": settled.events,
         "syncs": _clock_text(plan, candidate),
         "delay": f"{show_duration(settled.delay_ms)} ({settled.sources['delay']})",
-        "max_age": f"{show_duration(settled.max_age_ms)} ({settled.sources['max_age']})",
+        "max_age": _max_age_text(settled, cluster),
         "flags": known,
         "tolerance": f"{flags.tolerance}",
         "cpu_initialization_period": show_duration(flags.cpu_initialization_period_ms),
@@ -282,11 +282,19 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
     }
 
 
+def _max_age_text(settled: Settled, cluster: str) -> str:
+    if cluster in settled.standing:
+        return "as long as they stood (recorded)"
+    return f"{show_duration(settled.max_age_ms)} ({settled.sources['max_age']})"
+
+
 def _clock_text(plan: ReplayPlan, candidate: Candidate) -> str:
     """Return how the instants of an HPA's syncs are known."""
     key, clocks = (candidate.cluster, candidate.namespace, candidate.name), plan.clocks
     if key in clocks.recorded:
         return "at the recorded instants"
+    if key[0] in clocks.passes:
+        return "at the passes of a live loop"
     # (where a period or phase is estimated, that is of other HPAs)
     given = {
         name: "assumed" if source.startswith("estimated") else source.partition(",")[0]

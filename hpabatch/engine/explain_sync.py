@@ -17,7 +17,7 @@ from hpabatch.arrays.layout import HEAD_SEEN, Fleet, Memory, Records, Results
 from hpabatch.arrays.observations import CURSOR_TICK
 from hpabatch.engine.moment import lane_words, status_reader
 from hpabatch.engine.plan import ReplayPlan
-from hpabatch.engine.shard import Shard
+from hpabatch.engine.shard import Shard, status_at
 from hpabatch.engine.shard_replay import ahead, run_step, shard_steps
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.errors import HpabatchError
@@ -196,7 +196,7 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
     reader = status_reader(shard)
     return Sync(
         reader=replace(reader, fleet=_with_flags(shard, int(shard.fleet.ticks[t].now_ms))),
-        words=lane_words(shard.candidates[0], 0),
+        words=lane_words(shard.candidates[0], 0, status_at(shard, 0, t)),
         before=memories.before,
         h=0,
         t=t,

@@ -49,7 +49,7 @@ def recording_of(plan: ReplayPlan, candidate: Candidate) -> Recording:
         return _SOURCES.get(sources[name].split(",")[0].split(" ")[0], ASSUMED)
 
     own = None
-    if key in plan.clocks.recorded:
+    if plan.clocks.known(key) is not None:
         own = RECORDED
     elif key in plan.clocks.estimated:
         own = FITTED
@@ -58,7 +58,8 @@ def recording_of(plan: ReplayPlan, candidate: Candidate) -> Recording:
         delay_ms=plan.settled.delay_ms,
         delay_source=source("delay"),
         max_age_ms=plan.settled.max_age_ms,
-        max_age_source=source("max_age"),
+        # (where samples stood until they were replaced, a model still takes the usual age)
+        max_age_source=FITTED if candidate.cluster in plan.settled.standing else source("max_age"),
         period_source=own or source("sync_period"),
         phase_source=own or (ASSUMED if shared else source("phase")),
         fetched=candidate.cluster in plan.fetched,

@@ -114,6 +114,15 @@ def parse_flags(text: str) -> ControllerFlags:
 
 def recorded_starts(controller: pl.DataFrame) -> dict[str, I64]:
     """Return by cluster the times in ms at which a controller started with empty windows."""
-    starts = controller.filter(pl.col("event") == "start").sort("cluster", "ts")
-    parts = starts.partition_by("cluster", as_dict=True, maintain_order=True)
-    return {str(key[0]): milliseconds(rows["ts"]) for key, rows in parts.items()}
+    return _times(controller.filter(pl.col("event") == "start"))
+
+
+def recorded_passes(passes: pl.DataFrame) -> tuple[dict[str, I64], dict[str, I64]]:
+    """Return by cluster the passes of its live loop, and those at which it began, in ms."""
+    return _times(passes), _times(passes.filter(pl.col("start")))
+
+
+def _times(rows: pl.DataFrame) -> dict[str, I64]:
+    """Return the times of rows by cluster, ascending, in ms."""
+    parts = rows.sort("cluster", "ts").partition_by("cluster", as_dict=True, maintain_order=True)
+    return {str(key[0]): milliseconds(part["ts"]) for key, part in parts.items()}

@@ -46,7 +46,7 @@ from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes,
 from hpabatch.arrays.status import make_status_memory
 from hpabatch.arrays.texts import NO_TEXT, Texts
 from hpabatch.engine.candidates import Candidate, SpecPeriod
-from hpabatch.engine.clocks import Grid, HpaKey
+from hpabatch.engine.clocks import Clock
 from hpabatch.engine.membership import matched_pods, selector_code
 from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
 from hpabatch.engine.sources import TrackList
@@ -79,7 +79,7 @@ class ShardBuilder:
         ]
         self.recommendation_slots: list[int] = []
         self.event_slots: list[int] = []
-        self._clocks: dict[Grid | HpaKey, tuple[int, I64]] = {}
+        self._clocks: dict[Clock, tuple[int, I64]] = {}
         self._slots: dict[tuple[int, int, int], int] = {}
         self._blocks: dict[tuple[str, str], int] = {}
         self._requests: list[Records] = []
@@ -167,6 +167,7 @@ class ShardBuilder:
         lane: dict[str, int],
         source: dict[str, int],
     ) -> None:
+        texts = np.array([self.given.texts.number(text) for text in scale.errors], np.int64)
         source["first_scale"], source["last_scale"] = self.scales.add(
             records_from(
                 SCALE_ROW,
@@ -175,10 +176,12 @@ class ShardBuilder:
                 replicas=scale.replicas,
                 status_replicas=scale.status_replicas,
                 selector=scale.selector,
+                code=scale.codes(),
+                text=texts[scale.error],
             )
         )
         # The controller has just started at the first tick and knows of no change before it.
-        changed = np.flatnonzero(np.diff(scale.replicas)) + 1
+        changed = scale.resized()
         changed = changed[scale.ts_ms[changed] >= now_ms[0]]
         lane["first_change"], lane["last_change"] = self.changes.add(
             records_from(

@@ -18,12 +18,12 @@ from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, Select, plan_replay
-from hpabatch.engine.shard import Shard
+from hpabatch.engine.shard import Shard, status_at
 from hpabatch.engine.shard_replay import ahead, run_step, shard_steps
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.history.reader import History
 from hpabatch.model.events import Event
-from hpabatch.model.hpa import HPA
+from hpabatch.model.hpa import HPA, HPAStatus
 from hpabatch.model.times import show_api_time
 
 Key = tuple[str, str, str]
@@ -98,7 +98,7 @@ def _of_shard(shard: Shard) -> Iterator[Moment]:
     last = shard.observations.cursors[:, CURSOR_TICK]
     first_spec = 0
     for h, candidate in enumerate(shard.candidates):
-        words = lane_words(candidate, first_spec)
+        words = lane_words(candidate, first_spec, status_at(shard, h, int(last[h]) - 1))
         first_spec += len(candidate.periods)
         if last[h] > shard.fleet.lanes[h].first_tick:
             yield Moment(candidate, shard, h, int(last[h]) - 1, reader, words)
@@ -112,14 +112,17 @@ def status_reader(shard: Shard) -> StatusReader:
     )
 
 
-def lane_words(candidate: Candidate, first_spec: int) -> LaneWords:
-    """Return the words of a lane whose specs begin at a row of `Fleet.specs`."""
+def lane_words(candidate: Candidate, first_spec: int, before: HPAStatus) -> LaneWords:
+    """Return the words of a lane whose specs begin at a row of `Fleet.specs`.
+
+    `before`: the status from which it went on.
+    """
     known = {
         first_spec + k: period.generation
         for k, period in enumerate(candidate.periods)
         if period.generation is not None
     }
-    return LaneWords(candidate.namespace, generations=known)
+    return LaneWords(candidate.namespace, before, generations=known)
 
 
 class Metadata:

@@ -14,9 +14,18 @@ from hpabatch.engine.frames import milliseconds, run_starts
 from hpabatch.engine.sources import POD_TABLES, SERIES_TABLES, owner_columns
 from hpabatch.engine.versions import Versions
 from hpabatch.errors import UsageError
+from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
 from hpabatch.model.config import ControllerFlags
 
+INSTANTS = ("grid", "recorded", "passes")
+"""What `ReplayParameters.instants` may be."""
+
+STANDING_MS = 2**60
+"""The max age of samples that stand until they are replaced or withdrawn: longer than any time."""
+
+RECORDED = "recorded"
+NO_MAX_AGE = f"none ({RECORDED})"
 MIN_MAX_AGE_MS = 60_000
 MAX_AGE_SPACINGS = 2.5  # an estimated max_age outlives one lost sample, not two
 SAMPLED_PLACES = 32  # of each table, evenly chosen, a day of each: enough for a median
@@ -30,10 +39,12 @@ class ReplayParameters:
 
     `k8s` None takes each cluster's recorded version, else the default; `feature_gates` overrides
     gates (`Gate=true,Other=false`).
-    `events` is "recorded" or "decided", `instants` "grid" or "recorded". An unset delay is 0,
+    `events` is "recorded" or "decided", `instants` "grid", "recorded" (the controller's own) or
+    "passes" (a live loop's). An unset delay is 0,
     assumed; `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it
     per HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
-    the spacing of the samples. No sync after `until_ms` is decided.
+    the spacing of the samples, unless a recorder says until when each stood. No sync after
+    `until_ms` is decided.
     """
 
     k8s: str | None = None
@@ -49,7 +60,11 @@ class ReplayParameters:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The parameters with nothing open; `sources` says of each where it came from."""
+    """The parameters with nothing open; `sources` says of each where it came from.
+
+    In the clusters of `standing`, sorted, a sample counts until it is replaced or withdrawn; in
+    others for `max_age_ms`.
+    """
 
     events: str
     instants: str
@@ -58,6 +73,25 @@ class Settled:
     delay_ms: int
     max_age_ms: int
     sources: dict[str, str]
+    standing: tuple[str, ...] = ()
+
+    def max_age_of(self, cluster: str) -> int:
+        """Return how long a sample of a cluster counts without a newer one, in ms."""
+        return STANDING_MS if cluster in self.standing else self.max_age_ms
+
+    def max_age_text(self, cluster: str | None = None) -> str:
+        """Return the max age in words, of one cluster or of all: where it came from beside it."""
+        if cluster in self.standing or (cluster is None and self.all_stand):
+            return NO_MAX_AGE
+        text = f"{self.max_age_ms} ms ({self.sources['max_age']})"
+        if cluster is not None or not self.standing:
+            return text
+        return f"{text}; {NO_MAX_AGE} in {', '.join(self.standing)}"
+
+    @property
+    def all_stand(self) -> bool:
+        """Whether no cluster has a max age."""
+        return self.sources["max_age"] == RECORDED
 
 
 def settle(
@@ -88,9 +122,10 @@ def settle(
                 "or replay the clusters one by one with --where \"cluster = '...'\" and it"
             )
         period_ms = next(iter(periods), ControllerFlags().sync_period_ms)
-    max_age_ms = parameters.max_age_ms
+    max_age_ms, standing = parameters.max_age_ms, _standing(history)
     if max_age_ms is None:
-        sources["max_age"] = "estimated"
+        all_stand = standing and _sampled(history) <= set(standing)
+        sources["max_age"] = RECORDED if all_stand else "estimated"
         spacing = int(MAX_AGE_SPACINGS * sample_spacing_ms(history))
         max_age_ms = max(MIN_MAX_AGE_MS, spacing) + delay_ms
     if delay_ms >= max_age_ms:
@@ -106,7 +141,20 @@ def settle(
         delay_ms=delay_ms,
         max_age_ms=max_age_ms,
         sources=sources,
+        standing=standing if parameters.max_age_ms is None else (),
     )
+
+
+def _standing(history: History) -> tuple[str, ...]:
+    """Return the clusters of which a recorder says until when each sample stood."""
+    rows = history.distinct("provenance", ["cluster", "subject", "method"])
+    own = (pl.col("method") == RECORDER) & pl.col("subject").is_in(SAMPLE_TABLES)
+    return tuple(rows.filter(own)["cluster"].unique().sort())
+
+
+def _sampled(history: History) -> set[str]:
+    """Return the clusters of which there are samples."""
+    return {name for table in SAMPLE_TABLES for name in history.span(table)["cluster"]}
 
 
 def with_source(settled: Settled, name: str, source: str) -> Settled:
@@ -132,8 +180,12 @@ def _examples(history: History, table: str) -> list[pl.DataFrame]:
     places = sizes.group_by(keys, maintain_order=True).agg(pl.col("day").min()).sort(keys)
     chosen = np.unique(np.linspace(0, places.height - 1, SAMPLED_PLACES).astype(np.int64))
     columns = ["ts", *(_OWNER.get(table) or owner_columns(table))]
+    values = [] if table == "pod_metrics" else ["value_milli"]
     return [
-        history.select(table, cluster, [(namespace, place)], day=day, columns=columns)
+        # (a row without a value is no sample)
+        history.select(
+            table, cluster, [(namespace, place)], day=day, columns=[*columns, *values]
+        ).drop_nulls(values or ["ts"])
         for cluster, namespace, place, day in places[chosen if places.height else []].iter_rows()
     ]
 
@@ -169,7 +221,7 @@ def evidence_of(
         "sync_period": f"{settled.sync_period_ms} ms ({settled.sources['sync_period']})",
         "phase": f"{settled.phase_ms} ms ({settled.sources['phase']})",
         "delay": f"{settled.delay_ms} ms ({settled.sources['delay']})",
-        "max_age": f"{settled.max_age_ms} ms ({settled.sources['max_age']})",
+        "max_age": settled.max_age_text(),
         "tolerance": of("tolerance"),
         "cpu_initialization_period": of("cpu_initialization_period_ms", " ms"),
         "initial_readiness_delay": of("initial_readiness_delay_ms", " ms"),

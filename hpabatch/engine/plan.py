@@ -20,7 +20,12 @@ from hpabatch.engine.candidates import (
     stored_candidate,
 )
 from hpabatch.engine.clocks import Clocks, Grid, HpaKey
-from hpabatch.engine.flags import FlagPeriod, recorded_flags, recorded_starts
+from hpabatch.engine.flags import (
+    FlagPeriod,
+    recorded_flags,
+    recorded_passes,
+    recorded_starts,
+)
 from hpabatch.engine.frames import ALWAYS_MS
 from hpabatch.engine.membership import Place, Selections
 from hpabatch.engine.parameters import (
@@ -36,6 +41,7 @@ from hpabatch.engine.sync import SyncEstimate, estimate_fleet
 from hpabatch.engine.versions import Versions, versions_of
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import History
+from hpabatch.history.schema import empty_frame
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPA
 from hpabatch.model.times import show_instant
@@ -119,7 +125,10 @@ def plan_replay(
         "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
     )
     clusters = scales["cluster"].unique().to_list()
-    versions = versions_of(controller, parameters.k8s, parameters.feature_gates, clusters)
+    passes = _passes(history, parameters)
+    versions = versions_of(
+        _rules(controller, passes), parameters.k8s, parameters.feature_gates, clusters
+    )
     everyone, skipped = _candidates(history, scales, manifests, versions)
     everyone = [stored_candidate(c, versions.of(c.cluster)) for c in everyone]
     chosen = _selected(everyone, select)
@@ -127,7 +136,10 @@ def plan_replay(
     selections = Selections(scales, pods)
     chosen, more = _with_scale(chosen, selections)
     rivals = _rivals(everyone, chosen, selections)
-    clocks, settled, fetched = _clocks(history, settled, parameters, chosen, rivals)
+    passes_ms, began_ms = recorded_passes(passes)
+    # A loop's memory is its own: that of the cluster's controller came and went beside it.
+    starts_ms = recorded_starts(controller.filter(~pl.col("cluster").is_in([*passes_ms])))
+    clocks, settled, fetched = _clocks(history, settled, parameters, chosen, rivals, passes_ms)
     places = [tuple(selections.places(candidate)) for candidate in chosen]
     sizes = _day_rows(history, chosen, places)
     return ReplayPlan(
@@ -142,7 +154,7 @@ def plan_replay(
         rows=tuple(sizes),
         clocks=clocks,
         flags=flags,
-        starts_ms=recorded_starts(controller),
+        starts_ms=starts_ms | began_ms,
         fetched=fetched,
         days=_days(history),
         external_series=_external_series(history),
@@ -228,6 +240,7 @@ def _clocks(
     parameters: ReplayParameters,
     chosen: Sequence[Candidate],
     rivals: Mapping[HpaKey, Sequence[Candidate]],
+    passes: Mapping[str, I64],
 ) -> tuple[Clocks, Settled, frozenset[str]]:
     """Return when decisions are made, and the clusters whose fetches were recorded.
 
@@ -240,6 +253,9 @@ def _clocks(
     recorded, estimated = _own_instants(history, settled, parameters, [*around.values()])
     fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
     first, last = _span(spans, settled.delay_ms)
+    if passes:
+        # A loop decides whether there are samples or not.
+        first, last = _including(first, last, passes)
     if first is None or last is None:
         raise HistoryError(
             "the history holds no sample of any metric, so there is nothing to replay; "
@@ -249,7 +265,7 @@ def _clocks(
         if parameters.until_ms < first:
             raise UsageError(
                 f"nothing was recorded before {show_instant(parameters.until_ms)}: the first "
-                f"sample is seen at {show_instant(first)}"
+                f"{'pass or ' if passes else ''}sample is seen at {show_instant(first)}"
             )
         last = min(last, parameters.until_ms)
     grid = Grid(settled.sync_period_ms, settled.phase_ms)
@@ -269,8 +285,11 @@ def _clocks(
     if recorded:
         own = f"recorded for {sum(_key(c) in recorded for c in chosen)} of {len(chosen)} HPAs"
         settled = replace(settled, instants=f"{own}, else a grid")
-    clocks = Clocks(first, last, grid, estimated, recorded)
-    if not recorded and not estimated and not grid.instants(first, last).size:
+    if passes:
+        own = f"passes of a live loop for {sum(c.cluster in passes for c in chosen)}"
+        settled = replace(settled, instants=f"{own} of {len(chosen)} HPAs, else a grid")
+    clocks = Clocks(first, last, grid, estimated, recorded, passes)
+    if not recorded and not passes and not estimated and not grid.instants(first, last).size:
         if last == parameters.until_ms:
             at = int(grid.instants(first, first + grid.period_ms)[0])
             raise UsageError(
@@ -281,6 +300,38 @@ def _clocks(
             "choose a shorter sync period"
         )
     return clocks, settled, fetched
+
+
+def _passes(history: History, parameters: ReplayParameters) -> pl.DataFrame:
+    """Return the passes at which is to be decided.
+
+    Raises:
+        HistoryError: none were recorded.
+    """
+    if parameters.instants != "passes":
+        return empty_frame("passes")
+    found = history.read("passes")
+    if found.is_empty():
+        raise HistoryError(
+            "no passes of a live loop were recorded (the table passes is empty or absent): record "
+            "with hpabatch, or replay on a grid"
+        )
+    return found
+
+
+def _rules(controller: pl.DataFrame, passes: pl.DataFrame) -> pl.DataFrame:
+    """Return cluster, time and version of whose rules count: a loop's own, else a controller's."""
+    told = passes.filter(pl.col("k8s").is_not_null())
+    others = controller.filter(~pl.col("cluster").is_in(told["cluster"].unique().implode()))
+    columns = ["cluster", "ts", "version"]
+    return pl.concat([others.select(columns), told.rename({"k8s": "version"}).select(columns)])
+
+
+def _including(first: int | None, last: int | None, passes: Mapping[str, I64]) -> tuple[int, int]:
+    """Return a span of time with all passes in it."""
+    ends = [int(at[k]) for at in passes.values() for k in (0, -1)]
+    ends += [ms for ms in (first, last) if ms is not None]
+    return min(ends), max(ends)
 
 
 def _span(spans: pl.DataFrame, delay_ms: int) -> tuple[int | None, int | None]:
@@ -313,7 +364,7 @@ def _own_instants(
         targets = [(c.target[1], c.target[3]) for c in candidates]
         status = history.select("hpa_status", cluster, names)
         fetches = history.select("metric_fetches", cluster, names)
-        scales = history.select("scales", cluster, targets)
+        scales = history.select("scales", cluster, targets).filter(pl.col("error").is_null())
         frame = candidate_frame(candidates)
         estimates = estimate_fleet(status, fetches, scales, frame, settled.sync_period_ms)
         found |= _credible(estimates, settled.sync_period_ms)
@@ -410,6 +461,7 @@ def _shards(
 ) -> tuple[tuple[int, int], ...]:
     """Cut the HPAs into shards of one cluster each, so that a shard's arrays stay small."""
     ticks = max((clocks.to_ms - clocks.from_ms) // clocks.grid.period_ms, 1)
+    ticks = max([ticks, *(at.size for at in clocks.passes.values())])
     shards, first, day_rows = [], 0, 0
     for k, candidate in enumerate(chosen):
         full = (k - first + 1) * ticks > SHARD_DECISIONS or day_rows + rows[k] > SHARD_DAY_ROWS

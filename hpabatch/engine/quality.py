@@ -28,7 +28,12 @@ from hpabatch.engine.quality_pods import (
     membership,
     shard_pods,
 )
-from hpabatch.engine.quality_samples import MIN_MAX_AGE_MS, USAGE_COLUMNS, SampleSums
+from hpabatch.engine.quality_samples import (
+    MIN_MAX_AGE_MS,
+    USAGE_COLUMNS,
+    SampleSums,
+    listed,
+)
 from hpabatch.engine.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
 from hpabatch.history.provenance import behavior_methods
@@ -220,7 +225,11 @@ def _quality_of(
     floor_ms = MIN_MAX_AGE_MS if settings.max_age_ms is None else settings.max_age_ms
     sums = SampleSums(pods, floor_ms, settings.late_ms)
     for day in _days(sizes, cluster, targets):
-        sums.add(history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS))
+        usage = history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS)
+        if usage["cpu_milli"].has_nulls():
+            columns = [*USAGE_COLUMNS, "memory_bytes"]
+            usage = listed(history.select("pod_metrics", cluster, own, day=day, columns=columns))
+        sums.add(usage)
     found = targets.join(sums.close(settings.max_age_ms), on="g")
     found = found.join(pods.facts, on="g", how="left")
     counts = label_counts(rows)

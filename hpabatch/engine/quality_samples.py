@@ -30,6 +30,12 @@ _UNKNOWN: Final = -1
 USAGE_COLUMNS: Final = ("namespace", "target", "uid", "container", "ts", "cpu_milli", "fetched_at")
 
 
+def listed(usage: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `pod_metrics` without those that only say that a pod is listed no more."""
+    said = pl.col("cpu_milli").is_not_null() | pl.col("memory_bytes").is_not_null()
+    return usage.filter(said.any().over("namespace", "target", "uid", "ts")).drop("memory_bytes")
+
+
 class Lengths:
     """How many lengths (ms) of each target were seen, in bins; a bin knows its mean."""
 

@@ -26,7 +26,7 @@ CHANGED_SHARE: Final = 0.01  # an HPA's agreement changed if it did by more than
 COLUMNS: Final[dict[str, str]] = {
     "setting": "what differs from the replay that was asked for",
     "delay_ms": "from a sample's time until it is visible",
-    "max_age_ms": "how long a sample counts without a newer one",
+    "max_age_ms": "how long a sample counts without a newer one; null: until it is withdrawn",
     "phase_shift_ms": "how much later every sync is",
     "agreement_share": "ticks with a decision whose size is the recorded one; null: none has one",
     "agreement_change": "how much more than as asked",
@@ -65,7 +65,8 @@ def settings_of(plan: ReplayPlan) -> list[Setting]:
 
     The delay one sync period more and less, half and twice the max age, and the phase shifted by
     quarters of the period. What nothing hangs on is left out: the delay where every sample has its
-    fetch time, the phase of recorded instants, values that hide every sample.
+    fetch time, the max age where a recorder says until when each stood, the phase of recorded
+    instants, values that hide every sample.
     """
     settled = plan.settled
     period_ms, delay_ms, max_age_ms = settled.sync_period_ms, settled.delay_ms, settled.max_age_ms
@@ -82,9 +83,10 @@ def settings_of(plan: ReplayPlan) -> list[Setting]:
         if delay_ms:
             vary("delay", max(delay_ms - period_ms, 0))
         vary("delay", delay_ms + period_ms)
-    vary("max_age", max_age_ms // 2)
-    vary("max_age", max_age_ms * 2)
-    if not plan.clocks.recorded:
+    if not settled.all_stand:
+        vary("max_age", max_age_ms // 2)
+        vary("max_age", max_age_ms * 2)
+    if not plan.clocks.recorded and not plan.clocks.passes:
         for part in range(1, PHASE_PARTS):
             shift_ms = period_ms * part // PHASE_PARTS
             clocks = _shifted(plan.clocks, shift_ms)
@@ -127,13 +129,13 @@ def compare(settings: Sequence[Setting], summaries: Sequence[pl.DataFrame]) -> p
     base = total(summaries[0])
     rows: list[dict[str, Any]] = []
     for setting, summary in zip(settings, summaries, strict=True):
-        totals = total(summary)
+        totals, of = total(summary), setting.plan.settled
         known = base.agreement_share is not None and totals.agreement_share is not None
         rows.append(
             {
                 "setting": setting.name,
                 "delay_ms": setting.plan.settled.delay_ms,
-                "max_age_ms": setting.plan.settled.max_age_ms,
+                "max_age_ms": None if of.all_stand else of.max_age_ms,
                 "phase_shift_ms": setting.phase_shift_ms,
                 "agreement_share": totals.agreement_share,
                 "agreement_change": (totals.agreement_share or 0.0) - (base.agreement_share or 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,20 +20,37 @@ from hpabatch.engine.flags import FlagPeriod
 from hpabatch.engine.frames import integers, milliseconds, run_starts
 from hpabatch.engine.membership import ScaleKey
 from hpabatch.engine.pod_columns import PodColumns
+from hpabatch.engine.seeds import Seed
 from hpabatch.engine.sources import TrackList
+from hpabatch.model import codes
 from hpabatch.model.config import Profile
-from hpabatch.model.hpa import MetricSpec
+from hpabatch.model.hpa import HPAStatus, MetricSpec
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleColumns:
-    """The recorded scale of one target, sorted by time; `selector` counts `selectors`."""
+    """The recorded scale of one target, sorted by time; `selector` counts `selectors`.
+
+    `error` counts `errors`: why it could not be read from a row on, "" where it was.
+    """
 
     ts_ms: I64
     replicas: I64
     status_replicas: I64
     selector: I64
     selectors: tuple[str | None, ...]
+    error: I64
+    errors: tuple[str, ...]
+
+    def codes(self) -> I64:
+        """Return SCALE_* of each row."""
+        return np.array([scale_code(text) for text in self.errors], np.int64)[self.error]
+
+    def resized(self) -> I64:
+        """Return the rows that change the size; one that was never known changes nothing."""
+        known = np.flatnonzero(self.codes() == codes.SCALE_OK)
+        changed = np.flatnonzero(np.diff(self.replicas)) + 1
+        return changed[changed > (known[0] if known.size else self.ts_ms.size)]
 
     def seen(self, now_ms: I64) -> I64:
         """Return the row that each tick reads, -1 before the first; shape of `now_ms`.
@@ -45,23 +62,43 @@ class ScaleColumns:
         return np.where((seen < 0) & (now_ms == self.ts_ms[0]), 0, seen)
 
 
+def scale_code(error: str) -> int:
+    """Return SCALE_* of a scale by the error's text, "" for none.
+
+    Upstream: horizontal.go, reconcileAutoscaler: a version that does not parse, a kind that no
+    mapping is known for, and whatever the API server answered.
+    """
+    if not error:
+        return codes.SCALE_OK
+    if error.startswith("unexpected GroupVersion string"):
+        return codes.SCALE_BAD_VERSION
+    if error.startswith("no matches for kind"):
+        return codes.SCALE_NO_RESOURCE
+    return codes.SCALE_GET_FAILED
+
+
 def scale_columns(scales: pl.DataFrame) -> dict[ScaleKey, ScaleColumns]:
     """Return the scales of a frame of `scales` rows, sorted by the table's key, by target."""
     keys = ["cluster", "namespace", "target_kind", "target"]
     starts = run_starts(scales.select(pl.struct(keys).rle_id()).to_series())
     ts_ms, texts = milliseconds(scales["ts"]), scales["selector"].to_list()
+    failed = scales["error"].fill_null("").to_list()
     replicas, status = integers(scales["spec_replicas"]), integers(scales["status_replicas"])
     found = {}
     ends = np.append(starts, scales.height)[1:]
     for key, first, last in zip(scales.select(keys)[starts].rows(), starts, ends, strict=True):
         selectors = tuple(dict.fromkeys(texts[first:last]))
+        errors = tuple(dict.fromkeys(failed[first:last]))
         number = {text: k for k, text in enumerate(selectors)}
+        numbers = {text: k for k, text in enumerate(errors)}
         found[key[0], key[1], key[2], key[3]] = ScaleColumns(
             ts_ms=ts_ms[first:last],
             replicas=replicas[first:last],
             status_replicas=status[first:last],
             selector=np.array([number[text] for text in texts[first:last]], np.int64),
             selectors=selectors,
+            error=np.array([numbers[text] for text in failed[first:last]], np.int64),
+            errors=errors,
         )
     return found
 
@@ -108,7 +145,8 @@ class Shard:
     `candidates` are the lanes': those of the HPAs `asked` for that have a tick. Kernels write all
     of the arena's arrays before they read them. `streams` are each lane's, with their metrics;
     `numbers` lead from a pod's uid to its number, `pods` are each lane's. `statuses` are (0,) and
-    without memory where nobody asked for them; `texts` are what records name.
+    without memory where nobody asked for them; `texts` are what records name. `seeds` are statuses
+    to begin with, `status_before` those that were applied, by lane.
     """
 
     asked: Sequence[Candidate]
@@ -127,6 +165,20 @@ class Shard:
     texts: Texts
     statuses: Records
     status_memory: StatusMemory
+    seeds: Sequence[Seed] = ()
+    status_before: dict[int, list[tuple[int, HPAStatus]]] = field(default_factory=dict)
+
+    @property
+    def max_age_ms(self) -> int:
+        """How long a sample counts in it without a newer one."""
+        return int(self.observations.parameters[1])
+
+
+def status_at(shard: Shard, h: int, t: int) -> HPAStatus:
+    """Return the status from which lane h went on last, at tick t (a number over all ticks)."""
+    now_ms = int(shard.fleet.ticks.now_ms[t])
+    known = [status for at_ms, status in shard.status_before.get(h, ()) if at_ms <= now_ms]
+    return known[-1] if known else HPAStatus()
 
 
 class Growing:

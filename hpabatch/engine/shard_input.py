@@ -20,6 +20,7 @@ from hpabatch.engine.lanes import ShardBuilder
 from hpabatch.engine.membership import Place, ScaleKey
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.pod_columns import PodColumns, pod_columns
+from hpabatch.engine.seeds import Seed, status_seeds
 from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
 from hpabatch.model import codes
 from hpabatch.model.config import Profile
@@ -89,7 +90,7 @@ def prepare_shard(
             ambiguous={key: _ambiguous(crowd, profile, texts) for key, crowd in crowds.items()},
             profile=profile,
             delay_ms=plan.settled.delay_ms,
-            max_age_ms=plan.settled.max_age_ms,
+            max_age_ms=plan.settled.max_age_of(cluster),
             recorded=plan.settled.events == "recorded",
             texts=texts,
             whole=plan.whole,
@@ -100,8 +101,21 @@ def prepare_shard(
     for candidate in candidates:
         builder.add(candidate, series.get(candidate.namespace, ()))
     shard = builder.build(arena)
+    if cluster in plan.clocks.passes:
+        shard.seeds = _seeds(plan, cluster, shard, starts_ms)
     facts.generated = _generated(shard, pods)
     return shard, facts
+
+
+def _seeds(plan: ReplayPlan, cluster: str, shard: Shard, starts_ms: I64) -> tuple[Seed, ...]:
+    """Return the statuses with which a live loop began."""
+    names = [(c.namespace, c.name) for c in shard.candidates]
+    lanes = []
+    for candidate in shard.candidates:
+        key = (candidate.cluster, candidate.namespace, candidate.name)
+        instants = plan.clocks.instants(plan.clocks.of(key))
+        lanes.append((candidate, instants[candidate.spec_of(instants) >= 0]))
+    return status_seeds(plan.history.select("hpa_status", cluster, names), lanes, starts_ms)
 
 
 def _read_pods(

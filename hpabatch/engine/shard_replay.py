@@ -19,9 +19,10 @@ from hpabatch.arrays.observations import CURSOR_TICK, STEP
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.membership import Place
 from hpabatch.engine.plan import ReplayPlan
+from hpabatch.engine.seeds import Seed, apply_seeds
 from hpabatch.engine.shard import Shard
 from hpabatch.engine.shard_input import ShardFacts, prepare_shard
-from hpabatch.engine.sources import Load, load_rows
+from hpabatch.engine.sources import RESOURCE_COLUMNS, Load, load_rows
 from hpabatch.history.schema import empty_frame
 from hpabatch.kernels.align import replay_observations
 from hpabatch.kernels.status import status_fleet
@@ -107,13 +108,17 @@ def run_step(
     shard, done_ms = step.shard, step.done_ms
     if not shard.candidates:
         return
-    take_in(shard, step.load, done_ms - plan.settled.max_age_ms)
+    take_in(shard, step.load, done_ms - shard.max_age_ms)
     recorded = plan.settled.events == "recorded"
-    cuts = {e.from_ms for e in shard.epochs[1:]} | set(stops)
+    later = [seed for seed in shard.seeds if not seed.first]
+    cuts = {e.from_ms for e in shard.epochs[1:]} | {seed.at_ms for seed in later} | set(stops)
     boundaries = sorted(ms for ms in cuts if done_ms < ms < step.until_ms)
+    if done_ms == -NEVER_MS:
+        _seed(shard, [seed for seed in shard.seeds if seed.first])
     extend = True
     for end_ms in [*boundaries, step.until_ms]:
         _set_flags(shard, done_ms)
+        _seed(shard, [seed for seed in later if seed.at_ms == done_ms])
         replay_observations(
             shard.observations,
             step.load.rows,
@@ -132,6 +137,11 @@ def run_step(
             after(shard)
     if step.last:
         shard.fleet.lanes.last_tick = shard.observations.cursors[:, CURSOR_TICK]
+
+
+def _seed(shard: Shard, seeds: Sequence[Seed]) -> None:
+    status_memory = shard.status_memory if shard.statuses.size else None
+    apply_seeds(seeds, shard.memory, status_memory, shard.status_before)
 
 
 def _set_flags(shard: Shard, from_ms: int) -> None:
@@ -217,6 +227,16 @@ class _Reader:
         usage = frames.pop("pod_metrics", None)
         if usage is None:
             usage = empty_frame("pod_metrics")
+        elif self.tracks.lack_columns(usage):
+            # Rare: so no day is read with both columns for it.
+            names = [*self.tracks.usage_columns(), *RESOURCE_COLUMNS]
+            usage = self.plan.history.select(
+                "pod_metrics",
+                self.cluster,
+                self.tables["pod_metrics"],
+                day=day,
+                columns=list(dict.fromkeys(names)),
+            )
         return load_rows(self.tracks, self.numbers, usage, frames, arena)
 
     def nothing(self) -> Load:

@@ -30,6 +30,7 @@ from hpabatch.history.columns import INT, TIME
 
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
 MILLI_PER_BYTE = 1000
+RESOURCE_COLUMNS = ("cpu_milli", "memory_bytes")
 POD_TABLES = ("pod_metrics", "pod_custom_metrics")
 SERIES_TABLES = ("object_metrics", "external_metrics")
 
@@ -74,15 +75,21 @@ class TrackList:
         self.pods.append(-1)
 
     def usage_columns(self) -> list[str]:
-        """Return the columns of `pod_metrics` that the tracks look at."""
+        """Return the columns of `pod_metrics` that the tracks look at: cpu or memory at least."""
         sources = {row[0] for row in self.rows}
         wanted = {
             "container": bool(self.containers),
             "cpu_milli": SOURCE_CPU in sources,
             "memory_bytes": SOURCE_MEMORY in sources,
         }
+        wanted["cpu_milli"] |= not wanted["memory_bytes"]
         columns = ["uid", "ts", "window_ms", "fetched_at"]
         return columns + [name for name, is_wanted in wanted.items() if is_wanted]
+
+    def lack_columns(self, usage: pl.DataFrame) -> bool:
+        """Say whether rows may withdraw their pods, which takes the columns of both resources."""
+        known = [name for name in RESOURCE_COLUMNS if name in usage.columns]
+        return len(known) < len(RESOURCE_COLUMNS) and any(usage[name].has_nulls() for name in known)
 
     def table(self) -> Records:
         """Return the TRACK records without any rows or steps."""
@@ -222,6 +229,7 @@ def _columns(
         plain_fetched_ms=_fetched(plain, arena),
         plain_window_ms=integers(plain["window_ms"]),
         plain_milli=integers(plain["value_milli"]),
+        plain_known=_known(plain, "value_milli"),
     )
 
 

@@ -29,6 +29,7 @@ from hpabatch.kernels.usage import (
     observe_usage,
     take_in_usage,
 )
+from hpabatch.model import codes
 from hpabatch.model.hpa import MetricSpec
 from hpabatch.model.plant import signal_name
 
@@ -152,7 +153,7 @@ class _Collected:
     def add(self, step: Step, settle_ms: int) -> None:
         """Take in a step's samples and look at its ticks."""
         shard, arrays = self.shard, self.arrays
-        take_in(shard, step.load, step.done_ms - self.plan.settled.max_age_ms)
+        take_in(shard, step.load, step.done_ms - shard.max_age_ms)
         take_in_usage(shard.observations, step.load.rows, shard.fleet, arrays)
         for g, count in enumerate(arrays.probed.tolist()):
             if count:
@@ -181,6 +182,7 @@ class _Collected:
         at = slice(int(lane.first_tick), int(lane.last_tick))
         ticks, seen = shard.fleet.ticks[at], self.arrays.ticks[at]
         now_ms = ticks.now_ms.copy()
+        known = ticks.scale != codes.SCALE_UNKNOWN  # (of one that cannot be read: as before)
         g = int(lane.first_stream)
         signals: dict[str, SignalUsage] = {}
         for k, (_, metric) in enumerate(shard.streams[h]):
@@ -190,7 +192,7 @@ class _Collected:
             candidate=candidate,
             now_ms=now_ms,
             period=candidate.spec_of(now_ms),
-            replicas=np.where(ticks.scale == 0, ticks.replicas, -1).astype(np.int64),
+            replicas=np.where(known, ticks.replicas, -1).astype(np.int64),
             ready=seen.ready.copy(),
             serving=seen.serving.copy(),
             starting=seen.starting.copy(),

@@ -8,6 +8,7 @@ import polars as pl
 
 TIME = pl.Datetime("ms", "UTC")
 INT = pl.Int64()
+BOOL = pl.Boolean()
 TEXT = pl.String()
 
 INT32_MAX = 2**31 - 1
@@ -112,6 +113,11 @@ def default_text_column(name: str, doc: str) -> Column:
 def json_column(name: str, doc: str, *, kind: str = "object", optional: bool = False) -> Column:
     """Return a column of JSON texts."""
     return Column(name, TEXT, doc, nullable=optional, optional=optional, json=kind)
+
+
+def truth_column(name: str, doc: str) -> Column:
+    """Return a column of true and false."""
+    return Column(name, BOOL, doc)
 
 
 def time_column(name: str, doc: str, *, nullable: bool = False, optional: bool = False) -> Column:

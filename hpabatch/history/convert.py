@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.columns import INT, TEXT, TIME, Column
+from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Column
 
 
 def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:
@@ -24,6 +24,11 @@ def convert_series(series: pl.Series, column: Column, where: str) -> pl.Series:
         return _to_integers(series, column, at)
     if column.dtype == TIME:
         return _to_times(series, at)
+    if column.dtype == BOOL:
+        raise HistoryError(
+            f"{at} is {series.dtype}; true or false is wanted: "
+            f'convert it with pl.col("{column.name}").cast(pl.Boolean)'
+        )
     return _to_texts(series, column, at)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from hpabatch.history.columns import INT, TEXT, Column, Table
+from hpabatch.history.columns import BOOL, INT, TEXT, Column, Table
 from hpabatch.history.datafiles import MAX_FILE_ROWS, MAX_GROUP_ROWS, MIN_GROUP_ROWS
 from hpabatch.history.schema import SCHEMA_KEY, SCHEMA_VERSION, TABLE_KEY, TABLES
 
@@ -26,7 +26,8 @@ with the same key the last one counts.
 
 **Flat**: a folder with one file `pods.parquet`, or one folder `pods/` of Parquet files, per table;
 by any writer, in any order, of schema version 1 to {SCHEMA_VERSION}. Good for small histories and
-for exchange. Version 2 has no table `provenance`; version 1 has no `metric_fetches` either, no
+for exchange. Version 3 has no table `passes`, no `error` in `scales`, and a value in every row of
+the metric tables; version 2 has no table `provenance` either; version 1 no `metric_fetches`, no
 `target` in `pod_requests` and `pod_states`, and no `origin` in `pods`. Where the pages of a file
 have checksums they are verified before its first reading, once each time the history is opened.
 
@@ -59,6 +60,9 @@ _work/…                                                 unfinished files, loca
   written again; nothing of it was added then.
 * In `pod_requests` and `pod_states` a row without target yields to a row that names one and has
   otherwise the same key.
+* What a live recorder wrote (in `provenance` the method `recorder`) holds a sample until a newer
+  one of the same pod or series, or a row that withdraws it: one without a value. All of its times
+  of being seen are on one clock, that of `passes`: a decision saw what came before its pass.
 * Cluster names in paths keep letters, digits, `.`, `_` and `-`; every other byte becomes `~xx`.
 * Encodings: zstd, dictionaries for texts, DELTA_BINARY_PACKED for numbers and times, page
   checksums. The Parquet key-value metadata holds `{SCHEMA_KEY}` and `{TABLE_KEY}`.
@@ -103,7 +107,7 @@ def _type(column: Column) -> str:
         return "text"
     if column.dtype == INT:
         return f"int64, {column.unit}" if column.unit else "int64"
-    return "time"
+    return "true or false" if column.dtype == BOOL else "time"
 
 
 def _may_be(column: Column) -> str:

@@ -35,10 +35,11 @@ from hpabatch.history.schema_hpas import (
     HPA_STATUS,
     HPAS,
     METRIC_FETCHES,
+    PASSES,
     PROVENANCE,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The version that this package writes, and the newest that it reads."""
 
 SCHEMA_KEY = "hpabatch.schema"
@@ -56,7 +57,11 @@ TARGET = text_column(
 TARGET_OF_POD = default_text_column(
     "target", "target of the pod, as in `pods`; empty or null: not recorded, or a bare pod"
 )
-TS = time_column("ts", "time of the sample, as the metrics API gave it")
+TS = time_column(
+    "ts",
+    "time of the sample, as the metrics API gave it; of one that only says that there is none any "
+    "more: later than those before it",
+)
 METRIC = text_column("metric", "name of the metric")
 METRIC_SELECTOR = default_text_column(
     "selector",
@@ -78,11 +83,18 @@ WINDOW = Column(
     optional=True,
     minimum=0,
 )
-VALUE = Column("value_milli", INT, "the value in thousandths; may be negative", "milli")
+VALUE = Column(
+    "value_milli",
+    INT,
+    "the value in thousandths; may be negative; null: from then on no longer in the API's answer",
+    "milli",
+    nullable=True,
+)
 
 POD_METRICS = Table(
     "pod_metrics",
-    "a container's usage sample (metrics.k8s.io)",
+    "a container's usage sample (metrics.k8s.io); rows of one pod and time in all of which cpu and "
+    "memory are null say that the API's answer no longer lists the pod",
     (
         CLUSTER,
         NAMESPACE,
@@ -181,7 +193,9 @@ PODS = Table(
         text_column(
             "owner", "controlling object as Kind/name; null: none", nullable=True, optional=True
         ),
-        time_column("created", "metadata.creationTimestamp"),
+        time_column(
+            "created", "metadata.creationTimestamp, or when a recorder saw it appear, if later"
+        ),
         time_column("started", "status.startTime, unset before; null: never", nullable=True),
         time_column(
             "deletion_requested",
@@ -286,7 +300,7 @@ POD_STATES = Table(
 
 SCALES = Table(
     "scales",
-    "a change of a target's scale: its size or its selector",
+    "a change of a target's scale: its size, its selector, or whether it can be read",
     (
         CLUSTER,
         NAMESPACE,
@@ -299,6 +313,13 @@ SCALES = Table(
             "selector",
             "status.selector, Kubernetes' string form; null: not recorded; empty: the scale has "
             "none",
+            nullable=True,
+            optional=True,
+        ),
+        text_column(
+            "error",
+            "why the scale could not be read from then on (sizes and selector as before; 0 if it "
+            "never could), as the API server says it; null: it was read",
             nullable=True,
             optional=True,
         ),
@@ -323,6 +344,7 @@ TABLES: dict[str, Table] = {
         HPA_STATUS,
         METRIC_FETCHES,
         CONTROLLER,
+        PASSES,
         PROVENANCE,
     )
 }

@@ -14,6 +14,7 @@ from hpabatch.history.columns import (
     replicas_column,
     text_column,
     time_column,
+    truth_column,
 )
 
 HPAS = Table(
@@ -125,6 +126,38 @@ CONTROLLER = Table(
     key=("cluster", "ts", "event"),
 )
 
+PASSES = Table(
+    "passes",
+    "a pass of a live loop: every HPA that it knew was decided then, on what it had seen",
+    (
+        CLUSTER,
+        time_column("ts", "instant of the pass: nothing that was seen later counts in it"),
+        truth_column("start", "whether the loop began then, with empty memory"),
+        text_column(
+            "k8s", "version whose rules it used; null: not said", nullable=True, optional=True
+        ),
+        Column(
+            "hpas",
+            INT,
+            "how many HPAs it decided; null: not said",
+            nullable=True,
+            optional=True,
+            minimum=0,
+        ),
+        Column(
+            "duration_ms",
+            INT,
+            "how long it took; null: not said",
+            "ms",
+            nullable=True,
+            optional=True,
+            minimum=0,
+        ),
+    ),
+    key=("cluster", "ts"),
+    day="ts",
+)
+
 PROVENANCE = Table(
     "provenance",
     "how a part of the history was come by",
@@ -146,6 +179,8 @@ PROVENANCE = Table(
         text_column(
             "method",
             "a short code: `counter`, `rate`, `adapter`, `status`, `manifest`, `events`, …; "
+            "`recorder`: seen live, so of a table of samples one stands until it is replaced or "
+            "withdrawn; "
             "`assumed`: not recorded, a likely value stands there; `absent`: not recorded",
         ),
         text_column(

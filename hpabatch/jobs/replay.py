@@ -123,8 +123,9 @@ def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
     span_ms = clocks.to_ms - clocks.from_ms
     for c in plan.chosen[first:last]:
         key = (c.cluster, c.namespace, c.name)
-        if key in clocks.recorded:
-            count += clocks.recorded[key].size
+        known = clocks.known(key)
+        if known is not None:
+            count += known
         else:
             sync = clocks.estimated.get(key)
             count += int(span_ms / (sync.period_ms if sync else clocks.grid.period_ms)) + 1

@@ -27,6 +27,7 @@ from hpabatch.arrays.observations import (
     CURSOR_TICK,
     CURSOR_VALUE,
     LACKS_CONTAINER,
+    WITHDRAWN,
     Observations,
     Rows,
 )
@@ -36,7 +37,6 @@ from hpabatch.model.codes import (
     METRIC_ANSWER_EMPTY,
     METRIC_CONTAINER_LACKS,
     METRIC_OK,
-    SCALE_OK,
     SCALE_UNKNOWN,
     SELECTOR_AMBIGUOUS,
     SELECTOR_OK,
@@ -117,7 +117,8 @@ def fill_tick(obs: Observations, fleet: Fleet, h: int, t: int, clock: int, now_m
     cursor[CURSOR_LIFE] = life
     row = read_scale(obs, h, now_ms)
     known = max(row, lane.first_scale)
-    tick.scale = SCALE_UNKNOWN if row < 0 else SCALE_OK
+    tick.scale = SCALE_UNKNOWN if row < 0 else obs.scales[row].code
+    tick.scale_text = obs.scales[row].text if row >= 0 else 0
     tick.replicas = obs.scales[known].replicas
     tick.status_replicas = obs.scales[known].status_replicas
     # The number of the selector for now; `finish_tick` puts its code there.
@@ -138,7 +139,6 @@ def finish_tick(obs: Observations, fleet: Fleet, h: int, t: int) -> None:
     if ambiguous >= 0 and selector.code == SELECTOR_OK:
         tick.selector = SELECTOR_AMBIGUOUS
         tick.selector_text = obs.ambiguous[ambiguous].text
-    tick.scale_text = 0
 
 
 @rule
@@ -267,7 +267,7 @@ def fill_samples(
             value, present = step.value_milli, step.present
         sample = row + offset
         listed = not none and now_ms - ts_ms <= max_age_ms and fleet.row_state[row] >= 0
-        if listed:
+        if listed and present != WITHDRAWN:
             note_listed(fleet.answers[t + answer], strict and present == LACKS_CONTAINER, text)
             fleet.present[sample] = present & 1
             fleet.value_milli[sample] = value
@@ -295,7 +295,9 @@ def fill_totals(obs: Observations, fleet: Fleet, h: int, g: int, first: int, las
             while step + 1 < obs.tracks[k].last_step and obs.steps[step + 1].seen_ms <= now_ms:
                 step += 1
             obs.step_cursor[k] = step
-            if step >= obs.tracks[k].first_step and now_ms - obs.steps[step].ts_ms <= max_age_ms:
+            if step < obs.tracks[k].first_step or obs.steps[step].present == WITHDRAWN:
+                continue
+            if now_ms - obs.steps[step].ts_ms <= max_age_ms:
                 fleet.values_milli[place] = obs.steps[step].value_milli
                 place += 1
         shown += place - cursor[CURSOR_VALUE]

@@ -10,6 +10,7 @@ from hpabatch.arrays.observations import (
     SOURCE_MEMORY,
     SOURCE_OTHER,
     SOURCE_PLAIN,
+    WITHDRAWN,
     Observations,
     Rows,
 )
@@ -28,15 +29,26 @@ def take_kept(kept: Records, steps: Records, track: Records) -> int:
 
 
 @rule
+def first_kept(observations: Observations, k: int, since_ms: int) -> int:
+    """Return the first step of track k that can be visible from `since_ms` plus max age on.
+
+    That is one of a sample from `since_ms` on, and no newer one is visible by then.
+    """
+    track, from_ms = observations.tracks[k], since_ms + observations.parameters[1]
+    step = track.last_step
+    while step > track.first_step and observations.steps[step - 1].ts_ms >= since_ms:
+        step -= 1
+        if observations.steps[step].seen_ms <= from_ms:
+            break
+    return int(step)
+
+
+@rule
 def count_kept(observations: Observations, since_ms: int) -> int:
     """Return how many steps can still be visible from `since_ms` plus the maximum age on."""
     count = 0
     for k in range(observations.tracks.size):
-        track = observations.tracks[k]
-        step = track.last_step
-        while step > track.first_step and observations.steps[step - 1].ts_ms >= since_ms:
-            step -= 1
-        count += track.last_step - step
+        count += observations.tracks[k].last_step - first_kept(observations, k, since_ms)
     return count
 
 
@@ -46,9 +58,7 @@ def save_kept(observations: Observations, since_ms: int, kept: Records) -> None:
     top = 0
     for k in range(observations.tracks.size):
         track = observations.tracks[k]
-        step = track.last_step
-        while step > track.first_step and observations.steps[step - 1].ts_ms >= since_ms:
-            step -= 1
+        step = first_kept(observations, k, since_ms)
         track.old_first = top
         while step < track.last_step:
             kept[top] = observations.steps[step]
@@ -63,17 +73,19 @@ def add_plain_rows(rows: Rows, track: Records, steps: Records, top: int, delay_m
     for r in range(track.first_row, track.last_row):
         ts_ms = rows.plain_ts_ms[r]
         seen_ms = seen_from(ts_ms, fetched_at(rows.plain_fetched_ms, r), delay_ms)
-        top = add_step(
-            steps,
-            track.first_step,
-            top,
-            seen_ms,
-            ts_ms,
-            rows.plain_window_ms[r],
-            rows.plain_milli[r],
-            1,
-        )
+        window_ms, value, present = rows.plain_window_ms[r], rows.plain_milli[r], 1
+        if rows.plain_known.size > 0 and rows.plain_known[r] == 0:
+            value, present = 0, WITHDRAWN
+        top = add_step(steps, track.first_step, top, seen_ms, ts_ms, window_ms, value, present)
     return top
+
+
+@rule
+def lists_nothing(rows: Rows, r: int) -> bool:
+    """Say whether a container's row has neither resource; a column that was not read has all."""
+    if rows.cpu_known.size == 0 or rows.memory_known.size == 0:
+        return False
+    return bool(rows.cpu_known[r] == 0 and rows.memory_known[r] == 0)
 
 
 @rule
@@ -91,9 +103,10 @@ def add_usage_rows(
     r, last = track.first_row, track.last_row
     while r < last:
         ts_ms, window_ms = rows.usage_ts_ms[r], rows.usage_window_ms[r]
-        fetched_ms, total, present, found = NOT_FETCHED_MS, 0, 1, 0
+        fetched_ms, total, present, found, withdrawn = NOT_FETCHED_MS, 0, 1, 0, True
         while r < last and rows.usage_ts_ms[r] == ts_ms:
             fetched_ms = max(fetched_ms, fetched_at(rows.usage_fetched_ms, r))
+            withdrawn = withdrawn and lists_nothing(rows, r)
             if track.container < 0 or containers[r] == track.container:
                 found = 1
                 if track.source == SOURCE_OTHER:
@@ -104,7 +117,9 @@ def add_usage_rows(
             r += 1
         seen_ms = seen_from(ts_ms, fetched_ms, delay_ms)
         value = total * present * found
-        if found == 0:
+        if withdrawn:
+            present = WITHDRAWN
+        elif found == 0:
             present = LACKS_CONTAINER
         top = add_step(steps, track.first_step, top, seen_ms, ts_ms, window_ms, value, present)
     return top

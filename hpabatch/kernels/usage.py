@@ -14,7 +14,7 @@ import numpy as np
 
 from hpabatch._jit import kernel, rule
 from hpabatch.arrays.layout import I64, Fleet, Records, record_dtype
-from hpabatch.arrays.observations import CURSOR_TICK, Observations, Rows
+from hpabatch.arrays.observations import CURSOR_TICK, WITHDRAWN, Observations, Rows
 from hpabatch.kernels.align import block_length, extend_lane, fill_block, fill_ticks
 from hpabatch.model.codes import (
     PHASE_MASK,
@@ -305,6 +305,8 @@ def probe_stream(obs: Observations, g: int, out: UsageArrays) -> None:
             if s == track.first_step or seen % stride != 0:
                 continue
             step = obs.steps[s]
+            if step.present == WITHDRAWN or obs.steps[s - 1].present == WITHDRAWN:
+                continue
             out.probes[g, place, 0] = step.ts_ms - obs.steps[s - 1].ts_ms
             out.probes[g, place, 1] = step.window_ms
             out.probes[g, place, 2] = step.seen_ms - step.ts_ms

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,17 @@ import pytest
 from hpabatch.cli import main
 from hpabatch.engine.summary import COLUMNS
 from hpabatch.jobs.parquet import EVIDENCE_KEY
-from tests.cli.histories import DEMO, MANIFESTS, drop_rows, edit, edit_spec, many, small, table
+from tests.cli.histories import (
+    DEMO,
+    MANIFESTS,
+    START,
+    drop_rows,
+    edit,
+    edit_spec,
+    many,
+    small,
+    table,
+)
 from tests.cli.test_startup import PROGRAM as STARTUP
 
 PROGRAM = [sys.executable, "-c", "from hpabatch.cli import main; main()", "replay"]
@@ -684,6 +695,33 @@ def test_recorded_instants(run: Run, history: Path, out: Path) -> None:
     assert done.code == 2
     assert "no decision instants were recorded" in done.stderr
     assert leftovers(out) == []
+
+
+def test_the_passes_of_a_live_loop(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--instants", "passes")
+    assert done.code == 2
+    assert "no passes of a live loop were recorded" in done.stderr
+    cluster = table(history, "scales")["cluster"][0]
+    at = [START + timedelta(seconds=s, milliseconds=7) for s in (60, 75, 91, 600)]
+    times = pl.Series(at, dtype=pl.Datetime("ms", "UTC"))
+    rows = pl.DataFrame({"cluster": cluster, "ts": times, "start": [True, False, False, True]})
+    rows.write_parquet(history / "passes.parquet")
+    row = {"cluster": cluster, "subject": "pod_metrics", "valid_from": times[0], "valid_to": None}
+    types: dict[str, Any] = dict.fromkeys(("cluster", "subject", "method"), pl.String())
+    types |= dict.fromkeys(("valid_from", "valid_to"), pl.Datetime("ms", "UTC"))
+    told = pl.DataFrame([row | {"method": "recorder"}], schema=types)
+    told.write_parquet(history / "provenance.parquet")
+    done = run(history, "--out", out, "--instants", "passes", "--sensitivity", "-o", "json")
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["evidence"]["max_age"] == "none (recorded)"
+    assert found["evidence"]["instants"].startswith("passes of a live loop for 5 of 5 HPAs")
+    assert {row["max_age_ms"] for row in found["sensitivity"]} == {None}
+    written = pl.read_parquet(out)
+    assert written["ts"].unique().sort().to_list() == at
+    assert written.height == 4 * written["hpa"].n_unique()
+    shown = run(history, "--out", out, "--instants", "passes", "--sensitivity")
+    assert "max age none (recorded)" in shown.stdout
 
 
 def test_a_folder(run: Run, history: Path, out: Path) -> None:

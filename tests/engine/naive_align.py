@@ -3,7 +3,7 @@
 The twin of `hpabatch.engine`: it imports nothing of it. A history is a dict of table names to lists
 of rows; times are whole ms, absent values None. `spec` of an `hpas` row is a v2 spec as a dict.
 A `clock` is a dict of delay, max_age, period and phase (ms), and `recorded`: whether HPAs have
-their recorded instants instead.
+their recorded instants instead, or (`passes`) those of the passes of a live loop.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ def same(row: Row, other: Row, names: tuple[str, ...]) -> bool:
 def instants_of(tables: Tables, hpa: Row, clock: Row) -> list[int]:
     """Return when an HPA is synced: while samples become visible, on the grid or as recorded."""
     seen = [seen_from(row, clock["delay"]) for table in SAMPLE_TABLES for row in tables[table]]
+    if clock.get("passes"):
+        # (each once, though a table may hold it several times)
+        own = {row["ts"] for row in tables["passes"] if row["cluster"] == hpa["cluster"]}
+        if own:
+            return sorted(own)
+        seen += [row["ts"] for row in tables["passes"]]
     first, last = min(seen), max(seen)
     if clock["recorded"]:
         for table in ("metric_fetches", "hpa_status"):
@@ -75,6 +81,15 @@ def scale_read(rows: list[Row], now: int) -> Row | None:
     if before:
         return before[-1]
     return rows[0] if rows and rows[0]["ts"] == now else None
+
+
+def scale_error(scale: Row | None) -> str | None:
+    """Return what kind of failure the reading of a scale is, None where it was read."""
+    text = str((scale or {}).get("error") or "")
+    if not text:
+        return None
+    kinds = {"unexpected GroupVersion string": "version", "no matches for kind": "kind"}
+    return next((kind for begin, kind in kinds.items() if text.startswith(begin)), "get")
 
 
 def is_cached(pod: Row, now: int) -> bool:
@@ -126,11 +141,16 @@ def seen_from(row: Row, delay: int) -> int:
     return int(row["ts"]) + delay if fetched is None else fetched
 
 
-def visible(samples: list[Row], now: int, max_age: int) -> Row | None:
-    """Return the newest of the samples seen so far (`seen`), unless it is too old."""
+def visible(samples: list[Row], now: int, max_age: int | None) -> Row | None:
+    """Return the newest of the samples seen so far (`seen`), unless it is too old or withdrawn.
+
+    `max_age` None: no sample ever is too old. `gone` ones say that there is none any more.
+    """
     seen = [sample for sample in samples if sample["seen"] <= now]
     newest = max(seen, key=lambda sample: int(sample["ts"]), default=None)
-    return newest if newest is not None and now - newest["ts"] <= max_age else None
+    if newest is None or newest["gone"]:
+        return None
+    return newest if max_age is None or now - newest["ts"] <= max_age else None
 
 
 def usage_items(tables: Tables, pod: Row, delay: int) -> list[Row]:
@@ -144,6 +164,9 @@ def usage_items(tables: Tables, pod: Row, delay: int) -> list[Row]:
         item["seen"] = max(fetched) if fetched else item["ts"] + delay
         first = min(item["rows"], key=lambda row: str(row["container"]))
         item["window"] = first["window_ms"] or 0
+        item["gone"] = all(
+            row["cpu_milli"] is None and row["memory_bytes"] is None for row in item["rows"]
+        )
     return list(items.values())
 
 
@@ -205,7 +228,9 @@ def pod_answers(tables: Tables, pods: list[Row], metric: Row, clock: Row) -> Row
         if kind == "Pods":
             name, selector = member["metric"]["name"], member["metric"].get("selector")
             items = [
-                row | {"seen": seen_from(row, clock["delay"]), "value": row["value_milli"]}
+                row
+                | {"seen": seen_from(row, clock["delay"]), "value": row["value_milli"]}
+                | {"gone": row["value_milli"] is None}
                 for row in tables["pod_custom_metrics"]
                 if same(row, pod, ("cluster", "uid"))
                 and row["metric"] == name
@@ -250,6 +275,7 @@ def total_answers(tables: Tables, hpa: Row, metric: Row, clock: Row) -> Row:
     for row in tables[table]:
         if same(row, hpa, PLACE) and all(row[k] == v for k, v in wanted.items()):
             row = row | {"seen": seen_from(row, clock["delay"])}
+            row["gone"] = row["value_milli"] is None
             series.setdefault(row.get("series", ""), []).append(row)
     shown = [visible(series[k], clock["now"], clock["max_age"]) for k in sorted(series)]
     values = [row["value_milli"] for row in shown if row is not None]
@@ -278,6 +304,8 @@ def reached_scale(tables: Tables, hpa: Row, now: int) -> Row | None:
     scale = scale_read(scale_rows(tables, hpa), now)
     if row is None or scale is None or scale["selector"] in ("", *BROKEN_SELECTORS):
         return None
+    if scale.get("error"):
+        return None
     size, spec = scale["spec_replicas"], row["spec"]
     return scale if size and spec["minReplicas"] <= size <= spec["maxReplicas"] else None
 
@@ -289,11 +317,7 @@ def registered_scale(tables: Tables, hpa: Row, clock: Row, before: tuple[int, st
     controller that starts are forgotten at once.
     """
     now, _ = before
-    lost = [
-        row["ts"]
-        for row in tables["controller"]
-        if row["event"] == "start" and row["cluster"] == hpa["cluster"]
-    ]
+    lost = starts_of(tables, hpa, clock)
     for row in tables["hpas"]:
         end = row["valid_to"]
         gone = end is not None and spec_in_force(tables, hpa, end) is None
@@ -331,16 +355,25 @@ def ambiguous_instants(tables: Tables, hpa: Row, clock: Row) -> list[int]:
     return found
 
 
-def is_restart(tables: Tables, hpa: Row, ticks: list[int], now: int) -> bool:
-    """Say whether the controller lost its memory since the HPA's last sync."""
-    before = [tick for tick in ticks if tick < now]
-    synced = [tick for tick in before if spec_in_force(tables, hpa, tick)]
-    since = synced[-1] if synced else -1
-    starts = [
+def starts_of(tables: Tables, hpa: Row, clock: Row) -> list[int]:
+    """Return when whoever decides began with empty memory: the controller, or a live loop."""
+    mine = [row for row in tables["passes"] if row["cluster"] == hpa["cluster"]]
+    if clock.get("passes") and mine:
+        return [row["ts"] for row in mine if row["start"]]
+    return [
         row["ts"]
         for row in tables["controller"]
         if row["event"] == "start" and row["cluster"] == hpa["cluster"]
     ]
+
+
+def is_restart(tables: Tables, hpa: Row, now: int, clock: Row) -> bool:
+    """Say whether the controller lost its memory since the HPA's last sync."""
+    ticks = instants_of(tables, hpa, clock)
+    before = [tick for tick in ticks if tick < now]
+    synced = [tick for tick in before if spec_in_force(tables, hpa, tick)]
+    since = synced[-1] if synced else -1
+    starts = starts_of(tables, hpa, clock)
     vanished = bool(synced) and synced[-1] != before[-1]
     return vanished or any(since < start <= now for start in starts)
 
@@ -373,16 +406,20 @@ def observe(tables: Tables, hpa: Row, now: int, clock: Row) -> Row | None:
         "now": now,
         "max_replicas": row["spec"]["maxReplicas"],
         "scale": scale and (scale["spec_replicas"], scale["status_replicas"]),
+        "scale_error": scale_error(scale),
         "selector": selector,
-        "restart": is_restart(tables, hpa, instants_of(tables, hpa, clock), now),
+        "restart": is_restart(tables, hpa, now, clock),
         "pods": [pod_state(tables, pod, now) for pod in pods],
         "metrics": metrics,
     }
 
 
 def size_changes(tables: Tables, hpa: Row) -> list[tuple[int, int, int]]:
-    """Return (ms, before, after) of the recorded changes of the target's size."""
-    rows = scale_rows(tables, hpa)
+    """Return (ms, before, after) of the recorded changes of the target's size.
+
+    Before the scale was read for the first time there was no size that could change.
+    """
+    rows = list(itertools.dropwhile(lambda row: bool(row.get("error")), scale_rows(tables, hpa)))
     pairs = itertools.pairwise(rows)
     return [
         (b["ts"], a["spec_replicas"], b["spec_replicas"])

@@ -123,7 +123,12 @@ def quality(tables: Tables, namespace: str, target: str, max_age: int | None, la
     place = (namespace, target)
     pods = [p for p in tables["pods"] if (p["namespace"], p["target"]) == place]
     own_uids = {p["uid"] for p in pods}
-    rows = [r for r in usage if (r["namespace"], r["target"]) == place]
+    said = {
+        (r["uid"], r["ts"]) for r in usage if (r["cpu_milli"], r["memory_bytes"]) != (None, None)
+    }
+    rows = [
+        r for r in usage if (r["namespace"], r["target"]) == place and (r["uid"], r["ts"]) in said
+    ]
     known = [r for r in rows if r["uid"] in own_uids]
     bounds = span(usage)
     lives = {p["uid"]: found for p in pods if (found := life(p, states, bounds))}

@@ -36,6 +36,13 @@ ANSWER_WORDS = {
     codes.METRIC_ANSWER_EMPTY: "empty",
     codes.METRIC_FETCH_FAILED: "error",
 }
+SCALE_WORDS = {
+    codes.SCALE_OK: None,
+    codes.SCALE_UNKNOWN: None,
+    codes.SCALE_GET_FAILED: "get",
+    codes.SCALE_BAD_VERSION: "version",
+    codes.SCALE_NO_RESOURCE: "kind",
+}
 PHASES = {code: name for name, code in codes.PHASES.items()}
 READY = {code: name for name, code in codes.READINESS.items()}
 
@@ -119,12 +126,14 @@ def seen_tick(obs: Observations, fleet: Fleet, t: int) -> Row:
     """Return what a tick holds, in the naive twin's form."""
     tick = fleet.ticks[t]
     spec = fleet.specs[tick.spec]
-    known = tick.scale == codes.SCALE_OK
+    known = tick.scale != codes.SCALE_UNKNOWN
     rows = range(int(tick.first_row), int(tick.last_row))
+    assert (tick.scale_text != 0) == (SCALE_WORDS[int(tick.scale)] is not None)
     return {
         "now": int(tick.now_ms),
         "max_replicas": int(spec.max_replicas),
         "scale": (int(tick.replicas), int(tick.status_replicas)) if known else None,
+        "scale_error": SCALE_WORDS[int(tick.scale)],
         "selector": SELECTOR_WORDS[int(tick.selector)] if known else "ok",
         "restart": bool(tick.restart),
         "pods": [seen_pod(fleet, row) for row in rows if fleet.row_state[row] >= 0],

@@ -30,6 +30,7 @@ instants = st.builds(
 )
 maybe_instant = st.none() | instants
 amounts = st.none() | st.integers(0, 400)
+values = st.integers(-5, 9000) | st.integers(-5, 9000) | st.none()
 
 
 def resource(kind: str, name: str, goal: Row, **more: str) -> Row:
@@ -161,6 +162,17 @@ def fetch_row(hpa: str, metric: int, ts: int, answer: str) -> Row:
 def status_row(hpa: str, ts: int) -> Row:
     row = SHOP | {"name": hpa, "uid": f"hpa-{hpa}", "ts": ts}
     return row | {"current_replicas": 1, "desired_replicas": 1}
+
+
+def pass_row(ts: int, **more: Any) -> Row:
+    return {"cluster": "c1", "ts": ts, "start": False, "k8s": None, "hpas": None} | more
+
+
+def recorder_rows(*clusters: str) -> list[Row]:
+    """Return what says that samples of clusters stand until they are replaced or withdrawn."""
+    row = {"namespace": "", "name": "", "valid_from": T0 - 90_000, "valid_to": None}
+    row |= {"subject": "pod_metrics", "method": "recorder", "detail": None}
+    return [row | {"cluster": cluster} for cluster in clusters]
 
 
 def empty_tables() -> Tables:
@@ -304,7 +316,7 @@ def customs(draw: st.DrawFn) -> list[Row]:
     rows = [
         usage_row(pod, draw(instants), None, window_ms=draw(st.sampled_from([None, 30_000])))
         | {"metric": "rps", "selector": selector}
-        | {"value_milli": draw(st.integers(-5, 9000)), "fetched_at": draw(maybe_instant)}
+        | {"value_milli": draw(values), "fetched_at": draw(maybe_instant)}
         for pod, selector in draw(
             st.lists(
                 st.tuples(st.sampled_from(PODS), st.sampled_from(["", "env=x,queue=a"])), max_size=8
@@ -320,7 +332,7 @@ def objects(draw: st.DrawFn) -> list[Row]:
     rows = [
         SHOP
         | {"kind": kind, "name": name, "metric": "hits", "selector": "", "ts": draw(instants)}
-        | {"value_milli": draw(st.integers(-5, 9000)), "fetched_at": draw(maybe_instant)}
+        | {"value_milli": draw(values), "fetched_at": draw(maybe_instant)}
         for kind, name in draw(st.lists(st.sampled_from(named), max_size=8))
     ]
     return distinct(rows, "kind", "name", "ts")
@@ -331,7 +343,7 @@ def externals(draw: st.DrawFn) -> list[Row]:
     rows = [
         SHOP
         | {"metric": "lag", "selector": selector, "series": series, "ts": draw(instants)}
-        | {"value_milli": draw(st.integers(-5, 9000)), "fetched_at": draw(maybe_instant)}
+        | {"value_milli": draw(values), "fetched_at": draw(maybe_instant)}
         for selector, series in draw(
             st.lists(
                 st.tuples(
@@ -355,10 +367,17 @@ def scales(draw: st.DrawFn) -> list[Row]:
                 "spec_replicas": draw(st.integers(0, 6)),
                 "status_replicas": draw(st.integers(0, 4)),
             }
-            rows.append(scale_row(workload, ts, 0, selector=draw(texts), **sizes))
+            more = {"selector": draw(texts), "error": draw(st.sampled_from(SCALE_ERRORS))}
+            rows.append(scale_row(workload, ts, 0, **more, **sizes))
     return rows
 
 
+SCALE_ERRORS = (
+    *[None] * 5,
+    'deployments.apps "web" not found',
+    'no matches for kind "Web" in group "x.io"',
+    "unexpected GroupVersion string: a/b/c",
+)
 BEHAVIOR: Row = {
     "scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 20}]},
     "scaleDown": {"stabilizationWindowSeconds": 30},
@@ -433,6 +452,21 @@ def fetches(draw: st.DrawFn) -> list[Row]:
 
 
 @st.composite
+def passes(draw: st.DrawFn) -> list[Row]:
+    rows = [
+        pass_row(ts, start=start, cluster=cluster)
+        for ts, start, cluster in draw(
+            st.lists(
+                st.tuples(instants, st.booleans(), st.sampled_from(["c1", "c1", "c1", "c2"])),
+                min_size=1,
+                max_size=12,
+            )
+        )
+    ]
+    return distinct(rows, "cluster", "ts")
+
+
+@st.composite
 def histories(draw: st.DrawFn) -> Tables:
     """Draw the tables of a small history; every edge of the alignment is near."""
     tables = empty_tables()
@@ -447,6 +481,7 @@ def histories(draw: st.DrawFn) -> Tables:
     tables["hpas"] = draw(hpas())
     tables["controller"] = draw(controllers())
     tables["metric_fetches"] = draw(fetches())
+    tables["passes"] = draw(passes())
     times = draw(st.lists(instants, max_size=5, unique=True))
     tables["hpa_status"] = [status_row("one", ts) for ts in times]
     # A pod's rows say the same of its target, or leave it out.

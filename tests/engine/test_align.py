@@ -28,7 +28,9 @@ from tests.engine.small_history import (
     histories,
     hpa_row,
     other_cluster,
+    pass_row,
     pod_row,
+    recorder_rows,
     request_row,
     resource,
     scale_row,
@@ -49,8 +51,11 @@ def align(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key
         phase_ms=clock["phase"],
         delay_ms=clock["delay"],
         max_age_ms=clock["max_age"],
-        instants="recorded" if clock["recorded"] else "grid",
+        instants="recorded" if clock["recorded"] else "passes" if clock.get("passes") else "grid",
     )
+    if clock["max_age"] is None:
+        clusters = {row["cluster"] for table in naive.SAMPLE_TABLES for row in tables[table]}
+        tables = tables | {"provenance": recorder_rows(*clusters)}
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(engine_lanes, "ROWS_PER_BLOCK", block),
@@ -87,18 +92,19 @@ def check(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key
     clock=st.fixed_dictionaries(
         {
             "delay": st.sampled_from([0, 1, 5_000, 10_000]),
-            "max_age": st.sampled_from([10_001, 35_000, 500_000]),
+            "max_age": st.sampled_from([10_001, 35_000, 500_000, None]),
             "period": st.sampled_from([STEP, STEP, 7_001]),
             "phase": st.sampled_from([0, 0, 2_001]),
-            "recorded": st.sampled_from([False, False, True]),
         }
     ),
+    instants=st.sampled_from(["grid", "grid", "recorded", "passes", "passes"]),
     block=st.sampled_from([1, 2, 3, 5, 16, 1024]),
 )
 @settings(max_examples=effort(30))
 def test_the_engine_sees_what_the_naive_twin_sees(
-    tables: naive.Tables, clock: naive.Row, block: int
+    tables: naive.Tables, clock: naive.Row, instants: str, block: int
 ) -> None:
+    clock |= {name: instants == name for name in ("recorded", "passes")}
     assume(not clock["recorded"] or tables["metric_fetches"] or tables["hpa_status"])
     assume(any(naive.instants_of(tables, hpa, clock) for hpa in tables["hpas"]))
     check(tables, clock, block)
@@ -294,6 +300,89 @@ def test_the_series_of_an_external_metric_age_one_by_one() -> None:
     assert found[:7] == [[5], [5], [5, -3], [5, -3], [-3], [-3], []]
     answers = [tick["metrics"][0]["answer"] for tick in ticks_of(tables, max_age=3 * STEP)]
     assert answers[5:7] == ["ok", "empty"]
+
+
+# ---- what a recorder says ----------------------------------------------------------------------
+
+
+def test_a_sample_without_any_resource_withdraws_its_pod_until_the_next_one() -> None:
+    gone = {"cpu_milli": None, "memory_bytes": None}
+    rows = [
+        usage_row("web-0", T0, 70),
+        usage_row("web-0", T0 + STEP, None, fetched_at=T0 + 2 * STEP) | gone,
+        usage_row("web-0", T0 + STEP, None, "proxy", fetched_at=T0 + 2 * STEP) | gone,
+        usage_row("web-0", T0 + 4 * STEP, 80),
+    ]
+    ticks = ticks_of(small(pod_metrics=rows))
+    found = [(t["metrics"][0]["answer"], t["metrics"][0]["samples"][0]) for t in ticks[:6]]
+    assert [answer for answer, _ in found] == ["ok", "ok", "empty", "empty", "ok", "ok"]
+    assert [sample and sample[0] for _, sample in found] == [70, 70, None, None, 80, 80]
+    # One that lacks the metric's resource only is still listed.
+    rows[1]["memory_bytes"] = 1
+    ticks = ticks_of(small(pod_metrics=rows))
+    assert [t["metrics"][0]["answer"] for t in ticks[2:4]] == ["ok", "ok"]
+
+
+def test_a_null_value_withdraws_a_pod_or_a_series() -> None:
+    row: naive.Row = SHOP | {"metric": "lag", "selector": "", "fetched_at": None}
+    lag = [
+        row | {"series": name, "ts": T0 + k * STEP, "value_milli": value}
+        for name, k, value in [("a", 0, 5), ("b", 0, 7), ("a", 2, None), ("b", 3, None)]
+    ]
+    custom = usage_row("web-0", T0, 1) | {"metric": "rps", "selector": "", "value_milli": 9}
+    tables = small(
+        external_metrics=lag,
+        pod_custom_metrics=[custom, custom | {"ts": T0 + STEP, "value_milli": None}],
+        hpas=[hpa_row("one", "web", [METRICS[10], METRICS[5]])],
+    )
+    ticks = ticks_of(tables, max_age=None)
+    found = [(t["metrics"][0]["answer"], t["metrics"][0]["values"]) for t in ticks[:4]]
+    assert found == [("ok", [5, 7]), ("ok", [5, 7]), ("ok", [7]), ("empty", [])]
+    assert [t["metrics"][1]["answer"] for t in ticks[:3]] == ["ok", "empty", "empty"]
+
+
+def test_where_a_recorder_says_so_a_sample_stands_until_it_is_replaced() -> None:
+    rows = [usage_row("web-0", T0, 70), usage_row("web-0", T0 + 10 * STEP, 80)]
+    assert samples(small(pod_metrics=rows), max_age=None) == [70] * 10 + [80] * 3
+    # It may have been taken long before: what was read in between does not matter.
+    old = [usage_row("web-0", MIDNIGHT - 3 * 86_400_000, 70, fetched_at=T0 + STEP)]
+    assert samples(small(pod_metrics=old), max_age=None) == [None] + [70] * 12
+
+
+def test_a_scale_that_cannot_be_read_keeps_its_sizes_and_says_why() -> None:
+    rows = [
+        scale_row("web", T0 - STEP, 0, selector="", error="unexpected GroupVersion string: a/b/c"),
+        scale_row("web", T0 + STEP, 2),
+        scale_row("web", T0 + 3 * STEP, 2, error='deployments.apps "web" not found'),
+        scale_row("web", T0 + 5 * STEP, 4),
+        scale_row("web", T0 + 7 * STEP, 4, error='no matches for kind "Web" in group "x"'),
+    ]
+    tables = small(scales=rows)
+    ticks = ticks_of(tables)
+    found = [t["scale_error"] for t in ticks]
+    assert found == ["version"] * 2 + [None] * 2 + ["get"] * 2 + [None] * 2 + ["kind"] * 5
+    # From nothing known to two pods is no change of size; from two to four is one.
+    seen = check(tables, CLOCK)["c1", "shop", "one"]
+    assert seen.changes == [(T0 + 5 * STEP, 2, 4)]
+
+
+def test_all_hpas_of_a_cluster_are_decided_at_its_passes() -> None:
+    passes = [
+        pass_row(T0 + 1, start=True),
+        pass_row(T0 + 7_003),
+        pass_row(T0 + 9 * STEP),  # (it was not running meanwhile, and kept its memory)
+        pass_row(T0 + 9 * STEP + 500, start=True),
+        pass_row(T0 + 40 * STEP),  # no sample any more
+    ]
+    # The cluster's controller started in between: that is another one's memory.
+    tables = small(passes=passes, controller=[start_row(T0 + 3 * STEP)])
+    tables["hpas"].append(hpa_row("two", "web", METRICS[:1], valid_from=T0 + STEP))
+    found = check(tables, CLOCK | {"passes": True})
+    one, two = (found["c1", "shop", name].ticks for name in ("one", "two"))
+    assert [t["now"] for t in one] == [row["ts"] for row in passes]
+    assert [t["now"] for t in two] == [row["ts"] for row in passes[2:]]
+    assert [t["restart"] for t in one] == [True, False, False, True, False]
+    assert [t["restart"] for t in two] == [True, True, False]
 
 
 # ---- over midnight, late, early -----------------------------------------------------------------

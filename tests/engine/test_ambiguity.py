@@ -23,12 +23,14 @@ from tests.engine.small_history import (
     T0,
     histories,
     hpa_row,
+    pass_row,
     pod_row,
     scale_row,
+    start_row,
     write_history,
 )
 from tests.engine.test_plain import Way, cut, ways, written
-from tests.engine.told import CPU, tell, told_of_all, web
+from tests.engine.told import CPU, Told, tell, told_of_all, web
 
 CLOCK: Row = {"delay": 0, "max_age": 60_000, "period": STEP, "phase": 0, "recorded": False}
 GIVEN: dict[str, Any] = {"sync_period_ms": STEP, "phase_ms": 0, "max_age_ms": 60_000}
@@ -99,17 +101,18 @@ def overlapping(**more: Any) -> Tables:
     )
 
 
-def groups(tables: Tables, folder: Path) -> dict[str, list[str]]:
-    """Return by HPA the group that each tick names, "" where none is."""
-    return {
-        name: [
-            tick.events[0][2].partition(WORDS)[2].strip("[]").replace("shop/", "")
-            if tick.events
-            else ""
-            for tick in ticks
-        ]
-        for name, ticks in tell(tables, folder, "1.36").items()
-    }
+def groups(tables: Tables, folder: Path, **given: Any) -> dict[str, list[str]]:
+    """Return by HPA the group of each tick, "" where none is named, "?": its scale is not read."""
+
+    def group(tick: Told) -> str:
+        if not tick.events:
+            return ""
+        _, reason, text = tick.events[0]
+        unread = reason == "FailedGetScale"
+        return "?" if unread else text.partition(WORDS)[2].strip("[]").replace("shop/", "")
+
+    found = tell(tables, folder, "1.36", **given)
+    return {name: [group(tick) for tick in ticks] for name, ticks in found.items()}
 
 
 def test_a_group_is_that_of_its_own_hpa(tmp_path: Path) -> None:
@@ -117,6 +120,33 @@ def test_a_group_is_that_of_its_own_hpa(tmp_path: Path) -> None:
         "a": ["", *["a b c"] * 6],
         "b": ["a b"] * 7,
         "c": ["a c"] * 7,
+    }
+
+
+def test_who_cannot_read_its_scale_is_not_ambiguous_and_stays_known(tmp_path: Path) -> None:
+    tables = overlapping()
+    tables["scales"].pop()
+    tables["scales"] += [
+        scale_row("b", T0 + 2 * STEP + 1, 2, selector="app=web", error="busy"),
+        scale_row("b", T0 + 4 * STEP + 1, 2, selector="app=web"),
+        scale_row("c", T0 - 2 * STEP, 0, selector="", error="busy"),
+        scale_row("c", T0 - STEP, 2, selector="app=api", error="busy"),
+        scale_row("c", T0 + 3 * STEP + 1, 2, selector="app=api"),
+    ]
+    found = groups(tables, tmp_path)
+    assert found["a"] == ["", "a b", "a b", "a b", "a b", "a b c", "a b c"]
+    assert found["b"] == ["a b"] * 3 + ["?"] * 2 + ["a b"] * 2
+    assert found["c"] == ["?"] * 4 + ["a c"] * 3
+
+
+def test_at_passes_the_first_of_a_loop_is_first(tmp_path: Path) -> None:
+    passes = [pass_row(T0 + k * STEP + 7, start=k in (0, 3)) for k in range(5)]
+    tables = overlapping(passes=passes, controller=[start_row(T0 + 2 * STEP)])
+    # What a loop that began anew does not know yet, it does not find ambiguous.
+    assert groups(tables, tmp_path, instants="passes") == {
+        "a": ["", "a b c", "a b c", "", "a b c"],
+        "b": ["a b"] * 5,
+        "c": ["a c"] * 5,
     }
 
 

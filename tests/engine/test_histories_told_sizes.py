@@ -204,6 +204,48 @@ def test_scaling_to_zero_and_back(tmp_path: Path) -> None:
     assert found[3].events == []
 
 
+@pytest.mark.parametrize(
+    ("error", "failed", "label"),
+    [
+        (
+            'deployments.apps "web" not found',
+            "failed to query scale subresource for Deployment/shop/web: {}",
+            "internal",
+        ),
+        (
+            'no matches for kind "Web" in group "x.io"',
+            "unable to determine resource for scale target reference: {}",
+            "internal",
+        ),
+        (
+            "unexpected GroupVersion string: a/b/c",
+            "invalid API version in scale target reference: {}",
+            "spec",
+        ),
+    ],
+)
+def test_a_scale_that_cannot_be_read(tmp_path: Path, error: str, failed: str, label: str) -> None:
+    # 125 % of 50 %: 5, at most 4 at once; then the wish of the first sync holds for 5 minutes.
+    usage = [usage_row(pod, T0, 125) for pod in ("web-0", "web-1")]
+    usage += [row for row in web()["pod_metrics"] if row["ts"] > T0]
+    scales = [
+        scale_row("web", T0 - STEP, 2),
+        scale_row("web", T0 + 1, 2, error=error),
+        scale_row("web", T0 + 3 * STEP + 1, 2),
+    ]
+    found = one(web(pod_metrics=usage, scales=scales), tmp_path)
+    text = f"the HPA controller was unable to get the target's current scale: {error}"
+    for tick in found[1:4]:
+        assert tick.events == [("Warning", "FailedGetScale", error)]
+        assert tick.conditions()[0] == ("AbleToScale", "False", "FailedGetScale", text)
+        assert (tick.error, tick.labels) == (failed.format(error), ("none", label))
+        # Nothing else of the status changes.
+        assert {**tick.status, "conditions": None} == {**found[0].status, "conditions": None}
+        assert tick.conditions()[1:] == found[0].conditions()[1:]
+    # What was wished before is still known, and of a change of size there was none.
+    assert found[4].events == [("Normal", "SuccessfulRescale", "New size: 4; reason: ")]
+
+
 def test_a_controller_that_starts_again(tmp_path: Path) -> None:
     # 125 % of 50 %: 5, at most 4 at once. The wish is kept for 5 minutes, until the start at 30 s.
     usage = [usage_row(pod, T0, 125) for pod in ("web-0", "web-1")]

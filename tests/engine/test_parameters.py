@@ -20,6 +20,7 @@ from tests.engine.small_history import (
     empty_tables,
     hpa_row,
     pod_row,
+    recorder_rows,
     request_row,
     scale_row,
     start_row,
@@ -31,6 +32,7 @@ from tests.engine.small_history import (
 
 def history(folder: Path, **tables: list[Row]) -> History:
     """Return a history of one pod with one sample, and the given tables."""
+    folder.mkdir(exist_ok=True)
     base: Tables = empty_tables()
     base["pods"] = [pod_row("web-0")]
     base["pod_requests"] = [request_row("web-0")]
@@ -99,6 +101,40 @@ def test_what_is_not_given_is_assumed_or_estimated(tmp_path: Path) -> None:
         "sync_period": "assumed",
         "max_age": "estimated",
     }
+
+
+def test_what_a_recorder_recorded_has_no_max_age(tmp_path: Path) -> None:
+    rows = [
+        usage_row("web-0", T0 + 40_000 * k, 1, cluster=c) for k in range(2) for c in ("c1", "x")
+    ]
+    tables: Tables = {"pod_metrics": rows, "provenance": recorder_rows("c1")}
+    found = settle(ReplayParameters("1.38"), history(tmp_path / "some", **tables), {})
+    assert found.standing == ("c1",)
+    assert found.max_age_of("c1") > 10**17
+    assert found.max_age_of("x") == found.max_age_ms == 100_000
+    text = "100000 ms (estimated); none (recorded) in c1"
+    assert (found.max_age_text(), found.sources["max_age"]) == (text, "estimated")
+    tables["provenance"] = recorder_rows("c1", "x")
+    opened = history(tmp_path / "all", **tables)
+    found = settle(ReplayParameters("1.38"), opened, {})
+    assert (found.max_age_text(), found.sources["max_age"]) == ("none (recorded)", "recorded")
+    # What is given wins.
+    found = settle(ReplayParameters("1.38", max_age_ms=61_000), opened, {})
+    assert (found.standing, found.max_age_of("c1")) == ((), 61_000)
+    assert found.max_age_text() == "61000 ms (given)"
+
+
+def test_other_methods_and_other_subjects_say_nothing_of_an_age(tmp_path: Path) -> None:
+    row = recorder_rows("c1")[0]
+    rows = [row | {"method": "adapter"}, row | {"subject": "pods"}]
+    opened = history(tmp_path, provenance=rows)
+    assert settle(ReplayParameters("1.38"), opened, {}).standing == ()
+
+
+def test_a_row_without_a_value_is_no_sample(tmp_path: Path) -> None:
+    rows = series("a", 0, 10_000, 20_000, 30_000)
+    rows += [row | {"ts": row["ts"] + 1, "value_milli": None} for row in rows]
+    assert sample_spacing_ms(history(tmp_path, external_metrics=rows)) == 10_000
 
 
 def test_a_delay_comes_on_top_of_an_estimated_max_age(tmp_path: Path) -> None:

@@ -27,7 +27,13 @@ from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.made import SCHEMA
 from tests.engine.plain.replay import replay_plainly
-from tests.engine.small_history import STEP, histories, to_frame, write_pieces
+from tests.engine.small_history import (
+    STEP,
+    histories,
+    recorder_rows,
+    to_frame,
+    write_pieces,
+)
 
 
 @dataclass(frozen=True)
@@ -120,18 +126,21 @@ def assert_same_decisions(found: pl.DataFrame, expected: pl.DataFrame) -> None:
     clock=st.fixed_dictionaries(
         {
             "delay": st.sampled_from([0, 1, 10_000]),
-            "max_age": st.sampled_from([10_001, 35_000, 500_000]),
+            "max_age": st.sampled_from([10_001, 35_000, 500_000, None]),
             "period": st.sampled_from([STEP, 7_001]),
             "phase": st.sampled_from([0, 2_001]),
-            "recorded": st.sampled_from([False, False, True]),
         }
     ),
+    instants=st.sampled_from(["grid", "grid", "recorded", "passes", "passes"]),
     k8s=st.sampled_from(["1.38", "1.38", "1.36", "1.32", "1.26", "1.20"]),
 )
 @settings(max_examples=effort(30))
 def test_the_engine_decides_what_the_plain_alignment_decides(
-    tables: naive.Tables, way: Way, events: str, clock: naive.Row, k8s: str
+    tables: naive.Tables, way: Way, events: str, clock: naive.Row, instants: str, k8s: str
 ) -> None:
+    clock |= {name: instants == name for name in ("recorded", "passes")}
+    if clock["max_age"] is None:
+        tables["provenance"] = recorder_rows("c1", "c2")
     assume(not clock["recorded"] or tables["metric_fetches"] or tables["hpa_status"])
     assume(any(naive.instants_of(tables, hpa, clock) for hpa in tables["hpas"]))
     keys = {(row["cluster"], row["namespace"], row["name"]) for row in tables["hpas"]}
@@ -148,7 +157,7 @@ def test_the_engine_decides_what_the_plain_alignment_decides(
         phase_ms=clock["phase"],
         delay_ms=clock["delay"],
         max_age_ms=clock["max_age"],
-        instants="recorded" if clock["recorded"] else "grid",
+        instants=instants,
     )
     with written(tables, way) as history:
         expected = replay_plainly(
@@ -157,7 +166,7 @@ def test_the_engine_decides_what_the_plain_alignment_decides(
             period_ms=clock["period"],
             phase_ms=clock["phase"],
             delay_ms=clock["delay"],
-            max_age_ms=clock["max_age"],
+            max_age_ms=clock["max_age"] or 2**60,
             events=events,
             instants=parameters.instants,
             ambiguous={} if k8s == "1.20" else ambiguous,

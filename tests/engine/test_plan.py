@@ -17,7 +17,7 @@ from hpabatch.engine.clocks import Clocks, Grid
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay import replay_history
-from hpabatch.errors import HistoryError
+from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.choices import selection
 from hpabatch.model.config import PROFILES
@@ -30,9 +30,11 @@ from tests.engine.small_history import (
     empty_tables,
     fetch_row,
     hpa_row,
+    pass_row,
     pod_row,
     request_row,
     scale_row,
+    start_row,
     state_row,
     status_row,
     to_frame,
@@ -57,10 +59,11 @@ def tables_of(*names: str, **more: list[Row]) -> Tables:
     return tables | more
 
 
-def planned(tables: Tables, folder: Path, **parameters: int | str) -> ReplayPlan:
+def planned(tables: Tables, folder: Path, **parameters: int | str | None) -> ReplayPlan:
+    given = {"k8s": "1.38", **parameters}
     return plan_replay(
         open_history(write_pieces(tables, folder, 1)),
-        ReplayParameters("1.38", **parameters),  # type: ignore[arg-type]
+        ReplayParameters(**given),  # type: ignore[arg-type]
     )
 
 
@@ -133,6 +136,36 @@ def test_recorded_instants_are_those_of_fetches_else_of_the_status(tmp_path: Pat
 def test_recorded_instants_that_are_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no decision instants were recorded"):
         planned(tables_of("web"), tmp_path, instants="recorded")
+
+
+def test_passes_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=r"no passes of a live loop were recorded .* on a grid"):
+        planned(tables_of("web"), tmp_path, instants="passes")
+
+
+def test_passes_need_no_samples_and_bring_their_rules(tmp_path: Path) -> None:
+    tables = tables_of("web", passes=[pass_row(T0 - 5, start=True), pass_row(T0, k8s="1.32")])
+    tables |= {"pod_metrics": [], "controller": [start_row(T0, version="1.36.1")]}
+    plan = planned(tables, tmp_path, instants="passes", k8s=None)
+    assert (plan.clocks.from_ms, plan.clocks.to_ms) == (T0 - 5, T0)
+    assert plan.profile_of("c1").name == "1.32"
+    assert plan.starts_ms["c1"].tolist() == [T0 - 5]
+    assert plan.evidence["instants"] == "passes of a live loop for 1 of 1 HPAs, else a grid"
+    # Without these instants the controller's own word counts.
+    tables["pod_metrics"] = [usage_row("web-0", T0, 5)]
+    plan = planned(tables, tmp_path, k8s=None)
+    assert plan.profile_of("c1").name == "1.36"
+    assert plan.starts_ms["c1"].tolist() == [T0]
+
+
+def test_nothing_is_decided_after_the_time_that_is_asked_for(tmp_path: Path) -> None:
+    tables = tables_of("web", passes=[pass_row(T0), pass_row(T0 + 5), pass_row(T0 + 9)])
+    clocks = planned(tables, tmp_path, instants="passes", until_ms=T0 + 8).clocks
+    assert clocks.instants(clocks.of(("c1", "shop", "web"))).tolist() == [T0, T0 + 5]
+    with pytest.raises(
+        UsageError, match=r"nothing was recorded before .* the first pass or sample"
+    ):
+        planned(tables, tmp_path, instants="passes", until_ms=T0 - 10**6)
 
 
 def test_a_span_without_a_sync_is_refused(tmp_path: Path) -> None:

@@ -151,10 +151,17 @@ def histories(draw: st.DrawFn) -> Tables:
         return list({tuple(row[c] for c in key): row for row in rows}.values())
 
     def usage(uid: str) -> st.SearchStrategy[Row]:
-        def row(ts: int, off: int, container: str, cpu: int | None, delay: int | None) -> Row:
+        def row(
+            ts: int,
+            off: int,
+            container: str,
+            cpu: int | None,
+            memory: int | None,
+            delay: int | None,
+        ) -> Row:
             ts += off
             fetched = None if delay is None else ts + delay
-            numbers = {"ts": ts, "cpu_milli": cpu, "fetched_at": fetched, "memory_bytes": 1}
+            numbers = {"ts": ts, "cpu_milli": cpu, "fetched_at": fetched, "memory_bytes": memory}
             return (
                 SHOP
                 | {"uid": uid, "target": owner[uid], "pod": uid, "container": container}
@@ -167,6 +174,7 @@ def histories(draw: st.DrawFn) -> Tables:
             st.sampled_from([0, 0, 0, 5_000]),
             st.sampled_from(["app", "proxy"]),
             st.none() | st.sampled_from([50, 94, 95, 200]),
+            st.sampled_from([1, 1, None]),
             st.sampled_from([None, None, 0, -5_000, 30_000, 90_000]),
         )
 

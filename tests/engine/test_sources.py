@@ -44,6 +44,13 @@ def cpu() -> TrackList:
 def test_tracks_say_which_columns_they_look_at() -> None:
     tracks = cpu()
     assert tracks.usage_columns() == ["uid", "ts", "window_ms", "fetched_at", "cpu_milli"]
+    # Neither resource would hide which rows withdraw a pod.
+    other = TrackList()
+    other.add_usage([0], "nvidia.com/gpu", "")
+    assert other.usage_columns()[-1] == "cpu_milli"
+    memory = TrackList()
+    memory.add_usage([0], "memory", "")
+    assert memory.usage_columns()[-1] == "memory_bytes"
     tracks.add_usage([0], "memory", "app")
     tracks.add_usage([0], "memory", "proxy")
     tracks.add_usage([0], "nvidia.com/gpu", "app")
@@ -157,3 +164,11 @@ def test_pieces_of_a_column_are_joined() -> None:
     load = load_rows(tracks, NUMBERS, usage, {}, Arena())
     assert times(load, 1) == [0, 1, 2, 3]
     assert load.rows.cpu_milli.tolist() == [0, 1, 2, 3]
+
+
+def test_both_resources_are_read_where_one_alone_cannot_tell() -> None:
+    tracks = cpu()
+    rows = frame("pod_metrics", [usage_row("web-0", T0, 5), usage_row("web-0", T0 + 1, None)])
+    assert tracks.lack_columns(rows.select(tracks.usage_columns()))
+    assert not tracks.lack_columns(rows[:1].select(tracks.usage_columns()))
+    assert not tracks.lack_columns(rows)

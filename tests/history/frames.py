@@ -52,7 +52,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         AT | {"kind": "Ingress", "name": "shop", "metric": "rps", "ts": minute(0), "value_milli": 7}
     ],
     "external_metrics": [
-        AT | {"metric": "lag", "selector": "queue=a", "ts": minute(0), "value_milli": 7}
+        AT | {"metric": "lag", "selector": "queue=a", "ts": minute(k), "value_milli": value}
+        for k, value in enumerate((7, None))
     ],
     "pods": [
         AT
@@ -100,6 +101,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
             "spec_replicas": 2,
             "status_replicas": 2,
             "selector": "app=cart",
+            "error": None,
         }
     ],
     "hpas": [
@@ -127,6 +129,10 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         AT | {"name": "cart", "metric_index": 0, "ts": minute(0), "answer": "error", "error": "503"}
     ],
     "controller": [{"cluster": "demo", "ts": minute(0), "event": "start", "version": "1.38"}],
+    "passes": [
+        {"cluster": "demo", "ts": minute(k), "start": k == 0, "k8s": "1.38", "hpas": 1}
+        for k in range(2)
+    ],
     "provenance": [
         AT
         | {

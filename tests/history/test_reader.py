@@ -200,7 +200,7 @@ def test_a_dangling_link_cannot_be_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("hpabatch.schema", "4", "schema version 4; this hpabatch reads up to 3: use a newer"),
+        ("hpabatch.schema", "5", "schema version 5; this hpabatch reads up to 4: use a newer"),
         ("hpabatch.schema", "one", "schema version 'one', which is no number"),
         ("hpabatch.schema", "0", "which is no number"),
         ("hpabatch.table", "scales", "written as the table scales, not pods; name it scales.par"),
@@ -356,6 +356,11 @@ def test_another_time_zone_is_the_same_instant(folder: Path) -> None:
         ("pod_metrics", pl.col("ts").dt.date(), ["column ts is Date; Datetime"]),
         ("pods", pl.lit(1).alias("pod"), ["column pod is Int32; text is wanted"]),
         (
+            "passes",
+            pl.lit(1).alias("start"),
+            ["column start is Int32; true or false is wanted", "cast(pl.Boolean)"],
+        ),
+        (
             "pods",
             pl.struct(app=pl.lit("cart")).alias("labels"),
             ["column labels is Struct", "a JSON object as text is wanted", "json_encode"],
@@ -397,6 +402,7 @@ def test_other_types_are_refused_with_the_conversion(
             ["column uid: null in 2 rows, first row 4", "it must hold a value (uid of the pod"],
         ),
         ("scales", pl.lit(None).alias("ts"), ["column ts: null in 1 row"]),
+        ("passes", pl.lit(None).alias("start"), ["column start: null in 2 rows"]),
         (
             "pod_states",
             pl.lit("running").alias("phase"),

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.columns import INT, TEXT, TIME, Column, Table
+from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Column, Table
 from hpabatch.history.schema import TABLES, empty_frame, table_named
 
 COLUMNS = [(table, column) for table in TABLES.values() for column in table.columns]
@@ -25,7 +25,7 @@ def test_tables_begin_with_the_cluster_and_have_a_key(table: Table) -> None:
 )
 def test_columns_are_documented_and_typed(table: Table, column: Column) -> None:
     assert column.doc
-    assert column.dtype in (TEXT, INT, TIME)
+    assert column.dtype in (BOOL, TEXT, INT, TIME)
     for suffix, unit in UNITS.items():
         if column.name.endswith(suffix):
             assert (column.unit, column.dtype) == (unit, INT)

@@ -37,7 +37,15 @@ NAMES: dict[str, list[Any]] = {
     "target_kind": ["Deployment", "StatefulSet"],
 }
 TIMES = [minute(number) for number in (0, 1, 600, 1439, 1440, 2000, 2880)]
-TRIED = ("pod_metrics", "pods", "scales", "metric_fetches", "controller", "pod_states")
+TRIED = (
+    "pod_metrics",
+    "pods",
+    "scales",
+    "metric_fetches",
+    "controller",
+    "passes",
+    "pod_states",
+)
 
 Rows = list[dict[str, Any]]
 

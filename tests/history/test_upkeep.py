@@ -44,7 +44,7 @@ def test_info_of_both_layouts_agrees(tmp_path: Path) -> None:
     columns = ["table", "rows", "files", "first", "last"]
     assert_frame_equal(flat_info.tables.select(columns), store_info.tables.select(columns))
     assert (flat_info.layout, store_info.layout) == ("flat", "store")
-    assert flat_info.schema == store_info.schema == "3"
+    assert flat_info.schema == store_info.schema == "4"
     assert flat_info.clusters == store_info.clusters == ("demo",)
     assert (flat_info.parts, store_info.parts) == (0, 1)
     assert flat_info.problems == store_info.problems == ()
@@ -57,7 +57,7 @@ def test_info_of_other_writers_and_empty_tables(tmp_path: Path) -> None:
     folder = write_all(tmp_path)
     replace(folder, "scales", frame("scales").clear())
     found = describe_history(open_history(folder))
-    assert found.schema == "3, unknown"
+    assert found.schema == "4, unknown"
     assert found.tables.filter(pl.col("table") == "scales")["first"].to_list() == [None]
 
 
@@ -163,15 +163,28 @@ def test_a_second_version_is_read_as_it_is(tmp_path: Path) -> None:
     assert (found.schema, found.provenance.height, found.remarks) == ("2", 0, ())
 
 
-def version_1(folder: Path) -> Path:
-    """Write a flat history as the first version of this package did."""
+LATER: dict[int, dict[str, list[str]]] = {
+    2: {"metric_fetches": [], "pods": ["origin"], "pod_requests": ["target"]}
+    | {"pod_states": ["target"]},
+    3: {"provenance": []},
+    4: {"passes": [], "scales": ["error"]},
+}
+"""What came with a version: tables (no columns named), and columns of older ones."""
+
+
+def of_version(version: int, folder: Path) -> Path:
+    """Write a flat history as an older version of this package did."""
+    later = {
+        table: names for v, added in LATER.items() if v > version for table, names in added.items()
+    }
     for table in ROWS:
-        if table in ("metric_fetches", "provenance"):
+        if later.get(table) == []:
             continue
-        later = {"pods": ["origin"], "pod_requests": ["target"], "pod_states": ["target"]}
         rows = frame(table)
         rows = rows.drop(n for n in later.get(table, []) if n in rows.columns)
-        metadata = {"hpabatch.schema": "1", "hpabatch.table": table}
+        if "value_milli" in rows.columns:
+            rows = rows.drop_nulls("value_milli")
+        metadata = {"hpabatch.schema": str(version), "hpabatch.table": table}
         folder.mkdir(exist_ok=True)
         arrow = rows.to_arrow().replace_schema_metadata(metadata)
         pq.write_table(arrow, folder / f"{table}.parquet")
@@ -183,7 +196,7 @@ def test_a_first_version_becomes_a_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int
 ) -> None:
     monkeypatch.setattr(flat, "KEEP_BYTES", keep)
-    old = version_1(tmp_path / "old")
+    old = of_version(1, tmp_path / "old")
     done = migrate(old, tmp_path / "new")
     assert done.parts == 11
     before, after = open_history(old), open_history(tmp_path / "new", "replay")
@@ -196,6 +209,33 @@ def test_a_first_version_becomes_a_store(
     assert after.read("pods")["origin"].to_list() == ["recorded"] * 2
     assert describe_history(before).schema == "1"
     assert check_history(after).is_empty()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_older_versions_are_read_and_migrated(tmp_path: Path, version: int) -> None:
+    old = of_version(version, tmp_path / "old")
+    migrate(old, tmp_path / "new")
+    for path in (old, tmp_path / "new"):
+        history = open_history(path, "replay")
+        assert history.read("passes").is_empty()
+        assert history.read("scales")["error"].to_list() == [None]
+        assert history.read("external_metrics")["value_milli"].to_list() == [7]
+        assert history.read("provenance").is_empty() == (version < 3)
+        assert check_history(history).is_empty()
+    assert describe_history(open_history(old)).schema == str(version)
+
+
+def test_what_a_recorder_says_survives_a_migration(tmp_path: Path) -> None:
+    old = write_all(tmp_path / "old")
+    replace(old, "scales", frame("scales").with_columns(error=pl.lit("busy")))
+    migrate(old, tmp_path / "new")
+    history = open_history(tmp_path / "new")
+    assert history.read("scales")["error"].to_list() == ["busy"]
+    assert history.read("external_metrics")["value_milli"].to_list() == [7, None]
+    passes = history.read("passes")
+    assert passes["start"].to_list() == [True, False]
+    assert passes["duration_ms"].to_list() == [None, None]
+    assert passes["ts"].to_list() == [minute(0), minute(1)]
 
 
 def test_a_migration_goes_on_where_it_stopped(
@@ -214,9 +254,9 @@ def test_a_migration_goes_on_where_it_stopped(
         with pytest.raises(KeyboardInterrupt):
             migrate(old, tmp_path / "new")
     done = migrate(old, tmp_path / "new")
-    assert (done.parts, done.skipped) == (9, 4)
+    assert (done.parts, done.skipped) == (10, 4)
     again = migrate(old, tmp_path / "new")
-    assert (again.parts, again.skipped, again.rows) == (0, 13, 0)
+    assert (again.parts, again.skipped, again.rows) == (0, 14, 0)
     migrate(old, tmp_path / "direct")
     for folder in ("new", "direct"):
         compact(tmp_path / folder, grace_s=0)
@@ -238,7 +278,7 @@ def test_a_migration_into_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds something else .*\(rows of nameless parts\)"):
         migrate(old, tmp_path / "nameless")
     open_writer(tmp_path / "empty")
-    assert migrate(old, tmp_path / "empty").parts == 13
+    assert migrate(old, tmp_path / "empty").parts == 14
 
 
 def test_an_absent_table_that_is_needed_is_a_finding(tmp_path: Path) -> None:
@@ -277,9 +317,9 @@ def test_what_is_not_migrated(tmp_path: Path) -> None:
         migrate(old, f"{tmp_path}/x/../old/")
     with pytest.raises(UsageError, match="is a flat history"):
         migrate(old, write_all(tmp_path / "other"))
-    table = pq.read_table(old / "pods.parquet").replace_schema_metadata({"hpabatch.schema": "4"})
+    table = pq.read_table(old / "pods.parquet").replace_schema_metadata({"hpabatch.schema": "5"})
     pq.write_table(table, old / "pods.parquet")
-    with pytest.raises(HistoryError, match="has schema version 4; this hpabatch reads up to 3"):
+    with pytest.raises(HistoryError, match="has schema version 5; this hpabatch reads up to 4"):
         migrate(old, tmp_path / "new")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.columns import INT, TIME, Column
+from hpabatch.history.columns import BOOL, INT, TIME, Column
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.writer import write_table
@@ -113,6 +113,8 @@ def _cell(column: Column) -> st.SearchStrategy[Any]:
         milliseconds = st.integers(946_684_800_000, 4_102_444_799_999)
         epoch = frame("scales")["ts"][0].replace(year=1970, month=1, day=1)
         cells = milliseconds.map(lambda ms: epoch + timedelta(milliseconds=ms))
+    elif column.dtype == BOOL:
+        cells = st.booleans()
     else:
         cells = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
     return st.none() | cells if column.holds_nulls else cells

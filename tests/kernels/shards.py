@@ -56,7 +56,8 @@ def made_tables(seed: int) -> Tables:
     totals: Row = SHOP | {"metric": "lag", "selector": "", "fetched_at": None}
     for series in ("", "p0", "p1"):
         for ts in instants(rng, 8):
-            row = {"series": series, "ts": ts, "value_milli": rng.randint(-50, 900)}
+            value = None if rng.random() < 0.2 else rng.randint(-50, 900)
+            row = {"series": series, "ts": ts, "value_milli": value}
             tables["external_metrics"].append(totals | row)
     tables["controller"] = [
         start_row(ts, event=rng.choice(["start", "observed"]), flags=rng.choice(FLAGS))
@@ -80,7 +81,8 @@ def add_workload(tables: Tables, rng: random.Random, name: str) -> None:
     tables["hpas"] += [first, again] if rng.random() < 0.5 else [hpa_row(name, name, metrics)]
     tables["scales"].append(scale_row(name, T0 - STEP, 2))
     for ts in instants(rng, 3):
-        tables["scales"].append(scale_row(name, ts, rng.randint(1, 5)))
+        error = rng.choice([*[None] * 6, "busy", "no matches for kind: x"])
+        tables["scales"].append(scale_row(name, ts, rng.randint(1, 5), error=error))
     for metric, ts in zip((0, 1, 0), instants(rng, 3), strict=True):
         answer = rng.choice(["ok", "ok", "empty", "error"])
         tables["metric_fetches"].append(fetch_row(name, metric, ts, answer))
@@ -103,7 +105,10 @@ def add_pod(tables: Tables, rng: random.Random, pod: str) -> None:
         if rng.random() < 0.4:
             proxy = {"container": "proxy", "cpu_milli": rng.choice([None, 20])}
             tables["pod_metrics"].append(usage | proxy)
-        custom = {"metric": "rps", "selector": "", "value_milli": rng.randint(0, 9000)}
+        if rng.random() < 0.15:
+            tables["pod_metrics"][-1] |= {"cpu_milli": None, "memory_bytes": None}
+        value = None if rng.random() < 0.15 else rng.randint(0, 9000)
+        custom = {"metric": "rps", "selector": "", "value_milli": value}
         tables["pod_custom_metrics"].append(usage | custom)
 
 
@@ -121,7 +126,7 @@ class Run:
         return self.shard.results
 
 
-def made_plan(tables: Tables, events: str = "recorded") -> ReplayPlan:
+def made_plan(tables: Tables, events: str = "recorded", max_age_ms: int = 45_000) -> ReplayPlan:
     """Return a plan of one shard."""
     parameters = ReplayParameters(
         "1.38",
@@ -129,7 +134,7 @@ def made_plan(tables: Tables, events: str = "recorded") -> ReplayPlan:
         sync_period_ms=STEP,
         phase_ms=0,
         delay_ms=1_000,
-        max_age_ms=45_000,
+        max_age_ms=max_age_ms,
     )
     with tempfile.TemporaryDirectory() as folder:
         plan = plan_replay(open_history(write_pieces(tables, Path(folder), 0)), parameters)

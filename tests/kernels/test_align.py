@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.engine.frames import NEVER_MS
+from hpabatch.engine.parameters import STANDING_MS
 from hpabatch.kernels.align import block_length, pods_in_view, replay_observations
+from hpabatch.model import codes
 from tests.effort import effort
 from tests.engine.small_history import STEP, T0
 from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
@@ -35,18 +37,25 @@ def test_something_is_decided(events: str) -> None:
     assert {row["invalid_metrics"] for row in rows} == {0, 1, 2, 3}
     assert len({row["binding"] for row in rows}) > 5
     assert all(done.shard.observations.seen.sum() > 50 for done in found)
+    ticks = [done.shard.fleet.ticks[: int(done.shard.fleet.lanes.last_tick[-1])] for done in found]
+    assert {int(code) for part in ticks for code in part.scale} >= {
+        codes.SCALE_OK,
+        codes.SCALE_GET_FAILED,
+        codes.SCALE_NO_RESOURCE,
+    }
 
 
 @given(
     seed=st.integers(0, 10_000),
     cuts=st.lists(st.integers(T0 - STEP, LAST), max_size=4),
     block=st.sampled_from([0, 1, 2, 5, 17, 8192]),
+    max_age=st.sampled_from([45_000, STANDING_MS]),
 )
 @settings(max_examples=effort(12))
 def test_loads_cut_at_any_time_and_blocks_of_any_size_give_the_same(
-    seed: int, cuts: list[int], block: int
+    seed: int, cuts: list[int], block: int, max_age: int
 ) -> None:
-    plan = made_plan(made_tables(seed))
+    plan = made_plan(made_tables(seed), max_age_ms=max_age)
     assert_same(run(plan), run(plan, cuts, block=block))
 
 
@@ -116,7 +125,8 @@ def digests() -> list[str]:
     """Return digests of some replays: one load, many loads, and small blocks."""
     found = []
     for seed in SEEDS:
-        plan = made_plan(made_tables(seed), "decided" if seed == 1 else "recorded")
+        max_age_ms = STANDING_MS if seed == 2 else 45_000
+        plan = made_plan(made_tables(seed), "decided" if seed == 1 else "recorded", max_age_ms)
         for done in (run(plan), run(plan, [T0 + 7 * STEP], block=3)):
             memory = b"".join(np.ascontiguousarray(part).tobytes() for part in done.memory)
             text = repr(sorted(done.decided.items())).encode()

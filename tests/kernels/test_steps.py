@@ -26,6 +26,7 @@ from hpabatch.arrays.observations import (
     SOURCE_PLAIN,
     STREAM_SOURCE,
     TRACK,
+    WITHDRAWN,
     Observations,
     Rows,
     empty_steps,
@@ -33,6 +34,7 @@ from hpabatch.arrays.observations import (
 from hpabatch.kernels.steps import count_kept, extend_track, save_kept
 
 DELAY = 3
+FOR_EVER = 2**60
 APP, PROXY = 0, 1
 
 
@@ -56,7 +58,7 @@ class Step(NamedTuple):
     present: int
 
 
-def observations(track: tuple[int, int, int]) -> Observations:
+def observations(track: tuple[int, int, int], max_age: int = 0) -> Observations:
     """Return the observations of one track of (source, container, factor) with room for steps."""
     none, bits = np.zeros(0, np.int64), np.zeros(0, np.int8)
     fields = dict(zip(("source", "container", "factor"), track, strict=True))
@@ -76,7 +78,7 @@ def observations(track: tuple[int, int, int]) -> Observations:
         tracks=records_from(TRACK, 1, **fields),
         steps=poisoned(1),
         old_steps=empty_steps(0),
-        parameters=np.array([DELAY, 0], np.int64),
+        parameters=np.array([DELAY, max_age], np.int64),
         cursors=np.zeros((0, 9), np.int64),
         state_cursor=none,
         step_cursor=np.zeros(1, np.int64),
@@ -121,6 +123,7 @@ def columns(samples: list[Sample]) -> Rows:
         plain_fetched_ms=np.array(fetched, np.int64),
         plain_window_ms=np.array(window, np.int64),
         plain_milli=amounts([s.cpu for s in samples]),
+        plain_known=known([s.cpu for s in samples]),
     )
 
 
@@ -162,6 +165,10 @@ def naive_steps(samples: list[Sample], source: int, container: int) -> list[Step
         seen = max(fetched) if fetched else ts + DELAY
         window = 10 * ts + rows[0].container
         present = int(total is not None) if chosen else LACKS_CONTAINER
+        # A plain sample without a value is none any more; so is one without any resource.
+        plain = source == SOURCE_PLAIN
+        if all(row.cpu is None and (plain or row.memory is None) for row in rows):
+            total, present = 0, WITHDRAWN
         found.append(Step(seen, ts, window, total or 0, present))
     return [s for s in found if not any(o.ts > s.ts and o.seen <= s.seen for o in found)]
 
@@ -201,26 +208,30 @@ def test_one_load_of_usage(samples: list[Sample], track: tuple[int, int, int]) -
 
 @given(samples=usage)
 def test_one_load_of_plain_samples(samples: list[Sample]) -> None:
-    samples = [s._replace(cpu=s.cpu or 0) for s in {s.ts: s for s in samples}.values()]
+    samples = list({s.ts: s for s in samples}.values())
     obs = extend(observations((SOURCE_PLAIN, -1, 1)), samples, 0)
     assert steps_of(obs) == naive_steps(samples, SOURCE_PLAIN, -1)
 
 
 @given(
     samples=usage,
-    track=st.sampled_from(TRACKS),
+    track=st.sampled_from([*TRACKS, (SOURCE_PLAIN, -1, 1)]),
     cuts=st.lists(st.integers(0, 40), max_size=3).map(sorted),
-    max_age=st.integers(1, 50),
+    max_age=st.integers(1, 50) | st.just(FOR_EVER),
 )
 def test_loads_show_at_each_instant_what_one_load_shows(
     samples: list[Sample], track: tuple[int, int, int], cuts: list[int], max_age: int
 ) -> None:
-    obs, begin = observations(track), -10
+    if track[0] == SOURCE_PLAIN:
+        samples = list({s.ts: s for s in samples}.values())
+    obs, begin = observations(track, max_age), -10
     for end in [*cuts, 100]:
         # Of fetches before their samples' time only those count here that come with their load.
         part = [s for s in samples if begin <= s.ts < end]
         obs = extend(obs, part, begin - max_age)
         steps = steps_of(obs)
+        # No more is kept than one that shows at once, and what is seen later.
+        assert sum(s.seen <= begin for s in kept_of(obs)) <= 1
         assert [s.seen for s in steps] == sorted({s.seen for s in steps})
         assert [s.ts for s in steps] == sorted({s.ts for s in steps})
         assert all(s.ts >= begin - max_age for s in steps)
@@ -228,6 +239,11 @@ def test_loads_show_at_each_instant_what_one_load_shows(
         for now in range(begin, end):
             assert shown(steps, now, max_age) == shown(known, now, max_age)
         begin = end
+
+
+def kept_of(obs: Observations) -> list[Step]:
+    """Return what was kept of the loads before."""
+    return [Step(*row) for row in obs.old_steps.tolist()]
 
 
 def shown(steps: list[Step], now: int, max_age: int) -> Step | None:
@@ -238,6 +254,7 @@ def shown(steps: list[Step], now: int, max_age: int) -> Step | None:
 
 @pytest.mark.parametrize("container", [-1, APP, PROXY])
 def test_containers_of_one_time_are_one_sample(container: int) -> None:
+    # (at 5 the container that lacks memory has cpu: the pod is listed)
     rows = [Sample(5, APP, 10, 1, 9), Sample(5, PROXY, 7, None, 11), Sample(6, PROXY, 1, 1, 20)]
     obs = extend(observations((SOURCE_CPU, container, 1)), rows, 0)
     # Seen when the last container was fetched, chosen or not; the window is the first one's.
@@ -256,3 +273,18 @@ def test_a_resource_that_is_not_recorded_needs_no_column() -> None:
     obs.tracks.last_row[:] = 1
     extend_track(obs, rows._replace(cpu_milli=none, memory_bytes=none), 0)
     assert steps_of(obs) == [(5 + DELAY, 5, 50, 0, 0)]
+
+
+@pytest.mark.parametrize("track", TRACKS)
+def test_a_sample_without_any_resource_withdraws_the_pod(track: tuple[int, int, int]) -> None:
+    rows = [Sample(5, APP, 10, 1, 9), Sample(7, APP, None, None, 12), Sample(7, PROXY, None, 2, 12)]
+    assert steps_of(extend(observations(track), rows, 0))[-1].present != WITHDRAWN
+    rows[-1] = rows[-1]._replace(memory=None)
+    assert steps_of(extend(observations(track), rows, 0))[-1] == (12, 7, 70, 0, WITHDRAWN)
+    # A column that was not read withdraws nothing.
+    unread = columns(rows)._replace(memory_known=np.zeros(0, np.int8))
+    obs = observations(track)
+    obs.tracks.last_row[:] = 3
+    obs = obs._replace(steps=poisoned(3))
+    extend_track(obs, unread, 0)
+    assert steps_of(obs)[-1].present != WITHDRAWN

@@ -238,6 +238,7 @@ def _ticks(scale: ScaleColumns, seen: I64, now_ms: I64, spec_of: I64, rows: PodR
     """Return a lane's TICK records but for the restarts."""
     known = np.maximum(seen, 0)
     wrong = np.array([_selector_code(text) for text in scale.selectors], np.int64)
+    failures = np.array([_scale_code(text) for text in scale.error], np.int64)
     row_start = np.concatenate([[0], np.cumsum(rows.per_tick)])
     return records_from(
         TICK,
@@ -246,7 +247,7 @@ def _ticks(scale: ScaleColumns, seen: I64, now_ms: I64, spec_of: I64, rows: PodR
         spec=spec_of,
         replicas=scale.replicas[known],
         status_replicas=scale.status_replicas[known],
-        scale=np.where(seen < 0, codes.SCALE_UNKNOWN, codes.SCALE_OK),
+        scale=np.where(seen < 0, codes.SCALE_UNKNOWN, failures[known]),
         selector=wrong[scale.selector[known]],
         first_row=row_start[:-1],
         last_row=row_start[1:],
@@ -259,6 +260,15 @@ def _print(selector: LabelSelector | None) -> str:
         return str(selector_from_object(selector))
     except ValueError:
         return "!"
+
+
+def _scale_code(error: str) -> int:
+    """Return SCALE_* of what the API server said, "" for a scale that was read."""
+    if error.startswith("unexpected GroupVersion"):
+        return codes.SCALE_BAD_VERSION
+    if error.startswith("no matches for"):
+        return codes.SCALE_NO_RESOURCE
+    return codes.SCALE_GET_FAILED if error else codes.SCALE_OK
 
 
 def _selector_code(text: str | None) -> int:
@@ -294,6 +304,8 @@ def scale_changes(scale: ScaleColumns, now_ms: I64) -> Records:
     The controller has just started then and knows of no change.
     """
     changed = np.flatnonzero(np.diff(scale.replicas)) + 1
+    known = [k for k, text in enumerate(scale.error) if not text]
+    changed = changed[changed > min(known, default=changed.max(initial=0))]
     changed = changed[scale.ts_ms[changed] >= (now_ms[0] if now_ms.size else 0)]
     return records_from(
         CHANGE,

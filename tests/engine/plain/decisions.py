@@ -59,7 +59,7 @@ def _tick(fleet: Fleet, results: Results, t: int, after: int) -> dict[str, Any]:
         "stabilized": int(d.stabilized),
         "limited": int(d.limited),
     }
-    if tick.scale == codes.SCALE_UNKNOWN:
+    if tick.scale not in (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED):
         row = dict.fromkeys(row)
     words = codes.BINDINGS.get(int(d.binding))
     row |= {"ts": int(tick.now_ms), "rescaled": rescaled, "binding": words and words.name}

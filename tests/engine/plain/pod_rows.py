@@ -17,6 +17,7 @@ from hpabatch.arrays.layout import (
 from hpabatch.arrays.pack import pod_flags
 from hpabatch.arrays.specs import StreamKey
 from tests.engine.plain.recording import (
+    GONE,
     LACKING,
     NEVER_MS,
     Recording,
@@ -40,6 +41,7 @@ def visible_samples(samples: SampleColumns, owner: int, now_ms: I64, max_age_ms:
     seen = np.searchsorted(samples.seen_ms[first:last][order], now_ms, side="right") - 1
     index = best[np.maximum(seen, 0)] + first
     alive = (seen >= 0) & (now_ms - samples.ts_ms[index] <= max_age_ms)
+    alive &= samples.present[index] != GONE
     return np.where(alive, index, -1)
 
 

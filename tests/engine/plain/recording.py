@@ -22,6 +22,7 @@ NEVER_MS, ALWAYS_MS = 2**62, -(2**62)
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
 MILLI_PER_BYTE = 1000
 LACKING = -1  # a sample without the container that is asked for
+GONE = -2  # one that says that there is none any more
 
 SAMPLE_TABLES = ("pod_metrics", "pod_custom_metrics", "object_metrics", "external_metrics")
 CUSTOM_KEY = ["metric", "selector"]
@@ -49,7 +50,7 @@ class SampleColumns:
     """Samples sorted by owner (a pod, or a series) and time; owner k has first[k]:first[k+1].
 
     `seen_ms` is when a sample becomes visible, `ts_ms` when it was taken; `present` is 1, 0 where
-    the resource is missing, or LACKING.
+    the resource is missing, LACKING or GONE.
     """
 
     first: I64
@@ -62,13 +63,17 @@ class SampleColumns:
 
 @dataclass(frozen=True, slots=True)
 class ScaleColumns:
-    """The recorded scale of one target, sorted by time; selector numbers into `selectors`."""
+    """The recorded scale of one target, sorted by time; selector numbers into `selectors`.
+
+    `error` is "" where it was read.
+    """
 
     ts_ms: I64
     replicas: I64
     status_replicas: I64
     selector: I64
     selectors: tuple[str | None, ...]
+    error: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,10 @@ class Recording:
         count = np.bincount(sample, minlength=starts.size)
         lacking = np.bincount(sample, weights=known[chosen] == 0, minlength=starts.size)
         present = np.where(count == 0, LACKING, lacking == 0).astype(np.int8)
+        either = rows["cpu_milli"].is_not_null() | rows["memory_bytes"].is_not_null()
+        if starts.size:
+            said = np.add.reduceat(either.to_numpy().astype(np.int64), starts)
+            present = np.where(said == 0, GONE, present).astype(np.int8)
         total = np.zeros(starts.size, np.int64)
         np.add.at(total, sample, (integers(amount) * scale)[chosen])
         fetched = milliseconds(rows["fetched_at"], ALWAYS_MS)
@@ -219,7 +228,7 @@ class Recording:
             ts_ms=milliseconds(rows["ts"]),
             seen_ms=_seen_ms(rows, self.delay_ms),
             window_ms=window_ms,
-            present=np.ones(rows.height, np.int8),
+            present=np.where(rows["value_milli"].is_null().to_numpy(), GONE, 1).astype(np.int8),
             value_milli=integers(rows["value_milli"]),
         )
 
@@ -329,5 +338,6 @@ def _scales(frame: pl.DataFrame) -> dict[tuple[str, str, str, str], ScaleColumns
             status_replicas=status[first:last],
             selector=np.array([number[text] for text in texts[first:last]], np.int64),
             selectors=selectors,
+            error=frame["error"].fill_null("").to_list()[first:last],
         )
     return found

@@ -45,6 +45,15 @@ def replay_plainly(
     grid = grid_of(recording, period_ms, phase_ms)
     own = recorded_instants(history, recording) if instants == "recorded" else {}
     starts, answers = _starts(history), _answers(history)
+    if instants == "passes":
+        passes = _passes(history)
+        begin = {c: [ms for ms, start in rows if start] for c, rows in passes.items()}
+        starts |= {c: np.array(times, np.int64) for c, times in begin.items()}
+        ends = [ms for rows in passes.values() for ms, _ in rows]
+        grid = grid_of(recording, period_ms, phase_ms, ends)
+        at = {c: np.array([ms for ms, _ in rows], np.int64) for c, rows in passes.items()}
+        keys = [(c.cluster, c.namespace, c.name) for c in candidates]
+        own = {key: at[key[0]] for key in keys if key[0] in at}
     none = np.zeros(0, np.int64)
     aligner = Aligner(recording, max_age_ms, profile)
     lanes: dict[str, list[Lane]] = {}
@@ -68,9 +77,12 @@ def replay_plainly(
     return pl.concat(frames)
 
 
-def grid_of(recording: Recording, period_ms: int, phase_ms: int) -> I64:
-    """Return all instants of the grid while samples become visible."""
-    first_ms, last_ms = recording.span_ms()
+def grid_of(
+    recording: Recording, period_ms: int, phase_ms: int, more_ms: Sequence[int] = ()
+) -> I64:
+    """Return all instants of the grid while samples become visible, and around further times."""
+    span_ms = recording.span_ms()
+    first_ms, last_ms = min(*span_ms, *more_ms), max(*span_ms, *more_ms)
     before = first_ms - first_ms % period_ms + phase_ms
     ticks = np.arange(before, last_ms + 1, period_ms)
     return ticks[ticks >= first_ms].astype(np.int64)
@@ -97,6 +109,14 @@ def _starts(history: History) -> dict[str, I64]:
         if row["event"] == "start":
             found.setdefault(row["cluster"], []).append(round(row["ts"].timestamp() * 1000))
     return {cluster: np.array(sorted(times), np.int64) for cluster, times in found.items()}
+
+
+def _passes(history: History) -> dict[str, list[tuple[int, bool]]]:
+    found: dict[str, list[tuple[int, bool]]] = {}
+    for row in history.read("passes").sort("ts").iter_rows(named=True):
+        at = round(row["ts"].timestamp() * 1000)
+        found.setdefault(row["cluster"], []).append((at, row["start"]))
+    return found
 
 
 def _answers(history: History) -> dict[HpaKey, list[Answer]]:
