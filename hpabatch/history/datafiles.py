@@ -77,6 +77,7 @@ def place_columns(spec: Table) -> list[str]:
 
 def split_places(frame: pl.DataFrame, spec: Table) -> Iterator[Piece]:
     """Yield the rows of each place of a sorted frame of one cluster."""
+    frame = frame.rechunk()  # a slice of many chunks walks all of them
     names = place_columns(spec)
     if frame.is_empty():
         return
