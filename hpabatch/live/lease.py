@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import time
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from hpabatch.errors import UsageError
@@ -91,11 +92,10 @@ class FileLease:
         """Remove the file, then its lock."""
         if self._file < 0:
             return
-        for step in (lambda: os.unlink(self._path), lambda: os.close(self._file)):
-            try:
-                step()
-            except OSError:
-                continue
+        with suppress(OSError):
+            os.unlink(self._path)
+        with suppress(OSError):
+            os.close(self._file)
         self._file = -1
 
 

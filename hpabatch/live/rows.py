@@ -38,7 +38,7 @@ class RequestRow(NamedTuple):
 
     container: str
     kind: str
-    index: int
+    place: int
     cpu_milli: int | None = None
     memory_milli: int | None = None
     cpu_limit_milli: int | None = None

@@ -168,7 +168,8 @@ class Game:
             return
         self._number += 1
         listed = self.random.random() < 0.2
-        owner = self.random.choice((f"ReplicaSet/{app}-h4sh", f"StatefulSet/{app}"))
+        owners = (f"ReplicaSet/{app}-h4sh", f"StatefulSet/{app}")
+        owner: str | None = self.random.choice(owners)
         if self.bare and self.random.random() < 0.3:
             owner = None
         pod = PodObject(
@@ -399,9 +400,9 @@ class Game:
                     if item.namespace == space and key in self.pods:
                         found.usage[key] = _usage(item)
         for pods_key, answer in answers.pods.items():
-            for pod in self.pods:
-                if pod[0] == pods_key.namespace:
-                    found.series["pod_custom_metrics", pods_key.namespace, pod[1]] = None
+            for owner, pod_name in self.pods:
+                if owner == pods_key.namespace:
+                    found.series["pod_custom_metrics", pods_key.namespace, pod_name] = None
             for one_pod in answer.samples:
                 assert isinstance(one_pod, PodSample)
                 place_of = ("pod_custom_metrics", pods_key.namespace, one_pod.pod)
@@ -538,12 +539,13 @@ class Shown:
             for row in self.tables[table]:
                 if row["fetched_at"] > now_ms:
                     continue
+                place: tuple[str, str, str]
                 if table == "pod_custom_metrics":
                     if row["uid"] not in names:
                         continue
                     place = (table, *names[row["uid"]])
                 else:
-                    place = (table, row["namespace"], row.get("name", row.get("series")))
+                    place = (table, row["namespace"], str(row.get("name", row.get("series"))))
                 if place not in best or row["ts"] > best[place][0]:
                     best[place] = (row["ts"], row["value_milli"])
         return {place: value for place, (_, value) in best.items()}

@@ -1,0 +1,397 @@
+"""The client of an API server: gets, lists in pages, watches. It reads only.
+
+Nothing but GET is ever sent. Gets and lists are tried again where that may help, within one
+deadline; a watch is one attempt, as only its asker knows from where it goes on (watch_part.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Final, NamedTuple, TypeVar
+
+import httpx2
+import msgspec
+import stamina
+
+from hpabatch import __version__
+from hpabatch.cluster.connect import Connection
+from hpabatch.cluster.errors import (
+    BadAnswer,
+    Busy,
+    Expired,
+    TooLarge,
+    Unreachable,
+    error_of_reply,
+)
+from hpabatch.cluster.requests import RequestCounter
+from hpabatch.cluster.wire import Sockets, Wire
+
+__all__ = ["ApiClient", "Page", "WatchStream"]
+
+# Without any handler Python prints stamina's note of every retry to stderr.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
+
+T = TypeVar("T")
+
+USER_AGENT: Final = f"hpabatch/{__version__}"
+GET_BYTES: Final = 64 * 2**20
+PAGE_BYTES: Final = 256 * 2**20
+LINE_BYTES: Final = 32 * 2**20
+PAGE_OBJECTS: Final = 500
+_ERROR_BYTES: Final = 256 * 2**10
+_REPLY_S: Final = 30.0
+"""A watch has to begin within this."""
+_GRACE_S: Final = 30.0
+"""A watch is given so much longer than it asked for before its server counts as gone."""
+_MOST_LISTS: Final = 3
+_FIRST_WAIT_S: Final = 0.25
+_LONGEST_WAIT_S: Final = 10.0
+
+
+class Page(NamedTuple):
+    """A page of a list.
+
+    Attributes:
+        items: its objects as they came; each holds the whole page in memory.
+        resource_version: of the whole list.
+        first: the list begins here; pages before it are of one that could not be ended.
+    """
+
+    items: list[msgspec.Raw]
+    resource_version: str
+    first: bool
+
+
+class _ListMeta(msgspec.Struct, gc=False):
+    resourceVersion: str | None = None  # noqa: N815
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+_LIST: Final = msgspec.json.Decoder(_List)
+
+
+class ApiClient:
+    """Asks an API server. Several threads may ask at once."""
+
+    def __init__(self, connection: Connection, *, attempts: int = 4) -> None:
+        """Prepare to ask; nothing is sent yet.
+
+        Args:
+            connection: from `connect.connect`; it is closed with the client.
+            attempts: how often a get or a page is asked for.
+        """
+        self._wire = Wire(connection)
+        self._attempts = attempts
+
+    def __enter__(self) -> ApiClient:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    @property
+    def connection(self) -> Connection:
+        """To which server, and as who."""
+        return self._wire.connection
+
+    @property
+    def requests(self) -> RequestCounter:
+        """How many requests were sent."""
+        return self._wire.requests
+
+    def close(self) -> None:
+        """End all requests under way, whichever thread waits for them, and begin no other."""
+        self._wire.close()
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        limit_bytes: int = GET_BYTES,
+        timeout: float = 30.0,
+        attempts: int | None = None,
+        verb: str = "get",
+    ) -> bytes:
+        """Return the body of a reply with status 200.
+
+        Args:
+            path: after the server's address, quoted where needed.
+            params: of the query, not yet quoted.
+            limit_bytes: a larger one is refused.
+            timeout: seconds for all attempts together.
+            attempts: how often it is asked for, None: as the client's.
+            verb: what it counts as, get or list.
+
+        Raises:
+            ApiError: see `errors`.
+        """
+        until = time.monotonic() + timeout
+        return self._tried(
+            lambda: self._read(verb, path, params or {}, limit_bytes, until), until, attempts
+        )
+
+    def list_pages(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        chunk: int = PAGE_OBJECTS,
+        limit_bytes: int = PAGE_BYTES,
+        timeout: float = 60.0,
+    ) -> Iterator[Page]:
+        """Yield a list page by page, all of one resource version.
+
+        A list whose continue token expired begins again, see `Page.first`. A page that is too
+        large is asked for with fewer objects.
+
+        Args:
+            path: of the collection.
+            params: of the query; `limit` and `continue` are set here.
+            chunk: objects a page.
+            limit_bytes: of a page.
+            timeout: seconds for each page, all attempts together.
+
+        Raises:
+            ApiError: see `errors`; Expired if it expired again and again.
+        """
+        lists, token = 1, ""
+        while True:
+            asked = {**(params or {}), "limit": str(chunk)}
+            if token:
+                asked["continue"] = token
+            try:
+                found = self._page(path, asked, limit_bytes, timeout)
+            except TooLarge:
+                if chunk <= 1:
+                    raise
+                chunk = max(1, chunk // 4)
+                continue
+            except Expired:
+                if not token or lists == _MOST_LISTS:
+                    raise
+                lists, token = lists + 1, ""
+                continue
+            meta = found.metadata or _ListMeta()
+            yield Page(found.items or [], meta.resourceVersion or "", not token)
+            token = meta.continue_ or ""
+            if not token:
+                return
+
+    def watch(
+        self,
+        path: str,
+        resource_version: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout_s: int = 300,
+        longest_line: int = LINE_BYTES,
+    ) -> WatchStream:
+        """Return a watch, which begins when it is entered, on a connection of its own.
+
+        Args:
+            path: of the collection.
+            resource_version: from where it goes on.
+            params: of the query, beside those of a watch.
+            timeout_s: after which the server ends it.
+            longest_line: bytes; a longer one ends it with TooLarge.
+        """
+        asked = {
+            **(params or {}), "watch": "true", "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version, "timeoutSeconds": str(timeout_s),
+        }  # fmt: skip
+        return WatchStream(self._wire, path, asked, timeout_s, longest_line)
+
+    def _page(
+        self, path: str, params: Mapping[str, str], limit_bytes: int, timeout: float
+    ) -> _List:
+        until = time.monotonic() + timeout
+
+        def attempt() -> _List:
+            body = self._read("list", path, params, limit_bytes, until)
+            try:
+                return _LIST.decode(body)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                where = self.connection.server
+                raise BadAnswer(f"{path}: no list: {error}", 200, where=where) from None
+
+        return self._tried(attempt, until, None)
+
+    def _tried(self, attempt: Callable[[], T], until: float, attempts: int | None) -> T:
+        """Return what one of several attempts gives."""
+        patience = _Patience(until)
+        most = self._attempts if attempts is None else attempts
+        # The waits are not stamina's: a stop ends them.
+        for one in stamina.retry_context(on=patience, attempts=most, timeout=None):
+            if patience.wait_s and self._wire.stopped.wait(patience.wait_s):
+                break
+            with one:
+                return attempt()
+        raise self._wire.ended()
+
+    def _read(
+        self, verb: str, path: str, params: Mapping[str, str], limit_bytes: int, until: float
+    ) -> bytes:
+        left = max(until - time.monotonic(), 0.001)
+        with self._wire.replied(verb, path, params, left) as reply:
+            if reply.status_code != 200:
+                raise _refusal(reply, path, self.connection.server)
+            body, complete = _read_body(reply, limit_bytes, until)
+            if not complete:
+                raise TooLarge(
+                    f"{path}: the answer is larger than {limit_bytes / 2**20:.3g} MiB",
+                    200, where=self.connection.server,
+                )  # fmt: skip
+            return body
+
+
+class WatchStream:
+    """A watch under way. One thread enters it and takes its lines, any thread may end it."""
+
+    def __init__(
+        self, wire: Wire, path: str, params: Mapping[str, str], timeout_s: int, longest_line: int
+    ) -> None:
+        """Prepare; see `ApiClient.watch`."""
+        self._wire = wire
+        self._path = path
+        self._params = params
+        self._timeout_s = timeout_s
+        self._longest_line = longest_line
+        self._sockets = Sockets()
+        self._stack = ExitStack()
+        self._reply: httpx2.Response | None = None
+
+    def __enter__(self) -> WatchStream:
+        """Begin.
+
+        Raises:
+            ApiError: it was refused, or there was no reply.
+        """
+        with ExitStack() as stack:
+            reply = stack.enter_context(
+                self._wire.replied("watch", self._path, self._params, _REPLY_S, self._sockets)
+            )
+            if reply.status_code != 200:
+                raise _refusal(reply, self._path, self._wire.connection.server)
+            # From now on it may be quiet until the server ends it.
+            reply.request.extensions["timeout"]["read"] = self._timeout_s + _GRACE_S
+            self._reply = reply
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
+        """End it, and close its connection."""
+        return self._stack.__exit__(type(error) if error else None, error, None)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield its lines, each one event, until the server ends it.
+
+        Raises:
+            TooLarge: a line is too long.
+        """
+        assert self._reply is not None, "enter it first"
+        return split_lines(self._reply.iter_bytes(), self._longest_line, self._path)
+
+    def end(self) -> None:
+        """End it from another thread: its reader's next line is an Unreachable."""
+        self._sockets.shut()
+
+
+def split_lines(pieces: Iterator[bytes], longest: int, what: str = "") -> Iterator[bytes]:
+    """Yield the lines of a body that comes in pieces, without their ends.
+
+    Raises:
+        TooLarge: a line is longer than `longest` bytes; the message has its beginning.
+    """
+    kept: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        start, end = 0, piece.find(b"\n")
+        while end >= 0:
+            line = piece[start:end]
+            if kept:
+                kept.append(line)
+                line = b"".join(kept)
+                kept, size = [], 0
+            if len(line) > longest:
+                raise TooLarge(_too_long(line, longest, what), 200)
+            if line:
+                yield line
+            start, end = end + 1, piece.find(b"\n", end + 1)
+        if start < len(piece):
+            kept.append(piece[start:])
+            size += len(piece) - start
+            if size > longest:
+                raise TooLarge(_too_long(b"".join(kept), longest, what), 200)
+    if kept:
+        yield b"".join(kept)
+
+
+def _too_long(line: bytes, longest: int, what: str) -> str:
+    """Return the sentence of a line that is too long, with the object's name if it is near."""
+    found = [
+        match.group(1).decode("utf-8", "replace")
+        for field in (b"namespace", b"name")
+        if (match := re.search(rb'"%b":"([^"\\]{1,253})"' % field, line[:4096]))
+    ]
+    named = f" ({'/'.join(found)})" if found else ""
+    return f"{what}: an event of more than {longest / 2**20:.3g} MiB{named} was not read"
+
+
+class _Patience:
+    """Decides, as stamina's hook, whether a request is sent again, and when."""
+
+    def __init__(self, until: float) -> None:
+        self.wait_s = 0.0
+        self._until = until
+        self._backoff_s = _FIRST_WAIT_S
+
+    def __call__(self, error: Exception) -> float | bool:
+        """Return for how long stamina itself waits, False: it is not sent again."""
+        again = isinstance(error, Unreachable | Busy) or (
+            isinstance(error, BadAnswer) and error.status == 200 and not isinstance(error, TooLarge)
+        )
+        if not again:
+            return False
+        # Chance, so that those who failed together do not come together again.
+        wait_s = self._backoff_s * random.uniform(0.5, 1.0)  # noqa: S311
+        if isinstance(error, Busy) and error.retry_after is not None:
+            wait_s = max(wait_s, error.retry_after)
+        self._backoff_s = min(self._backoff_s * 2, _LONGEST_WAIT_S)
+        self.wait_s = wait_s
+        return 0.0 if time.monotonic() + wait_s < self._until else False
+
+
+def _read_body(reply: httpx2.Response, most: int, until: float) -> tuple[bytes, bool]:
+    """Return a body, and whether that is all of it: not if it is larger than `most` bytes.
+
+    Raises:
+        httpx2.ReadTimeout: it was still coming at the deadline.
+    """
+    pieces, size = [], 0
+    for piece in reply.iter_bytes():
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            return b"".join(pieces)[:most], False
+        if time.monotonic() > until:
+            raise httpx2.ReadTimeout("the answer was still coming", request=reply.request)
+    return b"".join(pieces), True
+
+
+def _refusal(reply: httpx2.Response, path: str, where: str) -> Exception:
+    """Return the error that a reply of another status is."""
+    body, _ = _read_body(reply, _ERROR_BYTES, time.monotonic() + _REPLY_S)
+    return error_of_reply(reply.status_code, reply.headers, body, path, where)

@@ -1,0 +1,234 @@
+"""What can become of a request to an API server, beside an answer.
+
+::
+
+    ApiError              UnreadableError
+    ├── Unreachable       there was no reply, or it was cut off
+    ├── Refused           401, 403
+    ├── NotFound          404
+    ├── Expired           410: a resource version or a continue token is too old
+    ├── Busy              429, 5xx
+    └── BadAnswer         any other status, or a reply that is not what was asked for
+        └── TooLarge      a reply, or a line of it, of more bytes than are taken
+
+`text` is the message as the cluster's own controller would get it from its client: conditions and
+events quote it. With a Status in the reply that is its message, else it is worded by the status
+code (apimachinery pkg/api/errors, NewGenericServerResponse).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from hpabatch.errors import UnreadableError
+
+_MOST_TEXT: Final = 2048
+_TOO_LARGE_VERSION: Final = "Too large resource version"
+
+_WORDS: Final = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be "
+    "processing the request",
+}
+_SAID_BY_SERVER: Final = (403, 406, 415)
+
+
+class ApiError(UnreadableError):
+    """A request to an API server that got no answer.
+
+    Attributes:
+        text: the message as the cluster's own controller would get it.
+        status: of the reply, 0: there was none.
+        reason: of its Status, e.g. "Forbidden"; "" if there was none.
+    """
+
+    def __init__(self, text: str, status: int = 0, reason: str = "", where: str = "") -> None:
+        """Say what happened; `where` is the server's address, for whoever reads the message."""
+        super().__init__(f"{where}: {text}" if where and where not in text else text)
+        self.text = text
+        self.status = status
+        self.reason = reason
+
+
+class Unreachable(ApiError):  # noqa: N818 - named for what happened
+    """There was no reply, or it was cut off.
+
+    Attributes:
+        of_tls: neither side could make sure of the other; other certificates may help.
+    """
+
+    of_tls = False
+
+
+class Refused(ApiError):  # noqa: N818
+    """The server does not know who asks (401), or does not let them (403)."""
+
+
+class NotFound(ApiError):  # noqa: N818
+    """There is no such object or resource (404)."""
+
+
+class Expired(ApiError):  # noqa: N818
+    """What a list or watch should go on from is too old (410), or not there yet."""
+
+
+class Busy(ApiError):  # noqa: N818
+    """The server cannot answer now (429, 5xx).
+
+    Attributes:
+        retry_after: how many seconds it asks to wait, None: it does not say.
+    """
+
+    retry_after: float | None = None
+
+
+class BadAnswer(ApiError):  # noqa: N818
+    """A reply of an unexpected status, or that cannot be read."""
+
+
+class TooLarge(BadAnswer):
+    """A reply, or a line of it, has more bytes than are taken."""
+
+
+class Asked(NamedTuple):
+    """What a path asks for: resource with its group, and name, "" if there is none."""
+
+    group: str
+    resource: str
+    name: str
+    subresource: str = ""
+
+    @property
+    def label(self) -> str:
+        """The resource as it is written in messages and rules, e.g. `deployments.apps/scale`."""
+        label = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{label}/{self.subresource}" if self.subresource else label
+
+
+def asked_for(path: str) -> Asked:
+    """Return what a path asks for, e.g. of `/apis/apps/v1/namespaces/shop/deployments/web/scale`.
+
+    Of a path that names no resource, e.g. `/version`, the resource is "".
+    """
+    parts = path.split("?", 1)[0].strip("/").split("/")
+    if len(parts) > 2 and parts[0] == "api":
+        group, rest = "", parts[2:]
+    elif len(parts) > 3 and parts[0] == "apis":
+        group, rest = parts[1], parts[3:]
+    else:
+        return Asked("", "", "")
+    if len(rest) > 2 and rest[0] == "namespaces":
+        rest = rest[2:]
+    return Asked(group, rest[0], rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else "")
+
+
+class _Status(msgspec.Struct, gc=False):
+    kind: str | None = None
+    status: str | None = None
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+
+
+_STATUS: Final = msgspec.json.Decoder(_Status)
+
+
+def error_of_reply(
+    status: int, headers: Mapping[str, str], body: bytes, path: str, where: str = ""
+) -> ApiError:
+    """Return the error that a reply with a status other than 200 is.
+
+    Args:
+        status: of the reply.
+        headers: of the reply; names in lower case, or a mapping that does not care.
+        body: of the reply, or its beginning.
+        path: what was asked for.
+        where: the server's address.
+    """
+    said = _read_status(body)
+    if said is not None and said.message:
+        text, reason = said.message, said.reason or ""
+    else:
+        text, reason = _worded(status, _plain(headers, body), path), ""
+    error = _classed(status, text, reason, where)
+    if isinstance(error, Busy):
+        error.retry_after = _seconds(headers.get("retry-after"))
+    return error
+
+
+def error_of_event(status_object: bytes | msgspec.Raw, where: str = "") -> ApiError:
+    """Return the error that the Status of a watch's ERROR event is."""
+    said = _read_status(status_object)
+    if said is None:
+        return BadAnswer("the watch ended with an error that is no Status", where=where)
+    return _classed(said.code or 0, said.message or "unknown", said.reason or "", where)
+
+
+def _classed(status: int, text: str, reason: str, where: str) -> ApiError:
+    kind: type[ApiError] = BadAnswer
+    if status == 410 or reason in ("Expired", "Gone") or _TOO_LARGE_VERSION in text:
+        kind = Expired
+    elif status in (401, 403):
+        kind = Refused
+    elif status == 404:
+        kind = NotFound
+    elif status == 429 or status >= 500:
+        kind = Busy
+    return kind(text, status, reason, where)
+
+
+def _read_status(body: bytes | msgspec.Raw) -> _Status | None:
+    """Return a Status of a failure, None: it is none."""
+    try:
+        said = _STATUS.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    failed = said.status == "Failure" and said.kind in (None, "", "Status")
+    return said if failed else None
+
+
+def _plain(headers: Mapping[str, str], body: bytes) -> str:
+    media = headers.get("content-type", "")
+    if media and not media.startswith("text/"):
+        return "unknown"
+    return body[:_MOST_TEXT].decode("utf-8", "replace").strip()
+
+
+def _worded(status: int, said: str, path: str) -> str:
+    if status in _SAID_BY_SERVER:
+        text = said
+    elif status in _WORDS:
+        text = _WORDS[status]
+    elif status >= 500:
+        quoted = json.dumps(said, ensure_ascii=False)
+        text = f"an error on the server ({quoted}) has prevented the request from succeeding"
+    else:
+        text = (
+            f"the server responded with the status code {status} but did not return more "
+            "information"
+        )
+    asked = asked_for(path)
+    if not asked.resource:
+        return text
+    # The controller's client for scales knows no group.
+    group = "" if asked.subresource == "scale" else asked.group
+    label = asked._replace(group=group, subresource="").label
+    return f"{text} (get {label} {asked.name})" if asked.name else f"{text} (get {label})"
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Return the seconds of a Retry-After header; a date, which API servers never send, is none."""
+    if retry_after is None or not retry_after.strip().isdigit():
+        return None
+    return float(retry_after)

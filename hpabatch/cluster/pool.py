@@ -1,0 +1,124 @@
+"""Requests at once, by a deadline: what is late is left behind, and nobody waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final, Generic, TypeVar
+
+DEADLINE_ERROR: Final = "context deadline exceeded"
+_MOST_LATE: Final = 64  # threads that hang in requests of earlier passes
+
+ResultT = TypeVar("ResultT")
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class NeverBegunError(TimeoutError):
+    """The deadline came before a call's turn."""
+
+
+class Turns(Generic[KeyT]):
+    """Who goes first: who never had its turn; last: who let the others wait. For one thread."""
+
+    def __init__(self) -> None:
+        """Begin with nobody known."""
+        self._waiting: set[KeyT] = set()
+        self._slow: set[KeyT] = set()
+
+    def order(self, keys: Iterable[KeyT]) -> list[KeyT]:
+        """Return keys in the order of their turns, else as they come."""
+        return sorted(keys, key=self._rank)
+
+    def note(self, key: KeyT, result: object, slow: bool = False) -> None:
+        """Take a call's result, as `RequestPool.run` gives it; `slow`: it took all of its time."""
+        if isinstance(result, NeverBegunError):
+            self._waiting.add(key)
+            return
+        self._waiting.discard(key)
+        if slow or isinstance(result, TimeoutError):
+            self._slow.add(key)
+        else:
+            self._slow.discard(key)
+
+    def keep(self, keys: Set[KeyT]) -> None:
+        """Forget all others."""
+        self._waiting &= keys
+        self._slow &= keys
+
+    def _rank(self, key: KeyT) -> int:
+        if key in self._slow:
+            return 2
+        return 0 if key in self._waiting else 1
+
+
+class RequestPool(Generic[ResultT]):
+    """A number of threads for calls that end by a deadline or are given up.
+
+    A call gets the seconds that are left and has to keep to them; one that does not holds its
+    thread until it ends, and does not hold up later ones.
+    """
+
+    def __init__(self, workers: int = 8, clock: Callable[[], float] = time.monotonic) -> None:
+        """Take how many calls may run at once (at least 1); the clock counts seconds."""
+        self.workers = max(1, workers)
+        self._clock = clock
+        self._executor: ThreadPoolExecutor | None = None
+        self._late: list[Future[ResultT | None]] = []
+
+    def run(
+        self, calls: Sequence[Callable[[float], ResultT]], deadline: float
+    ) -> list[ResultT | BaseException]:
+        """Return each call's result, or what it raised; TimeoutError: it was not there in time.
+
+        Of what is late, NeverBegunError tells the calls whose turn did not come.
+
+        Args:
+            calls: in the order in which they are begun.
+            deadline: on this pool's clock.
+        """
+        if not calls:
+            return []
+        executor = self._ready_executor()
+        if executor is None:
+            return [NeverBegunError(DEADLINE_ERROR)] * len(calls)
+        futures = [executor.submit(self._begin, call, deadline) for call in calls]
+        wait(futures, timeout=max(0.0, deadline - self._clock()))
+        return [self._result(future) for future in futures]
+
+    def close(self) -> None:
+        """Let the threads go; what still runs ends by itself."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor = None
+
+    def now(self) -> float:
+        """Return the time on this pool's clock, seconds."""
+        return self._clock()
+
+    def _begin(self, call: Callable[[float], ResultT], deadline: float) -> ResultT | None:
+        left = deadline - self._clock()
+        return call(left) if left > 0 else None
+
+    def _result(self, future: Future[ResultT | None]) -> ResultT | BaseException:
+        if future.cancel():
+            return NeverBegunError(DEADLINE_ERROR)
+        if not future.done():
+            self._late.append(future)
+            return TimeoutError(DEADLINE_ERROR)
+        error = future.exception()
+        if error is not None:
+            return error
+        result = future.result()
+        return NeverBegunError(DEADLINE_ERROR) if result is None else result
+
+    def _ready_executor(self) -> ThreadPoolExecutor | None:
+        """Return an executor whose threads are free, None if too many hang."""
+        self._late = [future for future in self._late if not future.done()]
+        if len(self._late) >= _MOST_LATE:
+            return None
+        if self._late:
+            self.close()
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self.workers, "hpabatch-request")
+        return self._executor

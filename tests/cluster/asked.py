@@ -1,0 +1,73 @@
+"""An API server's answers without a server: by path, each bytes, an error, or a wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hpabatch.cluster.errors import ApiError, BadAnswer, NotFound
+from hpabatch.cluster.scales import Resource
+
+Reply = bytes | Exception | Callable[[float], bytes]
+
+
+@dataclass
+class Asked:
+    """Answers by path and query; what it was asked for is kept, in the order of the replies."""
+
+    replies: Mapping[str, Reply] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        limit_bytes: int = 0,
+        timeout: float = 0.0,
+        attempts: int | None = None,
+        verb: str = "get",
+    ) -> bytes:
+        assert limit_bytes > 0
+        assert timeout > 0
+        query = "&".join(f"{key}={value}" for key, value in sorted((params or {}).items()))
+        whole = f"{path}?{query}" if query else path
+        with self._lock:
+            self.paths.append(whole)
+        reply = self.replies.get(whole)
+        if reply is None:
+            raise NotFound("the server could not find the requested resource", 404)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, bytes) else reply(timeout)
+
+
+@dataclass
+class Kinds:
+    """What discovery says."""
+
+    version: str = "v1beta1"
+    resources: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
+
+    def custom_metrics_version(self) -> str:
+        if not self.version:
+            raise ApiError("no custom metrics API (custom.metrics.k8s.io) registered")
+        return self.version
+
+    def scale_resource(self, group: str, kind: str) -> Resource:
+        found = self.resources.get((group, kind))
+        if found is None:
+            raise BadAnswer(f'no matches for kind "{kind}" in group "{group}"')
+        return found
+
+    def metric_resource(self, group: str, kind: str) -> str:
+        try:
+            found = self.scale_resource(group, kind)
+        except BadAnswer as error:
+            text = f"unable to map kind {kind}.{group} to resource: {error.text}"
+            raise BadAnswer(text) from None
+        return f"{found.name}.{found.group}" if found.group else found.name
