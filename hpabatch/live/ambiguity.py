@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from hpabatch.live.lanes import Lane, LaneKey
 from hpabatch.live.pods import PodTable
+from hpabatch.live.selections import Selections
 from hpabatch.model.config import Profile
 from hpabatch.model.messages import ambiguous_selector
 from hpabatch.model.selectors import parse_selector, selector_words
@@ -24,6 +25,14 @@ class Registry:
         self._profile = profile
         self._known: dict[LaneKey, str] = {}
 
+    def known(self, key: LaneKey) -> str | None:
+        """Return the selector that an HPA is registered with, None if it is not."""
+        return self._known.get(key)
+
+    def restore(self, key: LaneKey, selector: str) -> None:
+        """Register an HPA again, as an earlier loop had."""
+        self._known[key] = selector
+
     def check(
         self, lanes: Sequence[Lane], reached: Sequence[bool], pods: PodTable
     ) -> dict[int, str]:
@@ -36,43 +45,46 @@ class Registry:
         """
         if not self._profile.ambiguity_checked:
             return {}
-        present = {lane.key for lane in lanes}
+        # One that was made anew is registered anew.
+        present = {lane.key for lane in lanes if not lane.recreated}
         for key in [key for key in self._known if key not in present]:
             del self._known[key]
         current = {lane.key: _selector(lane) for lane in lanes}
-        moved = {key for key, text in self._known.items() if text != current[key]}
-        sharing = pods.selections.sharing()
+        moved, moved_on = self._moved(current, pods.selections)
+        suspects = pods.selections.sharing().union(*map(pods.selections.owners, moved_on))
         found: dict[int, str] = {}
         for h, lane in enumerate(lanes):
             if not reached[h]:
                 continue
             self._known[lane.key] = current[lane.key]
             moved.discard(lane.key)
-            if lane.key not in sharing and not moved:
+            if lane.key not in suspects:
                 continue
-            others = self._others(lane.key, current, moved, pods)
+            others: set[LaneKey] = set()
+            for slot in pods.selections.members(lane.key):
+                owners: set[LaneKey] = pods.selections.owners(slot)  # type: ignore[assignment]
+                others |= {o for o in owners if self._known.get(o) == current[o]}
+                others |= moved_on.get(slot, set()) & moved
+            others.discard(lane.key)
             if others:
                 names = sorted(f"{namespace}/{name}" for namespace, name in (lane.key, *others))
                 found[h] = ambiguous_selector(current[lane.key], names, self._profile)
         return found
 
-    def _others(
-        self, key: LaneKey, current: Mapping[LaneKey, str], moved: set[LaneKey], pods: PodTable
-    ) -> set[LaneKey]:
-        """Return the other HPAs whose registered selectors match any pod of an HPA."""
-        members = pods.selections.members(key)
-        owners: set[LaneKey] = set()
-        for slot in members:
-            owners |= pods.selections.owners(slot)  # type: ignore[arg-type]
-        found = {o for o in owners if o != key and self._known.get(o) == current[o]}
-        for other in moved:
-            if other == key or other[0] != key[0]:
-                continue
-            # It has another selector by now, but the controller knows the one of its last sync.
-            selector = parse_selector(self._known[other], selector_words(self._profile))
-            if any(selector.matches(pods.labels(slot)) for slot in members):
-                found.add(other)
-        return found
+    def _moved(
+        self, current: Mapping[LaneKey, str], selections: Selections
+    ) -> tuple[set[LaneKey], dict[int, set[LaneKey]]]:
+        """Return the HPAs that have another selector by now, and by pod those that match it still.
+
+        The controller knows the selector of an HPA's last sync.
+        """
+        moved = {key for key, text in self._known.items() if text != current[key]}
+        on: dict[int, set[LaneKey]] = {}
+        for key in moved:
+            selector = parse_selector(self._known[key], selector_words(self._profile))
+            for slot in selections.matching(key[0], selector):
+                on.setdefault(slot, set()).add(key)
+        return moved, on
 
 
 def _selector(lane: Lane) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, I64, Memory, Results
-from hpabatch.arrays.memory import seed_status
 from hpabatch.cluster.types import (
     Answer,
     Answers,
@@ -39,7 +38,7 @@ from hpabatch.live.fleet import (
     size_changes,
 )
 from hpabatch.live.lanes import Lane, LaneKey, Lanes
-from hpabatch.live.memory import Saved, is_full, moved, new_memory, save
+from hpabatch.live.memory import Saved, SavedLane, is_full, moved, new_memory, save, seed
 from hpabatch.live.pods import Samples, fill_custom, fill_usage
 from hpabatch.live.result import (
     NO_STATUS,
@@ -49,10 +48,12 @@ from hpabatch.live.result import (
     reconcile_actions,
     reconcile_errors,
 )
+from hpabatch.live.rows import Outcome
 from hpabatch.live.words import PassWords
 from hpabatch.model import codes
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.messages import lacking_container
+from hpabatch.model.stored import stored_order
 
 _MOST_TEXTS = 10_000  # beyond what is in use: errors that carry numbers are new in every pass
 
@@ -76,6 +77,10 @@ class Decider:
         self.strays = 0
         self.started = saved is None
         self._saved = saved
+        self._now_ms = 0
+        self._last: PassResult | None = None
+        self._replicas: list[int] = []
+        self._most_texts = _MOST_TEXTS
         self._registry = Registry(profile)
         self._book = WantedBook()
         self._structure = Structure([], flags, profile)
@@ -99,7 +104,7 @@ class Decider:
 
     def decide(self, now_ms: int, answers: Answers) -> PassResult:
         """Decide every HPA at an instant, from all changes taken in and these answers."""
-        begun = time.perf_counter()
+        begun, self._now_ms = time.perf_counter(), now_ms
         self._arrange()
         structure, lanes = self._structure, self._structure.lanes
         self._fill_samples(answers)
@@ -114,17 +119,50 @@ class Decider:
         before = self._memory.head.copy()
         replay_newest(fleet, self._memory, True, structure.results)
         words = PassWords(fleet, structure, self.lanes.texts, self.profile, before)
-        result = self._result(now_ms, words)
+        self._last = result = self._result(now_ms, words)
+        self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
         self.lanes.close_pass()
         self.started = False
         return replace(result, duration_s=time.perf_counter() - begun)
 
-    def save(self, path: Path, now_ms: int, what: str) -> None:
+    def outcomes(self) -> dict[LaneKey, list[Outcome]]:
+        """Return what the last pass was answered for each metric of every HPA's spec as read."""
+        structure = self._structure
+        rows = structure.answer_rows()
+        codes_of, texts_of = (
+            structure.answers.code[rows].tolist(),
+            structure.answers.text[rows].tolist(),
+        )
+        specs, _, metrics = structure.tables
+        first = specs.first_metric[structure.spec_now].tolist()
+        streams = metrics.stream.tolist()
+        found = {}
+        for h, lane in enumerate(structure.lanes):
+            spec = lane.item.hpa.spec
+            own = [Outcome("ok")] * len(spec.metrics)
+            for j, k in enumerate(stored_order(spec, self.profile)):
+                if k is not None:
+                    g = streams[first[h] + j]
+                    word = _ANSWERS.get(codes_of[g], "ok")
+                    text = self.lanes.texts[texts_of[g]] if word == "error" else ""
+                    own[k] = Outcome(word, text, self._fetched_ms[g])
+            found[lane.key] = own
+        return found
+
+    def save(self, path: Path, what: str) -> None:
         """Write what is remembered (UsageError: it cannot be written)."""
-        lanes = self._structure.lanes
-        replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
-        keys = [(lane.key, lane.uid) for lane in lanes]
-        save(path, Saved(now_ms, keys, np.array(replicas, np.int64), self._memory), what)
+        save(path, Saved(self._now_ms, self._passed(), self._memory), what)
+
+    def _passed(self) -> list[SavedLane]:
+        """Return the HPAs as the last pass found them, whatever came since."""
+        said = self._last
+        if said is None:
+            return []
+        columns = zip(said.namespaces, said.names, said.uids, said.targets, strict=True)
+        return [
+            SavedLane(*texts, size, self._registry.known((texts[0], texts[1])))
+            for texts, size in zip(columns, self._replicas, strict=True)
+        ]
 
     # ---- structure and layout
 
@@ -143,8 +181,9 @@ class Decider:
             dirty.clear()
             members = [self._members[lane.key] for lane in self._structure.lanes]
             self._layout = Layout(self._structure, pods, members)
-        if len(lanes.texts) > len(pods) + _MOST_TEXTS:
+        if len(lanes.texts) > self._most_texts:
             lanes.retell()
+            self._most_texts = len(lanes.texts) + _MOST_TEXTS
 
     def _restructure(self) -> None:
         before = {lane.key: h for h, lane in enumerate(self._structure.lanes)}
@@ -157,25 +196,25 @@ class Decider:
         self._members = {key: part for key, part in self._members.items() if key in present}
         fresh = [h for h, lane in enumerate(lanes) if lane.fresh]
         for h in fresh:
-            seed_status(self._memory, h, lanes[h].status)
+            seed(self._memory, h, lanes[h].status)
         if self._saved is not None:
             self._take_up(self._saved, lanes)
             self._saved = None
 
     def _take_up(self, saved: Saved, lanes: Sequence[Lane]) -> None:
         """Give the lanes what an earlier loop remembered of the same objects."""
-        known = {key: k for k, key in enumerate(saved.lanes)}
-        source = np.array([known.get((lane.key, lane.uid), -1) for lane in lanes], np.int64)
+        known = {lane[:3]: k for k, lane in enumerate(saved.lanes)}
+        source = np.array([known.get((*lane.key, lane.uid), -1) for lane in lanes], np.int64)
         self._memory = moved(saved.memory, source)
         for h, lane in enumerate(lanes):
-            k = int(source[h])
-            if k < 0:
-                seed_status(self._memory, h, lane.status)
+            if source[h] < 0:
+                seed(self._memory, h, lane.status)
                 continue
-            lane.fresh = False
-            before = int(saved.replicas[k])
-            if before >= 0 and lane.found is not None and lane.found[1] != before:
-                lane.changes.insert(0, (lane.found[0], before, lane.found[1]))
+            before, lane.fresh = saved.lanes[int(source[h])], False
+            if before.selector is not None:
+                self._registry.restore(lane.key, before.selector)
+            if before.replicas >= 0 and before.target == lane.target:
+                self.lanes.recall_size(lane, before.replicas)
 
     # ---- values
 
@@ -213,8 +252,10 @@ class Decider:
         code = np.where(listed > 0, codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
         first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
         text = np.zeros(rows.size, np.int64)
+        self._fetched_ms: list[int | None] = [None] * rows.size
         for g, stream in enumerate(structure.streams):
             answer = self._answer_of(stream, answers)
+            self._fetched_ms[g] = answer.fetched_ms if answer else None
             if answer is None or answer.error:
                 code[g] = codes.METRIC_FETCH_FAILED
                 text[g] = self.lanes.texts.number(answer.error if answer else NOT_FETCHED)
@@ -296,7 +337,7 @@ class Decider:
             uids=[lane.uid for lane in lanes],
             targets=[lane.target for lane in lanes],
             decisions=decisions,
-            spec_replicas=np.array([lane.replicas or 0 for lane in lanes], np.int64),
+            spec_replicas=np.array(structure.ticks.replicas[rows] * (scale == codes.SCALE_OK)),
             theirs_desired=np.array(desired, np.int64),
             theirs_current=np.array(current, np.int64),
             current_before=words.current_before,
@@ -310,6 +351,11 @@ class Decider:
         )
 
 
+_ANSWERS = {
+    codes.METRIC_OK: "ok",
+    codes.METRIC_ANSWER_EMPTY: "empty",
+    codes.METRIC_FETCH_FAILED: "error",
+}
 NOT_FETCHED = "not asked in this pass: the HPA had only just appeared"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hpabatch.arrays.texts import Texts
+from hpabatch.cluster.scales import target_key
 from hpabatch.cluster.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
 from hpabatch.live.pods import PodTable
 from hpabatch.live.result import Problem
@@ -37,7 +38,7 @@ class Lane:
         replicas, status_replicas: the sizes as last read; None: never.
         selector: SELECTOR_* of the scale's selector, and what is wrong with it.
         changes: (ms, before, after) of the size since the last pass.
-        found: when its size was first read, and the size; None: never.
+        found: when its target's size was first read, and the size; None: never.
         fresh: no pass has decided it yet.
         recreated: it is another object of its name than at the last pass.
         gone: it was deleted since the last pass.
@@ -95,6 +96,7 @@ class Lanes:
         self._refused: dict[LaneKey, str] = {}
         self._scales: dict[ScaleKey, ScaleObject] = {}
         self._sizes: dict[ScaleKey, tuple[int, int]] = {}
+        self._found: dict[ScaleKey, tuple[int, int]] = {}
         self._of_scale: dict[ScaleKey, set[LaneKey]] = {}
 
     def __iter__(self) -> Iterator[Lane]:
@@ -141,6 +143,14 @@ class Lanes:
             if lane.before is not None:
                 lane.before = None
                 self.restructured = True
+
+    def recall_size(self, lane: Lane, replicas: int) -> None:
+        """Take in the size that a lane's target had when an earlier loop last looked."""
+        at = target_key(lane.key[0], lane.spec.scale_target_ref)
+        if lane.found is None:
+            lane.replicas, lane.status_replicas = self._sizes.setdefault(at, (replicas, replicas))
+        elif lane.found[1] != replicas:
+            lane.changes.insert(0, (lane.found[0], replicas, lane.found[1]))
 
     def _put_hpa(self, key: LaneKey, item: HpaObject) -> None:
         if item.problem:
@@ -195,30 +205,38 @@ class Lanes:
         self.restructured = True
 
     def _join_scale(self, lane: Lane) -> None:
-        at = scale_key(lane.key[0], lane.spec)
+        at = target_key(lane.key[0], lane.spec.scale_target_ref)
         self._of_scale.setdefault(at, set()).add(lane.key)
         self._take_scale(lane, self._scales.get(at))
         if at in self._sizes:
             lane.replicas, lane.status_replicas = self._sizes[at]
+            lane.found = self._found.get(at)
 
     def _leave_scale(self, lane: Lane) -> None:
-        at = scale_key(lane.key[0], lane.spec)
+        at = target_key(lane.key[0], lane.spec.scale_target_ref)
         owners = self._of_scale.get(at, set())
         owners.discard(lane.key)
         if not owners:
             self._of_scale.pop(at, None)
-        lane.replicas = None
+            if at not in self._scales:
+                self._forget_sizes(at)
+        lane.replicas, lane.found = None, None
+
+    def _forget_sizes(self, at: ScaleKey) -> None:
+        self._sizes.pop(at, None)
+        self._found.pop(at, None)
 
     def _put_scale(self, at: ScaleKey, scale: ScaleObject | None, seen_ms: int) -> None:
         before = self._sizes.get(at)
         if scale is None:
             self._scales.pop(at, None)
             if at not in self._of_scale:
-                self._sizes.pop(at, None)
+                self._forget_sizes(at)
         else:
             self._scales[at] = scale
             if not scale.error:
                 self._sizes[at] = (scale.replicas, scale.status_replicas)
+                self._found.setdefault(at, (seen_ms, scale.replicas))
         now = self._sizes.get(at)
         for key in self._of_scale.get(at, ()):
             lane = self._lanes[key]
@@ -226,7 +244,7 @@ class Lanes:
                 lane.changes.append((seen_ms, before[0], now[0]))
             if now:
                 lane.replicas, lane.status_replicas = now
-                lane.found = lane.found or (seen_ms, now[0])
+                lane.found = self._found.get(at)
             self._take_scale(lane, scale)
 
     def _take_scale(self, lane: Lane, scale: ScaleObject | None) -> None:
@@ -248,10 +266,3 @@ class Lanes:
             selections.remove_selector(lane.key)
             return
         selections.put_selector(lane.key, lane.key[0], selector)
-
-
-def scale_key(namespace: str, spec: HPASpec) -> ScaleKey:
-    """Return the key of the scale that a spec names; the version of its API does not matter."""
-    ref = spec.scale_target_ref
-    group = ref.api_version.partition("/")[0] if "/" in ref.api_version else ""
-    return ScaleKey(group, ref.kind, namespace, ref.name)

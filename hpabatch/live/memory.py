@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,9 +30,12 @@ from hpabatch.arrays.layout import (
     I64,
     Memory,
 )
-from hpabatch.arrays.memory import make_sized_memory
+from hpabatch.arrays.memory import make_sized_memory, seed_status
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
+from hpabatch.model import codes
+from hpabatch.model.hpa import Condition, HPAStatus
+from hpabatch.model.selectors import parse_selector
 
 _KEPT: Final = (
     HEAD_REC_COUNT,
@@ -47,9 +49,15 @@ _KEPT: Final = (
 _FEW_RECOMMENDATIONS: Final = 24  # five minutes at 15 s, and some
 _FEW_EVENTS: Final = 8
 _FORMAT: Final = 1
-
-LaneKey = tuple[str, str]
-"""Namespace and name of an HPA."""
+_CODES: Final = [
+    codes.NO_CONDITION,
+    *codes.CONDITIONS,
+    *(
+        (kind << 4) + other
+        for kind in codes.CONDITION_TYPES.values()
+        for other in (codes.OTHER_TRUE, codes.OTHER_FALSE)
+    ),
+]
 
 
 def lane_room(memory: Memory) -> tuple[I64, I64]:
@@ -65,6 +73,17 @@ def new_memory(lanes: int) -> Memory:
     )
 
 
+def seed(memory: Memory, h: int, status: HPAStatus) -> None:
+    """Start lane h from the status that the cluster shows.
+
+    Of several conditions of a type the first counts, as upstream finds it; kernels know one each.
+    """
+    first: dict[str, Condition] = {}
+    for condition in status.conditions:
+        first.setdefault(condition.type, condition)
+    seed_status(memory, h, replace(status, conditions=tuple(first.values())))
+
+
 def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
     """Return the memory of other lanes: lane h remembers what lane source[h] did, nothing at -1.
 
@@ -77,6 +96,8 @@ def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
     at = source[known]
     recommendations = np.full(source.size, _FEW_RECOMMENDATIONS, np.int64)
     events = np.full(source.size, _FEW_EVENTS, np.int64)
+    if more is not None:
+        events = np.maximum(events, more + 1)
     had_recommendations, had_events = lane_room(memory)
     counts = memory.head[at, HEAD_REC_COUNT]
     recommendations[known] = _room(had_recommendations[at], counts + 3)
@@ -128,20 +149,33 @@ def is_full(memory: Memory, changes: I64) -> bool:
     return bool(np.any(head[:, HEAD_REC_COUNT] + 2 > recommendations) or np.any(used > events))
 
 
+class SavedLane(NamedTuple):
+    """Whose memory it is, and what else is remembered of it.
+
+    `target`: `Kind/name`; `replicas`: the size that it had, -1 if none was known; `selector`: the
+    one with which the HPA is registered for others (`live.ambiguity`), None if it is not.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    target: str
+    replicas: int
+    selector: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Saved:
     """What a loop remembered when it was saved.
 
     Attributes:
         saved_ms: when.
-        lanes: the HPAs, with their uids.
-        replicas: (H,) the sizes that their targets had, -1 where none was known.
+        lanes: the HPAs.
         memory: of those lanes.
     """
 
     saved_ms: int
-    lanes: Sequence[tuple[LaneKey, str]]
-    replicas: I64
+    lanes: Sequence[SavedLane]
     memory: Memory
 
 
@@ -160,14 +194,13 @@ def save(path: Path, saved: Saved, what: str) -> None:
         "format": _FORMAT,
         "what": what,
         "saved_ms": saved.saved_ms,
-        "lanes": [[*key, uid] for key, uid in saved.lanes],
+        "lanes": saved.lanes,
     }
     buffer = io.BytesIO()
     np.savez(
         buffer,
         meta=np.frombuffer(json.dumps(meta).encode(), np.uint8),
         head=head[:, list(_KEPT)],
-        replicas=saved.replicas,
         value=np.array(saved.memory.recs.value[recs]),
         ms=np.array(saved.memory.recs.ms[recs]),
         change=np.array(events.change),
@@ -175,11 +208,10 @@ def save(path: Path, saved: Saved, what: str) -> None:
         outdated=np.array(events.outdated),
     )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(path) as temporary:
             temporary.write_bytes(buffer.getvalue())
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def load(path: Path, what: str) -> Saved | None:
@@ -189,30 +221,41 @@ def load(path: Path, what: str) -> Saved | None:
         UsageError: it cannot be read, is no such file, or belongs to something else.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return _decoded({name: file[name] for name in file.files}, what)
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path} holds no state of a loop ({error})") from error
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return _decoded({name: file[name] for name in _ARRAYS}, what)
+    except Exception as error:
+        said = str(error) if isinstance(error, _WrongStateError) else "it is damaged, or another's"
+        raise UsageError(f"{path} holds no state of this loop: {said}; remove it") from error
+
+
+class _WrongStateError(ValueError):
+    """What is wrong with a state that can be read."""
+
+
+_ARRAYS: Final = ("meta", "head", "value", "ms", "change", "event_ms", "outdated")
+_NO_FIT: Final = "its parts do not fit together"
+_MOST_MS: Final = 2**53  # far beyond any clock, and no sum with a window wraps
 
 
 def _decoded(columns: dict[str, Any], what: str) -> Saved:
     meta = json.loads(columns["meta"].tobytes())
     if meta["format"] != _FORMAT:
-        raise ValueError(f"format {meta['format']}, not {_FORMAT}")
+        raise _WrongStateError(f"it is of format {meta['format']!r}, not {_FORMAT}")
     if meta["what"] != what:
-        raise ValueError(f"it is of {meta['what']}, not of {what}")
-    head = np.asarray(columns["head"], np.int64)
-    lanes = [((str(n), str(name)), str(uid)) for n, name, uid in meta["lanes"]]
-    if head.shape != (len(lanes), len(_KEPT)) or columns["replicas"].shape != (len(lanes),):
-        raise ValueError("its parts do not fit together")
-    counts = [head[:, _KEPT.index(k)] for k in (HEAD_REC_COUNT, HEAD_UP_COUNT, HEAD_DOWN_COUNT)]
-    if any(np.any(part < 0) for part in counts):
-        raise ValueError("its parts do not fit together")
-    recommendations, ups, downs = counts
+        raise _WrongStateError(f"it is of {meta['what']}, not of {what}")
+    lanes = [SavedLane(*row) for row in meta["lanes"]]
+    _check(all(map(_is_lane, lanes)))
+    _check(len({lane[:2] for lane in lanes}) == len(lanes))
+    _check(all(columns[name].dtype == np.int64 for name in _ARRAYS[1:]))
+    head = columns["head"]
+    _check(head.shape == (len(lanes), len(_KEPT)))
+    recommendations, ups, downs = _counts(head, columns)
     memory = make_sized_memory(recommendations + 3, np.maximum(ups, downs) + 1)
     for k, at in enumerate(_KEPT):
         memory.head[:, at] = head[:, k]
@@ -228,5 +271,43 @@ def _decoded(columns: dict[str, Any], what: str) -> Saved:
     memory.events.change[events] = columns["change"]
     memory.events.ms[events] = columns["event_ms"]
     memory.events.outdated[events] = columns["outdated"]
-    replicas = np.asarray(columns["replicas"], np.int64)
-    return Saved(int(meta["saved_ms"]), lanes, replicas, memory)
+    saved_ms = meta["saved_ms"]
+    _check(isinstance(saved_ms, int) and abs(saved_ms) < _MOST_MS)
+    return Saved(saved_ms, lanes, memory)
+
+
+def _counts(head: I64, columns: dict[str, Any]) -> tuple[I64, I64, I64]:
+    """Return how many recommendations, events up and down each lane has, once all is checked."""
+    column = {at: head[:, k] for k, at in enumerate(_KEPT)}
+    counts = [column[k] for k in (HEAD_REC_COUNT, HEAD_UP_COUNT, HEAD_DOWN_COUNT)]
+    # (Before they are added up, where they could wrap.)
+    _check(all(np.all((part >= 0) & (part < 2**31)) for part in counts))
+    recommendations, ups, downs = counts
+    for names, length in (
+        (("value", "ms"), recommendations.sum()),
+        (("change", "event_ms", "outdated"), ups.sum() + downs.sum()),
+    ):
+        _check(all(columns[name].shape == (length,) for name in names))
+    for name in ("ms", "event_ms"):
+        _check(bool(np.all((columns[name] > -_MOST_MS) & (columns[name] < _MOST_MS))))
+    sizes = [column[HEAD_STATUS_CURRENT], column[HEAD_STATUS_DESIRED], columns["value"]]
+    for values in (*sizes, columns["change"]):
+        _check(bool(np.all((values >= 0) & (values < 2**31))))
+    for flags in (column[HEAD_SEEN], columns["outdated"]):
+        _check(bool(np.all((flags == 0) | (flags == 1))))
+    conditions = head[:, [_KEPT.index(HEAD_CONDITIONS + k) for k in range(4)]]
+    _check(bool(np.isin(conditions, _CODES).all()))
+    return recommendations, ups, downs
+
+
+def _check(fits: bool) -> None:
+    if not fits:
+        raise _WrongStateError(_NO_FIT)
+
+
+def _is_lane(lane: SavedLane) -> bool:
+    """Say whether a lane's fields are what they have to be (ValueError: its selector is none)."""
+    if lane.selector is not None:
+        parse_selector(lane.selector)
+    texts = all(isinstance(text, str) for text in lane[:4])
+    return texts and type(lane.replicas) is int and -1 <= lane.replicas < 2**31

@@ -15,6 +15,7 @@ from hpabatch.arrays.pack import pod_flags
 from hpabatch.arrays.texts import Texts
 from hpabatch.cluster.types import ContainerUsage, PodKey, PodObject, PodSample, UsageSample
 from hpabatch.live.selections import Selections
+from hpabatch.model.quantity import MIN_INT64
 from hpabatch.model.requests import PodRequest, RequestRules, pod_request
 
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
@@ -50,14 +51,6 @@ class Samples:
         self.value_milli[at[has]] = np.array([v for v in values if v is not None], np.int64)
         self.timing.ts_ms[at[has]] = ts_ms[has]
         self.timing.window_ms[at[has]] = window_ms[has]
-
-    def grow(self, slots: int) -> None:
-        """Make room."""
-        more = slots - self.present.size
-        self.listed = np.concatenate([self.listed, np.zeros(more, np.int8)])
-        self.present = np.concatenate([self.present, np.zeros(more, np.int8)])
-        self.value_milli = np.concatenate([self.value_milli, np.zeros(more, np.int64)])
-        self.timing = _longer(self.timing, slots)
 
 
 class PodTable:
@@ -100,9 +93,10 @@ class PodTable:
         pod = self._pods[slot]
         return pod.labels if pod else {}
 
-    def pods(self) -> Iterable[PodObject]:
-        """Return all pods."""
-        return (pod for pod in self._pods if pod is not None)
+    def pods_of(self, namespace: str) -> list[PodObject]:
+        """Return the pods of a namespace, in the order of their names."""
+        pods = (self._pods[slot] for slot in self.selections.slots_of(namespace))
+        return sorted((pod for pod in pods if pod is not None), key=lambda pod: pod.name)
 
     def put(self, pod: PodObject) -> None:
         """Take a pod in, or what has changed about it."""
@@ -270,6 +264,8 @@ def _sum_of(containers: tuple[ContainerUsage, ...], resource: str) -> int | None
         if value is None:
             return None
         total += value
+    if not MIN_INT64 <= total < -MIN_INT64:
+        total = (total - MIN_INT64) % 2**64 + MIN_INT64  # as Go's sums wrap
     return total if containers else None
 
 

@@ -7,6 +7,7 @@ pods by theirs.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
 
 from hpabatch.model.selectors import Selector
 
@@ -14,6 +15,8 @@ Owner = Hashable
 """Whose selector it is."""
 
 _At = tuple[str, str, str]  # namespace, label, value
+_KeyT = TypeVar("_KeyT", bound=Hashable)
+_MemberT = TypeVar("_MemberT", bound=Hashable)
 
 
 class Selections:
@@ -67,15 +70,11 @@ class Selections:
         self.remove_selector(owner)
         at = _first_label(namespace, selector)
         self._selectors[owner] = (namespace, selector, at)
-        asking = self._general.setdefault(namespace, set())
-        if at is not None:
-            asking = self._asking.setdefault(at, set())
-        asking.add(owner)
-        slots = self._by_namespace.get(namespace, _NONE)
-        if at is not None:
-            slots = self._by_label.get(at, _NONE)
-        found = {slot for slot in slots if selector.matches(self._labels[slot][1])}
-        self._members[owner] = found
+        if at is None:
+            self._general.setdefault(namespace, set()).add(owner)
+        else:
+            self._asking.setdefault(at, set()).add(owner)
+        self._members[owner] = found = self.matching(namespace, selector)
         for slot in found:
             self._owners[slot].add(owner)
             self._count(slot)
@@ -87,11 +86,18 @@ class Selections:
         if known is None:
             return
         namespace, _, at = known
-        (self._general[namespace] if at is None else self._asking[at]).discard(owner)
+        if at is None:
+            _drop(self._general, namespace, owner)
+        else:
+            _drop(self._asking, at, owner)
         for slot in self._members.pop(owner, set()):
             self._owners[slot].discard(owner)
             self._count(slot)
         self.dirty.add(owner)
+
+    def slots_of(self, namespace: str) -> set[int]:
+        """Return the slots of a namespace's pods; not to be changed."""
+        return self._by_namespace.get(namespace, _NONE)
 
     def members(self, owner: Owner) -> set[int]:
         """Return the slots that an owner's selector matches; not to be changed."""
@@ -105,10 +111,13 @@ class Selections:
         """Return the owners of which a pod is matched by another's selector too."""
         return {owner for slot in self._shared for owner in self._owners[slot]}
 
-    def matching(self, namespace: str, selector: Selector) -> list[int]:
+    def matching(self, namespace: str, selector: Selector) -> set[int]:
         """Return the slots of a namespace that any selector matches."""
-        slots: Iterable[int] = self._by_namespace.get(namespace, _NONE)
-        return [slot for slot in slots if selector.matches(self._labels[slot][1])]
+        at = _first_label(namespace, selector)
+        slots = self._by_namespace.get(namespace, _NONE)
+        if at is not None:
+            slots = self._by_label.get(at, _NONE)
+        return {slot for slot in slots if selector.matches(self._labels[slot][1])}
 
     def _count(self, slot: int) -> None:
         """Note whether several owners share a pod."""
@@ -133,13 +142,13 @@ class Selections:
 _NONE: set[int] = set()
 
 
-def _drop(table: dict[_At, set[int]] | dict[str, set[int]], key: object, slot: int) -> None:
-    """Take a slot out of a set, and the set away once it is empty: label values come and go."""
-    found = table.get(key)  # type: ignore[call-overload]
+def _drop(table: dict[_KeyT, set[_MemberT]], key: _KeyT, member: _MemberT) -> None:
+    """Take a member out of a set, and the set away once it is empty: label values come and go."""
+    found = table.get(key)
     if found is not None:
-        found.discard(slot)
+        found.discard(member)
         if not found:
-            del table[key]  # type: ignore[arg-type]
+            del table[key]
 
 
 def _first_label(namespace: str, selector: Selector) -> _At | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpabatch.arrays.layout import HEAD_STATUS_CURRENT, I64, STATUS_NEXT, Fleet, Records
+from hpabatch.arrays.memory import condition_code
 from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.arrays.texts import Texts
 from hpabatch.engine.status import LaneWords, StatusReader, row_of
@@ -101,7 +102,7 @@ class PassWords:
         """Return what reads our statuses, each made from the one that the cluster shows."""
         memory, statuses = make_status_memory(self._fleet), empty_statuses(self._fleet.ticks.size)
         for h in range(len(self._structure.lanes)):
-            seed_status_memory(memory, h, self._before(h), int(self._structure.spec_before[h]))
+            seed_status_memory(memory, h, self._before(h))
             memory.head[h, STATUS_NEXT] = TICKS * h + 1
         last = np.array(self._fleet.lanes.last_tick, np.int64)
         status_fleet(self._fleet, self._structure.results, memory, last, statuses)
@@ -114,21 +115,35 @@ class PassWords:
         return LaneWords(lane.key[0], self._before(h), lane.key[1], known)
 
     def _before(self, h: int) -> HPAStatus:
-        """Return the status that the cluster shows, with conditions that only we have set."""
+        """Return the status that the cluster shows, with the conditions that we have set.
+
+        They are in our order; where the cluster's own say something else, ours stand.
+        """
         lane: Lane = self._structure.lanes[h]
         decision = row_of(self._structure.results.decisions, TICKS * h + 1)
         now = show_api_time(int(self._fleet.ticks.now_ms[TICKS * h + 1]))
-        shown = [
-            c if c.last_transition_time else replace(c, last_transition_time=now)
-            for c in lane.status.conditions
-        ]
-        present = {condition.type for condition in shown}
+        theirs: dict[str, Condition] = {}
+        for c in lane.status.conditions:
+            theirs.setdefault(c.type, c if c.last_transition_time else _at(c, now))
+        shown: list[Condition] = []
         for k in range(4):
             code = getattr(decision, f"condition_{k}")
-            if code == codes.NO_CONDITION or _KINDS[code >> 4] in present:
-                continue
-            words = codes.CONDITIONS.get(code)
-            if words is not None:
-                text = condition_message(code)
-                shown.append(Condition(words.type, words.status, words.reason, text, now))
-        return replace(lane.status, conditions=tuple(shown))
+            if code != codes.NO_CONDITION:
+                shown.append(_condition(code, theirs.pop(_KINDS[code >> 4], None), now))
+        return replace(lane.status, conditions=(*shown, *theirs.values()))
+
+
+def _at(condition: Condition, now: str) -> Condition:
+    return replace(condition, last_transition_time=now)
+
+
+def _condition(code: int, theirs: Condition | None, now: str) -> Condition:
+    """Return a condition of ours: the cluster's own where that says the same."""
+    words = codes.CONDITIONS.get(code)
+    if words is None:  # what we found when the HPA was first seen
+        status = "True" if code & 15 == codes.OTHER_TRUE else "False"
+        return theirs or Condition(_KINDS[code >> 4], status, last_transition_time=now)
+    if theirs is not None and condition_code(theirs) == code:
+        return theirs
+    since = theirs.last_transition_time if theirs and theirs.status == words.status else now
+    return Condition(words.type, words.status, words.reason, condition_message(code), since)

@@ -1,0 +1,318 @@
+"""What `live` and `record` do: connect, watch, and turn the loop until somebody ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+import hpabatch
+from hpabatch.cli.stdout import send
+from hpabatch.errors import UnreadableError, UsageError
+
+if TYPE_CHECKING:
+    from hpabatch.cluster.client import ApiClient
+    from hpabatch.live.decide import Decider
+    from hpabatch.live.exporter import Exporter
+    from hpabatch.live.loop import LoopOptions
+    from hpabatch.live.memory import Saved
+    from hpabatch.live.recorder import Recorder
+    from hpabatch.live.server import Health
+    from hpabatch.live.setup import Settings
+    from hpabatch.live.shadow import Comparison, Shadow
+    from hpabatch.live.site import Site
+    from hpabatch.report.live import LiveHpa
+
+_GRACE_PERIODS = 2
+_ONCE_WAITS_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRequest:
+    """What was asked for; times in ms. `once`: the form of one pass's output."""
+
+    kubeconfig: str | None
+    context: str | None
+    in_cluster: bool
+    namespaces: tuple[str, ...]
+    cluster: str | None
+    every_ms: int | None
+    k8s: str | None
+    flags: tuple[str, ...]
+    record: str | None
+    segment_ms: int
+    metrics_addr: str | None
+    log_format: str
+    fetch_budget_ms: int
+    fetch_at_once: int
+    feature_gates: str = ""
+    state: str | None = None
+    stateless: bool = True
+    state_max_age_ms: int = 0
+    once: str | None = None
+    compares: bool = True
+
+
+def run_live(request: LiveRequest) -> None:
+    """Run until SIGINT or SIGTERM, or for one pass."""
+    if request.log_format not in ("text", "json"):
+        raise UsageError(f"--log-format {request.log_format}: none of text, json")
+    with ExitStack() as stack:
+        run = _Run(request, stack)
+        if request.once is not None:
+            run.one_pass(request.once)
+        else:
+            run.until_stopped()
+
+
+class _Run:
+    """Everything of one run; what it opens is closed by `stack`."""
+
+    def __init__(self, request: LiveRequest, stack: ExitStack) -> None:
+        from hpabatch.cluster.client import ApiClient
+        from hpabatch.cluster.connect import connect
+        from hpabatch.cluster.controller import read_controller
+        from hpabatch.cluster.discovery import Discovery
+        from hpabatch.cluster.errors import ApiError
+        from hpabatch.live.log import LineLog
+        from hpabatch.live.setup import settle
+        from hpabatch.live.site import Site
+
+        self.request = request
+        kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
+        connection = connect(kubeconfig, request.context, request.in_cluster, os.environ)
+        self.client: ApiClient = stack.enter_context(ApiClient(connection))
+        self.cluster = request.cluster or connection.cluster
+        discovery = Discovery(self.client)
+        try:
+            version = discovery.server_version().text
+            seen = read_controller(self.client)
+        except ApiError as error:
+            raise UnreadableError(
+                f"the API server {connection.server} gives no answer ({error.text}): is it there, "
+                "and is this the right --kubeconfig and --context?"
+            ) from error
+        self.settings: Settings = settle(
+            request.k8s, request.feature_gates, request.flags, version, seen, request.every_ms
+        )
+        quiet = request.once is not None or not request.compares
+        self.log = LineLog(
+            sys.stderr if quiet else sys.stdout,
+            self.cluster,
+            as_json=request.log_format == "json",
+        )
+        self.site: Site = Site(
+            self.client,
+            discovery,
+            self.settings.profile,
+            namespaces=request.namespaces,
+            budget_s=request.fetch_budget_ms / 1000,
+            at_once=request.fetch_at_once,
+            tell=lambda text: self.log.say("note", text),
+        )
+        stack.callback(self.site.stop)
+        self.stack = stack
+
+    def one_pass(self, form: str) -> None:
+        """Make one pass and print it."""
+        from hpabatch.live.loop import Listeners, Loop
+
+        loop = Loop(
+            self.site, self._decider(None), self._shadow(), self._options(None), Listeners()
+        )
+        self.site.start()
+        missing = loop.wait_until_listed(threading.Event(), _ONCE_WAITS_S)
+        if missing:
+            raise UnreadableError(f"{self.client.connection.server}: {missing}")
+        comparison = loop.one_pass()
+        if not len(comparison.result) and not comparison.result.problems:
+            where = ", ".join(self.request.namespaces) or "any namespace"
+            typer.echo(f"no HPA was found in {where} of {self.cluster}", err=True)
+        for problem in comparison.result.problems:
+            name = f"{problem.namespace}/{problem.name}"
+            typer.echo(f"skipped: {name}: {problem.text}", err=True)
+        for about, text in self.site.problems().items():
+            typer.echo(f"warning: {about}: {text}", err=True)
+        _print(comparison, form, self.settings.k8s, self.cluster, len(self.request.namespaces) != 1)
+
+    def until_stopped(self) -> None:
+        """Make passes until SIGINT or SIGTERM."""
+        from hpabatch.live.loop import Listeners, Loop
+
+        stop = threading.Event()
+        path = self._state_path()
+        decider = self._decider(self._saved(path))
+        shadow = self._shadow()
+        exporter, health = self._exporter()
+        recorder = self._recorder()
+        listeners = Listeners(
+            self.log, exporter, health, recorder, tells_decisions=self.request.compares
+        )
+        loop = Loop(self.site, decider, shadow, self._options(path), listeners)
+        with _until_signal(stop):
+            self.site.start()
+            self._say_start(path)
+            loop.wait_until_listed(stop)
+            if not stop.is_set():
+                loop.run(stop)
+        if recorder is not None:
+            recorder.close()
+        self.log.say("stop", "stopped")
+
+    def _say_start(self, path: Path | None) -> None:
+        settings = self.settings
+        every = settings.flags.sync_period_ms / 1000
+        parts = [
+            f"hpabatch {hpabatch.__version__} at {self.client.connection.server}",
+            f"rules of {settings.profile.name} for {settings.k8s}",
+            f"flags {settings.flags_source}",
+            f"a pass every {every:g} s",
+            "changes nothing",
+        ]
+        if path is not None:
+            parts.append(f"state in {path}")
+        if self.request.record:
+            parts.append(f"records to {self.request.record}")
+        self.log.say("start", "; ".join(parts))
+
+    def _options(self, state: Path | None) -> LoopOptions:
+        from hpabatch.live.loop import LoopOptions
+
+        return LoopOptions(
+            self.settings.flags.sync_period_ms, self.settings.k8s, state, self._state_of()
+        )
+
+    def _state_of(self) -> str:
+        """Return what a state belongs to: of another cluster or version it is of no use."""
+        return f"{self.cluster} under the rules of {self.settings.profile.name}"
+
+    def _state_path(self) -> Path | None:
+        from hpabatch.live.setup import state_file
+
+        if self.request.stateless:
+            return None
+        if self.request.state is not None:
+            return Path(self.request.state)
+        return state_file(os.environ, self.cluster)
+
+    def _saved(self, path: Path | None) -> Saved | None:
+        """Return what an earlier loop remembered, if that is not too old."""
+        from hpabatch.cluster.inbox import clock_ms
+        from hpabatch.live.memory import load
+
+        if path is None:
+            return None
+        try:
+            saved = load(path, self._state_of())
+        except UsageError as error:
+            self.log.say("note", f"nothing is remembered from before: {error}")
+            return None
+        if saved is None:
+            return None
+        age_ms = clock_ms() - saved.saved_ms
+        if not 0 <= age_ms <= self.request.state_max_age_ms:
+            self.log.say("note", f"the state in {path} is {age_ms // 1000} s old and not taken up")
+            return None
+        return saved
+
+    def _decider(self, saved: Saved | None) -> Decider:
+        from hpabatch.live.decide import Decider
+
+        return Decider(self.settings.profile, self.settings.flags, saved)
+
+    def _shadow(self) -> Shadow:
+        from hpabatch.live.shadow import Shadow
+
+        return Shadow(_GRACE_PERIODS * self.settings.flags.sync_period_ms)
+
+    def _exporter(self) -> tuple[Exporter | None, Health | None]:
+        """Return the exporter and the health that an endpoint serves, None without one."""
+        if self.request.metrics_addr is None:
+            return None, None
+        from hpabatch.live.exporter import About, Exporter, Sources
+        from hpabatch.live.server import Health, MetricsServer
+
+        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster)
+        sources = Sources(watches=self.site.states, requests=self.client.requests.snapshot)
+        exporter = Exporter(about, self.settings.profile, sources)
+        health = Health(self.settings.flags.sync_period_ms / 1000, self.site.states)
+        server = MetricsServer(self.request.metrics_addr, exporter.registry, health)
+        self.stack.callback(server.close)
+        return exporter, health
+
+    def _recorder(self) -> Recorder | None:
+        if self.request.record is None:
+            return None
+        from hpabatch.cluster.inbox import clock_ms
+        from hpabatch.live.recorder import Recorder
+
+        recorder = Recorder(
+            self.request.record,
+            self.cluster,
+            segment_s=self.request.segment_ms / 1000,
+            say=lambda text: self.log.say("note", text),
+        )
+        recorder.controller(clock_ms(), "observed", self.settings.k8s, self.settings.flags_named)
+        return recorder
+
+
+@contextmanager
+def _until_signal(stop: threading.Event) -> Iterator[None]:
+    """Set `stop` at SIGINT or SIGTERM; a second one ends the process at once."""
+
+    def ask(number: int, frame: object) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
+    """Print a pass."""
+    from hpabatch.report.history import frame_csv, frame_parquet
+    from hpabatch.report.live import live_frame, live_table
+
+    hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
+    if form in ("table", "wide"):
+        wide = form == "wide"
+        text = live_table(hpas, now_ms, k8s=k8s, with_namespace=with_namespace, wide=wide)
+        send(text.encode(errors="replace"))
+        return
+    frame = live_frame(hpas, now_ms, k8s=k8s, cluster=cluster)
+    if form == "parquet":
+        send(frame_parquet(frame))
+        return
+    text = frame_csv(frame) if form == "csv" else frame.write_json() + "\n"
+    send(text.encode(errors="replace"))
+
+
+def _live_hpas(comparison: Comparison) -> list[LiveHpa]:
+    from hpabatch.live.result import NO_STATUS
+    from hpabatch.report.live import LiveHpa
+
+    result = comparison.result
+    return [
+        LiveHpa(
+            document=result.document(h),
+            desired=int(result.decisions.desired[h]) if result.decided[h] else None,
+            theirs=None if theirs == NO_STATUS else theirs,
+            binding=result.binding(h),
+            why=result.why(h),
+        )
+        for h, theirs in enumerate(result.theirs_desired.tolist())
+    ]

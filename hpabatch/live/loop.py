@@ -1,0 +1,273 @@
+"""The loop: every period, ask the metrics APIs, take in what changed, decide, compare, record.
+
+A pass that is late is one pass: those it missed are not made up for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from hpabatch.cluster.feed import Cut
+from hpabatch.cluster.types import Answers, Change, Kind, Wanted
+from hpabatch.errors import HpabatchError
+from hpabatch.live.decide import Decider
+from hpabatch.live.exporter import Exporter, WatchState
+from hpabatch.live.log import LineLog, Said, problems_of
+from hpabatch.live.recorder import Recorder
+from hpabatch.live.result import PassResult
+from hpabatch.live.server import Health
+from hpabatch.live.shadow import Comparison, Shadow
+
+_MOST_FETCHES = 3  # of one pass: HPAs that appear while others are asked for
+_WAIT_SAID_S = 10.0
+
+
+class Cluster(Protocol):
+    """What the loop knows of a cluster."""
+
+    def cut(self) -> Cut:
+        """Return what has become known since the last cut, and the instant."""
+
+    def learn(self) -> None:
+        """Take in what is known so far, so that more can be watched; the next cut gives it all."""
+
+    def states(self) -> Sequence[WatchState]:
+        """Return how the watches stand."""
+
+    def problems(self) -> dict[str, str]:
+        """Return what is wrong with the cluster's APIs, by what it concerns."""
+
+    def is_refused(self) -> bool:
+        """Say whether what has to be known may not be read."""
+
+    def read_scales(self) -> None:
+        """Bring the scales up to date that no watch tells of."""
+
+    def fetch(self, wanted: Wanted) -> Answers:
+        """Ask the metrics APIs; whatever fails is in the answers."""
+
+    def request_count(self) -> int:
+        """Return how many requests were made so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """What a loop was asked for.
+
+    Attributes:
+        period_ms: between the beginnings of two passes.
+        k8s: the version whose rules are used, for the record.
+        state: where what is remembered is kept; None: nowhere.
+        state_of: what it belongs to: a file of something else is not taken up.
+    """
+
+    period_ms: int
+    k8s: str
+    state: Path | None = None
+    state_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who is told of passes; each may be absent. `tells_decisions`: the log is told of them."""
+
+    log: LineLog | None = None
+    exporter: Exporter | None = None
+    health: Health | None = None
+    recorder: Recorder | None = None
+    tells_decisions: bool = True
+
+
+class Loop:
+    """Decides a cluster again and again. One thread calls it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        decider: Decider,
+        shadow: Shadow,
+        options: LoopOptions,
+        listeners: Listeners | None = None,
+    ) -> None:
+        """Prepare; nothing is asked yet."""
+        self._cluster = cluster
+        self._decider = decider
+        self._shadow = shadow
+        self._options = options
+        self._told = listeners or Listeners()
+        self._said = Said(self._told.log) if self._told.log else None
+        self._namespaces: set[str] = set()
+
+    def wait_until_listed(self, stop: threading.Event, longest_s: float | None = None) -> str:
+        """Wait until every watch has listed once; return what is missing when time is up, or "".
+
+        Args:
+            stop: set: give up.
+            longest_s: seconds to wait; None: for ever, saying from time to time what is missing.
+        """
+        begun = time.monotonic()
+        while True:
+            self._cluster.learn()
+            missing = [state.name for state in self._cluster.states() if not state.synced]
+            if not missing or stop.is_set():
+                return ""
+            waited = time.monotonic() - begun
+            refused = longest_s is not None and self._cluster.is_refused()
+            text = f"not yet listed: {', '.join(missing)}"
+            if longest_s is not None and (waited >= longest_s or refused):
+                return "; ".join([text, *self._cluster.problems().values()])
+            if waited >= _WAIT_SAID_S and self._said:
+                self._said.say("cluster", "; ".join([text, *self._cluster.problems().values()]))
+            if self._told.health:
+                self._told.health.began()
+            stop.wait(0.05)
+
+    def run(self, stop: threading.Event) -> None:
+        """Make a pass every period until `stop` is set."""
+        period_s = self._options.period_ms / 1000
+        due = time.monotonic()
+        while not stop.is_set():
+            self.one_pass()
+            due = max(due + period_s, time.monotonic())
+            stop.wait(max(due - time.monotonic(), 0.0))
+
+    def one_pass(self) -> Comparison:
+        """Make a pass and tell everybody of it."""
+        watch, requests = _Watch(), self._cluster.request_count()
+        if self._told.health:
+            self._told.health.began()
+        answers, now_ms = self._observe(watch)
+        watch.phase("apply")
+        result = self._decider.decide(now_ms, answers)
+        watch.phase("decide")
+        comparison = self._shadow.compare(result)
+        watch.phase("compare")
+        self._record(result, answers, watch)
+        watch.phase("record")
+        result = replace(
+            result,
+            duration_s=watch.total(),
+            phases=watch.phases,
+            requests=self._cluster.request_count() - requests,
+        )
+        comparison = replace(comparison, result=result)
+        self._tell(comparison)
+        return comparison
+
+    def close(self) -> None:
+        """Keep what is remembered."""
+        self._save()
+
+    def _observe(self, watch: _Watch) -> tuple[Answers, int]:
+        """Fetch, and take in what changed until then; return the answers and the instant."""
+        self._cluster.read_scales()
+        self._take_in()
+        answers, now_ms = Answers(), 0
+        for _ in range(_MOST_FETCHES):
+            missing = _missing(self._decider.wanted(), answers)
+            if now_ms and missing == Wanted():
+                break
+            answers = _joined(answers, self._cluster.fetch(missing))
+            watch.phase("fetch")
+            now_ms = self._take_in()
+            watch.phase("cut")
+        return answers, now_ms
+
+    def _take_in(self) -> int:
+        changes, now_ms = self._cluster.cut()
+        self._decider.apply(changes)
+        if self._told.recorder:
+            self._told.recorder.apply(self._recorded(changes, now_ms))
+        return now_ms
+
+    def _recorded(self, changes: Sequence[Change], now_ms: int) -> list[Change]:
+        """Return what is recorded: of pods only those of namespaces that have HPAs."""
+        had = set(self._namespaces)
+        self._namespaces |= {c.key[0] for c in changes if c.kind is Kind.hpa and c.thing}
+        found = [c for c in changes if c.kind is not Kind.pod or c.key[0] in had]
+        for namespace in sorted(self._namespaces - had):
+            # They were known before: what is shown now stands for them.
+            found += [
+                Change(Kind.pod, (namespace, pod.name), pod, now_ms - 1, listed=True)
+                for pod in self._decider.lanes.pods.pods_of(namespace)
+            ]
+        return found
+
+    def _record(self, result: PassResult, answers: Answers, watch: _Watch) -> None:
+        recorder = self._told.recorder
+        if recorder is not None:
+            recorder.observe(result.now_ms, answers, self._decider.outcomes())
+            recorder.pass_done(
+                result.now_ms, started=result.start, hpas=len(result),
+                duration_ms=round(1000 * watch.total()), k8s=self._options.k8s,
+            )  # fmt: skip
+        self._save()
+
+    def _save(self) -> None:
+        path = self._options.state
+        if path is None:
+            return
+        try:
+            self._decider.save(path, self._options.state_of)
+        except HpabatchError as error:
+            if self._said:
+                self._said.say("state", str(error))
+            return
+        if self._said:
+            self._said.fine("state")
+
+    def _tell(self, comparison: Comparison) -> None:
+        told, result = self._told, comparison.result
+        if told.exporter:
+            figures = told.recorder.figures if told.recorder else None
+            told.exporter.publish(comparison, self._shadow.totals(), figures)
+        if told.health:
+            told.health.done()
+        if self._said:
+            self._said.only("hpa", problems_of(result))
+            self._said.only("cluster", self._cluster.problems())
+        if told.log and told.tells_decisions:
+            told.log.tell(comparison)
+
+
+class _Watch:
+    """Times the phases of a pass."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._begun = self._last = clock()
+        self.phases: dict[str, float] = {}
+
+    def phase(self, name: str) -> None:
+        """Count the time since the last call as that of a phase."""
+        now = self._clock()
+        self.phases[name] = self.phases.get(name, 0.0) + now - self._last
+        self._last = now
+
+    def total(self) -> float:
+        """Return the seconds since the beginning."""
+        return self._clock() - self._begun
+
+
+def _missing(wanted: Wanted, answers: Answers) -> Wanted:
+    """Return what no answer was asked for yet."""
+    return Wanted(
+        frozenset(n for n in wanted.usage if answers.usage_of(n) is None),
+        wanted.pods - answers.pods.keys(),
+        wanted.objects - answers.objects.keys(),
+        wanted.external - answers.external.keys(),
+    )
+
+
+def _joined(one: Answers, other: Answers) -> Answers:
+    return Answers(
+        {**one.usage, **other.usage},
+        {**one.pods, **other.pods},
+        {**one.objects, **other.objects},
+        {**one.external, **other.external},
+    )

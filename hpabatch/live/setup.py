@@ -1,0 +1,117 @@
+"""What a live loop goes by: the rules of the cluster's version and its controller's flags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hpabatch.cluster.controller import ControllerSeen
+from hpabatch.engine.flags import parse_flags
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.model.config import ControllerFlags, Profile, profile_for
+
+_FLAGS: Final = (
+    "tolerance",
+    "sync-period",
+    "downscale-stabilization",
+    "cpu-initialization-period",
+    "initial-readiness-delay",
+)
+_PREFIX: Final = "horizontal-pod-autoscaler-"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The rules and flags of a loop.
+
+    Attributes:
+        k8s: the version, as named.
+        profile: its rules.
+        flags: the controller's.
+        flags_named: those that were given or seen, by their names, for the record.
+        flags_source: given, recorded (in the controller's pod) or assumed.
+    """
+
+    k8s: str
+    profile: Profile
+    flags: ControllerFlags
+    flags_named: Mapping[str, str]
+    flags_source: str
+
+
+def settle(
+    k8s: str | None,
+    gates: str,
+    given: Sequence[str],
+    server_version: str,
+    seen: ControllerSeen | None,
+    every_ms: int | None,
+) -> Settings:
+    """Return rules and flags: as given, else as the cluster shows, else Kubernetes' own.
+
+    Args:
+        k8s: a version, None: the server's.
+        gates: feature gates, "" for those that the controller's pod shows.
+        given: flags as NAME=VALUE.
+        server_version: as the API server gives it, e.g. v1.31.2-gke.1.
+        seen: the controller's command line, if it can be seen.
+        every_ms: between two passes, if that was given.
+
+    Raises:
+        UsageError: no such version, gate or flag, or a value that is none.
+    """
+    shown = dict(seen.flags) if seen else {}
+    named = {**shown, **_given(given)}
+    if every_ms is not None:
+        named[f"{_PREFIX}sync-period"] = f"{every_ms}ms"
+    try:
+        flags = parse_flags(json.dumps(named))
+    except HistoryError as error:
+        raise UsageError(f"--flag: {str(error).removeprefix('controller.flags: ')}") from error
+    version = k8s or server_version
+    gates = gates or _known_gates(version, seen)
+    return Settings(
+        k8s=version,
+        profile=profile_for(version, gates),
+        flags=flags,
+        flags_named=named,
+        flags_source="given" if given else "recorded" if seen else "assumed",
+    )
+
+
+def _given(flags: Sequence[str]) -> Mapping[str, str]:
+    found = {}
+    for text in flags:
+        name, equals, value = text.partition("=")
+        short = name.lstrip("-").removeprefix(_PREFIX)
+        if not equals or short not in _FLAGS:
+            raise UsageError(
+                f"--flag {text}: expected is NAME=VALUE, NAME one of {', '.join(_FLAGS)}"
+            )
+        found[_PREFIX + short] = value
+    return found
+
+
+def _known_gates(version: str, seen: ControllerSeen | None) -> str:
+    """Return the gates of the controller's command line that these rules know of."""
+    if seen is None or not seen.feature_gates:
+        return ""
+    known = []
+    for gate in seen.feature_gates.split(","):
+        try:
+            profile_for(version, gate)
+        except UsageError:
+            continue
+        known.append(gate)
+    return ",".join(known)
+
+
+def state_file(environ: Mapping[str, str], cluster: str) -> Path:
+    """Return where a loop keeps what it remembers of a cluster, if it is not told."""
+    home = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME") or "~").expanduser())
+    folder = Path(home) if environ.get("XDG_STATE_HOME") else Path(home, ".local", "state")
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in cluster)[:100]
+    return folder / "hpabatch" / f"live-{safe}.npz"

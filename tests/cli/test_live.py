@@ -1,0 +1,101 @@
+"""`hpabatch live` and `record` at the command line: what is refused before any cluster is asked."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Run, runner
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+users: [{{name: u, user: {{}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+
+
+@pytest.fixture
+def nobody(tmp_path: Path) -> str:
+    """Return a kubeconfig of a server that is not there."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG.format(port=port))
+    return str(path)
+
+
+@pytest.fixture(params=["live", "record"])
+def command(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def run(
+    command: str,
+    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    if command == "record":
+        plain = runner("record", capsysbinary, monkeypatch)
+        out = str(tmp_path / "history")
+        return lambda *words: plain("--out", out, *words)
+    return runner("live", capsysbinary, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--every", "often"), "--every 'often' is not a duration"),
+        (("--every", "1ms"), "too short"),
+        (("--segment", "0s"), "too short"),
+        (("--log-format", "xml"), "none of text, json"),
+        (("--kubeconfig", "/nowhere/at/all"), "/nowhere/at/all"),
+        (("--in-cluster", "--context", "x"), "excludes"),
+        (("--in-cluster",), "no pod of a cluster"),
+    ],
+)
+def test_nonsense_is_refused(
+    run: Run, words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    done = run(*words)
+    assert done.code == 2
+    assert said in done.stderr
+    assert done.data == b""
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_that_is_not_there(run: Run, nobody: str) -> None:
+    done = run("--kubeconfig", nobody)
+    assert done.code == 2
+    assert "gives no answer" in done.stderr
+    assert "--context" in done.stderr
+
+
+def test_a_context_that_is_not_there(run: Run, nobody: str) -> None:
+    done = run("--kubeconfig", nobody, "--context", "prod")
+    assert done.code == 2
+    assert "'prod'" in done.stderr
+    assert "x" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["live"], indirect=True)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--output", "csv"), "--once"),
+        (("--once", "--output", "yaml"), "none of table"),
+        (("--stateless", "--state", "x"), "excludes"),
+    ],
+)
+def test_options_that_do_not_go_together(run: Run, words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert done.code == 2
+    assert said in done.stderr

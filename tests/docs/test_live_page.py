@@ -1,0 +1,64 @@
+"""docs/live.md says what there is: its options, fields and metrics are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from hpabatch.cli import live  # noqa: F401 - registers the command
+from hpabatch.cli.app import app
+from hpabatch.live import metric_names
+from hpabatch.live.log import FIELDS
+from hpabatch.live.metric_names import MetricName
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "live.md").read_text()
+
+
+def rows_after(heading: str, head: str) -> list[list[str]]:
+    """Return the cells of the first table with that head after a heading."""
+    part = PAGE.split(f"\n## {heading}\n")[1]
+    lines = part[part.index(head) :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def test_every_option_is_named() -> None:
+    command = typer.main.get_command(app)
+    options = {
+        name
+        for parameter in command.commands["live"].params  # type: ignore[attr-defined]
+        for name in parameter.opts
+    }
+    cells = [cell for cell, _ in rows_after("Options", "| option | says |")]
+    named = {word for cell in cells for word in re.findall(r"`(--?[a-z][a-z0-9-]*)", cell)}
+    assert named == options - {"-h", "--help"}
+
+
+def test_every_field_of_a_json_line_is_explained() -> None:
+    cells = [cell for cell, _ in rows_after("What it says", "| field | says |")]
+    assert [name for cell in cells for name in re.findall(r"`(\w+)`", cell)] == list(FIELDS)
+    (example,) = re.findall(r"```json\n(.*?)\n```", PAGE)
+    assert set(re.findall(r'"(\w+)": ', example)) <= set(FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("place", "catalogue"), [(0, metric_names.UPSTREAM), (1, metric_names.OURS)]
+)
+def test_every_metric_is_in_its_table(place: int, catalogue: tuple[MetricName, ...]) -> None:
+    tables = PAGE.split("| metric | type | labels | says |\n|---|---|---|---|\n")[1:]
+    rows = [line.strip("| ").split(" | ") for line in tables[place].split("\n\n")[0].splitlines()]
+    expected = [
+        [f"`{m.exposed}`", m.kind, ", ".join(f"`{label}`" for label in m.labels), m.help]
+        for m in catalogue
+    ]
+    assert rows == expected
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert len(links) > 4
+    for link in links:
+        assert (ROOT / "docs" / link).exists(), link

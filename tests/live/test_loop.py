@@ -1,0 +1,159 @@
+"""The loop: what is asked when, who is told what, late passes, state."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpabatch.cluster.feed import Cut
+from hpabatch.cluster.types import Answer, Answers, Change, HpaObject, Kind, Wanted
+from hpabatch.live.decide import Decider
+from hpabatch.live.exporter import WatchState
+from hpabatch.live.log import LineLog
+from hpabatch.live.loop import Listeners, Loop, LoopOptions
+from hpabatch.live.memory import load
+from hpabatch.live.shadow import Shadow
+from hpabatch.model.config import ControllerFlags, profile_for
+from tests.live.cases import NAMESPACES, START_MS, World
+
+
+class Clustered:
+    """A cluster in memory: a world's changes, and answers to what is asked for."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now_ms = START_MS
+        self.asked: list[Wanted] = []
+        self.cuts = 0
+        self.before_cut: dict[int, Sequence[Change]] = {}
+        self.listed = True
+
+    def cut(self) -> Cut:
+        self.cuts += 1
+        self.now_ms += 1000
+        changes = [change for change, _ in self.world.take()]
+        changes += self.before_cut.get(self.cuts, ())
+        return Cut([replace(c, seen_ms=self.now_ms - 1) for c in changes], self.now_ms)
+
+    def learn(self) -> None:
+        pass
+
+    def states(self) -> list[WatchState]:
+        return [WatchState("pods", self.listed)]
+
+    def problems(self) -> dict[str, str]:
+        return {} if self.listed else {"pods": "pods is forbidden"}
+
+    def is_refused(self) -> bool:
+        return False
+
+    def read_scales(self) -> None:
+        pass
+
+    def fetch(self, wanted: Wanted) -> Answers:
+        self.asked.append(wanted)
+        known, none = self.world.answers(), Answer(self.now_ms, error="no such metric")
+        return Answers(
+            {n: known.usage_of(n) or none for n in wanted.usage},
+            {key: known.pods.get(key, none) for key in wanted.pods},
+            {key: known.objects.get(key, none) for key in wanted.objects},
+            {key: known.external.get(key, none) for key in wanted.external},
+        )
+
+    def request_count(self) -> int:
+        return len(self.asked)
+
+
+def _loop(
+    cluster: Clustered, listeners: Listeners | None = None, state: Path | None = None
+) -> Loop:
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    options = LoopOptions(1000, "1.37", state, "a test")
+    return Loop(cluster, decider, Shadow(2000), options)
+
+
+def _world(seed: int = 3) -> World:
+    world = World(random.Random(seed))
+    for _ in range(40):
+        world.step()
+    return world
+
+
+def test_a_pass_decides_every_hpa() -> None:
+    cluster = Clustered(_world())
+    comparison = _loop(cluster).one_pass()
+    assert len(comparison.result) + len(comparison.result.problems) > 0
+    assert set(comparison.result.namespaces) <= set(NAMESPACES)
+    assert comparison.result.requests == len(cluster.asked) == 1
+    assert set(comparison.result.phases) == {"fetch", "cut", "apply", "decide", "compare", "record"}
+
+
+def test_an_hpa_that_appears_while_others_are_asked_for_is_asked_for_too() -> None:
+    world = _world()
+    cluster = Clustered(world)
+    world_changes = [c for c, _ in world.take()]
+    hpas = [c for c in world_changes if c.kind is Kind.hpa and isinstance(c.thing, HpaObject)]
+    late = hpas[-1]
+    now = [c for c in world_changes if c.key != late.key or c.kind is not Kind.hpa]
+    cluster.before_cut = {1: now, 2: [late]}
+    loop = _loop(cluster)
+    result = loop.one_pass().result
+    assert late.key[1] in result.names or late.key[1] in [p.name for p in result.problems]
+    assert len(cluster.asked) <= 3
+
+
+def test_the_loop_says_what_it_waits_for_and_gives_up_in_time() -> None:
+    cluster = Clustered(_world())
+    cluster.listed = False
+    missing = _loop(cluster).wait_until_listed(threading.Event(), 0.1)
+    assert "pods" in missing
+    assert "forbidden" in missing
+
+
+def test_the_loop_ends_when_it_is_told() -> None:
+    cluster, stop = Clustered(_world()), threading.Event()
+    seen: list[int] = []
+
+    class Log(LineLog):
+        def __init__(self) -> None:
+            pass
+
+        def tell(self, comparison: object) -> None:
+            seen.append(cluster.now_ms)
+            if len(seen) == 3:
+                stop.set()
+
+        def say(self, *args: object, **kwargs: object) -> None:
+            pass
+
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), Listeners(log=Log()))
+    loop.run(stop)
+    assert len(seen) == 3
+
+
+def test_what_is_remembered_is_kept_after_every_pass(tmp_path: Path) -> None:
+    state = tmp_path / "deep" / "state.npz"
+    cluster = Clustered(_world())
+    loop = _loop(cluster, state=state)
+    result = loop.one_pass().result
+    saved = load(state, "a test")
+    assert saved is not None
+    assert saved.saved_ms == result.now_ms
+    assert [lane.name for lane in saved.lanes] == list(result.names)
+
+
+@pytest.mark.parametrize("place", ["folder", "file"])
+def test_a_state_that_cannot_be_written_stops_nothing(tmp_path: Path, place: str) -> None:
+    state = tmp_path / place
+    if place == "folder":
+        state.mkdir()
+    else:
+        (tmp_path / "file").write_text("no folder")
+        state = tmp_path / "file" / "state.npz"
+    assert len(_loop(Clustered(_world()), state=state).one_pass().result) > 0

@@ -1,0 +1,260 @@
+"""deploy/: a real API server takes the manifests, and their role reads all and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+import yaml
+
+import hpabatch
+from hpabatch.cli import live  # noqa: F401 - registers the command
+from hpabatch.cli.app import app
+from hpabatch.live import metric_names
+from tests.real import prometheus
+from tests.real.cluster import Cluster, missing, running_cluster
+
+DEPLOY = Path(hpabatch.__file__).resolve().parent.parent / "deploy"
+USER = 65532  # of the image
+
+needs_cluster = pytest.mark.skipif(bool(missing()), reason=missing())
+needs_promtool = pytest.mark.skipif(bool(prometheus.missing()), reason=prometheus.missing())
+
+READS = [
+    "list horizontalpodautoscalers.autoscaling",
+    "watch horizontalpodautoscalers.autoscaling",
+    *(
+        f"{verb} {resource}"
+        for verb in ("list", "watch")
+        for resource in (
+            "pods", "replicationcontrollers", "deployments.apps", "statefulsets.apps",
+            "replicasets.apps",
+        )
+    ),
+    "get deployments.apps/scale",
+    "get replicationcontrollers/scale",
+    "list pods.metrics.k8s.io",
+]  # fmt: skip
+NOT = [
+    "update deployments.apps/scale",
+    "patch deployments.apps/scale",
+    "patch deployments.apps",
+    "update horizontalpodautoscalers.autoscaling/status",
+    "create events",
+    "delete pods",
+    "get secrets",
+    "list secrets",
+    "list configmaps",
+    "get pods/log",
+    "create pods/exec",
+    "list nodes",
+]
+METRICS = [
+    "/apis/metrics.k8s.io/v1beta1/pods",
+    "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods",
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop/pods/*/rps",
+    "/apis/custom.metrics.k8s.io/v1beta1/namespaces/shop/pods/*/rps",
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop/services/web/rps",
+    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop/metrics/rps",
+    "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/queue",
+]
+DISCOVERY = ["/version", "/api", "/apis", "/apis/apps/v1", "/apis/custom.metrics.k8s.io"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def deployed(folder: Path) -> Iterator[Cluster]:
+    """Yield a cluster to which the manifests were applied, and their role given to `scaler`."""
+    flags = ["--stub", "--fake-kubelet", "--controllers", "deployment,replicaset"]
+    with running_cluster(folder, flags=flags) as cluster:
+        assert "Forbidden" in _as_scaler(cluster, folder, "get", "--raw", "/api/v1/pods").stderr
+        cluster.kubectl("apply", "-k", str(DEPLOY))
+        role = ["--clusterrole=hpabatch-reader", "--user=scaler"]
+        cluster.kubectl("create", "clusterrolebinding", "scaler-reads", *role)
+        yield cluster
+
+
+def _as_scaler(cluster: Cluster, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return cluster.try_kubectl(f"--kubeconfig={folder / 'scaler.kubeconfig'}", *arguments)
+
+
+def _can(cluster: Cluster, folder: Path, what: str) -> str:
+    verb, _, resource = what.partition(" ")
+    resource, _, sub = resource.partition("/")
+    words = [verb, resource, "--all-namespaces", *([f"--subresource={sub}"] if sub else [])]
+    return _as_scaler(cluster, folder, "auth", "can-i", *words).stdout.strip()
+
+
+@needs_cluster
+def test_the_server_takes_the_manifests_as_they_are(deployed: Cluster) -> None:
+    again = deployed.kubectl("apply", "-k", str(DEPLOY)).splitlines()
+    assert len(again) == 6
+    assert all(line.endswith(" unchanged") for line in again), again
+    deployed.kubectl("apply", "-k", str(DEPLOY), "--dry-run=server")
+    wait = ["rollout", "status", "deployment/hpabatch", "-n", "hpabatch", "--timeout=60s"]
+    assert "successfully rolled out" in deployed.kubectl(*wait)
+
+
+@needs_cluster
+def test_the_pod_is_locked_down(deployed: Cluster) -> None:
+    (pod,) = json.loads(deployed.kubectl("get", "pods", "-n", "hpabatch", "-o", "json"))["items"]
+    spec, (container,) = pod["spec"], pod["spec"]["containers"]
+    assert spec["securityContext"] == {
+        "fsGroup": USER, "runAsGroup": USER, "runAsNonRoot": True, "runAsUser": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }  # fmt: skip
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }  # fmt: skip
+    assert spec["serviceAccountName"] == "hpabatch"
+    written = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert written >= {"/tmp", "/var/lib/hpabatch"}
+    for argument in container["args"]:
+        if "=/" in argument:
+            assert argument.split("=/")[1].startswith("var/lib/hpabatch/")
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert container["args"][0] == f"--metrics-addr=:{ports['metrics']}"
+
+
+@needs_cluster
+@pytest.mark.parametrize("what", READS)
+def test_the_role_reads_what_the_loop_needs(deployed: Cluster, folder: Path, what: str) -> None:
+    assert _can(deployed, folder, what) == "yes"
+
+
+@needs_cluster
+@pytest.mark.parametrize("path", METRICS + DISCOVERY)
+def test_the_metrics_apis_let_it_in(deployed: Cluster, folder: Path, path: str) -> None:
+    """A metric may not be there: that is an answer, and no refusal."""
+    done = _as_scaler(deployed, folder, "get", "--raw", path)
+    assert done.returncode == 0 or "NotFound" in done.stderr, done.stderr
+
+
+@needs_cluster
+@pytest.mark.parametrize("what", NOT)
+def test_the_role_does_not_do_more(deployed: Cluster, folder: Path, what: str) -> None:
+    assert _can(deployed, folder, what) == "no"
+
+
+@needs_cluster
+def test_there_is_no_verb_that_changes_anything(deployed: Cluster, folder: Path) -> None:
+    lines = _as_scaler(deployed, folder, "auth", "can-i", "--list").stdout.splitlines()[1:]
+    # Every user may ask what it may do.
+    rules = [line for line in lines if not line.startswith("selfsubject")]
+    verbs = {verb for line in rules for verb in re.findall(r"\[([^\]]*)\]$", line)[0].split()}
+    assert verbs == {"get", "list", "watch"}
+    assert len(rules) > 10
+
+
+@needs_cluster
+def test_a_read_of_a_scale_succeeds_and_a_write_is_refused(deployed: Cluster, folder: Path) -> None:
+    path = "/apis/apps/v1/namespaces/hpabatch/deployments/hpabatch/scale"
+    scale = json.loads(_as_scaler(deployed, folder, "get", "--raw", path).stdout)
+    assert scale["spec"]["replicas"] == 1
+    words = ["scale", "deployment/hpabatch", "-n", "hpabatch", "--replicas=2"]
+    refused = _as_scaler(deployed, folder, *words)
+    assert refused.returncode != 0
+    assert "orbidden" in refused.stderr
+
+
+@needs_promtool
+def test_the_alerts_are_rules_over_metrics_that_there_are() -> None:
+    done = subprocess.run(
+        [prometheus.program("promtool"), "check", "rules", DEPLOY / "alerts.yaml"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = {name.exposed for name in (*metric_names.UPSTREAM, *metric_names.OURS)}
+    (group,) = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"]
+    for rule in group["rules"]:
+        used = set(re.findall(r"(?:hpabatch|horizontal_pod)_\w+", rule["expr"]))
+        assert used, rule["alert"]
+        assert used <= names
+
+
+def test_the_arguments_are_options_of_the_command() -> None:
+    documents = yaml.safe_load_all((DEPLOY / "deployment.yaml").read_text())
+    (container,) = next(iter(documents))["spec"]["template"]["spec"]["containers"]
+    command = typer.main.get_command(app).commands["live"]  # type: ignore[attr-defined]
+    options = {name for parameter in command.params for name in parameter.opts}
+    assert {argument.partition("=")[0] for argument in container["args"]} <= options
+
+
+def test_the_containerfile_is_of_these_manifests() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    assert f"USER {USER}:{USER}" in text
+    for path in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
+        for part in path.split():
+            assert (DEPLOY.parent / part).exists(), part
+    assert "-m hpabatch.live.warm" in text
+    assert 'ENTRYPOINT ["/opt/hpabatch/bin/hpabatch", "live", "--in-cluster"]' in text
+
+
+def _as_image_user(site: Path, code: str) -> list[str]:
+    """Return the command that runs code as the image's user, who can write nothing here."""
+    python = f"/usr/bin/python3.{sys.version_info.minor}"
+    keep = [f"PYTHONPATH={site}:{_dependencies()}", "NUMBA_CPU_NAME=generic", "HOME=/tmp/none"]
+    who = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]
+    return [*who, "env", "-i", *keep, "PYTHONDONTWRITEBYTECODE=1", python, "-c", code]
+
+
+def _dependencies() -> Path:
+    import numba
+
+    return Path(numba.__file__).parent.parent
+
+
+def _cannot_be_user() -> str:
+    """Return why nothing can be run as the image's user here, "" if it can."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        return "not root, or no setpriv: the image's user cannot be taken"
+    command = _as_image_user(Path(), "import numba")
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        return f"user {USER} finds no Python {sys.version_info.minor} with these packages here"
+    return ""
+
+
+_RUN = """
+from hpabatch import _jit
+from hpabatch.live import warm
+assert warm.main() == 0
+from hpabatch.kernels.replay import replay_newest
+from hpabatch.kernels.status import status_fleet
+counts = [f.stats for f in (replay_newest, status_fleet)]
+print(_jit._WRITABLE, *(n for s in counts for n in (len(s.cache_hits), len(s.cache_misses))))
+"""
+
+
+@pytest.mark.compiled
+def test_what_the_image_compiled_is_used_where_it_cannot_be_written() -> None:
+    """The image's steps without a container: installed, warmed, then run by its user."""
+    why = _cannot_be_user()
+    if why:
+        pytest.skip(why)
+    with tempfile.TemporaryDirectory() as name:
+        site = Path(name)
+        site.chmod(0o755)
+        left_out = shutil.ignore_patterns("_kernels", "__pycache__")
+        shutil.copytree(Path(hpabatch.__file__).parent, site / "hpabatch", ignore=left_out)
+        environment = {"PYTHONPATH": name, "NUMBA_CPU_NAME": "generic", "HOME": "/tmp/none"}
+        build = [sys.executable, "-m", "hpabatch.live.warm"]
+        subprocess.run(build, env=environment, cwd=site, check=True, capture_output=True)
+        run = subprocess.run(
+            _as_image_user(site, _RUN), cwd=site, capture_output=True, text=True, check=False
+        )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["False", "1", "0", "1", "0"], "found in the cache, not compiled"
