@@ -25,6 +25,10 @@ class Watching(Protocol):
     def state(self) -> WatchState:
         """How it is doing."""
 
+    @property
+    def states(self) -> tuple[WatchState, ...]:
+        """How it is doing, by namespace ("": all)."""
+
     def start(self) -> None:
         """Begin."""
 
@@ -62,6 +66,7 @@ class Feed:
         self._pending: list[Change] = []
         self._targets: dict[PodKey, ScaleKey] = {}
         self._owners: dict[ScaleKey, int] = {}
+        self._states: dict[str, tuple[WatchState, ...]] = {}
 
     def start(self) -> None:
         """Begin to watch HPAs and pods."""
@@ -94,6 +99,8 @@ class Feed:
         return Cut([*pending, *found.changes], found.now_ms)
 
     def _cut(self) -> Cut:
+        # Before the cut: a list that ends just now has put what the next cut will hold.
+        self._states = {name: watch.states for name, watch in self.watches.items()}
         changes, now_ms = self._inbox.cut()
         fresh: set[ScaleKey] = set()
         for change in changes:
@@ -139,16 +146,23 @@ class Feed:
 
     def _is_listing(self, key: ScaleKey) -> bool:
         """Whether a watch has begun that will show the scale once it has listed."""
-        watch = self._watch_of(key)
-        return watch is not None and not watch.state.synced and not watch.state.refused
+        watch = self.watches.get(_name_of(key))
+        return watch is not None and any(
+            not one.synced and not one.refused and one.namespace in ("", key.namespace)
+            for one in watch.states
+        )
 
     def _shows(self, key: ScaleKey) -> bool:
-        """Whether a watch shows the scale of a built-in kind."""
-        watch = self._watch_of(key)
-        return watch is not None and watch.state.synced
+        """Whether a watch showed the scale of a built-in kind at the last cut."""
+        return any(
+            one.synced and one.namespace in ("", key.namespace)
+            for one in self._states.get(_name_of(key), ())
+        )
 
-    def _watch_of(self, key: ScaleKey) -> Watching | None:
-        resource = BUILT_IN.get((key.group, key.kind))
-        if resource is None:
-            return None
-        return self.watches.get(f"{resource}.{key.group}" if key.group else resource)
+
+def _name_of(key: ScaleKey) -> str:
+    """Return the name of the watch of a built-in kind, "" of another kind."""
+    resource = BUILT_IN.get((key.group, key.kind))
+    if resource is None:
+        return ""
+    return f"{resource}.{key.group}" if key.group else resource

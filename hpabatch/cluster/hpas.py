@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from hpabatch.cluster.decidable import undecidable
 from hpabatch.cluster.hpa_status import StatusReader
 from hpabatch.cluster.objects import (
     NOTHING,
@@ -30,13 +31,9 @@ from hpabatch.model.decode_fields import Severity
 from hpabatch.model.decode_legacy import CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPAStatus
-from hpabatch.model.validate import validate_hpa
 
 _STATUS_ANNOTATIONS = (CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION)
 _KNOWN_LIMIT = 100_000  # HPAs whose spec is kept
-# What a server may have stored and the rules know what to do with: an unknown type of metric, a
-# version or target that fails at the sync, names that no longer pass.
-_DECIDABLE = ("metadata.", "spec.metrics", "spec.scaleTargetRef")
 
 
 class _Hpa(msgspec.Struct, gc=False):
@@ -151,21 +148,6 @@ def _with_status(hpa: HPA, status: HPAStatus) -> HPA:
         hpa.generate_name,
         hpa.creation_timestamp,
     )
-
-
-def undecidable(hpa: HPA, profile: Profile) -> str:
-    """Return what makes it impossible to decide on a defaulted HPA, "" if nothing does.
-
-    Not everything that a server refuses today does: older ones have stored it, and their own
-    controller decides on it.
-    """
-    found = [
-        str(complaint)
-        for complaint in validate_hpa(hpa, profile)
-        if not complaint.path.startswith(_DECIDABLE)
-        and not (complaint.path == "spec.minReplicas" and hpa.spec.min_replicas == 0)
-    ]
-    return "; ".join(found)
 
 
 def _read(document: dict[str, object]) -> tuple[HPA, str]:
