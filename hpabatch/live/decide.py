@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, I64, Memory, Results
+from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, I64, Memory
 from hpabatch.cluster.types import (
     Answer,
     Answers,
@@ -35,6 +35,7 @@ from hpabatch.live.fleet import (
     Structure,
     join_fleet,
     members_of,
+    metric_columns,
     size_changes,
 )
 from hpabatch.live.lanes import Lane, LaneKey, Lanes
@@ -42,7 +43,6 @@ from hpabatch.live.memory import Saved, SavedLane, is_full, moved, new_memory, s
 from hpabatch.live.pods import Samples, fill_custom, fill_usage
 from hpabatch.live.result import (
     NO_STATUS,
-    MetricColumns,
     PassResult,
     is_unwritten,
     reconcile_actions,
@@ -319,7 +319,7 @@ class Decider:
         structure, lanes = self._structure, self._structure.lanes
         rows = structure.tick_rows()
         decisions = structure.results.decisions[rows].view(np.recarray)
-        metrics = _metric_columns(structure, structure.results)
+        metrics = metric_columns(structure)
         scale = np.array(structure.ticks.scale[rows], np.int64)
         unwritten = [is_unwritten(lane.status) for lane in lanes]
         desired = [
@@ -389,20 +389,3 @@ def _reaches_metrics(lane: Lane) -> bool:
     size, readable = lane.replicas, lane.scale is not None and not lane.scale.error
     inside = size is not None and size != 0 and least <= size <= lane.spec.max_replicas
     return readable and inside and lane.selector == codes.SELECTOR_OK
-
-
-def _metric_columns(structure: Structure, results: Results) -> MetricColumns:
-    """Return what the metrics of every lane's spec said, in the order of the spec."""
-    specs, _, metrics = structure.tables
-    first = np.asarray(specs.first_metric[structure.spec_now], np.int64)
-    counts = np.asarray(specs.last_metric[structure.spec_now], np.int64) - first
-    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    rows = np.repeat(first - start[:-1], counts) + np.arange(start[-1])
-    stream = np.asarray(metrics.stream[rows], np.int64)
-    said = results.metrics[structure.answer_rows()[stream]] if rows.size else results.metrics[:0]
-    return MetricColumns(
-        start=start,
-        source=np.asarray(metrics.source[rows], np.int8),
-        code=np.array(said["code"], np.int8),
-        proposal=np.array(said["proposal"], np.int64),
-    )

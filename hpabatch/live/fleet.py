@@ -33,6 +33,7 @@ from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes,
 from hpabatch.cluster.wanted import metric_key
 from hpabatch.live.lanes import Lane
 from hpabatch.live.pods import PodTable, Samples
+from hpabatch.live.result import MetricColumns
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec, MetricSpec
 
@@ -261,3 +262,20 @@ def size_changes(lanes: Sequence[Lane], table: Records) -> Records:
             last[h] = len(rows)
     table.first_change, table.last_change = first, last
     return records(CHANGE, rows)
+
+
+def metric_columns(structure: Structure) -> MetricColumns:
+    """Return what the metrics of every lane's spec said, in the order of the spec."""
+    specs, _, metrics = structure.tables
+    first = np.asarray(specs.first_metric[structure.spec_now], np.int64)
+    counts = np.asarray(specs.last_metric[structure.spec_now], np.int64) - first
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    rows = np.repeat(first - start[:-1], counts) + np.arange(start[-1])
+    stream = np.asarray(metrics.stream[rows], np.int64)
+    said = structure.results.metrics[structure.answer_rows()[stream]]
+    return MetricColumns(
+        start=start,
+        source=np.asarray(metrics.source[rows], np.int8),
+        code=np.array(said["code"], np.int8),
+        proposal=np.array(said["proposal"], np.int64),
+    )

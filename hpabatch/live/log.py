@@ -32,6 +32,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -56,6 +57,8 @@ FIELDS: Final = (
 
 _OF_HPAS: Final = (DECISION, FAILS, WORKS, DIFFERS, AGREES)
 _MOST_LINES: Final = 50
+_MOST_TEXTS: Final = 10
+"""Of so many texts about one thing that is wrong it is known that they were said."""
 _Field = str | int
 
 
@@ -135,43 +138,65 @@ class LineLog:
                 self._out.flush()
 
 
+@dataclass(slots=True)
+class _Wrong:
+    """Something that is wrong: the texts that were said of it, and the newest.
+
+    `missed`: of how many calls of `only` in a row it was no part.
+    """
+
+    texts: set[str]
+    newest: str
+    missed: int = 0
+
+
 class Said:
-    """Says what is wrong when it changes: when it begins, when it is another, when it is over."""
+    """Says what is wrong when it changes: when it begins, when it is another, when it is over.
+
+    What goes to and fro between texts is said once in each.
+    """
 
     def __init__(self, log: LineLog) -> None:
         """Begin with everything fine."""
         self._log = log
-        self._wrong: dict[str, str] = {}
+        self._wrong: dict[str, _Wrong] = {}
 
     def say(self, about: str, text: str) -> None:
-        """Say that something is wrong with `about`, unless that is what was said last."""
-        if self._wrong.get(about) != text:
-            self._wrong[about] = text
+        """Say that something is wrong with `about`, unless that was said since it began."""
+        known = self._wrong.setdefault(about, _Wrong(set(), text))
+        known.newest, known.missed = text, 0
+        if text not in known.texts and len(known.texts) < _MOST_TEXTS:
+            known.texts.add(text)
             self._log.say(PROBLEM, text, about)
 
     def fine(self, about: str) -> None:
         """Say that nothing is wrong with `about` any more, if something was."""
-        text = self._wrong.pop(about, None)
-        if text is not None:
-            self._log.say(FINE, text, about)
+        known = self._wrong.pop(about, None)
+        if known is not None:
+            self._log.say(FINE, known.newest, about)
 
-    def only(self, kind: str, wrong: dict[str, str]) -> None:
+    def only(self, kind: str, wrong: dict[str, str], times: int = 1) -> None:
         """Say what is wrong with a kind of things: all else of that kind, and the kind, is fine.
 
-        `wrong`: texts by what they are about; said as `kind what`.
+        Args:
+            kind: of things.
+            wrong: texts by what they are about; said as `kind what`.
+            times: how often in a row something is no part of it before it is fine.
         """
         said = {f"{kind} {what}": text for what, text in wrong.items()}
         of_kind = [a for a in self._wrong if a == kind or a.startswith(f"{kind} ")]
         for about in of_kind:
             if about not in said:
-                self.fine(about)
+                self._wrong[about].missed += 1
+                if self._wrong[about].missed >= times:
+                    self.fine(about)
         for about, text in said.items():
             self.say(about, text)
 
     @property
     def wrong(self) -> dict[str, str]:
         """What is wrong now."""
-        return dict(self._wrong)
+        return {about: known.newest for about, known in self._wrong.items()}
 
 
 def problems_of(result: PassResult) -> dict[str, str]:

@@ -25,6 +25,7 @@ from hpabatch.live.shadow import Comparison, Shadow
 
 _MOST_FETCHES = 3  # of one pass: HPAs that appear while others are asked for
 _WAIT_SAID_S = 10.0
+_FINE_PASSES = 2  # without a fault before it is over: one that comes and goes is not said each time
 
 
 class Cluster(Protocol):
@@ -102,6 +103,7 @@ class Loop:
         self._told = listeners or Listeners()
         self._said = Said(self._told.log) if self._told.log else None
         self._namespaces: set[str] = set()
+        self._stop = threading.Event()
 
     def wait_until_listed(self, stop: threading.Event, longest_s: float | None = None) -> str:
         """Wait until every watch has listed once; return what is missing when time is up, or "".
@@ -110,7 +112,7 @@ class Loop:
             stop: set: give up.
             longest_s: seconds to wait; None: for ever, saying from time to time what is missing.
         """
-        begun = time.monotonic()
+        begun = said = time.monotonic()
         while True:
             self._cluster.learn()
             missing = [state.name for state in self._cluster.states() if not state.synced]
@@ -121,27 +123,48 @@ class Loop:
             text = f"not yet listed: {', '.join(missing)}"
             if longest_s is not None and (waited >= longest_s or refused):
                 return "; ".join([text, *self._cluster.problems().values()])
-            if waited >= _WAIT_SAID_S and self._said:
-                self._said.say("cluster", "; ".join([text, *self._cluster.problems().values()]))
+            if self._said and waited >= _WAIT_SAID_S and time.monotonic() >= said:
+                said = time.monotonic() + 1.0
+                self._said.only(
+                    "cluster", {"watches": text, **self._cluster.problems()}, _FINE_PASSES
+                )
             if self._told.health:
                 self._told.health.began()
             stop.wait(0.05)
 
     def run(self, stop: threading.Event) -> None:
-        """Make a pass every period until `stop` is set."""
+        """Make a pass every period until `stop` is set.
+
+        A pass whose requests are under way then ends without a decision: they may fail for no other
+        reason than that nobody wants them any more.
+        """
         period_s = self._options.period_ms / 1000
         due = time.monotonic()
+        self._stop = stop
         while not stop.is_set():
-            self.one_pass()
+            self._turn()
             due = max(due + period_s, time.monotonic())
             stop.wait(max(due - time.monotonic(), 0.0))
 
     def one_pass(self) -> Comparison:
         """Make a pass and tell everybody of it."""
+        comparison = self._turn()
+        assert comparison is not None, "nothing stops it"
+        return comparison
+
+    def close(self) -> None:
+        """Keep what is remembered."""
+        self._save()
+
+    def _turn(self) -> Comparison | None:
+        """Make a pass; None: it was stopped before anything was decided."""
         watch, requests = _Watch(), self._cluster.request_count()
         if self._told.health:
             self._told.health.began()
-        answers, now_ms = self._observe(watch)
+        seen = self._observe(watch)
+        if seen is None:
+            return None
+        answers, now_ms = seen
         watch.phase("apply")
         result = self._decider.decide(now_ms, answers)
         watch.phase("decide")
@@ -159,13 +182,14 @@ class Loop:
         self._tell(comparison)
         return comparison
 
-    def close(self) -> None:
-        """Keep what is remembered."""
-        self._save()
+    def _observe(self, watch: _Watch) -> tuple[Answers, int] | None:
+        """Fetch, and take in what changed until then; return the answers and the instant.
 
-    def _observe(self, watch: _Watch) -> tuple[Answers, int]:
-        """Fetch, and take in what changed until then; return the answers and the instant."""
+        None: it was stopped, and what was asked for last may have been broken off.
+        """
         self._cluster.read_scales()
+        if self._stop.is_set():
+            return None
         self._take_in()
         answers, now_ms = Answers(), 0
         for _ in range(_MOST_FETCHES):
@@ -173,6 +197,8 @@ class Loop:
             if now_ms and missing == Wanted():
                 break
             answers = _joined(answers, self._cluster.fetch(missing))
+            if self._stop.is_set():
+                return None
             watch.phase("fetch")
             now_ms = self._take_in()
             watch.phase("cut")
@@ -230,7 +256,7 @@ class Loop:
             told.health.done()
         if self._said:
             self._said.only("hpa", problems_of(result))
-            self._said.only("cluster", self._cluster.problems())
+            self._said.only("cluster", self._cluster.problems(), _FINE_PASSES)
         if told.log and told.tells_decisions:
             told.log.tell(comparison)
 

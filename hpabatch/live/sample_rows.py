@@ -3,6 +3,7 @@
 A metrics API gives the same sample until it has a newer one. A row's `ts` is the sample's own,
 unless a row of the same pod or series has that or a later one: then it is 1 ms later than that
 row's. So the order of `ts` is the order in which samples were seen, and no row replaces another.
+The window of such a sample of usage is longer by as much: it begins when it did.
 """
 
 from __future__ import annotations
@@ -152,6 +153,9 @@ class SampleRows:
             span = sample.window_ms
             if span is None or not 0 <= span <= _INT64_MAX:
                 span = NULL
+            if at_ms > sample.ts_ms:
+                # A decision asks whether a sample began before an instant: so it still does.
+                span = max(span, 0) + at_ms - sample.ts_ms
             for name, milli, memory_milli in sample.containers:
                 namespace(life.namespace)
                 target(life.target)
@@ -168,6 +172,7 @@ class SampleRows:
                     memory(NULL)
                 else:
                     size = -(-memory_milli // 1000)
+                    self.bent += memory_milli != 1000 * size
                     fits = 0 <= size <= MEMORY_BYTES_MAX
                     memory(size if fits else self._bend(size, MEMORY_BYTES_MAX))
                 fetched(fetched_ms)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from hpabatch.cluster.client import ApiClient
 from hpabatch.cluster.discovery import Discovery
@@ -13,6 +16,7 @@ from hpabatch.cluster.metrics import Fetcher
 from hpabatch.cluster.objects import Decoder
 from hpabatch.cluster.pods import PodDecoder
 from hpabatch.cluster.scales import ScaleBook
+from hpabatch.cluster.skew import ClockSkew
 from hpabatch.cluster.types import Answer, Answers, ScaleKey, Wanted
 from hpabatch.cluster.watch import Collection, Watcher
 from hpabatch.cluster.workloads import BUILT_IN, WorkloadDecoder
@@ -22,6 +26,12 @@ from hpabatch.model.config import Profile
 _KINDS = {(group, resource): kind for (group, kind), resource in BUILT_IN.items()}
 
 _NEEDED = (f"{HPAS}.autoscaling", PODS)
+_MOST_NAMED: Final = 10
+"""So many of a kind that fail are named one by one, more of them all at once."""
+_SKEW_PASSES: Final = 8
+"""The clocks are compared every so many passes: with the usual period, every two minutes."""
+_QUOTED: Final = re.compile(r'"[a-z]+://([^/"]+)[^"]*"')
+_ASKED: Final = re.compile(r" \(get [^)]*\)$")
 
 
 class Site:
@@ -36,7 +46,6 @@ class Site:
         namespaces: Sequence[str] = (),
         budget_s: float = 10.0,
         at_once: int = 8,
-        tell: Callable[[str], None] | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -47,11 +56,12 @@ class Site:
             namespaces: only these; none: all.
             budget_s: how long all requests for the metrics of a pass may take together.
             at_once: how many of them at once.
-            tell: is given sentences about watches, from any thread.
+
+        Raises:
+            ApiError: the API server serves no HPAs, or does not say.
         """
         self._client = client
         self._namespaces = tuple(namespaces)
-        self._tell = tell
         self._hpa_version = discovery.hpa_version()
         self._profile = profile
         self._inbox = Inbox()
@@ -62,15 +72,25 @@ class Site:
         self._discovery = discovery
         self.feed = Feed(self._inbox, self._book, self._watch)
         self._failing: dict[str, str] = {}
+        self._skew = ClockSkew(client)
+        self._passes = 0
 
     def start(self) -> None:
         """Begin to watch."""
         self.feed.start()
 
+    def end(self) -> None:
+        """Break off what is asked for just now, in error, and the client. For any thread."""
+        self._fetcher.end()
+        self.feed.end()
+        self._client.close()
+
     def stop(self) -> None:
-        """End all watches and requests."""
+        """End all watches and requests, and the client."""
+        self.end()  # else every watch would wait for its server
         self.feed.stop()
         self._fetcher.close()
+        self._skew.stop()
 
     def cut(self) -> Cut:
         """Return what has become known since the last cut, and the instant."""
@@ -81,13 +101,19 @@ class Site:
         self.feed.learn()
 
     def read_scales(self) -> None:
-        """Bring the scales up to date that no watch tells of."""
+        """Bring the scales up to date that no watch tells of; a pass begins with it."""
+        if self._passes % _SKEW_PASSES == 0:
+            self._skew.look()
+        self._passes += 1
         self.feed.read_scales()
 
     def fetch(self, wanted: Wanted) -> Answers:
         """Ask the metrics APIs; whatever fails is in the answers."""
         answers = self._fetcher.fetch(wanted)
-        self._failing = _failing(answers)
+        self._failing, any_good = _failing(answers)
+        if any_good:
+            for watch in self.feed.watches.values():
+                watch.hurry()
         return answers
 
     def states(self) -> list[WatchState]:
@@ -100,8 +126,13 @@ class Site:
         for name, watch in sorted(self.feed.watches.items()):
             state = watch.state
             listed = state.synced or (state.refused and name not in _NEEDED)
-            found.append(WatchState(name, listed, state.objects, state.relists, state.broken))
+            errors = state.failed + state.broken
+            found.append(WatchState(name, listed, state.objects, state.relists, errors))
         return found
+
+    def clock_skew_s(self) -> float | None:
+        """Return the API server's clock less ours, to about a second; None: not known yet."""
+        return self._skew.seconds
 
     def is_refused(self) -> bool:
         """Say whether HPAs or pods may not be read, wherever they were asked for."""
@@ -110,13 +141,17 @@ class Site:
 
     def problems(self) -> dict[str, str]:
         """Return what is wrong with the cluster's APIs, by what it concerns."""
-        found = {
-            name: watch.state.last_error
-            for name, watch in sorted(self.feed.watches.items())
-            if watch.state.last_error
-        }
-        notes = self._fetcher.notes
-        return found | self._failing | ({"items": notes[0]} if notes else {})
+        found: dict[str, str] = {}
+        for name, watch in sorted(self.feed.watches.items()):
+            for state in watch.states:
+                if state.last_error:
+                    place = f"{name} in {state.namespace}" if state.namespace else name
+                    found[place] = state.last_error
+            wrong = {f"{name} {what}": text for what, text in watch.wrong.items()}
+            found |= _few(name, wrong)
+        notes, skew = self._fetcher.notes, self._skew.problem
+        found |= self._failing
+        return found | ({"items": notes[0]} if notes else {}) | ({"clock": skew} if skew else {})
 
     def request_count(self) -> int:
         """Return how many requests were made so far."""
@@ -131,7 +166,7 @@ class Site:
             version = self._hpa_version
         return Watcher(
             self._client, self._inbox, Collection(group, version, resource), decoder,
-            namespaces=self._namespaces, everywhere=not self._namespaces, tell=self._tell,
+            namespaces=self._namespaces, everywhere=not self._namespaces,
         )  # fmt: skip
 
     def _decoder(self, group: str, resource: str) -> Decoder:
@@ -142,22 +177,41 @@ class Site:
         return WorkloadDecoder(group, _KINDS[group, resource])
 
 
-def _failing(answers: Answers) -> dict[str, str]:
-    """Return the errors of the metrics APIs: one for each API and namespace."""
-    found: dict[str, str] = {}
-
-    def note(about: str, answer: Answer) -> None:
+def _failing(answers: Answers) -> tuple[dict[str, str], bool]:
+    """Return the errors of the metrics APIs, by API and what was asked; and if any answered."""
+    found: dict[str, dict[str, str]] = {}
+    good = False
+    for api, about, answer in _asked(answers):
         if answer.error:
-            found.setdefault(about, answer.error)
+            found.setdefault(api, {}).setdefault(f"{api}{about}", answer.error)
+        else:
+            good = True
+    few = [_few(api, wrong) for api, wrong in found.items()]
+    return {about: text for wrong in few for about, text in wrong.items()}, good
 
+
+def _asked(answers: Answers) -> Iterator[tuple[str, str, Answer]]:
+    """Yield of each answer its API, what was asked, and the answer."""
     for namespace, answer in sorted(answers.usage.items()):
-        note(f"metrics.k8s.io{f' in {namespace}' if namespace else ''}", answer)
-    for pods in sorted(answers.pods):
-        note(f"custom.metrics.k8s.io {pods.metric} in {pods.namespace}", answers.pods[pods])
-    for described in sorted(answers.objects):
-        about = f"{described.metric} of {described.kind} {described.namespace}/{described.name}"
-        note(f"custom.metrics.k8s.io {about}", answers.objects[described])
-    for external in sorted(answers.external):
-        about = f"{external.metric} in {external.namespace}"
-        note(f"external.metrics.k8s.io {about}", answers.external[external])
-    return found
+        yield "metrics.k8s.io", f" in {namespace}" if namespace else "", answer
+    for pods, answer in sorted(answers.pods.items()):
+        yield "custom.metrics.k8s.io", f" {pods.metric} in {pods.namespace}", answer
+    for key, answer in sorted(answers.objects.items()):
+        about = f" {key.metric} of {key.kind} {key.namespace}/{key.name}"
+        yield "custom.metrics.k8s.io", about, answer
+    for series, answer in sorted(answers.external.items()):
+        yield "external.metrics.k8s.io", f" {series.metric} in {series.namespace}", answer
+
+
+def _few(kind: str, wrong: dict[str, str]) -> dict[str, str]:
+    """Return what is wrong with things of a kind: one by one, or of many the commonest."""
+    if len(wrong) <= _MOST_NAMED:
+        return wrong
+    texts = Counter(_general(text) for text in wrong.values())
+    # How many they are is not said: it would be another number in every pass.
+    return {kind: f"many fail, most of them so: {min(texts, key=lambda t: (-texts[t], t))}"}
+
+
+def _general(text: str) -> str:
+    """Return an error without what was asked for, as many have it."""
+    return _ASKED.sub("", _QUOTED.sub(r"\1", text))

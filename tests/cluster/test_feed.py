@@ -31,7 +31,14 @@ class Watch:
     def states(self) -> tuple[WatchState, ...]:
         return (self.state,)
 
+    @property
+    def wrong(self) -> dict[str, str]:
+        return {}
+
     def start(self) -> None:
+        pass
+
+    def hurry(self) -> None:
         pass
 
     def stop(self) -> bool:
@@ -50,7 +57,7 @@ class Case:
         self.feed.start()
 
     def _book(self, watched: Callable[[ScaleKey], bool]) -> ScaleBook:
-        return ScaleBook(self, self, watched=watched)  # type: ignore[arg-type]
+        return ScaleBook(self, self, watched=watched)
 
     def _watch(self, group: str, resource: str) -> Watch:
         return Watch(f"{resource}.{group}" if group else resource, self.began)
