@@ -19,7 +19,8 @@ from hpabatch.live.loop import Listeners, Loop, LoopOptions
 from hpabatch.live.memory import load
 from hpabatch.live.shadow import Shadow
 from hpabatch.model.config import ControllerFlags, profile_for
-from tests.live.cases import NAMESPACES, START_MS, World
+from tests.live.cases import NAMESPACES, World
+from tests.live.documents import START_MS
 
 
 class Clustered:
