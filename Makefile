@@ -4,16 +4,19 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-compiled test-apart test-interpreted lint format bench fuzz long clean
+.PHONY: demo test test-compiled test-apart test-interpreted test-cluster lint format bench fuzz \
+  long clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   replay a day of a small fleet through the exact HPA rules"
 	@echo "make test   all tests, compiled and interpreted"
+	@echo "make test-cluster  live beside a real cluster's own controller (KUBECONFIG names another one)"
 	@echo "make lint   ruff, mypy --strict, import layers"
 	@echo "make bench  benchmarks (writes build/bench.json and the README's table)"
 	@echo "make fuzz   the long comparison with the naive reference (N=1000000 SEED=7)"
-	@echo "make long   every golden row instead of the committed part (needs HPABATCH_GOLDEN)"
+	@echo "make long   every golden row instead of the committed part (needs HPABATCH_GOLDEN),"
+	@echo "            ten minutes of random levels on a real cluster"
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -62,6 +65,13 @@ test-interpreted: $(VENV)/.dev
 	$(BIN)/python -m coverage report --fail-under=100 --skip-covered \
 	  --include='hpabatch/model/*,hpabatch/arrays/*,hpabatch/rules/*,hpabatch/kernels/*'
 
+# `hpabatch live` beside the controller of a real cluster: upstream's 1.20.2 on loopback where
+# HPABATCH_CLUSTER_SCRIPTS names the scripts that start it, else the one that KUBECONFIG names, in
+# namespaces that it makes and removes. EXPECTED_SKIPS=a,b: fail if anything else is left out.
+test-cluster: $(VENV)/.dev
+	$(BIN)/python -m tests.live_cluster \
+	  $(if $(filter undefined,$(origin EXPECTED_SKIPS)),,--expected-skips "$(EXPECTED_SKIPS)")
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -85,9 +95,11 @@ SEED ?=
 fuzz: $(VENV)/.dev
 	HPABATCH_FUZZ_DECISIONS=$(N) HPABATCH_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest tests/fuzz -q -s
 
-# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too.
+# Every golden row (HPABATCH_GOLDEN names their folder), the reference against all of them too; ten
+# minutes of random levels on a real cluster, other ones with SEED=....
 long: $(VENV)/.dev
 	HPABATCH_REFERENCE_ALL=1 $(BIN)/python -m pytest tests/conformance tests/reference -q
+	$(BIN)/python -m tests.live_cluster --seed $(or $(SEED),1) --seconds 600
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

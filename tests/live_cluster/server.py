@@ -1,0 +1,176 @@
+"""A small client of a real API server, and what it says while an HPA is watched.
+
+It decodes and watches by itself: hpabatch's own client is what is tested here. Only into a cluster
+that is given it takes that one's way, which knows every kind of credentials.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import httpx2
+from lightkube import KubeConfig
+from lightkube.config.client_adapter import Client, ConnectionParams
+
+from hpabatch.cluster.connect import connect
+
+Json: TypeAlias = dict[str, Any]
+HPA_COLLECTION = "/apis/autoscaling/v1/horizontalpodautoscalers"
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class ServerError(Exception):
+    """The API server refused; `status` is the HTTP status code."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text}")
+        self.status = status
+
+
+class Server:
+    """An API server at an address."""
+
+    def __init__(self, http: httpx2.Client, address: str) -> None:
+        self.http, self.address = http, address
+
+    def is_ready(self) -> bool:
+        """Return whether it answers, and says that it is ready."""
+        try:
+            return self.http.get(f"{self.address}/readyz", timeout=5).status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        kind: str = "merge",
+        query: Mapping[str, str] | None = None,
+    ) -> Json:
+        """Return the answer to a request (ServerError: it was refused)."""
+        headers = {"Content-Type": _PATCHES[kind] if method == "PATCH" else "application/json"}
+        content = None if body is None else json.dumps(body)
+        answer = self.http.request(
+            method, self.address + path, content=content, headers=headers, params=query or {}
+        )
+        if answer.status_code >= 400:
+            raise ServerError(answer.status_code, answer.text[:500])
+        found: Json = answer.json()
+        return found
+
+    def get(self, path: str, **query: str) -> Json:
+        return self.call("GET", path, query=query)
+
+    def create(self, path: str, body: Json) -> Json:
+        return self.call("POST", path, body)
+
+    def patch(self, path: str, body: Json, kind: str = "merge") -> Json:
+        return self.call("PATCH", path, body, kind)
+
+    def delete(self, path: str, **query: str) -> None:
+        """Delete what may be there."""
+        try:
+            self.call("DELETE", path, query=query)
+        except ServerError as error:
+            if error.status != 404:
+                raise
+
+    def there(self, path: str) -> bool:
+        try:
+            self.get(path)
+        except ServerError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def until(self, what: Callable[[], bool], wanted: str, timeout_s: float = 60) -> None:
+        """Wait until something is so (AssertionError: it does not become so)."""
+        end = time.monotonic() + timeout_s
+        while not what():
+            assert time.monotonic() < end, f"not within {timeout_s:.0f} s: {wanted}"
+            time.sleep(0.2)
+
+
+@contextmanager
+def open_server(kubeconfig: Path, own: bool) -> Iterator[Server]:
+    """Yield the API server that a kubeconfig names; `own`: the cluster is ours."""
+    if not own:
+        connection = connect(kubeconfig, None, in_cluster=False, environ=os.environ)
+        with connection.lease() as client:
+            yield Server(client, connection.server)
+        connection.close()
+        return
+    config = KubeConfig.from_file(kubeconfig).get()
+    assert config is not None, f"{kubeconfig} has no current context"
+    with Client(config, ConnectionParams(timeout=httpx2.Timeout(30))) as client:
+        yield Server(client, "")
+
+
+class Seen(NamedTuple):
+    """The status of an HPA as a watch showed it, and when; None: not there."""
+
+    at_ms: int
+    current: int | None
+    desired: int | None
+
+
+class StatusWatch:
+    """The statuses of the HPAs of a namespace, in a thread of its own."""
+
+    def __init__(self, server: Server, namespace: str) -> None:
+        self.path = f"/apis/autoscaling/v1/namespaces/{namespace}/horizontalpodautoscalers"
+        self.server = server
+        self.seen: dict[str, list[Seen]] = {}
+        self.problem = ""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        version = "0"
+        while not self._ended.is_set():
+            try:
+                version = self._watch(version)
+            except (httpx2.HTTPError, ValueError) as error:
+                self.problem = repr(error)
+                time.sleep(0.2)
+
+    def _watch(self, version: str) -> str:
+        query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "300"}
+        timeout = httpx2.Timeout(10, read=320)
+        where = self.server.address + self.path
+        with self.server.http.stream("GET", where, params=query, timeout=timeout) as answer:
+            for line in answer.iter_lines():
+                if self._ended.is_set():
+                    break
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return "0"
+                version = event["object"]["metadata"]["resourceVersion"]
+                self._note(event)
+        return version
+
+    def _note(self, event: Json) -> None:
+        status = event["object"].get("status", {})
+        entry = Seen(time.time_ns() // 1_000_000, None, None)
+        if event["type"] != "DELETED" and "desiredReplicas" in status:
+            current = status.get("currentReplicas", 0)  # newer versions leave a zero out
+            entry = entry._replace(current=current, desired=status["desiredReplicas"])
+        self.seen.setdefault(event["object"]["metadata"]["name"], []).append(entry)

@@ -1,0 +1,194 @@
+"""Judging a run from the files that it left: a row for each case, every difference, an exit code.
+
+`run.json` says what was run; beside it lie the audit log, what the loop said, and its recording.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import dropwhile
+from pathlib import Path
+from typing import Any
+
+from tests.live_cluster.cases import Case
+from tests.live_cluster.compare import Agreement, compare_decisions
+from tests.live_cluster.plug import told_sizes
+from tests.live_cluster.recording import Decisions, Recording, open_recording
+from tests.live_cluster.sequences import (
+    At,
+    Difference,
+    changes,
+    compare_sequences,
+    compare_statuses,
+    compare_told,
+    passed,
+    sizes_of,
+)
+from tests.live_cluster.truth import Hpa, Truth, read_truth
+
+MOST_EXPLAINED = 0.02  # of all decisions at the controller's instants
+LATE_MS = 250  # a pass may come that much later than it should, on a busy machine
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was run, until when it counts; `lively`: each case is to move as its table says.
+
+    `statuses` by HPA are those that a watch showed: (ms, current, desired).
+    """
+
+    folder: Path
+    namespace: str
+    end_ms: int
+    every_ms: int
+    window_ms: int
+    sync_ms: int
+    k8s: str | None
+    gates: str
+    audit: Path | None
+    lively: bool
+    statuses: Mapping[str, Sequence[tuple[int, int | None, int | None]]]
+
+    def save(self) -> None:
+        kept = {
+            "namespace": self.namespace, "end_ms": self.end_ms, "every_ms": self.every_ms,
+            "window_ms": self.window_ms, "sync_ms": self.sync_ms, "k8s": self.k8s,
+            "gates": self.gates, "audit": str(self.audit) if self.audit else None,
+            "lively": self.lively, "statuses": self.statuses,
+        }  # fmt: skip
+        (self.folder / "run.json").write_text(json.dumps(kept))
+
+    def hpa(self, case: Case) -> Hpa:
+        return Hpa(self.namespace, case.name)
+
+
+def load_run(folder: Path) -> Run:
+    """Return what `save` kept."""
+    kept: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    audit = Path(kept["audit"]) if kept["audit"] else None
+    texts = (kept["k8s"], kept["gates"])
+    times = (kept["end_ms"], kept["every_ms"], kept["window_ms"], kept["sync_ms"])
+    return Run(
+        folder, kept["namespace"], *times, *texts, audit, bool(kept["lively"]), kept["statuses"]
+    )  # fmt: skip
+
+
+@dataclass
+class Row:
+    """How a case went. `sizes` are the controller's; None: it was not compared."""
+
+    case: Case
+    syncs: int
+    sizes: list[int]
+    dull: bool
+    sequence: list[Difference] | None = None
+    told: list[Difference] | None = None
+    replayed: Agreement | None = None
+
+    def all_differences(self) -> list[tuple[str, Difference]]:
+        found = [("sequence", one) for one in self.sequence or ()]
+        found += [("recording", one) for one in self.told or ()]
+        return found + [("decision", one) for one in (self.replayed or Agreement()).differences]
+
+
+@dataclass
+class Verdict:
+    """Rows of all cases, and what else was noticed."""
+
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def explained_share(self) -> float:
+        """Share of the decisions at the controller's instants that had to be explained."""
+        replayed = [row.replayed for row in self.rows if row.replayed is not None]
+        decisions = sum(one.decisions for one in replayed)
+        return sum(len(one.differences) for one in replayed) / max(decisions, 1)
+
+    @property
+    def failed(self) -> bool:
+        unexplained = any(not one.why for row in self.rows for _, one in row.all_differences())
+        dull = any(row.dull for row in self.rows)
+        return dull or unexplained or self.explained_share > MOST_EXPLAINED
+
+
+def judge_truth(run: Run, cases: Sequence[Case]) -> tuple[Truth, Verdict]:
+    """Judge what the controller did: is there something to compare, do log and watch agree?"""
+    verdict = Verdict()
+    truth = Truth()
+    if run.audit is not None:
+        targets = {case.target_in(run.namespace): run.hpa(case) for case in cases}
+        known = {target: hpa for target, hpa in targets.items() if target is not None}
+        truth = read_truth(run.audit, known).until(run.end_ms)
+    for case in cases:
+        hpa = run.hpa(case)
+        theirs = _theirs(run, truth, hpa)
+        sizes = sizes_of(theirs)
+        syncs = len(truth.syncs.get(hpa, ()))
+        dull = run.lively and len(sizes) < case.moves
+        verdict.rows.append(Row(case, syncs, sizes, dull))
+        written = changes([(s.at_us // 1000, s.desired) for s in truth.statuses.get(hpa, ())])
+        seen = [size for size in sizes_of(_seen(run, hpa)) if size]
+        if run.audit is not None and [s.size for s in written if s.size] != seen:
+            verdict.notes.append(
+                f"{case.name}: a watch showed other statuses ({seen}) than the log ({written})"
+            )
+    return truth, verdict
+
+
+def _seen(run: Run, hpa: Hpa) -> list[At]:
+    seen = run.statuses.get(hpa.name, ())
+    return changes([(at_ms, desired) for at_ms, _, desired in seen if at_ms <= run.end_ms])
+
+
+def _theirs(run: Run, truth: Truth, hpa: Hpa) -> list[At]:
+    """Return the controller's sizes: of its syncs, else of the statuses that a watch showed."""
+    if run.audit is None:
+        return [one for one in _seen(run, hpa) if one.size]
+    return changes([(sync.at_ms, sync.desired) for sync in truth.syncs.get(hpa, ())])
+
+
+def judge(run: Run, cases: Sequence[Case]) -> Verdict:
+    """Judge a run of the loop beside its cluster's controller."""
+    truth, verdict = judge_truth(run, cases)
+    recording = open_recording(run.folder / "history", run.k8s, run.gates)
+    again, told = recording.at_passes(), told_sizes(run.folder)
+    replayed = _replayed(run, recording, truth, cases)
+    for row in verdict.rows:
+        hpa = run.hpa(row.case)
+        row.told = compare_told(hpa, told.get(hpa, []), again)
+        row.replayed = replayed.get(hpa)
+        row.sequence = _sequence(run, hpa, again, truth)
+    return verdict
+
+
+def _replayed(
+    run: Run, recording: Recording, truth: Truth, cases: Sequence[Case]
+) -> dict[Hpa, Agreement]:
+    if run.audit is None:
+        return {}
+    hpas = [run.hpa(case) for case in cases if case.target is not None]
+    gap_ms = run.every_ms + LATE_MS
+    return compare_decisions(recording, truth, hpas, run.window_ms, gap_ms)
+
+
+def _sequence(run: Run, hpa: Hpa, again: Decisions, truth: Truth) -> list[Difference]:
+    """Compare the sizes that the target had or was to have, as each of them saw it.
+
+    Without an audit log the statuses tell both, but not when nothing was decided.
+    """
+    ours = {at_ms: one for at_ms, one in again.get(hpa, {}).items() if at_ms <= run.end_ms}
+    if run.audit is None:
+        decided = [(at, d.replicas, None if d.failed else d.desired) for at, d in ours.items()]
+        seen = [one for one in run.statuses.get(hpa.name, ()) if one[0] <= run.end_ms]
+        seen = [*dropwhile(lambda one: not one[1] and not one[2], seen)]  # before its first sync
+        theirs = passed((at_ms, current, desired or None) for at_ms, current, desired in seen)
+        return compare_statuses(hpa, passed(sorted(decided)), theirs)
+    syncs = truth.syncs.get(hpa, ())
+    theirs = passed((sync.at_ms, sync.replicas, sync.desired) for sync in syncs)
+    if not theirs and not any(one.replicas is not None for one in ours.values()):
+        return []
+    their_ms = [sync.at_ms for sync in syncs]
+    return compare_sequences(hpa, ours, theirs, their_ms, run.window_ms, run.sync_ms)
