@@ -14,20 +14,35 @@ def clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def elapsed_ms() -> int:
+    """Return the time since some instant, ms; nobody sets it."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class Inbox:
     """Changes that came since the last cut. Several threads may put, one cuts.
 
     A cut is an instant: what was put before is known to the decision made then, what is put later
     is not. So of changes and cuts alone it follows what each decision knew.
+
+    Attributes:
+        behind_ms: by how much the clock is behind the instants given here: it was set back.
     """
 
-    def __init__(self, clock: Callable[[], int] = clock_ms) -> None:
+    def __init__(
+        self, clock: Callable[[], int] = clock_ms, elapsed: Callable[[], int] = elapsed_ms
+    ) -> None:
         """Begin empty.
 
         Args:
-            clock: UTC ms. It may step back; instants given here then stand still.
+            clock: UTC ms. It may step back; instants given here then go on at the pace of time,
+                so that windows and policies do, until it has caught up.
+            elapsed: ms since some instant.
         """
+        self.behind_ms = 0
         self._clock = clock
+        self._elapsed = elapsed
+        self._last_elapsed = elapsed()
         self._lock = threading.Lock()
         self._changes: list[Change] = []
         self._last_ms = -(2**63)
@@ -41,7 +56,7 @@ class Inbox:
     ) -> int:
         """Add a change, and return the instant from which it counts as known (UTC ms)."""
         with self._lock:
-            self._last_ms = seen_ms = max(self._clock(), self._last_ms)
+            seen_ms = self._now()
             self._changes.append(Change(kind, key, thing, seen_ms, listed))
         return seen_ms
 
@@ -53,5 +68,18 @@ class Inbox:
         """
         with self._lock:
             changes, self._changes = self._changes, []
-            self._last_ms = now_ms = max(self._clock(), self._last_ms + 1)
+            before = self._last_ms
+            self._last_ms = now_ms = max(self._now(), before + 1)
         return changes, now_ms
+
+    def _now(self) -> int:
+        """Return the instant, not before any given earlier."""
+        wall, elapsed = self._clock(), self._elapsed()
+        passed = max(elapsed - self._last_elapsed, 0)
+        if wall < self._last_ms:
+            self._last_ms += passed
+        else:
+            self._last_ms = wall
+        self._last_elapsed = elapsed
+        self.behind_ms = max(self._last_ms - wall, 0)
+        return self._last_ms

@@ -26,6 +26,9 @@ _UNITS_NS: Final[dict[str, int]] = {
 }  # fmt: skip
 
 
+_LONGEST_NS = 2**63 - 1  # as Go counts them
+
+
 @lru_cache(maxsize=20_000)
 def instant_ms(text: str) -> int:
     """Return an RFC 3339 time in ms since 1970, rounded down (metav1.Time, MicroTime).
@@ -49,7 +52,7 @@ def duration_ms(text: str) -> int:
     """Return a Go duration such as `30s`, `1m0.5s` or `0` in ms, cut (time.ParseDuration).
 
     Raises:
-        ValueError: another form; the message quotes it.
+        ValueError: another form, or longer than Go can hold; the message quotes it.
     """
     if text in ("0", "+0", "-0"):
         return 0
@@ -60,5 +63,7 @@ def duration_ms(text: str) -> int:
     for whole, fraction, unit in _PIECE.findall(found[2]):
         scale = _UNITS_NS[unit]
         total_ns += int(whole or "0") * scale + int(fraction or "0") * scale // 10 ** len(fraction)
+    if total_ns > _LONGEST_NS:
+        raise ValueError(f"{text[:40]!r} is longer than a duration can be (292 years)")
     cut_ms = total_ns // 1_000_000
     return -cut_ms if found[1] == "-" else cut_ms

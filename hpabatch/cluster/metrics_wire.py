@@ -159,9 +159,17 @@ def _pod_value(item: _Value) -> PodSample:
     return PodSample(
         of.name,
         0 if item.timestamp is None else instant_ms(item.timestamp),
-        None if window_s is None else window_s * 1000,
+        None if window_s is None else _window_ms(window_s),
         _milli(item.value),
     )
+
+
+def _window_ms(seconds: int) -> int:
+    """Return windowSeconds in ms, as metrics/client.go has it: in ns of 64 bits, which wrap."""
+    if not -(2**63) <= seconds < 2**63:
+        raise ValueError(f"a window of {seconds} seconds is no 64-bit number")
+    wrapped_ns = (seconds * 10**9 + 2**63) % 2**64 - 2**63
+    return wrapped_ns // 10**6
 
 
 def read_object_value(body: bytes) -> tuple[SeriesSample, ...]:

@@ -30,6 +30,8 @@ _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ms|us|µs|μs|ns|h|m|s)")
 _LONGEST_MS = (2**63 - 1) // 1_000_000  # Go counts nanoseconds in 64 bits
 _LONGEST_TEXT = 200
 _PREFIX = "horizontal-pod-autoscaler-"
+FEATURE_GATES: Final = "feature-gates"
+"""The name of the flag that says which gates are not as in the version."""
 _DURATIONS = {
     "cpu-initialization-period": "cpu_initialization_period_ms",
     "initial-readiness-delay": "initial_readiness_delay_ms",
@@ -110,6 +112,15 @@ def parse_flags(text: str) -> ControllerFlags:
     if values.get("sync_period_ms") == 0:
         raise HistoryError("controller.flags: the sync period is 0; correct the recorded flags")
     return ControllerFlags(**values)  # type: ignore[arg-type]
+
+
+def recorded_gates(controller: pl.DataFrame) -> dict[str, str]:
+    """Return by cluster the feature gates that were recorded last, "" where none were."""
+    rows = controller.filter(pl.col("flags").is_not_null()).sort("cluster", "ts")
+    return {
+        str(cluster): str(json.loads(text).get(FEATURE_GATES) or "")
+        for cluster, text in rows.select("cluster", "flags").iter_rows()
+    }
 
 
 def recorded_starts(controller: pl.DataFrame) -> dict[str, I64]:

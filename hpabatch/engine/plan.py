@@ -15,14 +15,15 @@ from hpabatch.engine.candidates import (
     Candidate,
     Skipped,
     candidate_frame,
-    candidates_from_history,
     candidates_from_manifests,
+    candidates_of,
     stored_candidate,
 )
 from hpabatch.engine.clocks import Clocks, Grid, HpaKey
 from hpabatch.engine.flags import (
     FlagPeriod,
     recorded_flags,
+    recorded_gates,
     recorded_passes,
     recorded_starts,
 )
@@ -127,7 +128,11 @@ def plan_replay(
     clusters = scales["cluster"].unique().to_list()
     passes = _passes(history, parameters)
     versions = versions_of(
-        _rules(controller, passes), parameters.k8s, parameters.feature_gates, clusters
+        _rules(controller, passes),
+        parameters.k8s,
+        parameters.feature_gates,
+        clusters,
+        recorded_gates(controller),
     )
     everyone, skipped = _candidates(history, scales, manifests, versions)
     everyone = [stored_candidate(c, versions.of(c.cluster)) for c in everyone]
@@ -184,7 +189,7 @@ def _candidates(
     history: History, scales: pl.DataFrame, manifests: Sequence[HPA] | None, versions: Versions
 ) -> tuple[list[Candidate], list[Skipped]]:
     if manifests is None:
-        return candidates_from_history(history.read("hpas"), versions.of)
+        return candidates_of(history, versions.of)
     targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()
     return candidates_from_manifests(manifests, targets)
 
@@ -478,7 +483,8 @@ def _rivals(
     """Return for each chosen HPA that may share pods all HPAs that may, itself included."""
     at: dict[tuple[str, str, str | None], list[int]] = {}
     for k, candidate in enumerate(everyone):
-        for namespace, owner in selections.places(candidate):
+        places = {place for part in candidate.of_targets for place in selections.places(part)}
+        for namespace, owner in places:
             at.setdefault((candidate.cluster, namespace, owner), []).append(k)
     found = {}
     for c in chosen:

@@ -10,6 +10,7 @@ from itertools import groupby
 
 import polars as pl
 
+from hpabatch.engine.flags import recorded_gates
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
 from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
@@ -70,12 +71,18 @@ class Versions:
 
 
 def versions_of(
-    controller: pl.DataFrame, k8s: str | None, gates: str = "", clusters: Collection[str] = ()
+    controller: pl.DataFrame,
+    k8s: str | None,
+    gates: str = "",
+    clusters: Collection[str] = (),
+    own_gates: Mapping[str, str] | None = None,
 ) -> Versions:
     """Return the versions for a history's `controller` table; `k8s` None: as recorded.
 
     Of a cluster whose version changed the newest row counts. `clusters` are those of the history:
-    one without a recorded version takes the default beside others that have one.
+    one without a recorded version takes the default beside others that have one. Beside its
+    recorded version count a cluster's recorded gates (`own_gates`; None: as in `controller`),
+    unless some are given.
 
     Raises:
         UsageError: a version that is none, or older than the oldest profile.
@@ -87,13 +94,15 @@ def versions_of(
     rows = controller.filter(pl.col("version").is_not_null()).sort(
         "cluster", "ts", maintain_order=True
     )
+    recorded = recorded_gates(controller) if own_gates is None else own_gates
     profiles: dict[str, Profile] = {}
     warnings: list[str] = []
     names: dict[str, str] = {}
     for (cluster,), group in rows.group_by("cluster", maintain_order=True):
         name, texts = str(cluster), [str(text) for text, _ in groupby(group["version"])]
         found = [_recorded_profile(text, name) for text in texts]
-        profiles[name], names[name] = profile_for(texts[-1], gates), _release(texts[-1])
+        own = gates or recorded.get(name, "")
+        profiles[name], names[name] = profile_for(texts[-1], own), _release(texts[-1])
         warnings += _notes(found[-1], f"cluster {name}: ")
         if len({profile.name for profile in found}) > 1:
             warnings.append(

@@ -158,7 +158,7 @@ class SegmentWriter:
         self._queue: deque[tuple[Segment, int]] = deque()
         self._bytes = 0
         self._wake = threading.Condition()
-        self._closing = False
+        self._ending = self._closing = False
         self._failures = 0
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
@@ -186,6 +186,7 @@ class SegmentWriter:
 
     def close(self, timeout_s: float) -> bool:
         """Write what waits and end the thread; False: something was not written in that time."""
+        self._ending = True
         done = self.drain(timeout_s)
         with self._wake:
             self._closing = True
@@ -215,6 +216,8 @@ class SegmentWriter:
                 self._write(head[0])
             elif self._must_compact():
                 self._compact()
+        except InterruptedError:
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, the rows wait and it is said
             self.trouble = str(error) or type(error).__name__
             with self._wake:
@@ -278,9 +281,15 @@ class SegmentWriter:
         total = sum(runs.values())
         return finished or (total - max(runs.values())) * WORTH_SHARE >= total
 
+    def _go_on(self, message: str, share: float) -> None:
+        """Keep the lease; end a compaction, which loses nothing, when the recorder ends."""
+        self._lease.renew()
+        if self._ending:
+            raise InterruptedError
+
     def _compact(self) -> None:
         self._compacted_s = self._clock_s()  # A failure is not tried again before the next hour.
         place = self._store.storage.location
-        compact(place, progress=lambda message, share: self._lease.renew())
+        compact(place, progress=self._go_on)
         self._store.refresh()
         self.compactions += 1

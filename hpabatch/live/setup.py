@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from hpabatch.cluster.controller import ControllerSeen
-from hpabatch.engine.flags import parse_flags
+from hpabatch.engine.flags import FEATURE_GATES, parse_flags
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.model.config import ControllerFlags, Profile, profile_for
 
@@ -77,8 +77,8 @@ def settle(
         k8s=version,
         profile=profile_for(version, gates),
         flags=flags,
-        flags_named=named,
-        flags_source="given" if given else "recorded" if seen else "assumed",
+        flags_named=named | ({FEATURE_GATES: gates} if gates else {}),
+        flags_source="given" if given else "recorded" if shown else "assumed",
     )
 
 

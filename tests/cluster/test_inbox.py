@@ -23,13 +23,17 @@ def test_a_cut_is_later_than_what_it_holds_and_no_later_than_what_follows() -> N
     assert inbox.cut() == ([Change(Kind.pod, ("a", "z"), None, 1001)], 1005)
 
 
-def test_a_clock_that_steps_back_stands_still() -> None:
-    times = iter([5000, 4000, 3000, 3000])
-    inbox = Inbox(lambda: next(times))
+def test_a_clock_that_is_set_back_goes_on_at_the_pace_of_time() -> None:
+    times, passed = iter([5000, 1000, 1100, 3000, 9000]), iter([0, 0, 0, 100, 2000, 2500])
+    inbox = Inbox(lambda: next(times), lambda: next(passed))
     inbox.put(Kind.pod, ("a", "x"), None)
     assert inbox.put(Kind.pod, ("a", "x"), None) == 5000
-    assert inbox.cut()[1] == 5001
-    assert inbox.cut() == ([], 5002)
+    assert inbox.behind_ms == 4000
+    assert inbox.cut()[1] == 5100
+    assert inbox.cut() == ([], 7000)
+    assert inbox.behind_ms == 4000
+    assert inbox.cut() == ([], 9000)
+    assert inbox.behind_ms == 0
 
 
 def test_threads_lose_nothing() -> None:
