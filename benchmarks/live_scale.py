@@ -4,8 +4,7 @@
 
 A real API server 1.20.2 is filled with that many HPAs on cpu, ten namespaces, and pods whose usage
 moves by 4 % up and down. The loop runs as a user runs it; its processor time and memory are those
-of /proc, its requests those of the API server's audit log. `--simulated` has no server: the same
-fleet stands in memory, its answers are decoded from bytes, so that larger ones can be measured.
+of /proc, its requests those of the API server's audit log.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from hpabatch.engine.attention import rank_attention
 from hpabatch.engine.candidates import (
     Candidate,
     candidate_frame,
-    candidates_from_history,
+    candidates_of,
 )
 from hpabatch.engine.capacity import CapacityOptions, CapacityPlan, growths_of, plan_capacity
 from hpabatch.engine.closed_loop import LoopOptions, prepare_loop
@@ -144,7 +144,7 @@ class Recording:
 
     def _candidates(self) -> list[Candidate]:
         versions = versions_of(self.history.read("controller"), None)
-        return candidates_from_history(self.history.read("hpas"), versions.of)[0]
+        return candidates_of(self.history, versions.of)[0]
 
     def replay(self, **options: Unpack[Options]) -> Replay:
         """Replay all HPAs, or those of `where`, in memory. For options see `Options`.

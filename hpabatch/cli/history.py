@@ -165,16 +165,15 @@ def quality(
 ) -> None:
     """Tell what the recording of each HPA is worth."""
     from hpabatch.engine import quality as engine
-    from hpabatch.engine.candidates import candidates_from_history
+    from hpabatch.engine.candidates import candidates_of
     from hpabatch.engine.quality_problems import problems
     from hpabatch.engine.versions import versions_of
     from hpabatch.history.reader import open_history
 
     check_stdout(output)
     history = open_history(path)
-    candidates, skipped = candidates_from_history(
-        history.read("hpas"), versions_of(history.read("controller"), k8s).of
-    )
+    versions = versions_of(history.read("controller"), k8s)
+    candidates, skipped = candidates_of(history, versions.of)
     with share_on_stderr() as report:
         found = engine.quality(history, candidates, progress=report)
     # A terminal has no room for all of it.

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _GRACE_PERIODS = 2
 _ONCE_WAITS_S = 60.0
+_END_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class _Run:
         discovery = Discovery(self.client)
         try:
             version = discovery.server_version().text
+            discovery.hpa_version()
             seen = read_controller(self.client)
         except ApiError as error:
             raise UnreadableError(
@@ -116,7 +118,6 @@ class _Run:
             namespaces=request.namespaces,
             budget_s=request.fetch_budget_ms / 1000,
             at_once=request.fetch_at_once,
-            tell=lambda text: self.log.say("note", text),
         )
         stack.callback(self.site.stop)
         self.stack = stack
@@ -157,14 +158,16 @@ class _Run:
             self.log, exporter, health, recorder, tells_decisions=self.request.compares
         )
         loop = Loop(self.site, decider, shadow, self._options(path), listeners)
-        with _until_signal(stop):
-            self.site.start()
-            self._say_start(path)
-            loop.wait_until_listed(stop)
-            if not stop.is_set():
-                loop.run(stop)
-        if recorder is not None:
-            recorder.close()
+        try:
+            with _until_signal(stop, self.site.end):
+                self.site.start()
+                self._say_start(path)
+                loop.wait_until_listed(stop)
+                if not stop.is_set():
+                    loop.run(stop)
+        finally:
+            if recorder is not None:
+                recorder.close()
         self.log.say("stop", "stopped")
 
     def _say_start(self, path: Path | None) -> None:
@@ -241,7 +244,11 @@ class _Run:
         from hpabatch.live.server import Health, MetricsServer
 
         about = About(hpabatch.__version__, self.settings.profile.name, self.cluster)
-        sources = Sources(watches=self.site.states, requests=self.client.requests.snapshot)
+        sources = Sources(
+            watches=self.site.states,
+            requests=self.client.requests.snapshot,
+            clock_skew_s=self.site.clock_skew_s,
+        )
         exporter = Exporter(about, self.settings.profile, sources)
         health = Health(self.settings.flags.sync_period_ms / 1000, self.site.states)
         server = MetricsServer(self.request.metrics_addr, exporter.registry, health)
@@ -265,21 +272,41 @@ class _Run:
 
 
 @contextmanager
-def _until_signal(stop: threading.Event) -> Iterator[None]:
-    """Set `stop` at SIGINT or SIGTERM; a second one ends the process at once."""
+def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[None]:
+    """Set `stop` at SIGINT or SIGTERM, then call `then`; a second one ends the process at once.
+
+    Both happen in a thread of its own. The handler only writes to a pipe: it interrupts the main
+    thread wherever that is, which may hold the lock that `stop` takes.
+    """
+    reader, writer = os.pipe()
+    over, asked = threading.Event(), False
+
+    def wait() -> None:
+        os.read(reader, 1)
+        stop.set()
+        if not over.is_set():
+            then()
 
     def ask(number: int, frame: object) -> None:
-        if stop.is_set():
+        nonlocal asked
+        if asked:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        stop.set()
+        asked = True
+        os.write(writer, b"!")
 
+    thread = threading.Thread(target=wait, name="signals", daemon=True)
+    thread.start()
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        over.set()
+        os.close(writer)  # ends the thread's reading
+        thread.join(_END_S)
+        os.close(reader)
 
 
 def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:

@@ -29,6 +29,7 @@ from hpabatch.cluster.errors import (
     error_of_reply,
 )
 from hpabatch.cluster.requests import RequestCounter
+from hpabatch.cluster.skew import Dated
 from hpabatch.cluster.wire import Sockets, Wire
 
 __all__ = ["ApiClient", "Page", "WatchStream"]
@@ -49,6 +50,7 @@ _REPLY_S: Final = 30.0
 _GRACE_S: Final = 30.0
 """A watch is given so much longer than it asked for before its server counts as gone."""
 _MOST_LISTS: Final = 3
+_OWN_PATH: Final = "/version"
 _FIRST_WAIT_S: Final = 0.25
 _LONGEST_WAIT_S: Final = 10.0
 
@@ -142,6 +144,23 @@ class ApiClient:
         return self._tried(
             lambda: self._read(verb, path, params or {}, limit_bytes, until), until, attempts
         )
+
+    def dated(self, timeout: float) -> Dated:
+        """Return the Date of a reply that is the API server's own, asked for by one attempt.
+
+        Args:
+            timeout: seconds.
+
+        Raises:
+            ApiError: see `errors`.
+        """
+        asked_s = time.time()
+        with self._wire.replied("get", _OWN_PATH, {}, timeout) as reply:
+            came_s = time.time()
+            if reply.status_code != 200:
+                raise _refusal(reply, _OWN_PATH, self.connection.server)
+            _read_body(reply, GET_BYTES, time.monotonic() + timeout)
+            return Dated(reply.headers.get("date", ""), asked_s, came_s)
 
     def list_pages(
         self,

@@ -29,8 +29,15 @@ class Watching(Protocol):
     def states(self) -> tuple[WatchState, ...]:
         """How it is doing, by namespace ("": all)."""
 
+    @property
+    def wrong(self) -> dict[str, str]:
+        """Why objects cannot be understood now, by `namespace/name`."""
+
     def start(self) -> None:
         """Begin."""
+
+    def hurry(self) -> None:
+        """Let what waits after an unreachable server try again: it was reached."""
 
     def stop(self) -> bool:
         """End; say whether its threads ended."""
@@ -73,6 +80,10 @@ class Feed:
         self._begin("autoscaling", HPAS)
         self._begin("", PODS)
 
+    def end(self) -> None:
+        """Let the reading of scales that is under way end soon; for any thread."""
+        self._scales.end()
+
     def stop(self) -> None:
         """End all watches."""
         for watch in self.watches.values():
@@ -102,6 +113,7 @@ class Feed:
         # Before the cut: a list that ends just now has put what the next cut will hold.
         self._states = {name: watch.states for name, watch in self.watches.items()}
         changes, now_ms = self._inbox.cut()
+        had = set(self._owners)
         fresh: set[ScaleKey] = set()
         for change in changes:
             if change.kind is Kind.hpa:
@@ -114,6 +126,9 @@ class Feed:
             scale = known[key]
             if scale is not None and key not in said and key in self._owners:
                 told.append(Change(Kind.scale, key, scale, now_ms - 1, listed=True))
+        # Of what nobody scales any more nothing is told, so nothing must be kept of it either.
+        left = sorted(had - self._owners.keys())
+        told += [Change(Kind.scale, key, None, now_ms - 1) for key in left]
         return Cut(told, now_ms)
 
     def _follow(self, key: PodKey, thing: object, fresh: set[ScaleKey]) -> None:

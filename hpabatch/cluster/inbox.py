@@ -45,7 +45,7 @@ class Inbox:
         self._last_elapsed = elapsed()
         self._lock = threading.Lock()
         self._changes: list[Change] = []
-        self._last_ms = -(2**63)
+        self._last_ms = self._cut_ms = -(2**63)
 
     def __len__(self) -> int:
         """Return how many changes wait."""
@@ -56,20 +56,20 @@ class Inbox:
     ) -> int:
         """Add a change, and return the instant from which it counts as known (UTC ms)."""
         with self._lock:
-            seen_ms = self._now()
+            self._last_ms = seen_ms = max(self._now(), self._cut_ms + 1)
             self._changes.append(Change(kind, key, thing, seen_ms, listed))
         return seen_ms
 
     def cut(self) -> tuple[list[Change], int]:
         """Take all changes, in order, and the instant of the cut (UTC ms).
 
-        It is later than that of every change taken and than the last cut's, and no later than that
-        of any change to come.
+        It is later than that of every change taken and than the last cut's, and earlier than that
+        of any change to come: so the instants alone tell what was known.
         """
         with self._lock:
             changes, self._changes = self._changes, []
             before = self._last_ms
-            self._last_ms = now_ms = max(self._now(), before + 1)
+            self._last_ms = self._cut_ms = now_ms = max(self._now(), before + 1)
         return changes, now_ms
 
     def _now(self) -> int:

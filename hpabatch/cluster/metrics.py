@@ -173,6 +173,10 @@ class Fetcher:
         self.notes = tuple(found.notes)
         return Answers(found.usage, found.pods, found.objects, found.external)
 
+    def end(self) -> None:
+        """Let a fetch under way end soon, in error; for any thread."""
+        self._pool.end()
+
     def close(self) -> None:
         """Let the threads go."""
         self._pool.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -9,6 +10,7 @@ from typing import Final, Generic, TypeVar
 
 DEADLINE_ERROR: Final = "context deadline exceeded"
 _MOST_LATE: Final = 64  # threads that hang in requests of earlier passes
+_GLANCE_S: Final = 0.2  # how often a run looks whether it is to end
 
 ResultT = TypeVar("ResultT")
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -65,6 +67,7 @@ class RequestPool(Generic[ResultT]):
         self._clock = clock
         self._executor: ThreadPoolExecutor | None = None
         self._late: list[Future[ResultT | None]] = []
+        self._ended = threading.Event()
 
     def run(
         self, calls: Sequence[Callable[[float], ResultT]], deadline: float
@@ -80,11 +83,19 @@ class RequestPool(Generic[ResultT]):
         if not calls:
             return []
         executor = self._ready_executor()
-        if executor is None:
+        if executor is None or self._ended.is_set():
             return [NeverBegunError(DEADLINE_ERROR)] * len(calls)
         futures = [executor.submit(self._begin, call, deadline) for call in calls]
-        wait(futures, timeout=max(0.0, deadline - self._clock()))
+        until = time.monotonic() + deadline - self._clock()
+        while not self._ended.is_set():
+            left = max(0.0, until - time.monotonic())
+            if not wait(futures, timeout=min(left, _GLANCE_S)).not_done or not left:
+                break
         return [self._result(future) for future in futures]
+
+    def end(self) -> None:
+        """Let a run under way end soon, later ones at once: calls are late. For any thread."""
+        self._ended.set()
 
     def close(self) -> None:
         """Let the threads go; what still runs ends by itself."""

@@ -179,6 +179,10 @@ class ScaleBook:
         """Return a target's scale as settled last, None: it is not known yet."""
         return self._made.get(key) or self._seen.get(key)
 
+    def end(self) -> None:
+        """Let a refresh under way end soon; for any thread."""
+        self._pool.end()
+
     def close(self) -> None:
         """Let the threads go."""
         self._pool.close()

@@ -158,8 +158,23 @@ class Watcher:
             objects=sum(one.objects for one in states),
             relists=sum(one.relists for one in states),
             events=sum(one.events for one in states),
+            failed=sum(one.failed for one in states),
             broken=sum(one.broken for one in states),
         )
+
+    @property
+    def wrong(self) -> dict[str, str]:
+        """Why objects cannot be understood now, by `namespace/name`."""
+        with self._lock:
+            running = list(self._running)
+        return {name: text for one in running for name, text in one.part.broken.items()}
+
+    def hurry(self) -> None:
+        """Let what waits after an unreachable server try again: it was reached."""
+        with self._lock:
+            running = list(self._running)
+        for one in running:
+            one.part.hurry()
 
     def _begin(self, namespaces: Sequence[str]) -> None:
         made = [self._make(namespace) for namespace in namespaces]

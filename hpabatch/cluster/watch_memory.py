@@ -88,16 +88,27 @@ class Memory:
         self._lock = lock or threading.Lock()
         self._seen: dict[PodKey, _Seen] = {}
         self._listed: set[PodKey] = set()
-        self._named: set[str] = set()
+        self._wrong: dict[str, str] = {}
+        self._nameless: dict[str, str] = {}
 
     def __len__(self) -> int:
         """Return how many objects there are."""
         return len(self._seen)
 
+    @property
+    def wrong(self) -> dict[str, str]:
+        """Why objects cannot be understood now, by `namespace/name`; of the first thousand.
+
+        Of what has no name that can be read it is only known that the last list or its watch had
+        such.
+        """
+        return {**self._nameless, **self._wrong}
+
     def begin_list(self) -> None:
         """Begin a list, maybe before another one ended."""
         self.version = ""
         self._listed = set()
+        self._nameless = {}
 
     def add_page(self, items: Iterable[msgspec.Raw]) -> None:
         """Take a page of the list: what is new or changed becomes a change."""
@@ -129,7 +140,7 @@ class Memory:
         if event.type == "ERROR":
             raise error_of_event(event.object)
         if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
-            self._break(f"type {event.type}", f"an event of the unknown type {event.type!r}")
+            self._break("event", f"an event of the unknown type {event.type!r}")
             return
         meta = self._meta(event.object, nameless=event.type == "BOOKMARK")
         if meta is None:
@@ -145,10 +156,10 @@ class Memory:
         try:
             meta = _OBJECT.decode(item).metadata
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._break(f"metadata {error}", f"an object whose metadata cannot be read: {error}")
+            self._break("object", f"an object whose metadata cannot be read: {error}")
             return None
         if meta is None or not (meta.name or nameless):
-            self._break("no name", "an object without a name")
+            self._break("object", "an object without a name")
             return None
         return meta
 
@@ -168,8 +179,7 @@ class Memory:
             self._break("/".join(name), str(error) or type(error).__name__)
             self._seen[name] = _Seen(uid, version, old.key if old is not None else None)
             return
-        if self._named:
-            self._named.discard("/".join(name))
+        self._mend(name)
         self._put(self._kind, found.key, found.thing, listed)
         # Last, so that what was not told counts as unknown.
         self._seen[found.key if found.key == name else name] = _Seen(uid, version, found.key)
@@ -184,12 +194,19 @@ class Memory:
                     self._forget(old.key)
             self._put(self._kind, old.key, None, listed)
         del self._seen[name]
+        self._mend(name)
 
     def _break(self, name: str, text: str) -> None:
-        """Count what cannot be understood, and name it once."""
+        """Count what cannot be understood, and say it once; `name` has a "/" if it has a name."""
         self.broken += 1
-        if name in self._named:
-            return
-        if len(self._named) < _MOST_NAMED:
-            self._named.add(name)
+        known = self._wrong if "/" in name else self._nameless
+        if name not in known and len(known) < _MOST_NAMED:
             self._tell(text)
+            known[name] = text
+        elif name in known:
+            known[name] = text
+
+    def _mend(self, name: PodKey) -> None:
+        """Note that an object can be understood, or is gone."""
+        if self._wrong:
+            self._wrong.pop("/".join(name), None)

@@ -8,6 +8,7 @@ that cannot be, a list tells what changed meanwhile, as it does for the cluster'
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -21,8 +22,12 @@ from hpabatch.cluster.types import Kind
 from hpabatch.cluster.watch_memory import Memory
 
 _SHORT_S: Final = 1.0
+_SETTLED_S: Final = 5.0
+"""A watch that lasted so long had really begun: what failed before it counts no longer."""
 _MOST_BUSY: Final = 3
 """A server that so often could not go on from a resource version may never: it is listed."""
+_QUERY: Final = re.compile(r'\?[^"\s]*(?=")')
+"""Of the address that an error quotes: it is another one at every attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class WatchState:
         objects: how many are known.
         relists: lists after the first.
         events: of watches.
+        failed: lists and watches that did not end as they should.
         broken: objects and events that could not be understood.
     """
 
@@ -73,6 +79,7 @@ class WatchState:
     objects: int = 0
     relists: int = 0
     events: int = 0
+    failed: int = 0
     broken: int = 0
 
 
@@ -111,6 +118,8 @@ class Part:
         self._clock = clock
         self._state = replace(state, since_ms=clock())
         self._stopped = threading.Event()
+        self._wake = threading.Event()
+        self._hurries = False
         self._lock = threading.Lock()
         self._stream: WatchStream | None = None
         self._failures = 0
@@ -125,10 +134,21 @@ class Part:
             events=memory.events, broken=memory.broken,
         )  # fmt: skip
 
+    @property
+    def broken(self) -> dict[str, str]:
+        """Why objects cannot be understood now, by their names."""
+        return self._memory.wrong
+
+    def hurry(self) -> None:
+        """Wait no longer after a server that could not be reached: it can be."""
+        if self._hurries:
+            self._wake.set()
+
     def stop(self) -> None:
         """Let `run` end soon."""
         with self._lock:
             self._stopped.set()
+            self._wake.set()
             if self._stream is not None:
                 self._stream.end()
 
@@ -189,7 +209,7 @@ class Part:
         finally:
             with self._lock:
                 self._stream = None
-            if time.monotonic() - begun > limits.longest_wait_s:
+            if time.monotonic() - begun > _SETTLED_S:
                 self._failures = 0
         if memory.events == events and time.monotonic() - begun < _SHORT_S:
             raise Unreachable(f"{self._path}: the watch ended at once, without an event")
@@ -203,13 +223,15 @@ class Part:
 
     def _note(self, error: ApiError) -> None:
         self._failures += 1
-        state = self._state
+        state, text = self._state, _QUERY.sub("", error.text)
         refused = isinstance(error, Refused) and error.status == 403 and not state.synced
-        if state.last_error != error.text or state.refused != refused:
-            self._state = replace(
-                state, refused=refused, last_error=error.text, since_ms=self._clock()
-            )
-            self._tell(f"{self._name}: {error.text}")
+        changed = state.last_error != text or state.refused != refused
+        since_ms = self._clock() if changed else state.since_ms
+        self._state = replace(
+            state, refused=refused, last_error=text, since_ms=since_ms, failed=state.failed + 1
+        )
+        if changed:
+            self._tell(f"{self._name}: {text}")
 
     def _wait(self, error: ApiError | None) -> None:
         """Decide from where it goes on, and wait before."""
@@ -225,7 +247,11 @@ class Part:
         wait_s *= random.uniform(0.5, 1.0)  # noqa: S311 - those who failed together part
         if isinstance(error, Busy) and error.retry_after is not None:
             wait_s = max(wait_s, min(error.retry_after, limits.longest_wait_s))
-        self._stopped.wait(wait_s)
+        self._hurries = isinstance(error, Unreachable)
+        self._wake.wait(wait_s)
+        self._hurries = False
+        if not self._stopped.is_set():
+            self._wake.clear()
 
     @property
     def _name(self) -> str:

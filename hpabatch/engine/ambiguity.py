@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch.arrays.layout import I64
-from hpabatch.engine.candidates import Candidate
+from hpabatch.engine.candidates import Candidate, SpecPeriod
 from hpabatch.engine.clocks import Clocks, HpaKey
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.membership import ScaleKey, matched_pods, selector_code
@@ -75,9 +76,9 @@ def ambiguous_instants(
     A pair names each such HPA with one that stands in its way, the lesser name first.
     """
     rivals = [
-        _rival(candidate, clocks, pods, scales[candidate.target], starts_ms)
+        _rival(candidate, clocks, pods, scales, starts_ms)
         for candidate in candidates
-        if candidate.target in scales
+        if any(part.target in scales for part in candidate.of_targets)
     ]
     found: dict[HpaKey, Crowd] = {}
     pairs: dict[Pair, None] = {}
@@ -116,13 +117,40 @@ def _rival(
     candidate: Candidate,
     clocks: Clocks,
     pods: PodColumns,
-    scale: ScaleColumns,
+    scales: Mapping[ScaleKey, ScaleColumns],
     starts_ms: I64,
 ) -> _Rival:
     key = (candidate.cluster, candidate.namespace, candidate.name)
-    now_ms = clocks.instants(clocks.of(key))
-    spec_of = candidate.spec_of(now_ms)
-    now_ms, spec_of = now_ms[spec_of >= 0], spec_of[spec_of >= 0]
+    instants = clocks.instants(clocks.of(key))
+    now_ms, selector = [instants[:0]], [instants[:0]]
+    selectors: list[str | None] = []
+    member = [np.zeros((pods.count, 0), np.bool_)]
+    for part in candidate.of_targets:
+        scale = scales.get(part.target)
+        if scale is None:
+            continue
+        at, number = _selectors_at(part, instants, scale)
+        now_ms.append(at)
+        selector.append(np.where(number >= 0, number + len(selectors), -1))
+        selectors += scale.selectors
+        numbers, matched = matched_pods(pods, key[1], part.target[3], scale.selectors)
+        member.append(np.zeros((pods.count, len(scale.selectors)), np.bool_))
+        member[-1][numbers] = matched != 0
+    at_ms, numbers = np.concatenate(now_ms), np.concatenate(selector)
+    passes_ms = clocks.passes.get(candidate.cluster)
+    known_twice_ms, known = _registered(candidate, passes_ms, at_ms, numbers, starts_ms)
+    return _Rival(
+        key, at_ms, numbers, np.concatenate(member, axis=1), known_twice_ms, known, tuple(selectors)
+    )
+
+
+def _selectors_at(candidate: Candidate, instants: I64, scale: ScaleColumns) -> tuple[I64, I64]:
+    """Return the instants that an HPA has, and its selector's number at each.
+
+    -1: it does not get as far as its metrics.
+    """
+    spec_of = candidate.spec_of(instants)
+    now_ms, spec_of = instants[spec_of >= 0], spec_of[spec_of >= 0]
     seen = scale.seen(now_ms)
     size = scale.replicas[np.maximum(seen, 0)]
     least = np.array([least_of(p.spec.min_replicas) for p in candidate.periods], np.int64)[spec_of]
@@ -131,12 +159,7 @@ def _rival(
     number = scale.selector[np.maximum(seen, 0)]
     readable = (seen >= 0) & (scale.codes()[np.maximum(seen, 0)] == codes.SCALE_OK)
     reached = metrics_reached(size, least, most, readable, usable[number])
-    selector = np.where(reached, number, -1)
-    numbers, matched = matched_pods(pods, key[1], candidate.target[3], scale.selectors)
-    member = np.zeros((pods.count, len(scale.selectors)), np.bool_)
-    member[numbers] = matched != 0
-    known_twice_ms, known = _registered(candidate, now_ms, selector, starts_ms)
-    return _Rival(key, now_ms, selector, member, known_twice_ms, known, scale.selectors)
+    return now_ms, np.where(reached, number, -1)
 
 
 def least_of(min_replicas: int | None) -> int:
@@ -161,24 +184,32 @@ def metrics_reached(
 
 
 def _registered(
-    candidate: Candidate, now_ms: I64, selector: I64, starts_ms: I64
+    candidate: Candidate, passes_ms: I64 | None, now_ms: I64, selector: I64, starts_ms: I64
 ) -> tuple[I64, I64]:
     """Return since when (twice ms, ascending) which selector is registered, -1 for none.
 
     Twice, and 1 more for a sync: what is gone at an instant is gone before its syncs.
     """
     at = np.flatnonzero(selector >= 0)
-    ends = [
-        period.to_ms
-        for k, period in enumerate(candidate.periods)
-        if period.to_ms < NEVER_MS
-        and (k + 1 == len(candidate.periods) or candidate.periods[k + 1].from_ms > period.to_ms)
-    ]
+    periods = [*candidate.earlier, *candidate.periods]
+    ends = [p.to_ms for p in periods[-1:] if p.to_ms < NEVER_MS]
+    ends += [p.to_ms for p, after in pairwise(periods) if _is_forgotten(p, after, passes_ms)]
     gone = np.array([*ends, *starts_ms.tolist()], np.int64)
     times = np.concatenate([2 * gone, 2 * now_ms[at] + 1])
     values = np.concatenate([np.full(gone.size, -1, np.int64), selector[at]])
     order = np.argsort(times, kind="stable")
     return times[order], values[order]
+
+
+def _is_forgotten(period: SpecPeriod, after: SpecPeriod, passes_ms: I64 | None) -> bool:
+    """Say whether an HPA was gone between two of its specs.
+
+    Not where a recorder saw the same object again before any pass missed it.
+    """
+    if passes_ms is None:
+        return after.from_ms > period.to_ms
+    first, last = np.searchsorted(passes_ms, [period.to_ms, after.from_ms])
+    return bool(period.uid != after.uid or first < last)
 
 
 def _shares_pods(rival: _Rival, other: _Rival, pods: PodColumns) -> Mask:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from hpabatch.arrays.layout import I64
+from hpabatch.cluster.decidable import undecidable
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.history.provenance import RECORDER
+from hpabatch.history.reader import History
 from hpabatch.model.config import Profile
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.decode_fields import Severity
@@ -47,13 +51,18 @@ class SpecPeriod:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One HPA that may be replayed, with its specs in order of time."""
+    """One HPA that may be replayed, with its specs in order of time.
+
+    `earlier` are those of another target, from before: they are not replayed, but what the HPA did
+    to others then counts.
+    """
 
     cluster: str
     namespace: str
     name: str
     periods: tuple[SpecPeriod, ...]
     labels: str = "{}"
+    earlier: tuple[SpecPeriod, ...] = ()
 
     @property
     def spec(self) -> HPASpec:
@@ -70,8 +79,13 @@ class Candidate:
     @property
     def target(self) -> tuple[str, str, str, str]:
         """The key of the target's scale: cluster, namespace, kind, name."""
-        ref = self.spec.scale_target_ref
-        return self.cluster, self.namespace, ref.kind, ref.name
+        return self.cluster, self.namespace, *_target(self.periods[-1])
+
+    @property
+    def of_targets(self) -> tuple[Candidate, ...]:
+        """The HPA while it had one target, for each that it had, in order of time."""
+        parts = groupby([*self.earlier, *self.periods], key=_target)
+        return tuple(replace(self, periods=tuple(part), earlier=()) for _, part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +98,10 @@ class Skipped:
     reason: str
 
 
-def _checked_spec(row: dict[str, Any], profile: Profile) -> tuple[HPASpec | None, str]:
-    """Return a row's defaulted spec, or why it is not one."""
+def _checked_spec(
+    row: dict[str, Any], profile: Profile, stored: bool
+) -> tuple[HPASpec | None, str]:
+    """Return a row's defaulted spec, or why it is not one; `stored`: a server had it."""
     try:
         hpa, problems = hpa_from_json(str(row["spec"]))
     except ValueError as error:
@@ -101,15 +117,33 @@ def _checked_spec(row: dict[str, Any], profile: Profile) -> tuple[HPASpec | None
     )
     hpa = default_hpa(drop_disabled_fields(named, profile))
     complaints = validate_hpa(hpa, profile)
-    if complaints:
+    if complaints and not (stored and not undecidable(hpa, profile)):
         return None, f"the API server of {profile.name} refuses it: {complaints[0]}"
     return hpa.spec, ""
 
 
-def candidates_from_history(
-    hpas: pl.DataFrame, profile_of: Callable[[str], Profile]
+def candidates_of(
+    history: History, profile_of: Callable[[str], Profile]
 ) -> tuple[list[Candidate], list[Skipped]]:
-    """Return the HPAs of a history's `hpas` table, and those whose spec is refused."""
+    """Return the HPAs of a history, and those whose spec is refused."""
+    return candidates_from_history(history.read("hpas"), profile_of, clusters_seen(history))
+
+
+def clusters_seen(history: History) -> frozenset[str]:
+    """Return the clusters of which a recorder saw what HPAs the server had."""
+    rows = history.distinct("provenance", ["cluster", "subject", "method"])
+    own = (pl.col("method") == RECORDER) & (pl.col("subject") == "hpas")
+    return frozenset(rows.filter(own)["cluster"].to_list())
+
+
+def candidates_from_history(
+    hpas: pl.DataFrame, profile_of: Callable[[str], Profile], seen: Collection[str] = ()
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return the HPAs of a history's `hpas` table, and those whose spec is refused.
+
+    In the clusters of `seen` (`clusters_seen`) a spec is refused only where no controller could
+    decide on it: the server had it, whatever it says to such a spec today.
+    """
     found, skipped = [], []
     millis = hpas.with_columns(pl.col("valid_from").to_physical(), pl.col("valid_to").to_physical())
     for rows in _groups(millis):
@@ -118,7 +152,7 @@ def candidates_from_history(
         # A re-created HPA has another uid: the table's order is not that of time.
         rows = sorted(rows, key=lambda r: int(r["valid_from"]))
         for row in rows:
-            spec, problem = _checked_spec(row, profile_of(key[0]))
+            spec, problem = _checked_spec(row, profile_of(key[0]), key[0] in seen)
             if spec is None:
                 break
             end = NEVER_MS if row["valid_to"] is None else int(row["valid_to"])
@@ -131,21 +165,22 @@ def candidates_from_history(
         kept = _of_last_target(periods)
         if len(kept) < len(periods):
             skipped.append(Skipped(*key, _earlier_target(periods[-len(kept) - 1])))
-        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}")))
+        earlier = tuple(periods[: len(periods) - len(kept)])
+        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier))
     return found, skipped
 
 
 def _of_last_target(periods: Sequence[SpecPeriod]) -> tuple[SpecPeriod, ...]:
     """Return the periods since which the HPA has its last target: a lane has one scale."""
-
-    def target(period: SpecPeriod) -> tuple[str, str]:
-        ref = period.spec.scale_target_ref
-        return ref.kind, ref.name
-
     first = len(periods) - 1
-    while first > 0 and target(periods[first - 1]) == target(periods[-1]):
+    while first > 0 and _target(periods[first - 1]) == _target(periods[-1]):
         first -= 1
     return tuple(periods[first:])
+
+
+def _target(period: SpecPeriod) -> tuple[str, str]:
+    ref = period.spec.scale_target_ref
+    return ref.kind, ref.name
 
 
 def _earlier_target(period: SpecPeriod) -> str:
@@ -237,7 +272,10 @@ def stored_candidate(candidate: Candidate, profile: Profile) -> Candidate:
     """Return an HPA whose specs are as the API server of that version hands them back."""
     if profile.stored_as_v2:
         return candidate
-    return replace(candidate, periods=tuple(_stored(p, profile) for p in candidate.periods))
+    periods, earlier = (
+        tuple(_stored(p, profile) for p in part) for part in (candidate.periods, candidate.earlier)
+    )
+    return replace(candidate, periods=periods, earlier=earlier)
 
 
 def _stored(period: SpecPeriod, profile: Profile) -> SpecPeriod:

@@ -14,6 +14,7 @@ from hpabatch.engine.candidates import (
     Candidate,
     Skipped,
     candidates_from_history,
+    clusters_seen,
     stored_candidate,
 )
 from hpabatch.engine.compare_causes import Key
@@ -226,7 +227,7 @@ def under_versions(plan: ReplayPlan, versions: Versions) -> ReplayPlan:
     wanted = pl.DataFrame(list(keys), schema=dict.fromkeys(KEY, pl.String()), orient="row")
     hpas = plan.history.read("hpas")
     rows = hpas.join(wanted, left_on=["cluster", "namespace", "name"], right_on=KEY, how="semi")
-    found, _ = candidates_from_history(rows, versions.of)
+    found, _ = candidates_from_history(rows, versions.of, clusters_seen(plan.history))
     return with_candidates(
         replace(plan, versions=versions),
         [stored_candidate(c, versions.of(c.cluster)) for c in found],

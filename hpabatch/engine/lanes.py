@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -47,7 +46,9 @@ from hpabatch.arrays.status import make_status_memory
 from hpabatch.arrays.texts import NO_TEXT, Texts
 from hpabatch.engine.candidates import Candidate, SpecPeriod
 from hpabatch.engine.clocks import Clock
+from hpabatch.engine.frames import ALWAYS_MS
 from hpabatch.engine.membership import matched_pods, selector_code
+from hpabatch.engine.seeds import begun_anew
 from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
 from hpabatch.engine.sources import TrackList
 from hpabatch.model import codes
@@ -113,8 +114,12 @@ class ShardBuilder:
         lane["last_tick"] = lane["first_tick"]
         keys = lane_streams([period.spec for period in candidate.periods])
         first_stream = self.stream.size
-        self._add_specs(candidate, first_stream, keys, source)
-        self._add_scale(candidate, scale, now_ms, lane, source)
+        anew_ms = now_ms[:0]
+        if candidate.cluster in given.clocks.passes:
+            anew_ms = begun_anew(candidate, now_ms, given.starts_ms)
+        objects = lives(candidate.periods, now_ms, anew_ms)
+        self._add_specs(candidate, objects, first_stream, keys, source)
+        self._add_scale(candidate, scale, now_ms, anew_ms, lane, source)
         pods = self._add_pods(candidate, scale, source)
         self._add_streams(candidate, keys, pods, series, lane, source, last_tick)
         self._add_memory(candidate, clock, now_ms, lane)
@@ -141,6 +146,7 @@ class ShardBuilder:
     def _add_specs(
         self,
         candidate: Candidate,
+        objects: Sequence[int],
         first_stream: int,
         keys: Sequence[StreamKey],
         source: dict[str, int],
@@ -152,9 +158,7 @@ class ShardBuilder:
                 PERIOD,
                 [
                     (p.from_ms, p.to_ms, n, life)
-                    for p, n, life in zip(
-                        candidate.periods, numbers, lives(candidate.periods), strict=True
-                    )
+                    for p, n, life in zip(candidate.periods, numbers, objects, strict=True)
                 ],
             )
         )
@@ -164,6 +168,7 @@ class ShardBuilder:
         candidate: Candidate,
         scale: ScaleColumns,
         now_ms: I64,
+        anew_ms: I64,
         lane: dict[str, int],
         source: dict[str, int],
     ) -> None:
@@ -181,8 +186,13 @@ class ShardBuilder:
             )
         )
         # The controller has just started at the first tick and knows of no change before it.
-        changed = scale.resized()
+        changed = scale.resized(self._begun(candidate.cluster))
         changed = changed[scale.ts_ms[changed] >= now_ms[0]]
+        # A loop that decides an HPA anew knows of no change before that either.
+        ticks_ms = now_ms[candidate.spec_of(now_ms) >= 0]
+        after = np.searchsorted(ticks_ms, scale.ts_ms[changed], side="right")
+        next_ms = ticks_ms[np.minimum(after, ticks_ms.size - 1)]
+        changed = changed[(after == ticks_ms.size) | ~np.isin(next_ms, anew_ms)]
         lane["first_change"], lane["last_change"] = self.changes.add(
             records_from(
                 CHANGE,
@@ -192,6 +202,16 @@ class ShardBuilder:
                 after=scale.replicas[changed],
             )
         )
+
+    def _begun(self, cluster: str) -> list[tuple[int, int]]:
+        """Return of each loop that began when the one before last looked, and its first pass."""
+        passes = self.given.clocks.passes.get(cluster)
+        if passes is None:
+            return []
+        starts = [int(ms) for ms in self.given.starts_ms]
+        before = np.searchsorted(passes, starts) - 1
+        ends = [int(passes[k]) if k >= 0 else ALWAYS_MS for k in before.tolist()]
+        return list(zip(ends, starts, strict=True))
 
     def _add_pods(
         self, candidate: Candidate, scale: ScaleColumns, source: dict[str, int]
@@ -416,11 +436,22 @@ class ShardBuilder:
         )
 
 
-def lives(periods: Sequence[SpecPeriod]) -> list[int]:
-    """Return which of the objects that had an HPA's name each of its specs is of, from 0."""
-    found = [0]
-    for before, after in pairwise(periods):
-        found.append(found[-1] + (before.uid != after.uid))
+def lives(periods: Sequence[SpecPeriod], now_ms: I64, anew_ms: I64) -> list[int]:
+    """Return which of the objects that had an HPA's name each of its specs is of, from 0.
+
+    One that a loop begins with nothing remembered (at one of `anew_ms`) counts as the object of
+    the tick before: it has its own status to begin with, and none to forget. `now_ms`: all ticks.
+    """
+    found: list[int] = []
+    decided = 0
+    for k, period in enumerate(periods):
+        life = found[-1] + (periods[k - 1].uid != period.uid) if k else 0
+        at = int(np.searchsorted(now_ms, period.from_ms))
+        if at < now_ms.size and now_ms[at] < period.to_ms:
+            if now_ms[at] in anew_ms:
+                life = decided
+            decided = life
+        found.append(life)
     return found
 
 

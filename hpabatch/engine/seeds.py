@@ -33,7 +33,7 @@ from hpabatch.arrays.status import seed_status_memory
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.frames import milliseconds
 from hpabatch.model.decode import decode_hpa
-from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.hpa import Condition, HPAStatus
 
 _NEVER = "1970-01-01T00:00:00Z"  # of a condition without a time
 
@@ -47,37 +47,50 @@ class Seed(NamedTuple):
     first: bool
 
 
+def begun_anew(candidate: Candidate, instants: I64, starts_ms: I64) -> I64:
+    """Return the instants at which a loop decides an HPA of which it remembers nothing.
+
+    Its first one, the one after it was gone or could not be decided, and where the loop began.
+
+    Args:
+        candidate: the HPA.
+        instants: of all passes, ms, ascending.
+        starts_ms: when a loop began with empty memory.
+    """
+    there = candidate.spec_of(instants) >= 0
+    before = np.concatenate([np.zeros(1, np.bool_), there[:-1]])
+    return instants[there & (~before | np.isin(instants, starts_ms))]
+
+
 def status_seeds(
     statuses: pl.DataFrame,
     lanes: Sequence[tuple[Candidate, I64]],
     starts_ms: I64,
 ) -> tuple[Seed, ...]:
-    """Return what lanes begin with, and what they begin anew with after a loop's start.
+    """Return what lanes begin with, and what they begin anew with.
 
     Args:
         statuses: rows of `hpa_status` of one cluster, in the order of its key.
-        lanes: each HPA with its instants, ms.
+        lanes: each HPA with the instants of all passes, ms.
         starts_ms: when a loop began with empty memory.
     """
     rows = {
-        (str(namespace), str(name)): part
+        (str(namespace), str(name)): part.sort("ts", maintain_order=True)
         for (namespace, name), part in statuses.partition_by(
             "namespace", "name", as_dict=True, maintain_order=True
         ).items()
     }
+    none = statuses.clear()
     found = []
     for h, (candidate, instants) in enumerate(lanes):
-        part = rows.get((candidate.namespace, candidate.name))
-        if part is None or not instants.size:
-            continue
-        later = starts_ms[(starts_ms > instants[0]) & (starts_ms <= instants[-1])]
-        part = part.sort("ts", maintain_order=True)
+        part = rows.get((candidate.namespace, candidate.name), none)
         seen_ms = milliseconds(part["ts"])
-        for number, at_ms in enumerate([int(instants[0]), *later.tolist()]):
+        for number, at_ms in enumerate(begun_anew(candidate, instants, starts_ms).tolist()):
             k = int(np.searchsorted(seen_ms, at_ms, side="left")) - 1
             uid = _uid_at(candidate, at_ms)
-            if k >= 0 and (not uid or part["uid"][k] == uid):
-                status = _status(part.row(k, named=True))
+            known = k >= 0 and (not uid or part["uid"][k] == uid)
+            status = _status(part.row(k, named=True)) if known else HPAStatus()
+            if known or number:
                 found.append(Seed(at_ms, h, status, number == 0))
     return tuple(sorted(found, key=lambda seed: (seed.at_ms, seed.h)))
 
@@ -127,8 +140,8 @@ def _status(row: dict[str, object]) -> HPAStatus:
         status["lastScaleTime"] = f"{last_scale:%Y-%m-%dT%H:%M:%SZ}"
     document = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "status": status}
     found = decode_hpa(document)[0].status
-    dated = [
-        c if c.last_transition_time else replace(c, last_transition_time=_NEVER)
-        for c in found.conditions
-    ]
-    return replace(found, conditions=tuple(dated))
+    first: dict[str, Condition] = {}  # of several of a type the first counts
+    for c in found.conditions:
+        dated = c if c.last_transition_time else replace(c, last_transition_time=_NEVER)
+        first.setdefault(c.type, dated)
+    return replace(found, conditions=tuple(first.values()))

@@ -46,11 +46,23 @@ class ScaleColumns:
         """Return SCALE_* of each row."""
         return np.array([scale_code(text) for text in self.errors], np.int64)[self.error]
 
-    def resized(self) -> I64:
-        """Return the rows that change the size; one that was never known changes nothing."""
-        known = np.flatnonzero(self.codes() == codes.SCALE_OK)
+    def resized(self, begun_ms: Sequence[tuple[int, int]] = ()) -> I64:
+        """Return the rows that change the size; one that was never known changes nothing.
+
+        Args:
+            begun_ms: of each loop that began with empty memory, after when it saw anything, and
+                its first pass: a size that could not be read by then is found when it can be.
+        """
+        fine = self.codes() == codes.SCALE_OK
+        known = np.flatnonzero(fine)
         changed = np.flatnonzero(np.diff(self.replicas)) + 1
-        return changed[changed > (known[0] if known.size else self.ts_ms.size)]
+        changed = changed[changed > (known[0] if known.size else self.ts_ms.size)]
+        found = []
+        for after_ms, first_ms in begun_ms:
+            before = int(np.searchsorted(self.ts_ms, first_ms)) - 1
+            if before >= 0 and not fine[before]:
+                found += known[self.ts_ms[known] > after_ms][:1].tolist()
+        return changed[~np.isin(changed, found)]
 
     def seen(self, now_ms: I64) -> I64:
         """Return the row that each tick reads, -1 before the first; shape of `now_ms`.

@@ -75,7 +75,8 @@ def prepare_shard(
             group, sorted(chosen), plan.clocks, pods, scales, starts_ms
         )
         # Groups overlap: each HPA has one with all of its rivals, and others with some of them.
-        own = {key: crowd for key, crowd in found.items() if plan.rivals.get(key) is group}
+        whole = {key for key in found if _same(plan.rivals.get(key, ()), group)}
+        own = {key: crowd for key, crowd in found.items() if key in whole}
         crowds |= {key: crowd for key, crowd in found.items() if key not in crowds} | own
         facts.pairs += pairs
     builder = ShardBuilder(
@@ -108,13 +109,12 @@ def prepare_shard(
 
 
 def _seeds(plan: ReplayPlan, cluster: str, shard: Shard, starts_ms: I64) -> tuple[Seed, ...]:
-    """Return the statuses with which a live loop began."""
+    """Return the statuses with which a live loop began its HPAs."""
     names = [(c.namespace, c.name) for c in shard.candidates]
-    lanes = []
-    for candidate in shard.candidates:
-        key = (candidate.cluster, candidate.namespace, candidate.name)
-        instants = plan.clocks.instants(plan.clocks.of(key))
-        lanes.append((candidate, instants[candidate.spec_of(instants) >= 0]))
+    lanes = [
+        (c, plan.clocks.instants(plan.clocks.of((c.cluster, c.namespace, c.name))))
+        for c in shard.candidates
+    ]
     return status_seeds(plan.history.select("hpa_status", cluster, names), lanes, starts_ms)
 
 
@@ -144,10 +144,16 @@ def _rivals_of(plan: ReplayPlan, candidates: Sequence[Candidate]) -> list[tuple[
     return list({tuple(id(rival) for rival in group): group for group in groups}.values())
 
 
+def _same(group: Sequence[Candidate], other: Sequence[Candidate]) -> bool:
+    """Say whether two groups are of the same HPAs."""
+    return [id(rival) for rival in group] == [id(rival) for rival in other]
+
+
 def _read_scales(
     plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
 ) -> dict[ScaleKey, ScaleColumns]:
-    places = {(c.target[1], c.target[3]) for c in candidates}
+    targets = {part.target for c in candidates for part in c.of_targets}
+    places = {(target[1], target[3]) for target in targets}
     frame = plan.history.select("scales", cluster, places)
     return scale_columns(frame)
 

@@ -202,15 +202,19 @@ class Decider:
             self._saved = None
 
     def _take_up(self, saved: Saved, lanes: Sequence[Lane]) -> None:
-        """Give the lanes what an earlier loop remembered of the same objects."""
-        known = {lane[:3]: k for k, lane in enumerate(saved.lanes)}
-        source = np.array([known.get((*lane.key, lane.uid), -1) for lane in lanes], np.int64)
+        """Give the lanes what an earlier loop remembered of them.
+
+        One that was made anew meanwhile keeps what it would have kept between two passes.
+        """
+        known = {lane[:2]: k for k, lane in enumerate(saved.lanes)}
+        source = np.array([known.get(lane.key, -1) for lane in lanes], np.int64)
         self._memory = moved(saved.memory, source)
         for h, lane in enumerate(lanes):
             if source[h] < 0:
                 seed(self._memory, h, lane.status)
                 continue
             before, lane.fresh = saved.lanes[int(source[h])], False
+            lane.recreated = before.uid != lane.uid
             if before.selector is not None:
                 self._registry.restore(lane.key, before.selector)
             if before.replicas >= 0 and before.target == lane.target:

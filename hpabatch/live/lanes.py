@@ -236,12 +236,13 @@ class Lanes:
             self._scales[at] = scale
             if not scale.error:
                 self._sizes[at] = (scale.replicas, scale.status_replicas)
-                self._found.setdefault(at, (seen_ms, scale.replicas))
+                if self._found.get(at, (seen_ms, 0))[0] == seen_ms:
+                    self._found[at] = (seen_ms, scale.replicas)
         now = self._sizes.get(at)
         for key in self._of_scale.get(at, ()):
             lane = self._lanes[key]
-            if before and now and before[0] != now[0]:
-                lane.changes.append((seen_ms, before[0], now[0]))
+            if before and now:
+                _note_change(lane, seen_ms, before[0], now[0])
             if now:
                 lane.replicas, lane.status_replicas = now
                 lane.found = self._found.get(at)
@@ -266,3 +267,17 @@ class Lanes:
             selections.remove_selector(lane.key)
             return
         selections.put_selector(lane.key, lane.key[0], selector)
+
+
+def _note_change(lane: Lane, seen_ms: int, before: int, after: int) -> None:
+    """Note a change of the size.
+
+    Of several that were seen in one ms their sum, as is recorded; of a size that was found in it
+    none.
+    """
+    if lane.changes and lane.changes[-1][0] == seen_ms:
+        before = lane.changes.pop()[1]
+    elif lane.found is not None and lane.found[0] == seen_ms:
+        return
+    if before != after:
+        lane.changes.append((seen_ms, before, after))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from hpabatch.live.shadow import Comparison, Shadow
 
 _MOST_FETCHES = 3  # of one pass: HPAs that appear while others are asked for
 _WAIT_SAID_S = 10.0
+_MOST_FAILED = 5  # passes one after the other: then it is not the data of a moment
 _FINE_PASSES = 2  # without a fault before it is over: one that comes and goes is not said each time
 
 
@@ -136,15 +138,39 @@ class Loop:
         """Make a pass every period until `stop` is set.
 
         A pass whose requests are under way then ends without a decision: they may fail for no other
-        reason than that nobody wants them any more.
+        reason than that nobody wants them any more. A pass that fails is said and the next one
+        made: one odd answer must not end the loop.
+
+        Raises:
+            Exception: what so many passes one after the other failed with.
         """
         period_s = self._options.period_ms / 1000
-        due = time.monotonic()
+        due, failed = time.monotonic(), 0
         self._stop = stop
         while not stop.is_set():
-            self._turn()
+            try:
+                self._turn()
+            except BrokenPipeError:
+                raise
+            except Exception as error:
+                failed += 1
+                if failed == _MOST_FAILED:
+                    raise
+                self._say_failed(error)
+            else:
+                failed = 0
+                if self._said:
+                    self._said.fine("pass")
             due = max(due + period_s, time.monotonic())
             stop.wait(max(due - time.monotonic(), 0.0))
+
+    def _say_failed(self, error: Exception) -> None:
+        if self._said:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(at.filename).name}:{at.lineno}"
+            self._said.say(
+                "pass", f"no decision was made: {type(error).__name__}: {error} ({place})"
+            )
 
     def one_pass(self) -> Comparison:
         """Make a pass and tell everybody of it."""

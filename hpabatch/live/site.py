@@ -72,7 +72,7 @@ class Site:
         self._discovery = discovery
         self.feed = Feed(self._inbox, self._book, self._watch)
         self._failing: dict[str, str] = {}
-        self._skew = ClockSkew(client)
+        self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)
         self._passes = 0
 
     def start(self) -> None:

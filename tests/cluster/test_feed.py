@@ -164,7 +164,8 @@ def test_an_hpa_that_goes_takes_its_target_with_it() -> None:
     case.scale()
     assert len(case.scales()) == 1
     case.inbox.put(Kind.hpa, ("shop", "web"), None)
-    case.feed.cut()
+    gone = [c for c in case.feed.cut().changes if c.kind is Kind.scale]
+    assert [(c.key, c.thing) for c in gone] == [(WEB, None)]
     assert case.feed.targets == frozenset()
     case.scale(replicas=9)
     assert case.scales() == []

@@ -8,7 +8,7 @@ from hpabatch.cluster.inbox import Inbox
 from hpabatch.cluster.types import Change, Kind
 
 
-def test_a_cut_is_later_than_what_it_holds_and_no_later_than_what_follows() -> None:
+def test_a_cut_is_later_than_what_it_holds_and_earlier_than_what_follows() -> None:
     times = iter([1000, 1000, 1000, 1000, 1005])
     inbox = Inbox(lambda: next(times))
     assert inbox.put(Kind.pod, ("a", "x"), None) == 1000
@@ -19,8 +19,8 @@ def test_a_cut_is_later_than_what_it_holds_and_no_later_than_what_follows() -> N
         Change(Kind.pod, ("a", "y"), None, 1000, listed=True),
     ]
     assert now == 1001  # the clock still says 1000
-    assert inbox.put(Kind.pod, ("a", "z"), None) == 1001
-    assert inbox.cut() == ([Change(Kind.pod, ("a", "z"), None, 1001)], 1005)
+    assert inbox.put(Kind.pod, ("a", "z"), None) == 1002
+    assert inbox.cut() == ([Change(Kind.pod, ("a", "z"), None, 1002)], 1005)
 
 
 def test_a_clock_that_is_set_back_goes_on_at_the_pace_of_time() -> None:

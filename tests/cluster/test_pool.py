@@ -98,3 +98,28 @@ def test_turns() -> None:
     assert turns.order("abcde") == list("bcdea")
     turns.keep({"b"})
     assert turns.order("abcde") == list("abcde")
+
+
+def test_a_run_that_is_ended_waits_no_longer() -> None:
+    pool: RequestPool[str] = RequestPool(1)
+    begun, release = threading.Event(), threading.Event()
+
+    def hang(left: float) -> str:
+        begun.set()
+        release.wait()
+        return "too late"
+
+    found: list[object] = []
+    calls = [hang, lambda left: "never"]
+    deadline = pool.now() + 3600
+    run = threading.Thread(target=lambda: found.extend(pool.run(calls, deadline)))
+    run.start()
+    begun.wait()
+    pool.end()
+    run.join(30)
+    assert not run.is_alive()
+    assert all(_late(result) for result in found)
+    assert [isinstance(result, NeverBegunError) for result in found] == [False, True]
+    assert isinstance(pool.run([lambda left: "no"], deadline)[0], NeverBegunError)
+    release.set()
+    pool.close()

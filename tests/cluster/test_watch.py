@@ -497,3 +497,67 @@ def test_a_bug_is_told_and_does_not_end_the_watch(tmp_path: Path) -> None:
         assert watcher.stop(5)
         assert told == ["pods: RuntimeError: a bug", "pods: goes on"]
         assert run.seen.uids() == store.uids()
+
+
+def test_an_error_is_the_same_at_every_attempt(tmp_path: Path) -> None:
+    """Not so the query of the address that it quotes, which says for how long to watch."""
+    store, away = Store(), threading.Event()
+    store.put("a")
+
+    def script(got: Got, wire: Wire) -> None:
+        if got.is_watch and away.is_set():
+            wire.reset()
+        else:
+            store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: store.begun == 1)
+        away.set()
+        run.server.cut_all()
+        run.wait(lambda: run.watcher.state.failed >= 8)
+        away.clear()
+        run.wait(lambda: not run.watcher.state.last_error)
+        assert all("?" not in text for text in run.told)
+        assert len(run.told) == len(set(run.told))
+        assert run.told[-1] == "pods: goes on"
+
+
+def test_what_waits_for_an_unreachable_server_can_be_hurried(tmp_path: Path) -> None:
+    patient = WatchLimits(first_wait_s=3600, longest_wait_s=3600, page_objects=3)
+    for busy in (False, True):
+        store, away = Store(), threading.Event()
+
+        def script(
+            got: Got, wire: Wire, store: Store = store, away: threading.Event = away,
+            busy: bool = busy,
+        ) -> None:  # fmt: skip
+            if got.is_watch and away.is_set():
+                wire.reply(429) if busy else wire.reset()
+            else:
+                store(got, wire)
+
+        away.set()
+        with watched(tmp_path, script, limits=patient) as run:
+            run.wait(lambda run=run: run.watcher.state.failed == 1)  # type: ignore[misc]
+            away.clear()
+            deadline = time.monotonic() + (0.3 if busy else 20)
+            while time.monotonic() < deadline and not store.begun:
+                run.watcher.hurry()
+                time.sleep(0.01)
+            assert store.begun == (0 if busy else 1)  # who is busy is left alone
+
+
+def test_broken_objects_are_known_while_they_are_broken(tmp_path: Path) -> None:
+    store = Store()
+    store.put("good")
+    store.put("bad", broken="yes")
+    store.put("worse", broken="yes")
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        assert run.watcher.wrong == {
+            "shop/bad": "pod bad is broken", "shop/worse": "pod worse is broken",
+        }  # fmt: skip
+        store.put("bad")
+        run.wait(lambda: list(run.watcher.wrong) == ["shop/worse"])
+        store.delete("worse")
+        run.wait(lambda: not run.watcher.wrong)

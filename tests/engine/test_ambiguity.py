@@ -123,6 +123,27 @@ def test_a_group_is_that_of_its_own_hpa(tmp_path: Path) -> None:
     }
 
 
+def test_hpas_with_equal_groups_have_their_own(tmp_path: Path) -> None:
+    # The pods tell which HPAs may meet: `a` never meets `d`, while `b` and `c` meet all.
+    tables = web(
+        pods=[pod_row("one-0", "one"), pod_row("two-0", "two")],
+        hpas=[hpa_row(name, name, [CPU]) for name in ("a", "b", "c", "d")],
+        scales=[
+            scale_row("a", T0 - STEP, 2, selector="app=one"),
+            scale_row("b", T0 - STEP, 2, selector="app in (one,two)"),
+            scale_row("c", T0 - STEP, 2, selector="app in (one,two)"),
+            scale_row("d", T0 - STEP, 2, selector="app=two"),
+        ],
+    )
+    found = groups(tables, tmp_path)
+    assert {name: told[1] for name, told in found.items()} == {
+        "a": "a b c",
+        "b": "a b c d",
+        "c": "a b c d",
+        "d": "b c d",
+    }
+
+
 def test_who_cannot_read_its_scale_is_not_ambiguous_and_stays_known(tmp_path: Path) -> None:
     tables = overlapping()
     tables["scales"].pop()
@@ -148,6 +169,36 @@ def test_at_passes_the_first_of_a_loop_is_first(tmp_path: Path) -> None:
         "b": ["a b"] * 5,
         "c": ["a c"] * 5,
     }
+
+
+def test_at_passes_an_object_made_anew_is_forgotten_and_one_read_anew_is_not(
+    tmp_path: Path,
+) -> None:
+    turn = T0 + 2 * STEP
+    for uid, gap, second in (("u", 3, "a b"), ("z", 0, ""), ("u", STEP, "")):
+        tables = overlapping(passes=[pass_row(T0 + k * STEP + 7, start=k == 0) for k in range(5)])
+        tables["hpas"] = [
+            hpa_row("a", "a", [CPU]),
+            hpa_row("b", "b", [CPU], valid_to=turn, uid="u"),
+            hpa_row("b", "b", [CPU], valid_from=turn + gap, uid=uid),
+        ]
+        found = groups(tables, tmp_path / f"{uid}{gap}", instants="passes")["a"]
+        # (those of lesser names come first: `b` is known to `a` one pass later)
+        assert found == (
+            ["", "a b", second, "a b", "a b"] if gap < STEP else ["", "a b", "", "", "a b"]
+        )
+
+
+def test_an_hpa_is_known_by_the_target_that_it_had(tmp_path: Path) -> None:
+    tables = overlapping()
+    turn = T0 + 3 * STEP + 1
+    tables["hpas"] = [
+        hpa_row("a", "a", [CPU]),
+        hpa_row("b", "b", [CPU], valid_to=turn),
+        hpa_row("b", "other", [CPU], valid_from=turn),
+    ]
+    tables["scales"].append(scale_row("other", T0 - STEP, 2, selector="app=none"))
+    assert groups(tables, tmp_path)["a"] == ["", "a b", "a b", "a b", "a b", "", ""]
 
 
 def test_a_group_changes_with_its_pods(tmp_path: Path) -> None:

@@ -54,6 +54,24 @@ def test_a_refused_spec_is_skipped_with_its_field(spec: Row, what: str) -> None:
     assert [(s.hpa, what in s.reason) for s in skipped] == [("bad", True)]
 
 
+@pytest.mark.parametrize(
+    ("spec", "decided"),
+    [
+        ({"metrics": [{"type": "Odd"}]}, True),
+        ({"metrics": [{"type": "Resource"}]}, True),
+        ({"minReplicas": 0}, True),
+        ({"maxReplicas": 0}, False),
+        ({"metrics": "cpu"}, False),
+    ],
+)
+def test_what_a_server_had_is_decided_whatever_one_says_today(spec: Row, decided: bool) -> None:
+    frame = to_frame("hpas", [hpa_row("old", "web", METRICS[:1], spec=spec)])
+    for profile in (PROFILES["1.26"], PROFILE):
+        found, skipped = candidates_from_history(frame, lambda _, p=profile: p, {"c1"})
+        assert (len(found), len(skipped)) == ((1, 0) if decided else (0, 1))
+        assert not candidates_from_history(frame, lambda _: PROFILES["1.26"], {"c2"})[0]
+
+
 def test_a_text_that_is_no_spec_is_skipped() -> None:
     for text in ("[]", "{", '{"apiVersion": "v9", "kind": "HorizontalPodAutoscaler"}'):
         found, skipped = read(hpa_row("bad", "web", METRICS[:1]) | {"spec": text})

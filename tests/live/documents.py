@@ -52,7 +52,7 @@ def pod_object(namespace: str, pod: Json) -> PodObject:
     return PodObject(
         namespace=namespace,
         name=pod["name"],
-        uid=f"uid-{pod['name']}",
+        uid=pod.get("uid", f"uid-{pod['name']}"),
         labels=pod["labels"],
         owner=None,
         created_ms=START_MS,

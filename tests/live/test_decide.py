@@ -205,7 +205,7 @@ def test_a_loop_that_is_taken_up_decides_as_one_that_went_on(
     twins = Twins(seed + 50, k8s, zero=seed % 3 == 2)
     rules, flags = twins.naive.rules, to_flags(FLAGS)
     state, second, compared, first = tmp_path / "state", None, 0, False
-    known: set[str] = set()
+    known: set[PodKey] = set()
     skipped: set[PodKey] = set()
     for step in range(70):
         twins.world.step()
@@ -215,10 +215,9 @@ def test_a_loop_that_is_taken_up_decides_as_one_that_went_on(
             second.apply(changes)
             again = second.decide(result.now_ms, twins.last_answers)
             assert (again.namespaces, again.names) == (result.namespaces, result.names)
-            if first:  # of one that was made anew meanwhile nothing is taken up
-                anew = [h for h, uid in enumerate(result.uids) if uid not in known]
-                skipped |= {(result.namespaces[h], result.names[h]) for h in anew}
-            keys = zip(result.namespaces, result.names, strict=True)
+            keys = list(zip(result.namespaces, result.names, strict=True))
+            if first:  # of one that is new nothing is taken up
+                skipped |= {key for key in keys if key not in known}
             same = [h for h, key in enumerate(keys) if key not in skipped]
             assert_array_equal(again.decisions[same], result.decisions[same])
             assert_array_equal(again.metrics.code, result.metrics.code)
@@ -229,7 +228,8 @@ def test_a_loop_that_is_taken_up_decides_as_one_that_went_on(
             twins.decider.save(state, "x")
             second = Decider(rules, flags, load(state, "x"))
             second.apply(listed(twins.world))
-            known, skipped, first = set(result.uids), set(), True
+            known = set(zip(result.namespaces, result.names, strict=True))
+            skipped, first = set(), True
         twins.follow(theirs)
     assert compared > 50
 

@@ -288,6 +288,24 @@ def test_what_an_earlier_loop_knew_of_a_size_becomes_a_change() -> None:
     assert other.lane().changes == [(3000, 3, 6)]
 
 
+def test_of_changes_in_one_ms_their_sum_counts() -> None:
+    case = Case()
+    case.hpa()
+
+    at = ScaleKey("apps", "Deployment", KEY[0], "web")
+
+    def sizes(seen_ms: int, *replicas: int) -> None:
+        for count in replicas:
+            thing = ScaleObject(at, count, count, "app=web")
+            case.lanes.apply(Change(Kind.scale, at, thing, seen_ms))
+
+    sizes(5000, 1, 2)
+    assert (case.lane().found, case.lane().changes) == ((5000, 2), [])
+    sizes(6000, 9, 4)
+    sizes(7000, 8, 4)
+    assert case.lane().changes == [(6000, 2, 4)]
+
+
 def test_sizes_of_targets_that_nobody_names_are_forgotten() -> None:
     case = Case()
     for k in range(300):

@@ -194,3 +194,33 @@ def test_a_summary_counts() -> None:
 )
 def test_times(ms: int, text: str) -> None:
     assert show_ms(ms) == text
+
+
+def test_what_goes_to_and_fro_is_said_once_in_each_way() -> None:
+    loop = Loop()
+    for _ in range(5):
+        loop.said.only("cluster", {"pods": "refused"})
+        loop.said.only("cluster", {"pods": "reset"})
+    assert [(o["event"], o["text"]) for o in loop.objects()] == [
+        ("problem", "refused"), ("problem", "reset"),
+    ]  # fmt: skip
+    assert loop.said.wrong == {"cluster pods": "reset"}
+    for number in range(100):
+        loop.said.say("cluster pods", f"error {number}")
+    assert len(loop.objects()) == 8
+    loop.said.only("cluster", {})
+    loop.said.only("cluster", {"pods": "refused"})
+    assert [(o["event"], o["text"]) for o in loop.objects()] == [
+        ("fine", "error 99"), ("problem", "refused"),
+    ]  # fmt: skip
+
+
+def test_what_comes_and_goes_is_not_over() -> None:
+    loop = Loop()
+    for _ in range(5):
+        loop.said.only("cluster", {"pods": "refused"}, 2)
+        loop.said.only("cluster", {}, 2)
+    assert [o["event"] for o in loop.objects()] == ["problem"]
+    loop.said.only("cluster", {}, 2)
+    loop.said.only("cluster", {}, 2)
+    assert [o["event"] for o in loop.objects()] == ["fine"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import random
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +118,32 @@ def test_the_loop_says_what_it_waits_for_and_gives_up_in_time() -> None:
     assert "forbidden" in missing
 
 
+def test_the_loop_says_what_it_waits_for_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpabatch.live.loop._WAIT_SAID_S", 0.0)
+    cluster, out, stop = Clustered(_world()), io.StringIO(), threading.Event()
+    cluster.listed = False
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    listeners = Listeners(log=LineLog(out, "east"))
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), listeners)
+    waiting = threading.Thread(target=loop.wait_until_listed, args=(stop,))
+    waiting.start()
+    until = time.monotonic() + 20
+    while out.getvalue().count("\n") < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    stop.set()
+    waiting.join(20)
+    lines = [line.partition(" ")[2] for line in out.getvalue().splitlines()]
+    assert lines == [
+        "problem: cluster watches: not yet listed: pods",
+        "problem: cluster pods: pods is forbidden",
+    ]
+    cluster.listed = True
+    loop.one_pass()
+    loop.one_pass()
+    assert out.getvalue().count("fine again: cluster") == 2
+
+
 def test_the_loop_ends_when_it_is_told() -> None:
     cluster, stop = Clustered(_world()), threading.Event()
     seen: list[int] = []
@@ -136,6 +164,33 @@ def test_the_loop_ends_when_it_is_told() -> None:
     loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), Listeners(log=Log()))
     loop.run(stop)
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("where", ["scales", "metrics"])
+def test_a_pass_whose_requests_are_broken_off_decides_nothing(where: str) -> None:
+    """Else all metrics would seem to fail, and that would be recorded."""
+    stop = threading.Event()
+    told: list[object] = []
+
+    class Ended(Clustered):
+        def read_scales(self) -> None:
+            if where == "scales" and told:
+                stop.set()
+
+        def fetch(self, wanted: Wanted) -> Answers:
+            if where == "metrics" and told:
+                stop.set()
+            return super().fetch(wanted)
+
+    class Log(LineLog):
+        def tell(self, comparison: object) -> None:
+            told.append(comparison)
+
+    cluster = Ended(_world())
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    listeners = Listeners(log=Log(io.StringIO(), "east"))
+    Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), listeners).run(stop)
+    assert len(told) == 1
 
 
 def test_what_is_remembered_is_kept_after_every_pass(tmp_path: Path) -> None:

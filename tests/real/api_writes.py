@@ -24,9 +24,11 @@ class Writer:
     """Writes as the administrator."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         environment = cluster.environment
         self.folder = Path(environment["RUN"])
         self.server = f"https://127.0.0.1:{environment['P_API']}"
+        self.stub_port = int(environment.get("P_STUB", 0))
         self._etcd = f"http://127.0.0.1:{environment['P_ETCD']}"
         self._tls = ssl.create_default_context(cafile=str(self.folder / "pki" / "ca.crt"))
 

@@ -1,0 +1,213 @@
+"""A loop over a random cluster with its recorder, and what a replay makes of the recording.
+
+Both sides are read alike: the numbers of a decision and of each of its metrics, and the texts of
+events and errors.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpabatch.cluster.scales import missing_scale
+from hpabatch.cluster.types import PodKey, ScaleKey
+from hpabatch.engine.candidates import Skipped
+from hpabatch.engine.moment import status_reader
+from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.plan import plan_replay
+from hpabatch.engine.shard_replay import run_step, shard_steps
+from hpabatch.engine.status import LaneWords, StatusReader
+from hpabatch.history.reader import open_history
+from hpabatch.live.decide import Decider
+from hpabatch.live.fleet import TICKS
+from hpabatch.live.memory import load
+from hpabatch.live.recorder import Recorder
+from hpabatch.live.words import PassWords
+from hpabatch.model import codes
+from hpabatch.model.config import ControllerFlags, profile_for
+from tests.live.cases import World
+from tests.live.documents import Json, key_of_target
+from tests.live.naive import decision_row, metric_row
+
+FLAGS = ControllerFlags()
+Key = tuple[int, str, str]
+"""Instant, namespace and name."""
+
+
+class Cluster(World):
+    """A random cluster that does nothing that none does.
+
+    Every target has a scale or an error, as `ScaleBook` sees to. A pod has a uid of its own, keeps
+    its containers, and is started once, before it is ready. A status is never taken back. A sample
+    has some value; memory is in whole bytes, and no more than the history can hold.
+    """
+
+    def new_pod(self, name: str) -> Json:
+        pod = super().new_pod(name)
+        self.born += 1
+        return pod | {"uid": f"pod-{self.born}"}
+
+    def put_pod(self, namespace: str, pod: Json) -> None:
+        before = self.pods.get((namespace, pod["name"]))
+        if before is not None and _containers(before) != _containers(pod):
+            pod = {name: part for name, part in pod.items() if name not in _SPECS}
+            pod |= {name: part for name, part in before.items() if name in _SPECS}
+        started = before and before["uid"] == pod["uid"] and before["start_time"]
+        if started:
+            pod = pod | {"start_time": started}
+        elif pod["start_time"] is None:
+            pod = pod | {"phase": "Pending", "ready": None}
+        super().put_pod(namespace, pod)
+
+    def draw_answers(self) -> None:
+        super().draw_answers()
+        self.usage = {
+            key: item for key, item in self.usage.items() if any(item["containers"].values())
+        }
+
+    def _usage(self, pod: Json) -> Json:
+        usage = super()._usage(pod)
+        for container in usage["containers"].values():
+            if not container.get("memory", "Mi").endswith("Mi"):
+                container["memory"] = "300Mi"
+        return usage
+
+    def put_hpa(self, document: Json, problem: str = "") -> None:
+        meta = document["metadata"]
+        before = self.hpas.get((meta["namespace"], meta["name"]))
+        if before and before["metadata"]["uid"] == meta["uid"] and _is_empty(document["status"]):
+            document = document | {"status": before["status"]}
+        super().put_hpa(document, problem)
+        key = key_of_target(meta["namespace"], document)
+        if key not in self.scales:
+            self.remove_scale(key)
+
+    def remove_scale(self, key: ScaleKey) -> None:
+        error = missing_scale(key)
+        self.put_scale(key, {"error": error.error, "code": error.code})
+
+
+_SPECS = ("containers", "init_containers", "pod_requests")
+
+
+def _is_empty(status: Json) -> bool:
+    return not (status and (status["conditions"] or status["desiredReplicas"]))
+
+
+def _containers(pod: Json) -> list[list[str]]:
+    return [[c["name"] for c in pod.get(part, ())] for part in _SPECS[:2]]
+
+
+class Recorded:
+    """A loop over a cluster that changes at random, and its recorder.
+
+    Attributes:
+        said: what the loop decided, by instant and HPA.
+    """
+
+    def __init__(self, seed: int, k8s: str, folder: Path, zero: bool = False) -> None:
+        self.k8s, self.folder, self.profile = k8s, folder, profile_for(k8s)
+        rng = random.Random(seed)
+        self.world = Cluster(rng, int(k8s.split(".")[1]), zero)
+        self.said: dict[Key, Json] = {}
+        self._flushed_ms = 0
+        self.start()
+
+    def start(self, state: Path | None = None) -> None:
+        """Begin a loop and a recorder, as a process does."""
+        saved = load(state, "test") if state else None
+        self.decider = Decider(self.profile, FLAGS, saved)
+        self.recorder = Recorder(
+            self.folder, "c", segment_s=1e9, clock=lambda: self.world.now_ms + 1
+        )
+        self.recorder.controller(self.world.now_ms, "observed", self.k8s, {})
+
+    def one_pass(self) -> None:
+        """Let the world go on, and decide."""
+        for _ in range(3):
+            self.world.step()
+        self.world.draw_answers()
+        changes = [change for change, _ in self.world.take()]
+        self.world.now_ms += 1
+        now_ms, answers = self.world.now_ms, self.world.answers()
+        self.decider.apply(changes)
+        self.recorder.apply(changes)
+        result = self.decider.decide(now_ms, answers)
+        self.recorder.observe(now_ms, answers, self.decider.outcomes())
+        self.recorder.pass_done(now_ms, result.start, len(result), 1, self.k8s)
+        words: Any = getattr(result.why, "__self__")  # noqa: B009
+        self.said |= _said_live(self.decider, words)
+        self.world.now_ms += self.world.rng.choice([1_000, 15_000, 15_000, 60_000])
+
+    def stop(self) -> None:
+        """End the process."""
+        assert self.recorder.close()
+
+    def flush(self) -> None:
+        """Let everything so far become a part of the store."""
+        assert self.recorder.flush()
+        self._flushed_ms = self.world.now_ms
+
+    def kill(self) -> None:
+        """End the process without any notice: what is not yet in the store is lost."""
+        self.recorder._writer.close(60.0)
+        self.said = {key: said for key, said in self.said.items() if key[0] <= self._flushed_ms}
+
+    def relist(self) -> None:
+        """Tell everything anew, as a new process finds it."""
+        told = self.world.everything()
+        self.world.changes = [(replace(change, listed=True), None) for change in told]
+
+    def replayed(self) -> tuple[dict[Key, Json], tuple[Skipped, ...]]:
+        """Return what a replay decides at the passes, and which HPAs it leaves out, in part."""
+        plan = plan_replay(
+            open_history(self.folder), ReplayParameters(instants="passes"), whole=True
+        )
+        found: dict[Key, Json] = {}
+        for step in shard_steps(plan, range(len(plan.shards))):
+            run_step(plan, step)
+            if step.last:
+                shard = step.shard
+                reader = status_reader(shard)
+                for h, candidate in enumerate(shard.candidates):
+                    lane = shard.fleet.lanes[h]
+                    key = (candidate.namespace, candidate.name)
+                    for t in range(lane.first_tick, lane.last_tick):
+                        found[int(shard.fleet.ticks.now_ms[t]), *key] = _row(reader, key, t)
+        return found, plan.skipped
+
+
+def _said_live(decider: Decider, words: PassWords) -> Iterator[tuple[Key, Json]]:
+    reader = words._reader
+    for h, lane in enumerate(decider._structure.lanes):
+        t = TICKS * h + TICKS - 1
+        yield (int(reader.fleet.ticks.now_ms[t]), *lane.key), _row(reader, lane.key, t)
+
+
+def _row(reader: StatusReader, key: PodKey, t: int) -> Json:
+    """Return everything that is said of an HPA at a tick."""
+    words = LaneWords(key[0], name=key[1])
+    fleet, decision = reader.fleet, decision_row(reader.results.decisions[t])
+    spec = fleet.specs[fleet.ticks.spec[t]]
+    rows = [
+        t + int(fleet.streams[fleet.metrics[m].stream].answer_offset)
+        for m in range(spec.first_metric, spec.last_metric)
+    ]
+    metrics = [metric_row(reader.results, row, reader.texts) for row in rows]
+    return {
+        **decision,
+        "binding_name": codes.BINDINGS[decision["binding"]].name,
+        "metrics": [_compared(metric) for metric in metrics],
+        "events": [(e.type, e.reason, e.message) for e in reader.events(words, t)],
+        "outcome": reader.outcome(words, t),
+    }
+
+
+def _compared(metric: Json) -> Json:
+    """Return what means something of a metric: of one that failed only why."""
+    if metric["code"] in (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED):
+        return metric
+    return {name: metric[name] for name in ("code", "text")}

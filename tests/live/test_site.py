@@ -1,0 +1,39 @@
+"""What is said of metrics APIs that fail: each answer, or all of them at once."""
+
+from __future__ import annotations
+
+from hpabatch.cluster.types import Answer, Answers, ExternalMetricKey, PodMetricKey
+from hpabatch.live.site import _failing
+
+GET = 'Get "https://10.0.0.1:6443/apis/custom.metrics.k8s.io/v1beta1/namespaces/{}/pods/*/rps"'
+
+
+def _custom(count: int, text: str) -> Answers:
+    keys = [PodMetricKey(f"n{number:03}", "rps", "") for number in range(count)]
+    return Answers(pods={key: Answer(0, error=text.format(key.namespace)) for key in keys})
+
+
+def test_a_few_are_named_one_by_one() -> None:
+    usage = {"shop": Answer(0, error="no"), "blog": Answer(0, ())}
+    external = {ExternalMetricKey("shop", "queue", ""): Answer(0, error="late")}
+    found, any_good = _failing(Answers(usage=usage, external=external))
+    assert found == {
+        "metrics.k8s.io in shop": "no", "external.metrics.k8s.io queue in shop": "late",
+    }  # fmt: skip
+    assert any_good
+    found, any_good = _failing(_custom(10, f"{GET}: EOF"))
+    assert list(found) == [f"custom.metrics.k8s.io rps in n{number:03}" for number in range(10)]
+    assert found["custom.metrics.k8s.io rps in n003"] == f"{GET.format('n003')}: EOF"
+    assert not any_good
+
+
+def test_one_line_speaks_for_many() -> None:
+    """However many they are just now, so that it is no other line in every pass."""
+    said = {
+        tuple(_failing(_custom(count, f"{GET}: dial tcp 10.0.0.1:6443: EOF"))[0].items())
+        for count in (11, 500, 2000)
+    }
+    text = "many fail, most of them so: Get 10.0.0.1:6443: dial tcp 10.0.0.1:6443: EOF"
+    assert said == {(("custom.metrics.k8s.io", text),)}
+    found, _ = _failing(_custom(11, "the server is busy (get {}.custom.metrics.k8s.io)"))
+    assert found == {"custom.metrics.k8s.io": "many fail, most of them so: the server is busy"}
