@@ -32,19 +32,26 @@ from hpabatch.arrays.memory import seed_status
 from hpabatch.arrays.status import seed_status_memory
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.frames import milliseconds
+from hpabatch.model.codes import IS_SCALED_TO_ZERO, NOT_SCALED_TO_ZERO, SCALED_TO_ZERO
+from hpabatch.model.config import Profile
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.hpa import Condition, HPAStatus
+from hpabatch.rules.conditions import remove_condition, set_condition
 
 _NEVER = "1970-01-01T00:00:00Z"  # of a condition without a time
 
 
 class Seed(NamedTuple):
-    """From an instant (ms) on lane `h` goes by this status; `first`: it had no tick before."""
+    """From an instant (ms) on lane `h` goes by this status; `first`: it had no tick before.
+
+    `zero`: of it only the condition ScaledToZero counts.
+    """
 
     at_ms: int
     h: int
     status: HPAStatus
     first: bool
+    zero: bool = False
 
 
 def begun_anew(candidate: Candidate, instants: I64, starts_ms: I64) -> I64:
@@ -66,13 +73,16 @@ def status_seeds(
     statuses: pl.DataFrame,
     lanes: Sequence[tuple[Candidate, I64]],
     starts_ms: I64,
+    with_zero: bool,
 ) -> tuple[Seed, ...]:
-    """Return what lanes begin with, and what they begin anew with.
+    """Return what lanes begin with, what they begin anew with, and who was scaled to zero.
 
     Args:
         statuses: rows of `hpa_status` of one cluster, in the order of its key.
         lanes: each HPA with the instants of all passes, ms.
         starts_ms: when a loop began with empty memory.
+        with_zero: in this version the condition ScaledToZero decides whether a target at zero is
+            looked at. It tells of writes of the scale, and those are not a shadow's.
     """
     rows = {
         (str(namespace), str(name)): part.sort("ts", maintain_order=True)
@@ -92,6 +102,8 @@ def status_seeds(
             status = _status(part.row(k, named=True)) if known else HPAStatus()
             if known or number:
                 found.append(Seed(at_ms, h, status, number == 0))
+        if with_zero:
+            found += _zero_seeds(h, candidate, instants, starts_ms, part)
     return tuple(sorted(found, key=lambda seed: (seed.at_ms, seed.h)))
 
 
@@ -106,7 +118,10 @@ def apply_seeds(
     `status_before` notes them by lane, with their instants; `status_memory` None: nobody asked for
     statuses.
     """
-    for at_ms, h, status, _ in seeds:
+    for at_ms, h, status, _, zero in seeds:
+        if zero:
+            take_zero(memory.head[h], zero_of(status))
+            continue
         memory.head[h, HEAD_CONDITIONS : HEAD_CONDITIONS + 4] = 0
         seed_status(memory, h, status)
         if status_memory is not None:
@@ -115,6 +130,48 @@ def apply_seeds(
             status_memory.head[h, STATUS_LAST_SCALE] = NO_TIME_MS
             seed_status_memory(status_memory, h, status)
         status_before.setdefault(h, []).append((at_ms, status))
+
+
+def takes_zero(profile: Profile) -> bool:
+    """Say whether the condition ScaledToZero decides anything in a version."""
+    return profile.zero_needs_condition and profile.gate_scale_to_zero
+
+
+def zero_of(status: HPAStatus) -> str:
+    """Return the status of the condition ScaledToZero, "" without one."""
+    return next((c.status for c in status.conditions if c.type == "ScaledToZero"), "")
+
+
+def take_zero(head: I64, zero: str) -> None:
+    """Set a lane's condition ScaledToZero (HEAD row) as the cluster's own controller has it."""
+    if zero:
+        set_condition(head, IS_SCALED_TO_ZERO if zero == "True" else NOT_SCALED_TO_ZERO)
+    else:
+        remove_condition(head, SCALED_TO_ZERO)
+
+
+def _zero_seeds(
+    h: int, candidate: Candidate, instants: I64, starts_ms: I64, part: pl.DataFrame
+) -> list[Seed]:
+    """Return where the condition ScaledToZero is another than at the pass before."""
+    if not part["conditions"].str.contains("ScaledToZero", literal=True).any():
+        return []
+    anew = set(begun_anew(candidate, instants, starts_ms).tolist())
+    there = instants[candidate.spec_of(instants) >= 0]
+    # The pass that sees each row; of several rows between two passes it sees the last.
+    passes = np.searchsorted(there, milliseconds(part["ts"]), side="right")
+    rows = [k for k in range(passes.size) if k + 1 == passes.size or passes[k] < passes[k + 1]]
+    found, before = list[Seed](), ("", "")
+    for k in rows:
+        if passes[k] == there.size:
+            break
+        at_ms, status = int(there[passes[k]]), _status(part.row(k, named=True))
+        uid, zero = str(part["uid"][k]), zero_of(status)
+        had = before[1] if before[0] == uid else ""  # another object begins without a status
+        if zero != had and at_ms not in anew:
+            found.append(Seed(at_ms, h, status, first=False, zero=True))
+        before = uid, zero
+    return found
 
 
 def _uid_at(candidate: Candidate, at_ms: int) -> str:

@@ -20,7 +20,7 @@ from hpabatch.engine.lanes import ShardBuilder
 from hpabatch.engine.membership import Place, ScaleKey
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.pod_columns import PodColumns, pod_columns
-from hpabatch.engine.seeds import Seed, status_seeds
+from hpabatch.engine.seeds import Seed, status_seeds, takes_zero
 from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
 from hpabatch.model import codes
 from hpabatch.model.config import Profile
@@ -115,7 +115,8 @@ def _seeds(plan: ReplayPlan, cluster: str, shard: Shard, starts_ms: I64) -> tupl
         (c, plan.clocks.instants(plan.clocks.of((c.cluster, c.namespace, c.name))))
         for c in shard.candidates
     ]
-    return status_seeds(plan.history.select("hpa_status", cluster, names), lanes, starts_ms)
+    statuses = plan.history.select("hpa_status", cluster, names)
+    return status_seeds(statuses, lanes, starts_ms, takes_zero(plan.profile_of(cluster)))
 
 
 def _read_pods(

@@ -63,6 +63,10 @@ _work/…                                                 unfinished files, loca
 * What a live recorder wrote (in `provenance` the method `recorder`) holds a sample until a newer
   one of the same pod or series, or a row that withdraws it: one without a value. All of its times
   of being seen are on one clock, that of `passes`: a decision saw what came before its pass.
+  Where an API's sample is not later than the one before it, its `ts` is moved to 1 ms after that;
+  in `pod_metrics` `window_ms` grows by as much, so that the sample begins when it did. Several
+  changes of one thing in 1 ms are one row. A spec counts here if a controller can decide on it,
+  whatever the API server of its version says to it today.
 * Cluster names in paths keep letters, digits, `.`, `_` and `-`; every other byte becomes `~xx`.
 * Encodings: zstd, dictionaries for texts, DELTA_BINARY_PACKED for numbers and times, page
   checksums. The Parquet key-value metadata holds `{SCHEMA_KEY}` and `{TABLE_KEY}`.

@@ -26,6 +26,7 @@ from hpabatch.cluster.types import (
     Wanted,
 )
 from hpabatch.cluster.wanted import WantedBook
+from hpabatch.engine.seeds import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.live.ambiguity import Registry
 from hpabatch.live.fleet import (
@@ -80,6 +81,7 @@ class Decider:
         self._now_ms = 0
         self._last: PassResult | None = None
         self._replicas: list[int] = []
+        self._zeros: list[str] = []
         self._most_texts = _MOST_TEXTS
         self._registry = Registry(profile)
         self._book = WantedBook()
@@ -114,6 +116,8 @@ class Decider:
         if is_full(self._memory, counts):
             self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
         self._fill_ticks(now_ms)
+        if takes_zero(self.profile):
+            self._take_zero()
         fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
         self._memory.head[:, HEAD_NEXT_CHANGE] = 0
         before = self._memory.head.copy()
@@ -121,6 +125,7 @@ class Decider:
         words = PassWords(fleet, structure, self.lanes.texts, self.profile, before)
         self._last = result = self._result(now_ms, words)
         self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
+        self._zeros = [lane.zero for lane in lanes]
         self.lanes.close_pass()
         self.started = False
         return replace(result, duration_s=time.perf_counter() - begun)
@@ -160,8 +165,8 @@ class Decider:
             return []
         columns = zip(said.namespaces, said.names, said.uids, said.targets, strict=True)
         return [
-            SavedLane(*texts, size, self._registry.known((texts[0], texts[1])))
-            for texts, size in zip(columns, self._replicas, strict=True)
+            SavedLane(*texts, size, self._registry.known((texts[0], texts[1])), zero)
+            for texts, size, zero in zip(columns, self._replicas, self._zeros, strict=True)
         ]
 
     # ---- structure and layout
@@ -214,7 +219,7 @@ class Decider:
                 seed(self._memory, h, lane.status)
                 continue
             before, lane.fresh = saved.lanes[int(source[h])], False
-            lane.recreated = before.uid != lane.uid
+            lane.recreated, lane.zero = before.uid != lane.uid, before.zero
             if before.selector is not None:
                 self._registry.restore(lane.key, before.selector)
             if before.replicas >= 0 and before.target == lane.target:
@@ -316,6 +321,14 @@ class Decider:
         ticks.selector[rows], ticks.selector_text[rows] = selector, said
         ticks.recreated[rows] = [lane.recreated for lane in lanes]
         ticks.restart[rows] = 0
+
+    def _take_zero(self) -> None:
+        """Take over who was scaled to zero by its HPA: the writes are the cluster's, not ours."""
+        for h, lane in enumerate(self._structure.lanes):
+            zero = zero_of(lane.status)
+            if zero != lane.zero and not lane.fresh:
+                take_zero(self._memory.head[h], zero)
+            lane.zero = zero
 
     # ---- the result
 

@@ -57,6 +57,7 @@ class HpaRows:
         self.periods = {(period.namespace, period.name): period for period in stored}
         self._known: dict[PodKey, _Known] = {}
         self._outcomes: dict[PodKey, tuple[tuple[str, str], ...]] = {}
+        self._late: dict[PodKey, int] = {}  # ends after their instant: begun in the same ms
 
     def put(self, thing: HpaObject, at_ms: int, into: Segment) -> Period | None:
         """Take in an HPA as it is from `at_ms` on; return the period that ended by that."""
@@ -129,7 +130,7 @@ class HpaRows:
         period = Period(
             *key,
             uid=hpa.uid,
-            from_ms=at_ms,
+            from_ms=max(at_ms, self._late.pop(key, at_ms)),
             spec=spec_to_json(hpa),
             labels=compact_json(dict(hpa.labels)),
             annotations=compact_json(dict(hpa.annotations)),
@@ -153,7 +154,10 @@ class HpaRows:
         self._outcomes.pop(key, None)
         period = self.periods.pop(key, None)
         if period is not None:
-            add_period(period, max(at_ms, period.from_ms + 1), into)
+            until_ms = max(at_ms, period.from_ms + 1)
+            if until_ms > at_ms:
+                self._late[key] = until_ms
+            add_period(period, until_ms, into)
         return period
 
     def _tell_problem(

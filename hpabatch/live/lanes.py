@@ -42,6 +42,7 @@ class Lane:
         fresh: no pass has decided it yet.
         recreated: it is another object of its name than at the last pass.
         gone: it was deleted since the last pass.
+        zero: the status of the cluster's own condition ScaledToZero as last taken over.
     """
 
     key: LaneKey
@@ -58,6 +59,7 @@ class Lane:
     fresh: bool = True
     recreated: bool = False
     gone: bool = False
+    zero: str = ""
 
     @property
     def uid(self) -> str:

@@ -153,7 +153,8 @@ class SavedLane(NamedTuple):
     """Whose memory it is, and what else is remembered of it.
 
     `target`: `Kind/name`; `replicas`: the size that it had, -1 if none was known; `selector`: the
-    one with which the HPA is registered for others (`live.ambiguity`), None if it is not.
+    one with which the HPA is registered for others (`live.ambiguity`), None if it is not; `zero`:
+    the status of the cluster's own condition ScaledToZero, "" without one.
     """
 
     namespace: str
@@ -162,6 +163,7 @@ class SavedLane(NamedTuple):
     target: str
     replicas: int
     selector: str | None
+    zero: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,5 +311,5 @@ def _is_lane(lane: SavedLane) -> bool:
     """Say whether a lane's fields are what they have to be (ValueError: its selector is none)."""
     if lane.selector is not None:
         parse_selector(lane.selector)
-    texts = all(isinstance(text, str) for text in lane[:4])
+    texts = all(isinstance(text, str) for text in (*lane[:4], lane.zero))
     return texts and type(lane.replicas) is int and -1 <= lane.replicas < 2**31

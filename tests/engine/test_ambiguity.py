@@ -126,7 +126,7 @@ def test_a_group_is_that_of_its_own_hpa(tmp_path: Path) -> None:
 def test_hpas_with_equal_groups_have_their_own(tmp_path: Path) -> None:
     # The pods tell which HPAs may meet: `a` never meets `d`, while `b` and `c` meet all.
     tables = web(
-        pods=[pod_row("one-0", "one"), pod_row("two-0", "two")],
+        pods=[pod_row("one-0"), pod_row("two-0")],
         hpas=[hpa_row(name, name, [CPU]) for name in ("a", "b", "c", "d")],
         scales=[
             scale_row("a", T0 - STEP, 2, selector="app=one"),

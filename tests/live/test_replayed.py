@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from hpabatch.cluster.types import Answer, Answers, Change, ContainerUsage, Kind, UsageSample
+from hpabatch.history.reader import open_history
+from hpabatch.live.recorder import Recorder
 from tests.effort import effort
+from tests.live.documents import START_MS, pod_object
 from tests.live.recorded import Recorded
 
 VERSIONS = ("1.20", "1.26", "1.33", "1.36", "1.37")
@@ -55,3 +61,42 @@ def test_a_loop_that_was_started_again(seed: int, how: str, k8s: str, tmp_path: 
             recorded.start(state if how == "taken up" else None)
     recorded.stop()
     assert compare(recorded) > 40
+
+
+def test_a_sample_that_comes_late_begins_when_it_did(tmp_path: Path) -> None:
+    """An API with two servers goes back and forth; readiness asks when a sample began."""
+    recorder = Recorder(tmp_path, "c", segment_s=1e9, clock=lambda: START_MS + 9000)
+    pod = pod_object("shop", {"name": "web-0", "phase": "Running", "labels": {}})
+    recorder.apply([Change(Kind.pod, ("shop", "web-0"), pod, START_MS)])
+    given = [(-5000, 30_000), (-9000, 15_000), (-9000, None), (-4000, None)]
+    for k, (ago_ms, window_ms) in enumerate(given):
+        now_ms, usage = START_MS + 1000 * (k + 1), (ContainerUsage("app", k, 1000 + k // 3),)
+        sample = UsageSample("shop", "web-0", START_MS + ago_ms, window_ms, usage)
+        recorder.observe(now_ms, Answers({"": Answer(now_ms, (sample,))}), {})
+        recorder.pass_done(now_ms)
+    assert recorder.close()
+    rows = open_history(tmp_path).read("pod_metrics")
+    ts = (rows["ts"].to_physical() - START_MS).to_list()
+    assert ts == [-5000, -4999, -4998, -4000]
+    began = [at - (window or 0) for at, window in zip(ts, rows["window_ms"], strict=True)]
+    assert began == [ago_ms - (window or 0) for ago_ms, window in given]
+    assert rows["window_ms"][3] is None
+    assert recorder.figures.values_bent == 1  # a thousandth of a byte
+
+
+def test_events_of_one_ms_are_in_order(tmp_path: Path) -> None:
+    recorded = Recorded(5, "1.37", tmp_path)
+    world = recorded.world
+    key = ("shop", "web")
+    world.put_hpa(world._new_hpa(key))
+    recorded.one_pass()
+    edited = world.hpas[key]["metadata"] | {"generation": 2}
+    world.put_hpa(world.hpas[key] | {"spec": world.draw_spec(), "metadata": edited})
+    world.remove_hpa(key)
+    world.put_hpa(world._new_hpa(key))
+    told = [(replace(change, seen_ms=world.now_ms), d) for change, d in world.changes]
+    world.changes = told
+    recorded.one_pass()
+    recorded.stop()
+    assert open_history(tmp_path).read("hpas").filter(pl.col("name") == "web").height >= 3
+    assert compare(recorded) > 0
