@@ -150,10 +150,10 @@ class _Run:
 
         stop = threading.Event()
         path = self._state_path()
-        decider = self._decider(self._saved(path))
+        recorder = self._recorder()
+        decider = self._decider(self._saved(path, recorder))
         shadow = self._shadow()
         exporter, health = self._exporter()
-        recorder = self._recorder()
         listeners = Listeners(
             self.log, exporter, health, recorder, tells_decisions=self.request.compares
         )
@@ -206,8 +206,8 @@ class _Run:
             return Path(self.request.state)
         return state_file(os.environ, self.cluster)
 
-    def _saved(self, path: Path | None) -> Saved | None:
-        """Return what an earlier loop remembered, if that is not too old."""
+    def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
+        """Return what an earlier loop remembered, if that is not too old and was recorded whole."""
         from hpabatch.cluster.inbox import clock_ms
         from hpabatch.live.memory import load
 
@@ -223,6 +223,13 @@ class _Run:
         age_ms = clock_ms() - saved.saved_ms
         if not 0 <= age_ms <= self.request.state_max_age_ms:
             self.log.say("note", f"the state in {path} is {age_ms // 1000} s old and not taken up")
+            return None
+        if recorder is not None and recorder.resumed_ms != saved.saved_ms:
+            # A kill lost the passes after the store's last one: with them remembered, nobody could
+            # decide again what is decided from now on.
+            self.log.say(
+                "note", f"the state in {path} is not that of the record's end, and not taken up"
+            )
             return None
         return saved
 

@@ -16,6 +16,8 @@ from hpabatch.cluster.workloads import BUILT_IN
 
 HPAS: Final = "horizontalpodautoscalers"
 PODS: Final = "pods"
+FAILED_OFTEN: Final = 3
+"""Lists that failed, after which nobody waits for a watch of workloads any more."""
 
 
 class Watching(Protocol):
@@ -163,7 +165,10 @@ class Feed:
         """Whether a watch has begun that will show the scale once it has listed."""
         watch = self.watches.get(_name_of(key))
         return watch is not None and any(
-            not one.synced and not one.refused and one.namespace in ("", key.namespace)
+            not one.synced
+            and not one.refused
+            and one.failed < FAILED_OFTEN
+            and one.namespace in ("", key.namespace)
             for one in watch.states
         )
 

@@ -61,13 +61,22 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """A watch as it stands; `synced`: it has listed, and nothing has gone wrong since."""
+    """A watch as it stands; `synced`: what it shows is up to date, as far as it knows.
+
+    `listed`: it has listed once, or is not needed; None: as `synced`.
+    """
 
     name: str
     synced: bool
     objects: int = 0
     relists: int = 0
     errors: int = 0
+    listed: bool | None = None
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether nobody has to wait for it."""
+        return self.synced if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)

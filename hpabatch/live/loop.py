@@ -117,7 +117,7 @@ class Loop:
         begun = said = time.monotonic()
         while True:
             self._cluster.learn()
-            missing = [state.name for state in self._cluster.states() if not state.synced]
+            missing = [s.name for s in self._cluster.states() if not s.has_listed]
             if not missing or stop.is_set():
                 return ""
             waited = time.monotonic() - begun
@@ -177,10 +177,6 @@ class Loop:
         comparison = self._turn()
         assert comparison is not None, "nothing stops it"
         return comparison
-
-    def close(self) -> None:
-        """Keep what is remembered."""
-        self._save()
 
     def _turn(self) -> Comparison | None:
         """Make a pass; None: it was stopped before anything was decided."""

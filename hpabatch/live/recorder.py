@@ -90,6 +90,9 @@ class Recorder:
 
     In each pass: `apply` what was cut, `observe` the answers, then `pass_done`. The first pass must
     know all of the cluster: what the store takes for living and it does not show, has ended.
+
+    Attributes:
+        resumed_ms: the store's last pass of before, 0 if there was none.
     """
 
     def __init__(
@@ -138,6 +141,7 @@ class Recorder:
         self._segment_s, self._limit, self._say = segment_s, limit_bytes, say
         self._clock_s = monotonic_s
         self._before = before
+        self.resumed_ms = before.pass_ms
         self._now_ms = before.last_ms
         self._began = self._complete = self._closed = False
         self._pods = PodRows(before.lives, before.floor_ms)

@@ -71,7 +71,7 @@ class Health:
         loop late, and no other process would know more.
         """
         watches = list(self._watches())
-        self._synced |= {watch.name for watch in watches if watch.synced}
+        self._synced |= {watch.name for watch in watches if watch.has_listed}
         missing = sorted({watch.name for watch in watches} - self._synced)
         if missing:
             return f"not yet listed: {', '.join(missing)}"

@@ -9,7 +9,7 @@ from typing import Final
 
 from hpabatch.cluster.client import ApiClient
 from hpabatch.cluster.discovery import Discovery
-from hpabatch.cluster.feed import HPAS, PODS, Cut, Feed
+from hpabatch.cluster.feed import FAILED_OFTEN, HPAS, PODS, Cut, Feed
 from hpabatch.cluster.hpas import HpaDecoder
 from hpabatch.cluster.inbox import Inbox
 from hpabatch.cluster.metrics import Fetcher
@@ -119,15 +119,20 @@ class Site:
     def states(self) -> list[WatchState]:
         """Return how the watches stand.
 
-        One of workloads that is not allowed counts as listed: their scales are asked for one by
-        one. Without HPAs and pods nothing can be decided.
+        One of workloads that is not allowed, or fails again and again, counts as listed: their
+        scales are asked for one by one. Without HPAs and pods nothing can be decided.
         """
         found = []
         for name, watch in sorted(self.feed.watches.items()):
             state = watch.state
-            listed = state.synced or (state.refused and name not in _NEEDED)
-            errors = state.failed + state.broken
-            found.append(WatchState(name, listed, state.objects, state.relists, errors))
+            hopeless = state.refused or state.failed >= FAILED_OFTEN
+            listed = state.synced or (hopeless and name not in _NEEDED)
+            errors, fine = state.failed + state.broken, not state.last_error
+            found.append(
+                WatchState(
+                    name, state.synced and fine, state.objects, state.relists, errors, listed
+                )
+            )
         return found
 
     def clock_skew_s(self) -> float | None:
