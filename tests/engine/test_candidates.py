@@ -67,7 +67,8 @@ def test_a_refused_spec_is_skipped_with_its_field(spec: Row, what: str) -> None:
 def test_what_a_server_had_is_decided_whatever_one_says_today(spec: Row, decided: bool) -> None:
     frame = to_frame("hpas", [hpa_row("old", "web", METRICS[:1], spec=spec)])
     for profile in (PROFILES["1.26"], PROFILE):
-        found, skipped = candidates_from_history(frame, lambda _, p=profile: p, {"c1"})
+        of = {"c1": profile}.__getitem__
+        found, skipped = candidates_from_history(frame, of, {"c1"})
         assert (len(found), len(skipped)) == ((1, 0) if decided else (0, 1))
         assert not candidates_from_history(frame, lambda _: PROFILES["1.26"], {"c2"})[0]
 
