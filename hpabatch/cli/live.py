@@ -45,7 +45,8 @@ give others with --flag. What is remembered between passes (recommendations, sca
 in --state and taken up again by a start soon after; --stateless forgets it, as Kubernetes does.
 
 \b
-Exit codes: 0 fine (also when interrupted), 2 the cluster or a file cannot be read, 3 refused.
+Exit codes: 0 fine (also when interrupted), 2 the cluster or a file cannot be read, 3 with --once:
+something could not be read or decided (the rest is shown).
 
 \b
 Examples:
@@ -109,6 +110,8 @@ def live(
 
     if output is not None and not once:
         raise UsageError("--output is of --once; without it lines are told: see --log-format")
+    if once and (record is not None or metrics_addr is not None):
+        raise UsageError("--once excludes --record and --metrics-addr: one pass is only printed")
     if stateless and state is not None:
         raise UsageError("--stateless excludes --state: give one of them")
     form = output or "table"

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import typer
 
 import hpabatch
 from hpabatch.cli.stdout import send
-from hpabatch.errors import UnreadableError, UsageError
+from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
 
 if TYPE_CHECKING:
     from hpabatch.cluster.client import ApiClient
@@ -66,6 +67,12 @@ def run_live(request: LiveRequest) -> None:
     """Run until SIGINT or SIGTERM, or for one pass."""
     if request.log_format not in ("text", "json"):
         raise UsageError(f"--log-format {request.log_format}: none of text, json")
+    for package in ("httpx2", "lightkube", "msgspec", "stamina", "prometheus_client"):
+        if find_spec(package) is None:
+            raise UsageError(
+                f"{package} is not installed: `pip install 'hpabatch[live]'` (in a clone: "
+                "`pip install -e '.[live]'`) brings what a cluster needs"
+            )
     with ExitStack() as stack:
         run = _Run(request, stack)
         if request.once is not None:
@@ -140,9 +147,12 @@ class _Run:
         for problem in comparison.result.problems:
             name = f"{problem.namespace}/{problem.name}"
             typer.echo(f"skipped: {name}: {problem.text}", err=True)
-        for about, text in self.site.problems().items():
+        warnings = self.site.problems()
+        for about, text in warnings.items():
             typer.echo(f"warning: {about}: {text}", err=True)
         _print(comparison, form, self.settings.k8s, self.cluster, len(self.request.namespaces) != 1)
+        if comparison.result.problems or warnings:
+            raise typer.Exit(EXIT_REFUSED)
 
     def until_stopped(self) -> None:
         """Make passes until SIGINT or SIGTERM."""

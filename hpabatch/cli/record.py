@@ -29,7 +29,8 @@ _HELP = """Record a cluster's HPAs, their targets, pods and metrics into a histo
 Nothing in the cluster is ever changed. HPAs, pods and workloads are watched, and every --every the
 metrics APIs are asked what HPAs look at. The store --out grows by segments; a kill loses at most
 the open one. Days that are over are compacted. What was recorded can be replayed, fitted, swept and
-planned with like any history; --instants passes makes the decisions of every pass again.
+planned with like any history; --instants passes makes the decisions of every pass again. What is
+wrong is told on stderr when it changes.
 
 \b
 Exit codes: 0 fine (also when interrupted), 2 the cluster or a file cannot be read, 3 refused.

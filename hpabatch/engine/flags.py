@@ -62,7 +62,10 @@ def parse_duration_ms(text: str) -> int:
 
 
 def _tolerance(value: object) -> float:
-    number = float(str(value))
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{value!r} is not a tolerance: it is a number of at least 0")
     return number

@@ -89,8 +89,12 @@ class LineLog:
     def say(self, event: str, text: str, about: str = "", ts_ms: int | None = None) -> None:
         """Write a line that is about no HPA in particular."""
         fields: dict[str, _Field] = {"about": about, "text": text} if about else {"text": text}
-        prefix = {PROBLEM: "problem: ", FINE: "fine again: "}.get(event, "")
-        self._write(event, ts_ms, fields, f"{prefix}{f'{about}: ' if about else ''}{text}")
+        named = f"{about}: {text}" if about else text
+        if event == FINE:
+            named = f"fine again: {about} (was: {text})"
+        elif event == PROBLEM:
+            named = f"problem: {named}"
+        self._write(event, ts_ms, fields, named)
 
     def tell(self, comparison: Comparison) -> None:
         """Write a line for each HPA whose decision, error or agreement has changed in a pass.

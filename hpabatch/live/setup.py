@@ -70,7 +70,8 @@ def settle(
     try:
         flags = parse_flags(json.dumps(named))
     except HistoryError as error:
-        raise UsageError(f"--flag: {str(error).removeprefix('controller.flags: ')}") from error
+        text = str(error).removeprefix("controller.flags: ").partition("; correct")[0]
+        raise UsageError(f"--flag: {text}") from error
     version = k8s or server_version
     gates = gates or _known_gates(version, seen)
     return Settings(

@@ -1,7 +1,8 @@
 """One pass of the live loop as a table: `kubectl get hpa` with our status, and the cluster's own.
 
 REPLICAS is what the target has, DESIRED what we decided, CLUSTER what the cluster's own controller
-did. WHY comes with the wide table and where the two differ.
+did. WHY comes with the wide table, and where the two differ or
+nothing could be decided.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
+from hpabatch.model import codes
 from hpabatch.model.hpa import HPA
 from hpabatch.report.kubectl_get import GetRow, get_rows
 from hpabatch.report.kubectl_text import NONE, columns, escape
 
 _MIN_WIDTH = 6
 _PADDING = 3
+_FAILING = frozenset(
+    codes.BINDINGS[code].name
+    for code in (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
+)
 _GET_FIELDS = tuple(GetRow.__slots__)
 _NUMBERS = ("maxpods", "replicas", "desired", "cluster_desired")
 
@@ -40,6 +46,11 @@ class LiveHpa:
     why: str
 
     @property
+    def is_told(self) -> bool:
+        """Whether the table says why, however narrow: it differs, or could not be decided."""
+        return self.differs or self.desired is None or self.binding in _FAILING
+
+    @property
     def differs(self) -> bool:
         """Whether both are known and unequal."""
         return None not in (self.desired, self.theirs) and self.desired != self.theirs
@@ -50,7 +61,7 @@ def live_table(
 ) -> str:
     """Return kubectl's table and its columns DESIRED and CLUSTER, then WHY; "" without HPAs.
 
-    Without `wide` only those that differ say why, and the column is there if one does.
+    Without `wide` only those that differ or fail say why, and the column is there if one does.
 
     Raises:
         UsageError: `k8s` is no Kubernetes version.
@@ -59,7 +70,7 @@ def live_table(
         return ""
     rows = get_rows([hpa.document for hpa in hpas], now_ms, k8s=k8s)
     fields = [name for name in _GET_FIELDS if with_namespace or name != "namespace"]
-    reasons = [_cell(hpa.why) if wide or hpa.differs else "" for hpa in hpas]
+    reasons = [_cell(hpa.why) if wide or hpa.is_told else "" for hpa in hpas]
     heads = [*(name.upper() for name in fields), "DESIRED", "CLUSTER"]
     lines = ["\t".join(heads + ["WHY"] * any(reasons))]
     for row, hpa, reason in zip(rows, hpas, reasons, strict=True):

@@ -99,3 +99,19 @@ def test_options_that_do_not_go_together(run: Run, words: tuple[str, ...], said:
     done = run(*words)
     assert done.code == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("command", ["live"], indirect=True)
+@pytest.mark.parametrize("option", [("--record", "somewhere"), ("--metrics-addr", ":9099")])
+def test_one_pass_is_only_printed(run: Run, option: tuple[str, str]) -> None:
+    done = run("--once", *option)
+    assert done.code == 2
+    assert "--once excludes" in done.stderr
+
+
+def test_what_a_cluster_needs_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("hpabatch.cli.live_run.find_spec", lambda name: None)
+    done = run()
+    assert done.code == 2
+    assert "hpabatch[live]" in done.stderr

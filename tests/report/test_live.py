@@ -49,7 +49,7 @@ def test_those_that_differ_say_why() -> None:
 def test_what_is_not_known_is_none() -> None:
     web, worker = documents()
     found = table([live(web, None, 3, "no scale"), live(worker, 2, None)])
-    assert found[1].split()[-2:] == ["<none>", "3"]
+    assert found[1].split()[-4:] == ["<none>", "3", "no", "scale"]
     assert found[2].split()[-2:] == ["2", "<none>"]
     assert live_table([], NOW_MS, k8s="1.37", with_namespace=True) == ""
 
