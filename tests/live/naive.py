@@ -24,7 +24,8 @@ from hpabatch.arrays.memory import make_memory, seed_status
 from hpabatch.arrays.pack import TickView, pack_fleet
 from hpabatch.arrays.texts import Texts
 from hpabatch.cluster.types import Change, Kind, PodKey, ScaleKey
-from hpabatch.kernels.replay import replay_fleet
+from hpabatch.engine.seeds import take_zero
+from hpabatch.kernels.replay import replay_newest
 from hpabatch.model import codes
 from hpabatch.model.config import Profile as Rules
 from hpabatch.model.hpa import HPAStatus
@@ -83,7 +84,11 @@ class Recorded(Controller):
 
 @dataclass
 class Life:
-    """One HPA from the pass that finds it first to the one that finds it gone."""
+    """One HPA from the pass that finds it first to the one that finds it gone.
+
+    `zero`: ScaledToZero as the cluster's own controller last had it; `taken`: by tick, what of it
+    was taken over before.
+    """
 
     document: Json
     controller: Recorded
@@ -96,6 +101,8 @@ class Life:
     pending: list[Sized] = field(default_factory=list)
     changes: list[Sized] = field(default_factory=list)
     results: list[Json] = field(default_factory=list)
+    zero: str = ""
+    taken: dict[int, str] = field(default_factory=dict)
 
 
 class Naive:
@@ -189,6 +196,7 @@ class Naive:
         controller.spend(life.pending)
         life.changes += life.pending
         life.pending = []
+        self._take_zero(life)
         if life.recreated or life.fresh:
             memory = controller.memory
             life.controller = controller = self._begin(document)
@@ -224,6 +232,29 @@ class Naive:
         result["status"] = controller.status
         life.results.append(result)
         return result
+
+    def _take_zero(self, life: Life) -> None:
+        """Take ScaledToZero over from the cluster's status where that has changed."""
+        if not (self.rules.zero_needs_condition and self.rules.gate_scale_to_zero):
+            return
+        shown = life.document["status"].get("conditions") or []
+        theirs = next((c for c in shown if c["type"] == "ScaledToZero"), None)
+        before, life.zero = life.zero, theirs["status"] if theirs else ""
+        if life.fresh or life.zero == before:
+            return
+        life.taken[len(life.results)] = life.zero
+        conditions = life.controller.status.conditions
+        at = next((k for k, c in enumerate(conditions) if c["type"] == "ScaledToZero"), None)
+        if theirs is None:
+            if at is not None:
+                del conditions[at]
+            return
+        own = {name: theirs.get(name) for name in ("type", "status", "reason", "message")}
+        own["last_transition_time"] = theirs.get("lastTransitionTime")
+        if at is None:
+            conditions.append(own)
+        else:
+            conditions[at] = own
 
     def _tick(self, key: PodKey, life: Life, now_ms: int) -> Json:
         spec, meta = life.document["spec"], life.document["metadata"]
@@ -319,7 +350,12 @@ def replay(life: Life, naive: Naive) -> Replayed:
     memory = make_memory(fleet, recorded=True)
     seed_status(memory, 0, life.seed)
     results = empty_results(fleet.ticks.size, fleet.answers.size, details=True)
-    replay_fleet(fleet, memory, True, results)
+    # As one call; but what was taken over from the cluster lies between its ticks.
+    for t in range(fleet.ticks.size):
+        if t in life.taken:
+            take_zero(memory.head[0], life.taken[t])
+        fleet.lanes.last_tick[:] = t + 1
+        replay_newest(fleet, memory, True, results)
     return Replayed(fleet, results, texts, list(life.lane.ticks))
 
 
