@@ -170,8 +170,8 @@ class _Run:
         loop = Loop(self.site, decider, shadow, self._options(path), listeners)
         try:
             with _until_signal(stop, self.site.end):
-                self.site.start()
                 self._say_start(path)
+                self.site.start()
                 loop.wait_until_listed(stop)
                 if not stop.is_set():
                     loop.run(stop)

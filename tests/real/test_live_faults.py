@@ -151,6 +151,7 @@ def test_lists_that_never_come(proxy: FaultyProxy, config: Path, tmp_path: Path)
         live = Live(tmp_path, config, "--record", str(tmp_path / "history"))
         try:
             live.until(lambda: any(_is_list(path) for _, path in proxy.asked), 60)
+            live.until(lambda: bool(live.lines), 60)
             assert [one["event"] for one in live.lines] == ["start"]
             code, seconds = live.end()
             assert (code, (tmp_path / "err").read_text()) == (0, "")
