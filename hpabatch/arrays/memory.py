@@ -111,19 +111,27 @@ def make_sized_memory(recommendations: I64, events: I64, spare: int = 0) -> Memo
 
 
 def seed_status(memory: Memory, h: int, status: HPAStatus) -> None:
-    """Start lane h from an HPA's existing status (replicas and conditions, in its order).
+    """Start lane h from an HPA's existing status (replicas and `known_conditions`)."""
+    head = memory.head[h]
+    head[HEAD_STATUS_CURRENT] = status.current_replicas
+    head[HEAD_STATUS_DESIRED] = status.desired_replicas
+    head[HEAD_CONDITIONS : HEAD_CONDITIONS + 4] = 0
+    for slot, (code, _) in enumerate(known_conditions(status)):
+        head[HEAD_CONDITIONS + slot] = code
 
-    A condition with words that the controller never writes keeps its type, place and status.
-    Conditions of unknown types are left out.
+
+def known_conditions(status: HPAStatus) -> list[tuple[int, Condition]]:
+    """Return the conditions of a status that kernels know, with their codes, in its order.
+
+    Of several of a type the first counts, as upstream finds it. One with words that the controller
+    never writes keeps its type, place and status; one of an unknown type is left out.
     """
-    memory.head[h, HEAD_STATUS_CURRENT] = status.current_replicas
-    memory.head[h, HEAD_STATUS_DESIRED] = status.desired_replicas
-    slot = HEAD_CONDITIONS
+    first: dict[int, tuple[int, Condition]] = {}
     for condition in status.conditions:
         code = condition_code(condition)
-        if code is not None and slot < HEAD_CONDITIONS + 4:
-            memory.head[h, slot] = code
-            slot += 1
+        if code is not None:
+            first.setdefault(code >> 4, (code, condition))
+    return list(first.values())
 
 
 def condition_code(condition: Condition) -> int | None:

@@ -28,7 +28,7 @@ from hpabatch.arrays.layout import (
     poisoned,
     records_from,
 )
-from hpabatch.arrays.memory import condition_code
+from hpabatch.arrays.memory import known_conditions
 from hpabatch.model.hpa import HPAStatus
 from hpabatch.model.times import parse_instant_ms
 
@@ -58,22 +58,20 @@ def seed_status_memory(
 
     `observed` is the row of the spec whose generation it has observed, if it is one of the lane's.
 
-    See `arrays.memory.seed_status` for conditions that the controller never writes.
+    Of its conditions those of `arrays.memory.known_conditions` count; one without a time (no
+    controller writes that) has been so since 1970.
     """
     head = memory.head[h]
     head[STATUS_CURRENT], head[STATUS_DESIRED] = status.current_replicas, status.desired_replicas
     head[STATUS_SHOWN] = -1 if status.current_metrics else 0
-    if status.last_scale_time is not None:
-        head[STATUS_LAST_SCALE] = parse_instant_ms(status.last_scale_time)
-    if status.observed_generation is not None:
-        head[STATUS_OBSERVED] = observed
-    slot = 0
-    for condition in status.conditions:
-        code = condition_code(condition)
-        if code is None or slot == 4:
-            continue
+    last_scale, generation = status.last_scale_time, status.observed_generation
+    head[STATUS_LAST_SCALE] = NO_TIME_MS if last_scale is None else parse_instant_ms(last_scale)
+    head[STATUS_OBSERVED] = NO_GENERATION if generation is None else observed
+    for first in (STATUS_CODES, STATUS_TIMES, STATUS_WORDS, STATUS_SETS):
+        head[first : first + 4] = 0
+    for slot, (code, condition) in enumerate(known_conditions(status)):
+        since = condition.last_transition_time
         head[STATUS_CODES + slot] = code
-        head[STATUS_TIMES + slot] = parse_instant_ms(condition.last_transition_time or "")
+        head[STATUS_TIMES + slot] = 0 if since is None else parse_instant_ms(since)
         head[STATUS_WORDS + slot] = _WORDS_FROM_BEFORE
         head[STATUS_SETS + slot] = FROM_BEFORE
-        slot += 1

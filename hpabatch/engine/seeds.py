@@ -10,24 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import (
-    HEAD_CONDITIONS,
-    I64,
-    NO_TIME_MS,
-    STATUS_CODES,
-    STATUS_LAST_SCALE,
-    STATUS_SETS,
-    STATUS_TIMES,
-    STATUS_WORDS,
-    Memory,
-    StatusMemory,
-)
+from hpabatch.arrays.layout import I64, Memory, StatusMemory
 from hpabatch.arrays.memory import seed_status
 from hpabatch.arrays.status import seed_status_memory
 from hpabatch.engine.candidates import Candidate
@@ -35,10 +23,8 @@ from hpabatch.engine.frames import milliseconds
 from hpabatch.model.codes import IS_SCALED_TO_ZERO, NOT_SCALED_TO_ZERO, SCALED_TO_ZERO
 from hpabatch.model.config import Profile
 from hpabatch.model.decode import decode_hpa
-from hpabatch.model.hpa import Condition, HPAStatus
+from hpabatch.model.hpa import HPAStatus
 from hpabatch.rules.conditions import remove_condition, set_condition
-
-_NEVER = "1970-01-01T00:00:00Z"  # of a condition without a time
 
 
 class Seed(NamedTuple):
@@ -122,12 +108,8 @@ def apply_seeds(
         if zero:
             take_zero(memory.head[h], zero_of(status))
             continue
-        memory.head[h, HEAD_CONDITIONS : HEAD_CONDITIONS + 4] = 0
         seed_status(memory, h, status)
         if status_memory is not None:
-            for first in (STATUS_CODES, STATUS_TIMES, STATUS_WORDS, STATUS_SETS):
-                status_memory.head[h, first : first + 4] = 0
-            status_memory.head[h, STATUS_LAST_SCALE] = NO_TIME_MS
             seed_status_memory(status_memory, h, status)
         status_before.setdefault(h, []).append((at_ms, status))
 
@@ -196,9 +178,4 @@ def _status(row: dict[str, object]) -> HPAStatus:
     if last_scale is not None:
         status["lastScaleTime"] = f"{last_scale:%Y-%m-%dT%H:%M:%SZ}"
     document = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "status": status}
-    found = decode_hpa(document)[0].status
-    first: dict[str, Condition] = {}  # of several of a type the first counts
-    for c in found.conditions:
-        dated = c if c.last_transition_time else replace(c, last_transition_time=_NEVER)
-        first.setdefault(c.type, dated)
-    return replace(found, conditions=tuple(first.values()))
+    return decode_hpa(document)[0].status

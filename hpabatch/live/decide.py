@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, I64, Memory
+from hpabatch.arrays.memory import seed_status
 from hpabatch.cluster.types import (
     Answer,
     Answers,
@@ -40,7 +41,7 @@ from hpabatch.live.fleet import (
     size_changes,
 )
 from hpabatch.live.lanes import Lane, LaneKey, Lanes
-from hpabatch.live.memory import Saved, SavedLane, is_full, moved, new_memory, save, seed
+from hpabatch.live.memory import Saved, SavedLane, is_full, moved, new_memory, save
 from hpabatch.live.pods import Samples, fill_custom, fill_usage
 from hpabatch.live.result import (
     NO_STATUS,
@@ -201,7 +202,7 @@ class Decider:
         self._members = {key: part for key, part in self._members.items() if key in present}
         fresh = [h for h, lane in enumerate(lanes) if lane.fresh]
         for h in fresh:
-            seed(self._memory, h, lanes[h].status)
+            seed_status(self._memory, h, lanes[h].status)
         if self._saved is not None:
             self._take_up(self._saved, lanes)
             self._saved = None
@@ -216,7 +217,7 @@ class Decider:
         self._memory = moved(saved.memory, source)
         for h, lane in enumerate(lanes):
             if source[h] < 0:
-                seed(self._memory, h, lane.status)
+                seed_status(self._memory, h, lane.status)
                 continue
             before, lane.fresh = saved.lanes[int(source[h])], False
             lane.recreated, lane.zero = before.uid != lane.uid, before.zero

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -30,11 +30,10 @@ from hpabatch.arrays.layout import (
     I64,
     Memory,
 )
-from hpabatch.arrays.memory import make_sized_memory, seed_status
+from hpabatch.arrays.memory import make_sized_memory
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.model import codes
-from hpabatch.model.hpa import Condition, HPAStatus
 from hpabatch.model.selectors import parse_selector
 
 _KEPT: Final = (
@@ -71,17 +70,6 @@ def new_memory(lanes: int) -> Memory:
     return make_sized_memory(
         np.full(lanes, _FEW_RECOMMENDATIONS, np.int64), np.full(lanes, _FEW_EVENTS, np.int64)
     )
-
-
-def seed(memory: Memory, h: int, status: HPAStatus) -> None:
-    """Start lane h from the status that the cluster shows.
-
-    Of several conditions of a type the first counts, as upstream finds it; kernels know one each.
-    """
-    first: dict[str, Condition] = {}
-    for condition in status.conditions:
-        first.setdefault(condition.type, condition)
-    seed_status(memory, h, replace(status, conditions=tuple(first.values())))
 
 
 def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:

@@ -212,6 +212,22 @@ def test_there_are_four_conditions_at_most() -> None:
     assert seeded_conditions(*words) == [18, 32, 48, 65]  # type: ignore[arg-type]
 
 
+def test_of_several_conditions_of_a_type_the_first_counts() -> None:
+    assert seeded_conditions(
+        ("AbleToScale", "False", "Custom"),
+        ("AbleToScale", "True", "ReadyForNewScale"),
+        ("ScalingActive", "True", "ValidMetricFound"),
+    ) == [(1 << 4) + codes.OTHER_FALSE, codes.VALID_METRIC_FOUND, 0, 0]
+
+
+def test_a_seeded_lane_keeps_no_condition_that_it_had() -> None:
+    memory = empty_memory()
+    words = [tuple(codes.CONDITIONS[c]) for c in (18, 32, 48)]
+    seed_status(memory, 1, status_with(*words))  # type: ignore[arg-type]
+    seed_status(memory, 1, status_with(words[2]))  # type: ignore[arg-type]
+    assert memory.head[1, HEAD_CONDITIONS : HEAD_CONDITIONS + 4].tolist() == [48, 0, 0, 0]
+
+
 def test_seeded_recommendations_lie_in_slot_order() -> None:
     memory = empty_memory()
     entries = [(7, at(-30)), (3, at(-600)), (9, at(-5))]

@@ -90,6 +90,30 @@ def test_a_status_that_never_scaled() -> None:
     assert memory.head[0, STATUS_SHOWN] == 0
 
 
+def test_of_several_conditions_of_a_type_the_first_counts_and_one_may_have_no_time() -> None:
+    status = HPAStatus(
+        conditions=(
+            Condition("ScalingActive", "False", "Custom"),
+            Condition("AbleToScale", "True", "ReadyForNewScale", "", OLD),
+            Condition("ScalingActive", "True", "ValidMetricFound", "", OLD),
+        )
+    )
+    memory = make_status_memory(two_lanes())
+    seed_status_memory(memory, 0, status)
+    head = memory.head[0]
+    assert head[STATUS_CODES : STATUS_CODES + 4].tolist() == [
+        (codes.SCALING_ACTIVE << 4) + codes.OTHER_FALSE, codes.READY_FOR_NEW_SCALE, 0, 0,
+    ]  # fmt: skip
+    assert head[STATUS_TIMES : STATUS_TIMES + 4].tolist() == [0, OLD_MS, 0, 0]
+
+
+def test_a_seeded_lane_keeps_nothing_that_it_had() -> None:
+    memory, conditions = make_status_memory(two_lanes()), (Condition("AbleToScale", "True", "X"),)
+    seed_status_memory(memory, 0, HPAStatus(3, 4, OLD, 7, conditions), observed=1)
+    seed_status_memory(memory, 0, HPAStatus())
+    assert memory.head.tolist() == make_status_memory(two_lanes()).head.tolist()
+
+
 def test_no_row_is_taken_for_a_written_one() -> None:
     rows = empty_statuses(3)
     assert np.unique(rows.written).size == 1
