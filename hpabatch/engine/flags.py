@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 import polars as pl
@@ -15,29 +13,20 @@ from hpabatch.arrays.layout import I64
 from hpabatch.engine.frames import milliseconds
 from hpabatch.errors import HistoryError
 from hpabatch.model.config import ControllerFlags
+from hpabatch.model.go_duration import parse_go_duration_ns
 
-_UNITS_MS: Final[dict[str, Fraction]] = {
-    "h": Fraction(3_600_000),
-    "m": Fraction(60_000),
-    "s": Fraction(1000),
-    "ms": Fraction(1),
-    "us": Fraction(1, 1000),
-    "µs": Fraction(1, 1000),  # U+00B5, the micro sign
-    "μs": Fraction(1, 1000),  # U+03BC, the Greek letter
-    "ns": Fraction(1, 1_000_000),
-}
-_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ms|us|µs|μs|ns|h|m|s)")
-_LONGEST_MS = (2**63 - 1) // 1_000_000  # Go counts nanoseconds in 64 bits
-_LONGEST_TEXT = 200
-_PREFIX = "horizontal-pod-autoscaler-"
+PREFIX: Final = "horizontal-pod-autoscaler-"
+"""Of the names of the flags below, on the controller's command line."""
 FEATURE_GATES: Final = "feature-gates"
 """The name of the flag that says which gates are not as in the version."""
-_DURATIONS = {
+_DURATIONS: Final = {
     "cpu-initialization-period": "cpu_initialization_period_ms",
     "initial-readiness-delay": "initial_readiness_delay_ms",
     "downscale-stabilization": "downscale_stabilization_ms",
     "sync-period": "sync_period_ms",
 }
+FLAGS: Final = ("tolerance", *_DURATIONS)
+"""The flags that decisions depend on, without their prefix."""
 
 
 def parse_duration_ms(text: str) -> int:
@@ -46,19 +35,12 @@ def parse_duration_ms(text: str) -> int:
     Raises:
         ValueError: it is none, it is not a whole number of ms, or Go could not hold it.
     """
-    plain = text.removeprefix("+")
-    if plain == "0":
-        return 0
-    # (a text that long is no duration, and its numbers would take long to read)
-    parts = _PART.findall(plain) if len(plain) <= _LONGEST_TEXT else []
-    if not parts or "".join(number + unit for number, unit in parts) != plain:
-        raise ValueError(f"{text[:40]!r} is not a duration such as 15s, 1m30s or 500ms")
-    total = sum((Fraction("0" + n) * _UNITS_MS[unit] for n, unit in parts), Fraction(0))
-    if total.denominator != 1:
+    if text.startswith("-"):
+        raise ValueError(f"{text[:40]!r} is not a duration of at least 0, such as 15s or 1m30s")
+    whole_ms, rest_ns = divmod(parse_go_duration_ns(text), 1_000_000)
+    if rest_ns:
         raise ValueError(f"{text!r} is not a whole number of milliseconds")
-    if total > _LONGEST_MS:
-        raise ValueError(f"{text!r} is longer than a Go duration can be (292 years)")
-    return int(total)
+    return whole_ms
 
 
 def _tolerance(value: object) -> float:
@@ -102,7 +84,7 @@ def parse_flags(text: str) -> ControllerFlags:
     """Return a controller's flags from their JSON object (HistoryError: a value is none)."""
     values: dict[str, float] = {}
     for flag, value in json.loads(text).items():
-        name = str(flag).lstrip("-").removeprefix(_PREFIX)
+        name = str(flag).lstrip("-").removeprefix(PREFIX)
         try:
             if name in _DURATIONS:
                 values[_DURATIONS[name]] = parse_duration_ms(str(value))

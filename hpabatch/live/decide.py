@@ -6,9 +6,7 @@ changes really made in the cluster.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +25,7 @@ from hpabatch.cluster.types import (
     Wanted,
 )
 from hpabatch.cluster.wanted import WantedBook
+from hpabatch.engine.ambiguity import least_of, metrics_reached
 from hpabatch.engine.seeds import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.live.ambiguity import Registry
@@ -46,7 +45,6 @@ from hpabatch.live.pods import Samples, fill_custom, fill_usage
 from hpabatch.live.result import (
     NO_STATUS,
     PassResult,
-    is_unwritten,
     reconcile_actions,
     reconcile_errors,
 )
@@ -107,7 +105,7 @@ class Decider:
 
     def decide(self, now_ms: int, answers: Answers) -> PassResult:
         """Decide every HPA at an instant, from all changes taken in and these answers."""
-        begun, self._now_ms = time.perf_counter(), now_ms
+        self._now_ms = now_ms
         self._arrange()
         structure, lanes = self._structure, self._structure.lanes
         self._fill_samples(answers)
@@ -129,7 +127,7 @@ class Decider:
         self._zeros = [lane.zero for lane in lanes]
         self.lanes.close_pass()
         self.started = False
-        return replace(result, duration_s=time.perf_counter() - begun)
+        return result
 
     def outcomes(self) -> dict[LaneKey, list[Outcome]]:
         """Return what the last pass was answered for each metric of every HPA's spec as read."""
@@ -313,8 +311,14 @@ class Decider:
         size = [lane.replicas or 0 for lane in lanes]
         selector = [lane.selector for lane in lanes]
         said = [number(lane.selector_error) for lane in lanes]
-        reached = [_reaches_metrics(lane) for lane in lanes]
-        for h, text in self._registry.check(lanes, reached, self.lanes.pods).items():
+        reached = metrics_reached(
+            np.array(size, np.int64),
+            np.array([least_of(lane.spec.min_replicas) for lane in lanes], np.int64),
+            np.array([lane.spec.max_replicas for lane in lanes], np.int64),
+            np.array(scale, np.int64) == codes.SCALE_OK,
+            np.array(selector, np.int64) == codes.SELECTOR_OK,
+        )
+        for h, text in self._registry.check(lanes, reached.tolist(), self.lanes.pods).items():
             selector[h], said[h] = codes.SELECTOR_AMBIGUOUS, number(text)
         ticks.scale[rows], ticks.replicas[rows] = scale, size
         ticks.status_replicas[rows] = [lane.status_replicas for lane in lanes]
@@ -339,7 +343,7 @@ class Decider:
         decisions = structure.results.decisions[rows].view(np.recarray)
         metrics = metric_columns(structure)
         scale = np.array(structure.ticks.scale[rows], np.int64)
-        unwritten = [is_unwritten(lane.status) for lane in lanes]
+        unwritten = [lane.status.is_unwritten for lane in lanes]
         desired = [
             NO_STATUS if no else lane.status.desired_replicas
             for lane, no in zip(lanes, unwritten, strict=True)
@@ -400,10 +404,3 @@ def _scale_code(lane: Lane) -> int:
     if lane.scale is None:
         return codes.SCALE_UNKNOWN
     return lane.scale.code if lane.scale.error else codes.SCALE_OK
-
-
-def _reaches_metrics(lane: Lane) -> bool:
-    least = 1 if lane.spec.min_replicas is None else lane.spec.min_replicas
-    size, readable = lane.replicas, lane.scale is not None and not lane.scale.error
-    inside = size is not None and size != 0 and least <= size <= lane.spec.max_replicas
-    return readable and inside and lane.selector == codes.SELECTOR_OK

@@ -30,12 +30,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
+from hpabatch.cluster.inbox import clock_ms
 from hpabatch.live.result import ACTIONS, ERRORS, NO_STATUS, PassResult
 from hpabatch.live.shadow import NEVER_MS, SAME, Comparison
 
@@ -80,7 +80,7 @@ class LineLog:
         cluster: str,
         *,
         as_json: bool = False,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], int] = clock_ms,
     ) -> None:
         """Write to `out`; `clock` gives UTC ms."""
         self._out, self._cluster, self._as_json, self._clock = out, cluster, as_json, clock

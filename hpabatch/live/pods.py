@@ -14,11 +14,10 @@ from hpabatch.arrays.layout import I8, I64, POD_STATE, REQUEST, TIMING, Records,
 from hpabatch.arrays.pack import pod_flags
 from hpabatch.arrays.texts import Texts
 from hpabatch.cluster.types import ContainerUsage, PodKey, PodObject, PodSample, UsageSample
+from hpabatch.engine.sources import CUSTOM_WINDOW_MS
 from hpabatch.live.selections import Selections
 from hpabatch.model.quantity import MIN_INT64
 from hpabatch.model.requests import PodRequest, RequestRules, pod_request
-
-CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
 
 _FIRST_SLOTS = 1024
 
@@ -44,7 +43,7 @@ class Samples:
         self.present.fill(0)
 
     def put(self, at: I64, values: Sequence[int | None], ts_ms: I64, window_ms: I64) -> None:
-        """Write the items of some slots; None: an item without a value."""
+        """Write the items of some slots; None: no value. Of several of a slot the last counts."""
         has = np.array([value is not None for value in values], np.bool_)
         self.listed[at] = 1
         self.present[at[has]] = 1
@@ -276,15 +275,13 @@ def fill_custom(
 
     Returns how many items are of pods that are not known.
     """
-    strays = 0
-    for item in items:
-        slot = pods.slot(namespace, item.pod)
-        if slot is None:
-            strays += 1
-            continue
-        window_ms = CUSTOM_WINDOW_MS if item.window_ms is None else item.window_ms
-        samples.listed[slot] = samples.present[slot] = 1
-        samples.value_milli[slot] = item.value_milli
-        samples.timing.ts_ms[slot] = item.ts_ms
-        samples.timing.window_ms[slot] = window_ms
-    return strays
+    found = [(pods.slot(namespace, item.pod), item) for item in items]
+    known = [(slot, item) for slot, item in found if slot is not None]
+    windows = [CUSTOM_WINDOW_MS if item.window_ms is None else item.window_ms for _, item in known]
+    samples.put(
+        np.array([slot for slot, _ in known], np.int64),
+        [item.value_milli for _, item in known],
+        np.array([item.ts_ms for _, item in known], np.int64),
+        np.array(windows, np.int64),
+    )
+    return len(found) - len(known)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hpabatch.cluster.inbox import clock_ms
 from hpabatch.cluster.types import (
     Answers,
     Change,
@@ -24,7 +25,7 @@ from hpabatch.cluster.types import (
     ScaleObject,
 )
 from hpabatch.errors import UsageError
-from hpabatch.history.provenance import ABSENT
+from hpabatch.history.provenance import ABSENT, RECORDER
 from hpabatch.history.store import open_writer
 from hpabatch.live.hpa_rows import HpaRows, add_period
 from hpabatch.live.lease import take_lease
@@ -34,8 +35,8 @@ from hpabatch.live.rows import Outcome
 from hpabatch.live.sample_rows import SampleRows
 from hpabatch.live.scale_rows import ScaleRows
 from hpabatch.live.segments import Segment, SegmentWriter, Upkeep
+from hpabatch.model.times import show_instant
 
-METHOD: Final = "recorder"
 SUBJECTS: Final = (
     "pod_metrics",
     "pod_custom_metrics",
@@ -54,10 +55,6 @@ _EARLY_SHARE = 8
 
 _BEHIND_MS = 60_000
 _CLOSE_S = 60.0
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class Recorder:
         limit_bytes: int = LIMIT_BYTES,
         upkeep: Upkeep | None = None,
         say: Callable[[str], None] = lambda text: None,
-        clock: Callable[[], int] = _wall_ms,
+        clock: Callable[[], int] = clock_ms,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Open a store, which is made if there is none, and read how it ends.
@@ -131,8 +128,8 @@ class Recorder:
             if before.last_ms > clock() + _BEHIND_MS:
                 raise UsageError(
                     f"{store.storage.location}: cluster {cluster} is recorded until "
-                    f"{_shown(before.last_ms)}, which by the clock here is yet to come: correct "
-                    "the clock, or record to another place"
+                    f"{show_instant(before.last_ms // 1000 * 1000)}, which by the clock here is "
+                    "yet to come: correct the clock, or record to another place"
                 )
         except BaseException:
             lease.release()
@@ -317,7 +314,7 @@ class Recorder:
         if self._before.pass_ms and at_ms > self._before.pass_ms + 1:
             why = "nothing was recorded: no recorder ran"
             self._tell(("passes",), self._before.pass_ms + 1, at_ms, ABSENT, why)
-        self._tell(SUBJECTS, at_ms, None, METHOD, None)
+        self._tell(SUBJECTS, at_ms, None, RECORDER, None)
 
     def _tell(
         self, subjects: Sequence[str], from_ms: int, to_ms: int | None, method: str, why: str | None
@@ -379,7 +376,3 @@ class Recorder:
             count = writer.refused - self._refused_said
             self._say(f"recording: {count} rows were refused and left out: {writer.refusal}")
             self._refused_said = writer.refused
-
-
-def _shown(ms: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ms // 1000))

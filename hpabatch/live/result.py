@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hpabatch.arrays.layout import I8, I64, Records
 from hpabatch.model import codes
 from hpabatch.model.config import Profile
-from hpabatch.model.hpa import HPA, HPAStatus
+from hpabatch.model.hpa import HPA
 
 NO_STATUS: Final = -1
 """In `theirs_desired` and `theirs_current`: nobody has written the HPA's status yet."""
@@ -125,20 +125,6 @@ class PassResult:
     def binding(self, h: int) -> str:
         """Return the name of the rule that bound lane h's decision."""
         return codes.BINDINGS[int(self.decisions.binding[h])].name
-
-
-def is_unwritten(status: HPAStatus) -> bool:
-    """Say whether no controller has ever written a status: each writes conditions with its first.
-
-    Conditions are absent only where an old API server gives autoscaling/v1; then replicas count.
-    """
-    return not (
-        status.conditions
-        or status.current_replicas
-        or status.desired_replicas
-        or status.last_scale_time
-        or status.observed_generation
-    )
 
 
 def reconcile_actions(decisions: Records) -> I8:

@@ -124,7 +124,7 @@ def changed_requests(
 
 def shown_status(status: HPAStatus) -> ShownStatus | None:
     """Return what a status says, None if no controller has written it yet."""
-    if not (status.conditions or status.current_replicas or status.desired_replicas):
+    if status.is_unwritten:
         return None
     fields = encode_status(status)
     metrics = fields["currentMetrics"]

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -172,14 +173,14 @@ class _Server(ThreadingHTTPServer):
         self.cut_off(_LONGEST_S)
 
     def cut_off(self, longest_s: float) -> None:
+        """Cut off who takes longer; it makes room for others at once."""
         now = time.monotonic()
         with self._lock:
-            for client, since in self._clients.items():
-                if now - since >= longest_s:
-                    try:
-                        client.shutdown(socket.SHUT_RDWR)
-                    except OSError:  # it has gone by itself
-                        continue
+            late = [client for client, since in self._clients.items() if now - since >= longest_s]
+            for client in late:
+                del self._clients[client]
+                with suppress(OSError):  # it has gone by itself
+                    client.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that goes away in the middle is no error of ours."""

@@ -6,21 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from hpabatch.cluster.controller import ControllerSeen
-from hpabatch.engine.flags import FEATURE_GATES, parse_flags
+from hpabatch.engine.flags import FEATURE_GATES, FLAGS, PREFIX, parse_flags
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.model.config import ControllerFlags, Profile, profile_for
-
-_FLAGS: Final = (
-    "tolerance",
-    "sync-period",
-    "downscale-stabilization",
-    "cpu-initialization-period",
-    "initial-readiness-delay",
-)
-_PREFIX: Final = "horizontal-pod-autoscaler-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +56,7 @@ def settle(
     shown = dict(seen.flags) if seen else {}
     named = {**shown, **_given(given)}
     if every_ms is not None:
-        named[f"{_PREFIX}sync-period"] = f"{every_ms}ms"
+        named[f"{PREFIX}sync-period"] = f"{every_ms}ms"
     try:
         flags = parse_flags(json.dumps(named))
     except HistoryError as error:
@@ -87,12 +77,12 @@ def _given(flags: Sequence[str]) -> Mapping[str, str]:
     found = {}
     for text in flags:
         name, equals, value = text.partition("=")
-        short = name.lstrip("-").removeprefix(_PREFIX)
-        if not equals or short not in _FLAGS:
+        short = name.lstrip("-").removeprefix(PREFIX)
+        if not equals or short not in FLAGS:
             raise UsageError(
-                f"--flag {text}: expected is NAME=VALUE, NAME one of {', '.join(_FLAGS)}"
+                f"--flag {text}: expected is NAME=VALUE, NAME one of {', '.join(FLAGS)}"
             )
-        found[_PREFIX + short] = value
+        found[PREFIX + short] = value
     return found
 
 

@@ -24,7 +24,7 @@ from hpabatch.model.messages import condition_message
 from hpabatch.model.times import show_api_time
 
 _KINDS = {kind: name for name, kind in codes.CONDITION_TYPES.items()}
-_UNCHANGED = (codes.BOUND_BY_METRIC, codes.BOUND_BY_TOLERANCE)
+_FAILED = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
 
 
 class PassWords:
@@ -57,15 +57,13 @@ class PassWords:
         if decision.binding == codes.BOUND_BY_NO_SCALE:
             return f"the scale of {lane.target} was not seen yet"
         error = reader.outcome(words, t).error
-        if decision.binding in (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR) or (
-            decision.binding == codes.BOUND_BY_INVALID_METRIC
-        ):
-            return error or codes.BINDINGS[decision.binding].sentence
+        sentence = codes.BINDINGS[decision.binding].sentence
+        if decision.binding in _FAILED:
+            return error or sentence
         parts = [self._said(h, decision)] if decision.metric >= 0 else []
         if decision.stabilized != decision.proposal:
             parts.append(f"{decision.stabilized} after the windows")
-        parts.append(codes.BINDINGS[decision.binding].sentence)
-        return ": ".join([", ".join(part for part in parts[:-1] if part), parts[-1]]).lstrip(": ")
+        return f"{', '.join(parts)}: {sentence}" if parts else sentence
 
     def document(self, h: int) -> HPA:
         """Return lane h's HPA with our status instead of the cluster's own."""

@@ -198,6 +198,20 @@ class HPAStatus:
     conditions: tuple[Condition, ...] = ()
     current_metrics: tuple[MetricStatus, ...] | None = None
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether no controller has ever written it: each writes conditions with its first.
+
+        They are absent only where an old API server gives autoscaling/v1; then replicas count.
+        """
+        return not (
+            self.conditions
+            or self.current_replicas
+            or self.desired_replicas
+            or self.last_scale_time
+            or self.observed_generation
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class HPA:

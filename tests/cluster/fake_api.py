@@ -126,10 +126,10 @@ class FakeApi:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._main.join(5)
+        self._main.join(30)
         self.cut_all()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(30)
         assert not any(thread.is_alive() for thread in self._threads)
 
     def cut_all(self) -> None:

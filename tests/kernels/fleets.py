@@ -22,7 +22,7 @@ from hpabatch.arrays.layout import (
 )
 from hpabatch.arrays.memory import make_memory
 from hpabatch.arrays.pack import LaneView, pack_fleet
-from hpabatch.kernels.replay import replay_fleet
+from hpabatch.kernels.replay import replay_fleet, replay_newest
 from hpabatch.model.config import ControllerFlags, profile_for
 from tests.conformance.golden import timeline_lane
 from tests.reference.generate import behavior_timeline, timeline
@@ -55,6 +55,16 @@ def replayed(fleet: Fleet, recorded: bool = False, byte: int = 0xA5) -> tuple[Re
     memory = make_memory(fleet, recorded)
     results = poisoned(fleet, byte)
     replay_fleet(fleet, memory, recorded, results)
+    return results, memory
+
+
+def replayed_live(fleet: Fleet, recorded: bool = False) -> tuple[Results, Memory]:
+    """Replay lanes of one length as a live loop would: a call per tick, for the newest of each."""
+    (length,) = set((fleet.lanes.last_tick - fleet.lanes.first_tick).tolist())
+    memory, results, lanes = make_memory(fleet, recorded), poisoned(fleet), fleet.lanes.copy()
+    for k in range(length):
+        lanes.last_tick = lanes.first_tick + k + 1
+        replay_newest(fleet._replace(lanes=lanes), memory, recorded, results)
     return results, memory
 
 

@@ -29,6 +29,7 @@ from tests.kernels.fleets import (
     random_fleet,
     random_lanes,
     replayed,
+    replayed_live,
     with_own_changes,
 )
 from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process
@@ -64,6 +65,20 @@ def test_one_call_equals_one_call_per_tick(seed: int, recorded: bool) -> None:
         for t in range(int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])):
             replay_lane(fleet, memory, h, t, t + 1, recorded, single)
     assert_equal_results(whole, single)
+    assert_equal_memory(memory_after, memory)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_newest_tick_of_every_lane_call_by_call_equals_one_call(
+    seed: int, recorded: bool
+) -> None:
+    fleet = random_fleet(seed)
+    if recorded:
+        fleet = with_own_changes(fleet, replayed(fleet)[0])
+    whole, memory_after = replayed(fleet, recorded)
+    newest, memory = replayed_live(fleet, recorded)
+    assert_equal_results(whole, newest)
     assert_equal_memory(memory_after, memory)
 
 
@@ -150,13 +165,14 @@ def test_an_empty_fleet_and_lanes_without_ticks() -> None:
 
 @cache
 def digests() -> list[str]:
-    """Return digests of replays (decided and recorded) of random fleets."""
+    """Return digests of replays (decided, recorded, live) of random fleets."""
     found = []
     for seed in SEEDS:
         fleet = random_fleet(seed)
         results, memory = replayed(fleet)
         found.append(digest(results, memory))
         found.append(digest(*replayed(with_own_changes(fleet, results), recorded=True)))
+        found.append(digest(*replayed_live(fleet)))
     return found
 
 
@@ -171,13 +187,14 @@ import importlib, inspect, pkgutil
 import numpy as np
 import hpabatch.kernels, hpabatch.rules
 from hpabatch.arrays.layout import Fleet, canonical
-from tests.kernels.fleets import pack, random_fleet, replayed, with_own_changes
+from tests.kernels.fleets import pack, random_fleet, replayed, replayed_live, with_own_changes
 from tests.kernels.test_replay import two_metric_sets
 
 for seed in (1, 2):
     fleet = random_fleet(seed, ticks=8)
     results, _ = replayed(fleet)
     replayed(with_own_changes(fleet, results), recorded=True)
+    replayed_live(fleet)
 replayed(pack([]))
 replayed(pack([two_metric_sets()]))
 # arrays as other libraries hand them over

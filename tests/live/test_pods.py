@@ -10,7 +10,8 @@ import pytest
 from hpabatch.arrays.pack import pod_flags
 from hpabatch.arrays.texts import Texts
 from hpabatch.cluster.types import ContainerUsage, PodKey, PodObject, PodSample, UsageSample
-from hpabatch.live.pods import CUSTOM_WINDOW_MS, PodTable, Samples, fill_custom, fill_usage
+from hpabatch.engine.sources import CUSTOM_WINDOW_MS
+from hpabatch.live.pods import PodTable, Samples, fill_custom, fill_usage
 from hpabatch.model.config import profile_for
 from hpabatch.model.requests import pod_request, request_rules
 from tests.effort import effort

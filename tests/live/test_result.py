@@ -8,7 +8,6 @@ import pytest
 from hpabatch.live.result import (
     ACTIONS,
     ERRORS,
-    is_unwritten,
     metric_actions,
     metric_errors,
     reconcile_actions,
@@ -16,7 +15,6 @@ from hpabatch.live.result import (
 )
 from hpabatch.model import codes
 from hpabatch.model.config import profile_for
-from hpabatch.model.hpa import Condition, HPAStatus
 from tests.live.passes import decisions_of, metrics_of, pass_of
 
 NEWEST, OLD = profile_for("1.37"), profile_for("1.20")
@@ -73,10 +71,3 @@ def test_labels_of_metrics_compare_with_the_replicas_before() -> None:
         "none", "internal", "none", "spec",
     ]  # fmt: skip
     assert [ERRORS[e] for e in metric_errors(result, OLD)][3] == "internal"
-
-
-def test_a_status_without_anything_is_nobodys() -> None:
-    assert is_unwritten(HPAStatus())
-    assert not is_unwritten(HPAStatus(current_replicas=3))
-    condition = Condition(type="AbleToScale", status="False", reason="FailedGetScale")
-    assert not is_unwritten(HPAStatus(conditions=(condition,)))

@@ -41,7 +41,7 @@ def serving(loop: Loop, address: str = "127.0.0.1:0") -> Iterator[MetricsServer]
 def ask(
     server: MetricsServer, path: str, method: str = "GET", headers: dict[str, str] | None = None
 ) -> tuple[int, bytes, http.client.HTTPMessage]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     try:
         connection.request(method, path, headers=headers or {})
         response = connection.getresponse()
@@ -151,7 +151,7 @@ def test_closing_ends_the_threads_and_frees_the_port() -> None:
     with serving(loop, address) as again:
         assert ask(again, "/healthz")[0] == 200
     for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=10)
+        thread.join(timeout=30)
     assert set(threading.enumerate()) <= before
 
 
@@ -184,4 +184,4 @@ def test_every_address_is_listened_on_without_a_host() -> None:
         assert ask(server, "/healthz")[0] == 200
         check: Callable[[], bool] = socket.has_dualstack_ipv6
         if check():
-            socket.create_connection(("::1", server.port), timeout=10).close()
+            socket.create_connection(("::1", server.port), timeout=30).close()

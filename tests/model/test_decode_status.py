@@ -263,3 +263,10 @@ def test_golden_statuses_are_written_as_they_were_read() -> None:
                 assert json.dumps(written) == json.dumps(reprinted(metrics))
                 seen.update(item["type"] for item in metrics)
     assert {"", "Resource", "ContainerResource", "Pods", "Object", "External"} <= seen
+
+
+def test_a_status_without_anything_is_nobodys() -> None:
+    assert HPAStatus().is_unwritten
+    assert not HPAStatus(current_replicas=3).is_unwritten
+    condition = Condition(type="AbleToScale", status="False", reason="FailedGetScale")
+    assert not HPAStatus(conditions=(condition,)).is_unwritten
