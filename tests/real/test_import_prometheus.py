@@ -69,6 +69,25 @@ def calm_import(calm: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def first_hours(calm: Bench) -> dict[str, Any]:
+    """What is imported, again and again, where it only matters that it stays the same."""
+    assert calm.site.start_ms is not None
+    end_ms = calm.site.start_ms + 6 * HOUR_MS
+    return {"cluster_label": "cluster", "manifests": (calm.manifests,), "end_ms": end_ms}
+
+
+@pytest.fixture(scope="module")
+def first_import(
+    calm: Bench, first_hours: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Tables:
+    out = tmp_path_factory.mktemp("hours") / "history"
+    bring(calm.url, calm.site, out, **first_hours)
+    found = content(out)
+    assert found["pod_metrics"].height > 5_000
+    return found
+
+
 @pytest.mark.parametrize("table", ["pod_metrics", "pods", "pod_states", "pod_requests", "scales"])
 def test_tables_equal_the_source(calm: Bench, calm_import: Path, table: str) -> None:
     want, got = wanted(calm.tables, calm.site)[table], content(calm_import)[table]
@@ -158,51 +177,45 @@ def data_files(store: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_faults_on_the_way_change_nothing(
-    calm: Bench, calm_import: Path, tmp_path: Path, seed: int
+    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path, seed: int
 ) -> None:
     out = tmp_path / "history"
     with FaultyProxy(calm.url, seed=seed, rate=0.3) as proxy:
-        found = bring(
-            proxy.url, calm.site, out, cluster_label="cluster", manifests=(calm.manifests,)
-        )
+        found = bring(proxy.url, calm.site, out, **first_hours)
         assert len(proxy.seen.faults) > 5
         assert proxy.seen.most_at_once <= 2
     assert found.figures["retries"]
-    one, other = content(calm_import), content(out)
+    one, other = first_import, content(out)
     for table in one:
         assert not differences(one[table], other[table], table)
 
 
 @pytest.mark.parametrize("fault", ["503", "truncated", "shifted", "partial"])
 def test_a_server_that_never_answers_right_is_told_and_the_import_resumed(
-    calm: Bench, calm_import: Path, tmp_path: Path, fault: str
+    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path, fault: str
 ) -> None:
     out = tmp_path / "history"
-    options: dict[str, Any] = {"cluster_label": "cluster", "manifests": (calm.manifests,)}
     with FaultyProxy(calm.url, always=fault) as proxy, pytest.raises(GaveUpError, match="--resume"):
-        bring(proxy.url, calm.site, out, limits=IMPATIENT, **options)
-    bring(calm.url, calm.site, out, resume=True, **options)
-    one, other = content(calm_import), content(out)
+        bring(proxy.url, calm.site, out, limits=IMPATIENT, **first_hours)
+    bring(calm.url, calm.site, out, resume=True, **first_hours)
+    one, other = first_import, content(out)
     for table in one:
         assert not differences(one[table], other[table], table)
 
 
 def test_a_server_that_takes_little_at_once_is_asked_for_little(
-    calm: Bench, calm_import: Path, tmp_path: Path
+    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path
 ) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
     data = calm.manifests.parent / "data"
     shutil.copytree(data, folder / "data")
     with running_prometheus(
-        folder, folder / "data", extra_flags=["--query.max-samples=20000"]
+        folder, folder / "data", extra_flags=["--query.max-samples=5000"]
     ) as url:
-        found = bring(
-            url, calm.site, tmp_path / "history", cluster_label="cluster",
-            manifests=(calm.manifests,),
-        )  # fmt: skip
+        found = bring(url, calm.site, tmp_path / "history", **first_hours)
     assert found.halved
-    one, other = content(calm_import), content(tmp_path / "history")
+    one, other = first_import, content(tmp_path / "history")
     for table in one:
         assert not differences(one[table], other[table], table)
 
