@@ -258,6 +258,7 @@ class _Run:
         if self.request.metrics_addr is None:
             return None, None
         from hpabatch.live.exporter import About, Exporter, Sources
+        from hpabatch.live.loop import longest_wait_s
         from hpabatch.live.server import Health, MetricsServer
 
         about = About(hpabatch.__version__, self.settings.profile.name, self.cluster)
@@ -267,7 +268,10 @@ class _Run:
             clock_skew_s=self.site.clock_skew_s,
         )
         exporter = Exporter(about, self.settings.profile, sources)
-        health = Health(self.settings.flags.sync_period_ms / 1000, self.site.states)
+        health = Health(
+            self.settings.flags.sync_period_ms / 1000, self.site.states,
+            pass_s=longest_wait_s(self.request.fetch_budget_ms / 1000),
+        )  # fmt: skip
         server = MetricsServer(self.request.metrics_addr, exporter.registry, health)
         self.stack.callback(server.close)
         return exporter, health
@@ -284,6 +288,7 @@ class _Run:
             segment_s=self.request.segment_ms / 1000,
             say=lambda text: self.log.say("note", text),
         )
+        self.stack.callback(recorder.close)
         recorder.controller(clock_ms(), "observed", self.settings.k8s, self.settings.flags_named)
         return recorder
 

@@ -23,6 +23,7 @@ from hpabatch.cli.live_options import (
     NamespacesOption,
     SegmentOption,
 )
+from hpabatch.cli.options import GatesOption
 
 _HELP = """Record a cluster's HPAs, their targets, pods and metrics into a history.
 
@@ -55,6 +56,7 @@ def record(
     cluster: ClusterOption = None,
     every: EveryOption = None,
     k8s: LiveK8sOption = None,
+    feature_gates: GatesOption = "",
     flags: FlagOption = None,
     segment: SegmentOption = "5m",
     metrics_addr: MetricsAddressOption = None,
@@ -74,6 +76,7 @@ def record(
             cluster=cluster,
             every_ms=None if every is None else parse_duration(every, "--every", minimum_ms=100),
             k8s=k8s,
+            feature_gates=feature_gates,
             flags=tuple(flags or ()),
             record=out,
             segment_ms=parse_duration(segment, "--segment", minimum_ms=1000),

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ _EXTENSION: Final = "client.authentication.k8s.io/exec"
 _PATIENCE_S: Final = 60.0
 _MOST_TEXT: Final = 300
 _AGAIN_S: Final = 5.0
-"""A program that failed is run again after this, however many requests wait."""
+"""A program that failed, or had nothing new, runs again after this, whoever waits."""
 _Json = dict[str, Any]
 
 
@@ -95,11 +96,18 @@ def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpe
             f"{where}: the user's exec wants to ask at a terminal (interactiveMode: Always), which "
             "cannot be done while requests go on: use a kubeconfig that does not"
         )
+    args, env = plugin.get("args") or [], plugin.get("env") or []
     try:
-        variables = tuple((str(one["name"]), str(one["value"])) for one in plugin.get("env") or ())
-        command = (plugin["command"], *(str(one) for one in plugin.get("args") or ()))
+        variables = tuple((one["name"], one["value"]) for one in env)
     except (TypeError, KeyError):
-        raise UsageError(f"{where}: the user's exec has args or env that are no texts") from None
+        variables = ((None, None),)
+    texts = [*(args if isinstance(args, list) else [None]), *chain.from_iterable(variables)]
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(
+            f"{where}: the user's exec has args or env that are no texts: let args be a list of "
+            "texts, and env one of name and value (numbers in quotes)"
+        )
+    command = (plugin["command"], *args)
     told = _told(cluster) if plugin.get("provideClusterInfo") else None
     return ExecSpec(
         version, command, variables, told, str(plugin.get("installHint") or "").strip(), where
@@ -152,6 +160,7 @@ class ExecAuth(httpx2.Auth):
         self._lock = threading.Lock()
         self._current: Credential | None = None
         self._failed: tuple[float, Unreachable] | None = None
+        self._same_until_s = 0.0  # it gave again what was refused: it is not asked before
 
     def current(self) -> Credential:
         """Return credentials that have not expired.
@@ -172,9 +181,14 @@ class ExecAuth(httpx2.Auth):
             Unreachable: the program gave none.
         """
         with self._lock:
-            if self._current is None or self._current == refused:
-                return self._run()
-            return self._current
+            if self._current is not None and self._current != refused:
+                return self._current
+            if self._current is not None and time.monotonic() < self._same_until_s:
+                return self._current
+            found = self._run()
+            if found == refused:
+                self._same_until_s = time.monotonic() + _AGAIN_S
+            return found
 
     def sync_auth_flow(
         self, request: httpx2.Request

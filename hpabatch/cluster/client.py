@@ -18,7 +18,6 @@ import httpx2
 import msgspec
 import stamina
 
-from hpabatch import __version__
 from hpabatch.cluster.connect import Connection
 from hpabatch.cluster.errors import (
     BadAnswer,
@@ -28,6 +27,7 @@ from hpabatch.cluster.errors import (
     Unreachable,
     error_of_reply,
 )
+from hpabatch.cluster.objects import UNREADABLE
 from hpabatch.cluster.requests import RequestCounter
 from hpabatch.cluster.skew import Dated
 from hpabatch.cluster.wire import Sockets, Wire
@@ -39,7 +39,6 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
 
-USER_AGENT: Final = f"hpabatch/{__version__}"
 GET_BYTES: Final = 64 * 2**20
 PAGE_BYTES: Final = 256 * 2**20
 LINE_BYTES: Final = 32 * 2**20
@@ -242,7 +241,7 @@ class ApiClient:
             body = self._read("list", path, params, limit_bytes, until)
             try:
                 return _LIST.decode(body)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 where = self.connection.server
                 raise BadAnswer(f"{path}: no list: {error}", 200, where=where) from None
 

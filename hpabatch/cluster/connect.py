@@ -115,8 +115,7 @@ class Connection:
             alone: connections are not kept for others, and none is taken that was.
 
         Raises:
-            UsageError: a certificate cannot be used.
-            Unreachable: it was closed, or a program gave no credentials.
+            Unreachable: it was closed, or there are no credentials that can be used.
         """
         wanted = self._plugin.current().certificate if self._plugin else None
         with self._lock:
@@ -139,7 +138,7 @@ class Connection:
         Tokens are looked up again by the client itself.
 
         Raises:
-            Unreachable: a program gave no credentials.
+            Unreachable: there are no credentials that can be used.
         """
         with self._lock:
             pools = self._pools
@@ -161,7 +160,11 @@ class Connection:
 
     def _replace(self, certificate: tuple[str, str] | None) -> _Pools:
         """Make pools for other certificates; the lock is held."""
-        old, made = self._pools, self._make(certificate)
+        old = self._pools
+        try:
+            made = self._make(certificate)
+        except UsageError as error:  # one of two files was replaced, the other not yet
+            raise Unreachable(f"getting credentials: {error}", where=self.server) from error
         self._pools = made
         if old is not None:
             old.retire()

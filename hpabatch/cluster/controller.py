@@ -13,7 +13,7 @@ import msgspec
 
 from hpabatch.cluster.client import ApiClient
 from hpabatch.cluster.errors import ApiError
-from hpabatch.cluster.objects import Text
+from hpabatch.cluster.objects import UNREADABLE, Text
 
 _PATH: Final = "/api/v1/namespaces/kube-system/pods"
 _LABEL: Final = "component=kube-controller-manager"
@@ -58,7 +58,7 @@ def read_controller(client: ApiClient) -> ControllerSeen | None:
     try:
         body = client.get(_PATH, {"labelSelector": _LABEL}, attempts=1, timeout=10.0)
         found = _PODS.decode(body)
-    except (ApiError, msgspec.DecodeError):
+    except (ApiError, *UNREADABLE):
         return None
     words = [
         word

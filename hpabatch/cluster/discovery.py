@@ -16,6 +16,7 @@ import msgspec
 
 from hpabatch.cluster.client import ApiClient
 from hpabatch.cluster.errors import ApiError, BadAnswer, NotFound
+from hpabatch.cluster.objects import UNREADABLE
 from hpabatch.cluster.scales import Resource
 
 CUSTOM: Final = "custom.metrics.k8s.io"
@@ -242,7 +243,7 @@ class Discovery:
         body = self._client.get(path, timeout=_TIMEOUT_S, attempts=_ATTEMPTS)
         try:
             return msgspec.json.decode(body, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise BadAnswer(f"{path}: {error}", 200) from None
 
 

@@ -229,6 +229,5 @@ def _worded(status: int, said: str, path: str) -> str:
 
 def _seconds(retry_after: str | None) -> float | None:
     """Return the seconds of a Retry-After header; a date, which API servers never send, is none."""
-    if retry_after is None or not retry_after.strip().isdigit():
-        return None
-    return float(retry_after)
+    digits = (retry_after or "").strip()
+    return float(digits) if digits.isascii() and digits.isdecimal() else None

@@ -126,7 +126,7 @@ class RequestPool(Generic[ResultT]):
     def _ready_executor(self) -> ThreadPoolExecutor | None:
         """Return an executor whose threads are free, None if too many hang."""
         self._late = [future for future in self._late if not future.done()]
-        if len(self._late) >= _MOST_LATE:
+        if len(self._late) >= max(_MOST_LATE, 4 * self.workers):
             return None
         if self._late:
             self.close()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from hpabatch.cluster.errors import ApiError
 from hpabatch.cluster.metrics import Gets
 from hpabatch.cluster.objects import BrokenObjectError
-from hpabatch.cluster.pool import RequestPool, Turns
+from hpabatch.cluster.pool import NeverBegunError, RequestPool, Turns
 from hpabatch.cluster.types import Change, Kind, ScaleKey, ScaleObject
 from hpabatch.cluster.workloads import BUILT_IN, REPLICATION_CONTROLLER, read_scale
 from hpabatch.model import codes
@@ -22,6 +22,8 @@ from hpabatch.model.hpa import CrossVersionObjectReference
 
 _SCALE_BYTES: Final = 4 * 2**20
 _ATTEMPTS: Final = 2
+REFRESH_S: Final = 5.0
+"""How long a refresh takes at most, if nothing else is said."""
 # What the server calls the resource when it has no such object (pkg/registry/apps and core).
 _NOT_FOUND: Final = {
     ("apps", "Deployment"): "deployments/scale.apps",
@@ -57,6 +59,10 @@ def target_key(namespace: str, target: CrossVersionObjectReference) -> ScaleKey:
     slashes = version.count("/")
     group = version if slashes > 1 else version.partition("/")[0] if slashes else ""
     return ScaleKey(group, target.kind, namespace, target.name)
+
+
+def _said(error: BaseException) -> str:
+    return str(error) or type(error).__name__
 
 
 def bad_version(key: ScaleKey) -> ScaleObject | None:
@@ -104,8 +110,8 @@ class ScaleBook:
         *,
         watched: Callable[[ScaleKey], bool] | None = None,
         workers: int = 8,
-        deadline_s: float = 5.0,
-        request_s: float = 5.0,
+        deadline_s: float = REFRESH_S,
+        request_s: float = REFRESH_S,
     ) -> None:
         """Begin with no scale.
 
@@ -132,7 +138,8 @@ class ScaleBook:
     def refresh(self, targets: Iterable[ScaleKey]) -> int:
         """Ask for the scales that no watch shows, a few at once; returns how many. Never raises.
 
-        One that is not there in time keeps what it was; if it was nothing, it is still unknown.
+        One that is not there in time has that as its error; one whose turn did not come keeps what
+        it was, and is the first to be asked next time.
         """
         keys = {key for key in targets if "/" not in key.group and not self._by_watch(key)}
         self._turns.keep(keys)
@@ -143,6 +150,9 @@ class ScaleBook:
             self._turns.note(key, result)
             if isinstance(result, ScaleObject):
                 self._fresh[key] = result
+            elif not isinstance(result, NeverBegunError):
+                code = codes.SCALE_GET_FAILED
+                self._fresh[key] = ScaleObject(key, error=_said(result), code=code)
         return len(asked)
 
     def settle(

@@ -14,7 +14,7 @@ import msgspec
 
 from hpabatch.cluster.errors import BadAnswer, error_of_event
 from hpabatch.cluster.inbox import Inbox
-from hpabatch.cluster.objects import Decoder, WireBytes
+from hpabatch.cluster.objects import UNREADABLE, Decoder, WireBytes
 from hpabatch.cluster.types import Kind, PodKey, ScaleKey
 
 _MOST_NAMED: Final = 1000
@@ -134,7 +134,7 @@ class Memory:
         self.events += 1
         try:
             event = _EVENT.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             self.broken += 1
             raise BadAnswer(f"an event cannot be read: {error}", 200) from None
         if event.type == "ERROR":
@@ -155,7 +155,7 @@ class Memory:
     def _meta(self, item: WireBytes, nameless: bool = False) -> _Meta | None:
         try:
             meta = _OBJECT.decode(item).metadata
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             self._break("object", f"an object whose metadata cannot be read: {error}")
             return None
         if meta is None or not (meta.name or nameless):

@@ -167,6 +167,8 @@ class Part:
                     return
                 self._wait(error)
             except Exception as error:  # noqa: BLE001 - a bug must not silence a watch
+                if self._stopped.is_set():
+                    return
                 self._note(BadAnswer(f"{type(error).__name__}: {error}"))
                 self._memory.begin_list()
                 self._wait(None)
@@ -199,19 +201,27 @@ class Part:
             if self._stopped.is_set():
                 return
             self._stream = stream
-        begun, events = time.monotonic(), memory.events
         try:
             with stream:
-                self._fine()
-                for line in stream:
-                    memory.event(line)
-                    self._failures = 0
+                self._follow(stream)
         finally:
             with self._lock:
                 self._stream = None
+
+    def _follow(self, stream: WatchStream) -> None:
+        """Take the events of a watch that has begun, until its end or a stop."""
+        begun, events = time.monotonic(), self._memory.events
+        self._fine()
+        try:
+            for line in stream:
+                if self._stopped.is_set():
+                    return
+                self._memory.event(line)
+                self._failures = 0
+        finally:
             if time.monotonic() - begun > _SETTLED_S:
                 self._failures = 0
-        if memory.events == events and time.monotonic() - begun < _SHORT_S:
+        if self._memory.events == events and time.monotonic() - begun < _SHORT_S:
             raise Unreachable(f"{self._path}: the watch ended at once, without an event")
         self._failures = 0
 
@@ -236,7 +246,9 @@ class Part:
     def _wait(self, error: ApiError | None) -> None:
         """Decide from where it goes on, and wait before."""
         hopeless = isinstance(error, Busy) and self._failures >= _MOST_BUSY
-        if hopeless or not isinstance(error, Unreachable | Busy | Refused):
+        # What may be listed, but not watched, is listed now and then, as client-go does.
+        unwatched = isinstance(error, Refused) and error.status == 403 and self._state.synced
+        if hopeless or unwatched or not isinstance(error, Unreachable | Busy | Refused):
             self._memory.begin_list()
         if isinstance(error, Expired) and self._failures == 1:
             return  # a list is all that it takes

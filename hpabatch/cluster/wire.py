@@ -8,7 +8,7 @@ import ssl
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
@@ -29,6 +29,11 @@ _REASONS: Final = {
     errno.ETIMEDOUT: "read: connection timed out",
     errno.EPIPE: "write: broken pipe",
 }
+
+_BAD_HEADER: Final = (
+    'net/http: invalid header field value for "Authorization": the token has more than one line, '
+    "or what no header may have"
+)
 
 Trace = Callable[[str, Mapping[str, object]], None]
 
@@ -116,19 +121,18 @@ class Wire:
         for last in (False, True):
             if self.stopped.is_set():
                 raise self.ended()
-            with self.connection.lease(alone=sockets is not None) as http:
+            with self.connection.lease(alone=sockets is not None) as http, ExitStack() as stack:
                 reply = self._send(http, verb, path, address, timeout, sockets)
+                if isinstance(reply, httpx2.Response):
+                    stack.callback(reply.close)
                 if not last and _wants_login(reply) and self.connection.renew(http):
-                    if isinstance(reply, httpx2.Response):
-                        reply.close()
                     continue
                 if isinstance(reply, ApiError):
                     raise reply
-                with closing(reply):
-                    try:
-                        yield reply
-                    except httpx2.HTTPError as error:
-                        raise self._failure(error, address) from None
+                try:
+                    yield reply
+                except httpx2.HTTPError as error:
+                    raise self._failure(error, address) from None
             return
 
     def _send(
@@ -156,7 +160,7 @@ class Wire:
             status = reply.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return self._failure(error, address)
-        except (ConfigError, OSError) as error:  # of a token's file
+        except (ConfigError, OSError, ValueError) as error:  # of a token's file
             return Unreachable(f"getting credentials: {error}", where=self.connection.server)
         finally:
             self.requests.add(verb, label(path), status)
@@ -207,6 +211,8 @@ def _reason(error: Exception, address: str) -> str:
         return f"tls: {getattr(tls, 'reason', None) or tls}"
     if isinstance(error, httpx2.TimeoutException):
         return "context deadline exceeded"
+    if isinstance(error, httpx2.LocalProtocolError):
+        return _BAD_HEADER  # its own words quote the header, which may be a secret
     system = _cause(error, OSError)
     where = urlsplit(address)
     if isinstance(system, socket.gaierror):

@@ -80,22 +80,35 @@ class FileLease:
 
     def renew(self) -> None:
         """Make the file young: what is old in that folder is removed by a compaction."""
-        try:
-            os.utime(self._path)
-        except FileNotFoundError:
-            os.close(self._file)
-            self._file = self._locked()
-        except OSError as error:
-            raise UsageError(f"cannot write {self._path}: {error.strerror}") from error
+        if self._is_own():
+            try:
+                os.utime(self._file)
+            except OSError as error:
+                raise UsageError(f"cannot write {self._path}: {error.strerror}") from error
+            return
+        self._close()  # somebody removed it, and may have taken a new one
+        self._file = self._locked()
 
     def release(self) -> None:
         """Remove the file, then its lock."""
+        if self._is_own():
+            with suppress(OSError):
+                os.unlink(self._path)
+        self._close()
+
+    def _is_own(self) -> bool:
+        """Say whether the file of that name is the one that is locked."""
         if self._file < 0:
-            return
-        with suppress(OSError):
-            os.unlink(self._path)
-        with suppress(OSError):
-            os.close(self._file)
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except OSError:
+            return False
+
+    def _close(self) -> None:
+        if self._file >= 0:
+            with suppress(OSError):
+                os.close(self._file)
         self._file = -1
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hpabatch.cluster.feed import Cut
+from hpabatch.cluster.scales import REFRESH_S
 from hpabatch.cluster.types import Answers, Change, Kind, Wanted
 from hpabatch.errors import HpabatchError
 from hpabatch.live.decide import Decider
@@ -84,6 +85,11 @@ class Listeners:
     health: Health | None = None
     recorder: Recorder | None = None
     tells_decisions: bool = True
+
+
+def longest_wait_s(budget_s: float) -> float:
+    """Return how long requests may keep a pass waiting, if those for metrics take a budget."""
+    return REFRESH_S + _MOST_FETCHES * budget_s
 
 
 class Loop:

@@ -269,7 +269,7 @@ class Recorder:
             bytes_waiting=self._segment.bytes + writer.pending_bytes,
             rows_written=writer.rows,
             parts_written=writer.parts,
-            rows_lost=self._lost,
+            rows_lost=self._lost + self._lost_here,
             rows_refused=writer.refused,
             values_bent=self._samples.bent,
             strays=self._samples.strays,
@@ -354,8 +354,8 @@ class Recorder:
         assert self._kept is not None
         self._lost_here += self._segment.rows
         self._segment, self._kept = self._kept, None
-        self._lost += self._lost_here
         why = f"{self._lost_here} rows were lost: {self._gap_why}"
+        self._lost, self._lost_here = self._lost + self._lost_here, 0
         self._tell(("passes",), self._gap_ms, max(at_ms, self._gap_ms + 1), ABSENT, why)
         self._say(f"recording: rows are kept again; {why}")
         self._pods.write_all(at_ms, self._segment)

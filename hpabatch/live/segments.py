@@ -187,12 +187,14 @@ class SegmentWriter:
     def close(self, timeout_s: float) -> bool:
         """Write what waits and end the thread; False: something was not written in that time."""
         self._ending = True
+        until_s = time.monotonic() + timeout_s
         done = self.drain(timeout_s)
         with self._wake:
             self._closing = True
             self._wake.notify_all()
-        self._thread.join(max(1.0, timeout_s))
-        self._lease.release()
+        self._thread.join(max(1.0, until_s - time.monotonic()))
+        if not self._thread.is_alive():  # else it may still write: the lease ends by itself
+            self._lease.release()
         return done
 
     def _run(self) -> None:

@@ -42,9 +42,11 @@ class Health:
         period_s: float,
         watches: Callable[[], Iterable[WatchState]],
         clock: Callable[[], float] = time.monotonic,
+        *,
+        pass_s: float = 0.0,
     ) -> None:
-        """Begin as alive, not as ready."""
-        self._grace_s = max(_GRACE_PERIODS * period_s, _LEAST_GRACE_S)
+        """Begin as alive, not as ready; `pass_s`: how long requests may keep a pass waiting."""
+        self._grace_s = max(_GRACE_PERIODS * period_s, _LEAST_GRACE_S) + pass_s
         self._watches, self._clock = watches, clock
         self._began_s = clock()
         self._done = False

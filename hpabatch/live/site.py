@@ -71,7 +71,8 @@ class Site:
         )  # fmt: skip
         self._discovery = discovery
         self.feed = Feed(self._inbox, self._book, self._watch)
-        self._failing: dict[str, str] = {}
+        self._failing: dict[str, str] = {}  # of this pass, and notes on items left out
+        self._notes: tuple[str, ...] = ()
         self._skew = ClockSkew(client, lambda: self._inbox.behind_ms / 1000)
         self._passes = 0
 
@@ -105,12 +106,15 @@ class Site:
         if self._passes % _SKEW_PASSES == 0:
             self._skew.look()
         self._passes += 1
+        self._failing, self._notes = {}, ()
         self.feed.read_scales()
 
     def fetch(self, wanted: Wanted) -> Answers:
         """Ask the metrics APIs; whatever fails is in the answers."""
         answers = self._fetcher.fetch(wanted)
-        self._failing, any_good = _failing(answers)
+        failing, any_good = _failing(answers)
+        self._failing |= failing
+        self._notes += self._fetcher.notes
         if any_good:
             for watch in self.feed.watches.values():
                 watch.hurry()
@@ -154,7 +158,7 @@ class Site:
                     found[place] = state.last_error
             wrong = {f"{name} {what}": text for what, text in watch.wrong.items()}
             found |= _few(name, wrong)
-        notes, skew = self._fetcher.notes, self._skew.problem
+        notes, skew = self._notes, self._skew.problem
         found |= self._failing
         return found | ({"items": notes[0]} if notes else {}) | ({"clock": skew} if skew else {})
 

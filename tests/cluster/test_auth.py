@@ -190,7 +190,10 @@ def test_certificates(tmp_path: Path, plugin: Plugin) -> None:
          "decoding stdout of .*token"),
     ],
 )  # fmt: skip
-def test_answers_that_are_none(plugin: Plugin, text: str, told: str) -> None:
+def test_answers_that_are_none(
+    plugin: Plugin, text: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.cluster.auth._AGAIN_S", 3600.0)
     plugin.answers_text(text)
     auth = ExecAuth(plugin.spec(), dict(os.environ))
     with pytest.raises(Unreachable, match=told) as caught:
@@ -199,6 +202,18 @@ def test_answers_that_are_none(plugin: Plugin, text: str, told: str) -> None:
     with pytest.raises(Unreachable, match=told):
         auth.current()
     assert plugin.runs == 1  # a program that fails is not run for every request
+
+
+def test_a_program_that_has_nothing_new_is_not_run_for_every_request(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.cluster.auth._AGAIN_S", 3600.0)
+    plugin.answers(token="refused")
+    auth = ExecAuth(plugin.spec(), dict(os.environ))
+    refused = auth.current()
+    for _ in range(5):
+        assert auth.renew(refused) == refused
+    assert plugin.runs == 2
 
 
 def test_programs_that_fail(tmp_path: Path) -> None:
@@ -220,6 +235,10 @@ def test_programs_that_fail(tmp_path: Path) -> None:
         ({"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "x"}, "v1alpha1"),
         ({"apiVersion": V1, "command": "x", "interactiveMode": "Always"}, "at a terminal"),
         ({"apiVersion": V1, "command": "x", "env": [5]}, "args or env"),
+        ({"apiVersion": V1, "command": "x", "env": {"a": "b"}}, "args or env"),
+        ({"apiVersion": V1, "command": "x", "env": [{"name": "a", "value": None}]}, "args or env"),
+        ({"apiVersion": V1, "command": "x", "args": "get-token"}, "args or env"),
+        ({"apiVersion": V1, "command": "x", "args": ["get", 5]}, "args or env"),
         ({"apiVersion": V1, "command": 5}, "has no command"),
         (5, "has no command"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -223,8 +224,46 @@ def test_close_ends_what_waits(tmp_path: Path) -> None:
         waiting = pool.submit(refused, client)
         assert asked.wait(60)
         client.close()
-        assert waiting.result(10).text == "the client was closed"
+        assert waiting.result(60).text == "the client was closed"
         assert refused(client).text == "the client was closed"
+
+
+@pytest.mark.parametrize("token", ["very-secret\n", "very-\nsecret", "very-secret\x00"])
+def test_no_token_is_in_an_error(tmp_path: Path, token: str) -> None:
+    with serving(in_turn((200, b"{}", {}))) as server:
+        connection = connected(tmp_path, server.url, {"token": token})
+        with ApiClient(connection, attempts=1) as client:
+            error = refused(client)
+        assert server.got == []
+    assert "secret" not in f"{error} {error.text} {error!r}"
+    assert isinstance(error, errors.Unreachable)
+
+
+def test_a_token_file_that_is_none_is_an_error_of_the_request(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff\xfe very-secret")
+    with serving(in_turn((200, b"{}", {}))) as server:
+        connection = connected(tmp_path, server.url, {"tokenFile": str(tmp_path / "token")})
+        with ApiClient(connection, attempts=1) as client:
+            error = refused(client)
+    assert "getting credentials" in error.text
+    assert "secret" not in error.text
+
+
+def test_connections_are_given_back_where_there_are_no_new_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with asking(tmp_path, in_turn((401, b"x" * 100_000, {}))) as (client, server):
+
+        def renew(used: object) -> bool:
+            raise errors.Unreachable("getting credentials: no")
+
+        monkeypatch.setattr(client.connection, "renew", renew)
+        for _ in range(5):
+            assert "getting credentials" in refused(client, timeout=0.01).text
+        until = time.monotonic() + 30
+        while server.connections:
+            assert time.monotonic() < until
+            time.sleep(0.01)
 
 
 def test_several_threads(tmp_path: Path) -> None:

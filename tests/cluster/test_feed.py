@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+import pytest
 
 from hpabatch.cluster.feed import Feed
 from hpabatch.cluster.inbox import Inbox
@@ -93,8 +95,14 @@ class Case:
             watch.synced = True
 
 
-def test_workloads_are_watched_once_an_hpa_scales_their_kind() -> None:
-    case = Case()
+@pytest.fixture
+def case() -> Iterator[Case]:
+    found = Case()
+    yield found
+    found.feed.stop()
+
+
+def test_workloads_are_watched_once_an_hpa_scales_their_kind(case: Case) -> None:
     assert case.began == ["horizontalpodautoscalers.autoscaling", "pods"]
     case.hpa()
     case.hpa("other", "StatefulSet")
@@ -105,8 +113,7 @@ def test_workloads_are_watched_once_an_hpa_scales_their_kind() -> None:
     assert len(case.began) == 4
 
 
-def test_only_the_scales_of_targets_go_on() -> None:
-    case = Case()
+def test_only_the_scales_of_targets_go_on(case: Case) -> None:
     case.hpa()
     case.feed.learn()
     case.listed()
@@ -116,8 +123,7 @@ def test_only_the_scales_of_targets_go_on() -> None:
     assert [change.key for change in found] == [WEB]
 
 
-def test_a_target_that_was_known_before_its_hpa_is_told_with_it() -> None:
-    case = Case()
+def test_a_target_that_was_known_before_its_hpa_is_told_with_it(case: Case) -> None:
     case.hpa("first", target="else")
     case.feed.learn()
     case.listed()
@@ -131,8 +137,7 @@ def test_a_target_that_was_known_before_its_hpa_is_told_with_it() -> None:
     assert all(c.seen_ms < cut.now_ms for c in cut.changes)
 
 
-def test_a_target_is_not_missing_before_its_watch_has_listed() -> None:
-    case = Case()
+def test_a_target_is_not_missing_before_its_watch_has_listed(case: Case) -> None:
     case.hpa()
     assert case.scales() == []
     assert case.feed.read_scales() == 0
@@ -144,8 +149,7 @@ def test_a_target_is_not_missing_before_its_watch_has_listed() -> None:
     assert case.asked == []
 
 
-def test_other_kinds_are_asked_for_and_told_when_they_change() -> None:
-    case = Case()
+def test_other_kinds_are_asked_for_and_told_when_they_change(case: Case) -> None:
     case.hpa(kind="Rollout")
     case.feed.learn()
     assert case.feed.read_scales() == 1
@@ -156,8 +160,7 @@ def test_other_kinds_are_asked_for_and_told_when_they_change() -> None:
     assert case.scales() == []
 
 
-def test_an_hpa_that_goes_takes_its_target_with_it() -> None:
-    case = Case()
+def test_an_hpa_that_goes_takes_its_target_with_it(case: Case) -> None:
     case.hpa()
     case.feed.learn()
     case.listed()

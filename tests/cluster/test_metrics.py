@@ -209,18 +209,22 @@ def test_what_is_late_is_an_error_of_that_answer_alone() -> None:
     release = threading.Event()
 
     def slow(timeout: float) -> bytes:
-        assert timeout <= 1
+        assert timeout <= 2
         release.wait()
         return _LIST
 
     queue = ExternalMetricKey("shop", "queue", "")
     client = Asked({f"{_USAGE}/pods": slow, f"{_EXTERNAL}/queue": wire_bytes("external")})
-    fetcher = Fetcher(client, _KINDS, deadline_s=1)
+    fetcher = Fetcher(client, _KINDS, deadline_s=2)
     answers = fetcher.fetch(Wanted(usage=_SPACES, external=frozenset({queue})))
     assert answers.usage[""].error == DEADLINE_ERROR == "context deadline exceeded"
     assert answers.external[queue].error == ""
     release.set()
     fetcher.close()
+
+
+def _good(answers: Answers) -> set[ExternalMetricKey]:
+    return {key for key, answer in answers.external.items() if not answer.error}
 
 
 def test_those_that_hang_take_nobodys_turn_for_long() -> None:
@@ -239,10 +243,10 @@ def test_those_that_hang_take_nobodys_turn_for_long() -> None:
     fetcher = Fetcher(client, _KINDS, workers=1, deadline_s=1)
     keys = {name: ExternalMetricKey("shop", name, "") for name in names}
     wanted = Wanted(external=frozenset(keys.values()))
-    for _ in range(4):  # the first three may each meet one that hangs
-        answers = fetcher.fetch(wanted)
-    good = {name for name in names if not answers.external[keys[name]].error}
-    assert good == set(names) - set(hung)
+    fetched = [fetcher.fetch(wanted) for _ in range(4)]
+    # (the first three may each meet one that hangs; once more where the machine itself stood still)
+    fetched += [fetcher.fetch(wanted)] if len(_good(fetched[-1])) < 10 else []
+    assert _good(fetched[-1]) == {keys[name] for name in names if name not in hung}
     release.set()
     fetcher.close()
 

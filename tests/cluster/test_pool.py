@@ -114,7 +114,7 @@ def test_a_run_that_is_ended_waits_no_longer() -> None:
     deadline = pool.now() + 3600
     run = threading.Thread(target=lambda: found.extend(pool.run(calls, deadline)))
     run.start()
-    begun.wait()
+    assert begun.wait(60)
     pool.end()
     run.join(30)
     assert not run.is_alive()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from hpabatch.cluster.errors import Busy, NotFound
@@ -40,6 +44,22 @@ _KINDS = Kinds(
 def test_target_keys(api_version: str, group: str) -> None:
     found = target_key("shop", CrossVersionObjectReference("Kind", "name", api_version))
     assert found == ScaleKey(group, "Kind", "shop", "name")
+
+
+@pytest.fixture(autouse=True)
+def closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close every book at the end of its test, so that no thread stays behind."""
+    made: list[ScaleBook] = []
+    begin = ScaleBook.__init__
+
+    def noted(self: ScaleBook, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        made.append(self)
+
+    monkeypatch.setattr(ScaleBook, "__init__", noted)
+    yield
+    for book in made:
+        book.close()
 
 
 def _seen(scale: ScaleObject | None, key: ScaleKey = _WEB, at_ms: int = 5) -> Change:
@@ -138,16 +158,26 @@ def test_no_such_kind_and_no_version() -> None:
     assert client.paths == []
 
 
-def test_one_that_is_late_stays_as_it_was() -> None:
-    def wait(timeout: float) -> bytes:
-        raise TimeoutError
+def test_one_that_hangs_is_an_error_and_whose_turn_never_came_stays_as_it_was() -> None:
+    release = threading.Event()
 
-    replies: dict[str, object] = {_ROLL_PATH: _ROLL_SCALE}
-    book = ScaleBook(Asked(replies), _KINDS, deadline_s=5)  # type: ignore[arg-type]
-    book.refresh([_ROLL])
-    book.settle([], [_ROLL], 10)
-    replies[_ROLL_PATH] = wait
-    book.refresh([_ROLL])
-    assert book.settle([], [_ROLL], 20) == []
-    assert book.scale_of(_ROLL) == ScaleObject(_ROLL, 2, 1, "app=roll")
-    book.close()
+    def hang(timeout: float) -> bytes:
+        release.wait()
+        return b""
+
+    other = _ROLL._replace(name="sol")
+    replies: dict[str, object] = {
+        _ROLL_PATH: _ROLL_SCALE, _ROLL_PATH.replace("/roll/", "/sol/"): _ROLL_SCALE,
+    }  # fmt: skip
+    book = ScaleBook(Asked(replies), _KINDS, workers=1, deadline_s=0.5)  # type: ignore[arg-type]
+    book.refresh([_ROLL, other])
+    book.settle([], [_ROLL, other], 10)
+    before = book.scale_of(other)
+    assert before is not None
+    assert not before.error
+    replies[_ROLL_PATH] = hang
+    book.refresh([_ROLL, other])
+    late = ScaleObject(_ROLL, error="context deadline exceeded", code=codes.SCALE_GET_FAILED)
+    assert book.settle([], [_ROLL, other], 20) == [_seen(late, _ROLL, 19)]
+    assert book.scale_of(other) == before
+    release.set()

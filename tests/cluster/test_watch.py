@@ -433,6 +433,56 @@ def test_a_watch_whose_server_never_replies_stops_soon(tmp_path: Path) -> None:
         assert run.watcher.stop(20)  # a reply is waited for longer
 
 
+def test_a_watch_may_be_quiet_for_longer_than_a_reply_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.cluster.client._REPLY_S", 0.5)
+    store = Store()
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: store.begun == 1)
+        time.sleep(1.0)
+        store.put("a")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert (store.begun, run.told) == (1, [])
+
+
+def test_what_may_be_listed_but_not_watched_is_listed_again_and_again(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a")
+
+    def script(got: Got, wire: Wire) -> None:
+        if got.is_watch:
+            wire.reply(403, status(403, "pods is forbidden: cannot watch", "Forbidden"))
+        else:
+            store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        store.put("b")
+        store.delete("a")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert run.told == ["pods: pods is forbidden: cannot watch"]
+
+
+def test_a_server_that_takes_its_time_to_refuse_a_watch_is_listed_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long an answer took: a watch that never began does not count as one that lasted."""
+    monkeypatch.setattr("hpabatch.cluster.watch_part._SETTLED_S", 0.01)
+    store = Store()
+
+    def script(got: Got, wire: Wire) -> None:
+        if got.is_watch:
+            time.sleep(0.05)
+            wire.reply(500, status(500, "etcdserver: leader changed", "InternalError"))
+        else:
+            store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: run.watcher.state.relists > 0)
+        assert run.watcher.state.failed >= 3
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_fails_the_end_is_the_same(tmp_path: Path, seed: int) -> None:
     """Churn while watches are cut, ended and expired, and lists fail: states agree at the end."""

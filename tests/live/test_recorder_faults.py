@@ -133,6 +133,8 @@ def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
         game.play(recorder, started=number == 0)
         game.stir(dice.randrange(8))
         most = max(most, recorder.figures.bytes_waiting)
+        if number == 27:
+            assert recorder.figures.rows_lost > 0  # told while it goes on
         if not store.broken:
             assert recorder.flush(30)
         elif number == 6:

@@ -63,6 +63,15 @@ def test_the_loop_is_alive_until_it_is_late() -> None:
         assert ask(server, "/healthz")[0] == 200
 
 
+def test_what_requests_may_take_is_well_too() -> None:
+    now_s = [0.0]
+    health = Health(15, list, lambda: now_s[0], pass_s=365)
+    now_s[0] = 60 + 365 - 1
+    assert health.not_alive() == ""
+    now_s[0] += 1
+    assert health.not_alive() == "the last pass began 425 s ago (at most 425 s is well)"
+
+
 def test_with_a_short_period_a_minute_is_well() -> None:
     loop = Loop(period_s=1)
     loop.now_s += 59
@@ -112,6 +121,7 @@ def test_other_paths_and_methods() -> None:
 
 def test_clients_that_hang_are_turned_away_and_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_LONGEST_S", 1000.0)
+    monkeypatch.setattr(server_module._Handler, "timeout", 1000.0)
     with serving(Loop()) as server, ExitStack() as stack:
         silent = [
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
@@ -138,7 +148,8 @@ def _is_closed(client: socket.socket) -> bool:
         return True
 
 
-def test_closing_ends_the_threads_and_frees_the_port() -> None:
+def test_closing_ends_the_threads_and_frees_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module._Handler, "timeout", 1000.0)
     before = set(threading.enumerate())
     loop = Loop()
     server = MetricsServer("127.0.0.1:0", loop.registry, loop.health)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from hpabatch.cluster.types import Answer, Answers, ExternalMetricKey, PodMetricKey
-from hpabatch.live.site import _failing
+from pathlib import Path
+
+import pytest
+
+from hpabatch.cluster.client import ApiClient
+from hpabatch.cluster.discovery import Discovery
+from hpabatch.cluster.types import Answer, Answers, ExternalMetricKey, PodMetricKey, Wanted
+from hpabatch.live.site import Site, _failing
+from hpabatch.model.config import profile_for
+from tests.cluster.fake_api import connected, serving
 
 GET = 'Get "https://10.0.0.1:6443/apis/custom.metrics.k8s.io/v1beta1/namespaces/{}/pods/*/rps"'
 
@@ -37,3 +45,31 @@ def test_one_line_speaks_for_many() -> None:
     assert said == {(("custom.metrics.k8s.io", text),)}
     found, _ = _failing(_custom(11, "the server is busy (get {}.custom.metrics.k8s.io)"))
     assert found == {"custom.metrics.k8s.io": "many fail, most of them so: the server is busy"}
+
+
+class _Discovery(Discovery):
+    def hpa_version(self) -> str:
+        return "v2"
+
+
+def test_what_failed_in_a_pass_is_said_whatever_was_asked_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [_custom(1, "no"), Answers(usage={"blog": Answer(0, ())})]
+    with (
+        serving(lambda got, wire: wire.reply(404)) as server,
+        ApiClient(connected(tmp_path, server.url), attempts=1) as client,
+    ):
+        site = Site(client, _Discovery(client), profile_for("1.37"))
+
+        def fetch(wanted: Wanted) -> Answers:
+            site._fetcher.notes = ("odd",) if len(answers) == 2 else ()
+            return answers.pop(0)
+
+        monkeypatch.setattr(site._fetcher, "fetch", fetch)
+        for _ in range(2):
+            site.fetch(Wanted())
+        assert site.problems() == {"custom.metrics.k8s.io rps in n000": "no", "items": "odd"}
+        site.read_scales()
+        assert site.problems() == {}
+        site.stop()

@@ -104,7 +104,7 @@ def test_it_ends_when_it_is_told_in_the_midst_of_it(storm: dict[str, Case], name
     case = storm[name]
     code, seconds = case.exit
     assert code == 0
-    assert seconds < 10
+    assert seconds < 25  # of the 30 that a pod is given
     assert case.live.lines[-1]["event"] == "stop"
     assert (case.live.folder / "err").read_text() == ""
     assert case.findings == []
@@ -155,7 +155,7 @@ def test_lists_that_never_come(proxy: FaultyProxy, config: Path, tmp_path: Path)
             assert [one["event"] for one in live.lines] == ["start"]
             code, seconds = live.end()
             assert (code, (tmp_path / "err").read_text()) == (0, "")
-            assert seconds < 10
+            assert seconds < 25  # of the 30 that a pod is given
         finally:
             live.kill()
 

@@ -85,7 +85,7 @@ def test_series_come_change_and_end(loop: Loop, tmp_path: Path) -> None:
         wait_for(lambda: query(url, NAME), {"cart": 3})
         wait_for(lambda: query(url, "hpabatch_shadow_difference"), {})
         wait_for(lambda: query(url, "hpabatch_passes_total"), {"": 5})
-        assert query(url, "up") == {"": 1}
+        wait_for(lambda: query(url, "up"), {"": 1})
         duration = "horizontal_pod_autoscaler_controller_reconciliation_duration_seconds"
         quantile = f"histogram_quantile(0.5, sum by (le) ({duration}_bucket))"
         ((_, median),) = query(url, quantile).items()
