@@ -4,8 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-compiled test-apart test-interpreted test-cluster lint format bench fuzz \
-  long clean
+.PHONY: demo test test-compiled test-apart test-interpreted test-real test-cluster lint format \
+  bench fuzz long clean kernels kernels-simulate kernels-others
 .DEFAULT_GOAL := help
 
 help:
@@ -37,17 +37,31 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 10
 
-# Side by side, as each of them uses one core most of the time: all that is compiled, and plain
-# Python followed by what hardly computes (reading, writing, servers).
-APART := docs history jobs real report sources
+# Side by side: all that is compiled, and plain Python followed by what hardly computes, each of which
+# keeps a core busy; and real servers, which are waited for most of the time. The busy ones step back
+# for these: what waits for a server must not wait for a core too.
+APART := docs history jobs report sources
+BUSY  := nice -n 10
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 test-compiled test-apart
+	@$(MAKE) --no-print-directory -j3 test-compiled test-apart test-real
 
-test-compiled: $(VENV)/.dev
-	$(BIN)/python -m pytest $(APART:%=--ignore=tests/%)
+test-compiled: kernels
+	$(BUSY) $(BIN)/python -m pytest --ignore=tests/real $(APART:%=--ignore=tests/%)
 
-test-apart: test-interpreted
-	$(BIN)/python -m pytest $(APART:%=tests/%)
+test-apart: test-interpreted kernels
+	$(BUSY) $(BIN)/python -m pytest $(APART:%=tests/%)
+
+test-real: kernels
+	$(BIN)/python -m pytest tests/real
+
+# All kernels are compiled once, before several processes need them; the largest beside the others.
+kernels: kernels-simulate kernels-others
+
+kernels-simulate: $(VENV)/.dev
+	@$(BUSY) $(BIN)/python -m tests.kernels.compiled simulate
+
+kernels-others: $(VENV)/.dev
+	@$(BUSY) $(BIN)/python -m tests.kernels.compiled replay align usage status
 
 # Rules and kernels again as plain Python: the same results, no access outside of an array, and
 # branch coverage, which cannot see inside compiled code. It takes a hundred times as long, so it
@@ -60,7 +74,7 @@ INTERPRETED := tests/arrays tests/conformance tests/fuzz tests/kernels tests/mod
   $(ENGINE:%=tests/engine/test_%.py)
 
 test-interpreted: $(VENV)/.dev
-	HPABATCH_GOLDEN= NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(INTERPRETED) \
+	HPABATCH_GOLDEN= NUMBA_DISABLE_JIT=1 $(BUSY) $(BIN)/python -m pytest $(INTERPRETED) \
 	  --cov --cov-report=term-missing
 	$(BIN)/python -m coverage report --fail-under=100 --skip-covered \
 	  --include='hpabatch/model/*,hpabatch/arrays/*,hpabatch/rules/*,hpabatch/kernels/*'

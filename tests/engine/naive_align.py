@@ -426,3 +426,25 @@ def size_changes(tables: Tables, hpa: Row) -> list[tuple[int, int, int]]:
         for a, b in pairs
         if a["spec_replicas"] != b["spec_replicas"]
     ]
+
+
+def known_changes(
+    tables: Tables, hpa: Row, ticks: list[Row], clock: Row
+) -> list[tuple[int, int, int]]:
+    """Return the changes that whoever decides at some ticks may know of.
+
+    Nobody knows of one from before the first tick, nor a live loop of one from before a pass at
+    which it remembers nothing of the HPA.
+    """
+    found = []
+    for change in size_changes(tables, hpa):
+        later = [tick for tick in ticks if tick["now"] > change[0]]
+        lost = bool(later) and later[0]["restart"] and _has_passes(tables, hpa, clock)
+        if change[0] >= ticks[0]["now"] and not lost:
+            found.append(change)
+    return found
+
+
+def _has_passes(tables: Tables, hpa: Row, clock: Row) -> bool:
+    own = any(row["cluster"] == hpa["cluster"] for row in tables["passes"])
+    return bool(clock.get("passes")) and own

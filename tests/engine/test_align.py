@@ -80,10 +80,8 @@ def check(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key
         for mine, theirs in zip(found[key].ticks, ticks, strict=False):
             assert mine == theirs
         assert len(found[key].ticks) == len(ticks)
-        # A controller that has just started knows of no change from before its first tick.
         hpa = dict(zip(("cluster", "namespace", "name"), key, strict=True))
-        changes = naive.size_changes(tables, hpa)
-        assert found[key].changes == [c for c in changes if c[0] >= ticks[0]["now"]]
+        assert found[key].changes == naive.known_changes(tables, hpa, ticks, clock)
     return found
 
 
