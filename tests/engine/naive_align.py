@@ -317,19 +317,32 @@ def registered_scale(tables: Tables, hpa: Row, clock: Row, before: tuple[int, st
     controller that starts are forgotten at once.
     """
     now, _ = before
-    lost = starts_of(tables, hpa, clock)
-    for row in tables["hpas"]:
-        end = row["valid_to"]
-        gone = end is not None and spec_in_force(tables, hpa, end) is None
-        if same(row, hpa, (*PLACE, "name")) and gone:
-            lost.append(end)
     syncs = instants_of(tables, hpa, clock)
+    lost = starts_of(tables, hpa, clock)
+    rows = [row for row in tables["hpas"] if same(row, hpa, (*PLACE, "name"))]
+    for row in rows:
+        end = row["valid_to"]
+        if end is not None and _is_forgotten(row, rows, syncs, _has_passes(tables, hpa, clock)):
+            lost.append(end)
     events = [(ms, "", False) for ms in lost if ms <= now]
     events += [(ms, hpa["name"], True) for ms in syncs if (ms, hpa["name"]) < before]
     known = None
     for ms, _, is_sync in sorted(events):
         known = (reached_scale(tables, hpa, ms) or known) if is_sync else None
     return known
+
+
+def _is_forgotten(row: Row, rows: list[Row], syncs: list[int], at_passes: bool) -> bool:
+    """Say whether an HPA is gone at the end of one of its rows.
+
+    At passes it is only if one of them missed it, or another object has its name.
+    """
+    end = row["valid_to"]
+    later = sorted((r for r in rows if r["valid_from"] >= end), key=lambda r: r["valid_from"])
+    if not at_passes or not later:
+        return not later or later[0]["valid_from"] > end
+    after = later[0]
+    return after["uid"] != row["uid"] or any(end <= ms < after["valid_from"] for ms in syncs)
 
 
 def is_ambiguous(tables: Tables, hpa: Row, pods: list[Row], now: int, clock: Row) -> bool:

@@ -143,6 +143,8 @@ def test_the_engine_decides_what_the_plain_alignment_decides(
         tables["provenance"] = recorder_rows("c1", "c2")
     assume(not clock["recorded"] or tables["metric_fetches"] or tables["hpa_status"])
     assume(any(naive.instants_of(tables, hpa, clock) for hpa in tables["hpas"]))
+    # The twin does not know that 1.26 refuses such an HPA, which then has no selector to share.
+    assume(k8s != "1.26" or "ContainerResource" not in str(tables["hpas"]))
     keys = {(row["cluster"], row["namespace"], row["name"]) for row in tables["hpas"]}
     ambiguous = {
         key: naive.ambiguous_instants(

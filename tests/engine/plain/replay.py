@@ -9,17 +9,19 @@ import numpy as np
 import polars as pl
 
 from hpabatch.arrays.layout import I64, Fleet, Results, empty_results
-from hpabatch.arrays.memory import lane_capacities, make_sized_memory
-from hpabatch.engine.candidates import candidates_from_history, stored_candidate
+from hpabatch.arrays.memory import lane_capacities, make_sized_memory, seed_status
+from hpabatch.engine.candidates import Candidate, candidates_from_history, stored_candidate
 from hpabatch.engine.flags import FlagPeriod, recorded_flags
 from hpabatch.history.reader import History
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.model.config import ControllerFlags, Profile, profile_for
+from hpabatch.model.hpa import HPAStatus
 from tests.engine.plain.align import Aligner, Answer, Facts, Lane, join_lanes
 from tests.engine.plain.decisions import decisions_frame
 from tests.engine.plain.recording import Recording
 
 HpaKey = tuple[str, str, str]
+Seeds = dict[int, HPAStatus]
 
 
 def replay_plainly(
@@ -54,6 +56,7 @@ def replay_plainly(
         at = {c: np.array([ms for ms, _ in rows], np.int64) for c, rows in passes.items()}
         keys = [(c.cluster, c.namespace, c.name) for c in candidates]
         own = {key: at[key[0]] for key in keys if key[0] in at}
+    statuses = _statuses(history)
     none = np.zeros(0, np.int64)
     aligner = Aligner(recording, max_age_ms, profile)
     lanes: dict[str, list[Lane]] = {}
@@ -72,7 +75,14 @@ def replay_plainly(
     default = (FlagPeriod(0, ControllerFlags()),)
     frames = []
     for cluster, theirs in sorted(lanes.items()):
-        fleet, results = decide(theirs, flags.get(cluster, default), profile, events == "recorded")
+        begun: list[Seeds] = [{} for _ in theirs]
+        if instants == "passes" and cluster in at:
+            begun = [
+                _begun(lane.candidate, at[cluster], begin[cluster], statuses) for lane in theirs
+            ]
+        fleet, results = decide(
+            theirs, flags.get(cluster, default), profile, events == "recorded", begun
+        )
         frames.append(decisions_frame(theirs, fleet, results, profile))
     return pl.concat(frames)
 
@@ -128,10 +138,52 @@ def _answers(history: History) -> dict[HpaKey, list[Answer]]:
     return found
 
 
+def _statuses(history: History) -> dict[HpaKey, list[tuple[int, str, HPAStatus]]]:
+    found: dict[HpaKey, list[tuple[int, str, HPAStatus]]] = {}
+    for row in history.read("hpa_status", optional=True).sort("ts").iter_rows(named=True):
+        assert not row.get("conditions"), "this reads sizes only"
+        key = row["cluster"], row["namespace"], row["name"]
+        at = round(row["ts"].timestamp() * 1000)
+        status = HPAStatus(row["current_replicas"], row["desired_replicas"])
+        found.setdefault(key, []).append((at, row["uid"], status))
+    return found
+
+
+def _begun(
+    candidate: Candidate,
+    passes: I64,
+    begin: Collection[int],
+    statuses: Mapping[HpaKey, list[tuple[int, str, HPAStatus]]],
+) -> Seeds:
+    """Return with which status a live loop begins an HPA of which it remembers nothing, and when.
+
+    At its first pass, after one that did not see it, and where the loop began.
+    """
+    found: Seeds = {}
+    there = False
+    shown = statuses.get((candidate.cluster, candidate.namespace, candidate.name), [])
+    for now in passes.tolist():
+        was_there = there
+        uids = [p.uid for p in candidate.periods if p.from_ms <= now < p.to_ms]
+        there = bool(uids)
+        if there and (not was_there or now in begin):
+            before = [(uid, status) for ms, uid, status in shown if ms < now]
+            uid, status = before[-1] if before else ("", HPAStatus())
+            found[now] = status if uid == uids[0] or not uids[0] else HPAStatus()
+    return found
+
+
 def decide(
-    lanes: Sequence[Lane], flags: Sequence[FlagPeriod], profile: Profile, recorded: bool
+    lanes: Sequence[Lane],
+    flags: Sequence[FlagPeriod],
+    profile: Profile,
+    recorded: bool,
+    begun: Sequence[Seeds],
 ) -> tuple[Fleet, Results]:
-    """Return one cluster's lanes as a fleet, and their decisions: each tick under its flags."""
+    """Return one cluster's lanes as a fleet, and their decisions: each tick under its flags.
+
+    `begun`: by lane, at which ticks it begins with which status.
+    """
     fleets = [join_lanes(deepcopy(list(lanes)), period.flags, profile) for period in flags]
     sizes = [lane_capacities(fleet, recorded) for fleet in fleets]
     memory = make_sized_memory(
@@ -143,5 +195,8 @@ def decide(
     for h in range(len(lanes)):
         for t in range(int(fleet.lanes.first_tick[h]), int(fleet.lanes.last_tick[h])):
             epoch = sum(ms <= fleet.ticks.now_ms[t] for ms in since[1:])
+            status = begun[h].get(int(fleet.ticks.now_ms[t]))
+            if status is not None:
+                seed_status(memory, h, status)
             replay_lane(fleets[epoch], memory, h, t, t + 1, recorded, results)
     return fleet, results
