@@ -32,7 +32,7 @@ _EXTENSION: Final = "client.authentication.k8s.io/exec"
 _PATIENCE_S: Final = 60.0
 _MOST_TEXT: Final = 300
 _AGAIN_S: Final = 5.0
-"""A program that failed, or had nothing new, runs again after this, whoever waits."""
+"""A program that failed is run again after this, however many requests wait."""
 _Json = dict[str, Any]
 
 
@@ -160,7 +160,6 @@ class ExecAuth(httpx2.Auth):
         self._lock = threading.Lock()
         self._current: Credential | None = None
         self._failed: tuple[float, Unreachable] | None = None
-        self._same_until_s = 0.0  # it gave again what was refused: it is not asked before
 
     def current(self) -> Credential:
         """Return credentials that have not expired.
@@ -181,14 +180,9 @@ class ExecAuth(httpx2.Auth):
             Unreachable: the program gave none.
         """
         with self._lock:
-            if self._current is not None and self._current != refused:
-                return self._current
-            if self._current is not None and time.monotonic() < self._same_until_s:
-                return self._current
-            found = self._run()
-            if found == refused:
-                self._same_until_s = time.monotonic() + _AGAIN_S
-            return found
+            if self._current is None or self._current == refused:
+                return self._run()
+            return self._current
 
     def sync_auth_flow(
         self, request: httpx2.Request

@@ -204,18 +204,6 @@ def test_answers_that_are_none(
     assert plugin.runs == 1  # a program that fails is not run for every request
 
 
-def test_a_program_that_has_nothing_new_is_not_run_for_every_request(
-    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hpabatch.cluster.auth._AGAIN_S", 3600.0)
-    plugin.answers(token="refused")
-    auth = ExecAuth(plugin.spec(), dict(os.environ))
-    refused = auth.current()
-    for _ in range(5):
-        assert auth.renew(refused) == refused
-    assert plugin.runs == 2
-
-
 def test_programs_that_fail(tmp_path: Path) -> None:
     def said(*command: str, hint: str = "") -> str:
         spec = ExecSpec(V1, command, hint=hint, where="config")
