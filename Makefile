@@ -40,7 +40,7 @@ demo: $(VENV)/.core
 # Side by side: all that is compiled, and plain Python followed by what hardly computes, each of which
 # keeps a core busy (so polars needs one thread); and real servers, which are waited for most of the time. The busy ones step back
 # for these: what waits for a server must not wait for a core too.
-APART := docs history jobs report sources
+APART := cluster docs history jobs model reference report sources
 BUSY  := POLARS_MAX_THREADS=1 nice -n 10
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j3 test-compiled test-apart test-real

@@ -1,7 +1,8 @@
 """An HPA's spec as an API server of old hands it back: stored as autoscaling/v1.
 
 Until 1.26 every HPA was stored as v1, whatever version it was written in, so that all readers saw
-what the conversion to v1 and back makes of it. Doing it twice changes nothing more.
+what the conversion to v1 and back makes of it. Doing it twice changes nothing more, unless an old
+server (`first_cpu_utilization_kept` is false) has two Resource metrics of cpu: then it loses one.
 Source: pkg/apis/autoscaling/v1/conversion.go and defaults.go, install/install.go.
 """
 

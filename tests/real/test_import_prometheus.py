@@ -115,18 +115,19 @@ def test_specs_and_sizes_lead_to_the_same_decisions(
     assert decided[0].equals(decided[1])
 
 
-def test_two_windows_and_an_appended_one_are_as_one(calm: Bench, tmp_path: Path) -> None:
+def test_two_windows_and_an_appended_one_are_as_one(
+    calm: Bench, calm_import: Path, tmp_path: Path
+) -> None:
     begin, end = calm.site.start_ms, calm.site.end_ms
     assert begin is not None
     assert end is not None
     middle = begin + 5 * HOUR_MS + 123_456
     options: dict[str, Any] = {"cluster_label": "cluster", "manifests": (calm.manifests,)}
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    bring(calm.url, calm.site, whole, **options)
+    parts = tmp_path / "parts"
     bring(calm.url, calm.site, parts, end_ms=middle, **options)
     second = bring(calm.url, calm.site, parts, start_ms=None, resume=True, **options)
     assert second.earlier == 4  # the minute before the day, and its first hours
-    one, other = content(whole), content(parts)
+    one, other = content(calm_import), content(parts)
     assert one.keys() == other.keys()
     for table in one:
         assert not differences(one[table], other[table], table)
