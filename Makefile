@@ -37,9 +37,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 10
 
-# Side by side: all that is compiled, and plain Python followed by what hardly computes, each of which
-# keeps a core busy (so polars needs one thread); and real servers, which are waited for most of the time. The busy ones step back
-# for these: what waits for a server must not wait for a core too.
+# Side by side: all that is compiled, and plain Python followed by what hardly computes, each of
+# which keeps a core busy (so one thread is enough for polars); and real servers, which are waited
+# for most of the time. The busy ones step back for these: what waits for a server must not wait for
+# a core too.
 APART := cluster docs history jobs model reference report sources
 BUSY  := POLARS_MAX_THREADS=1 nice -n 10
 test: $(VENV)/.dev
