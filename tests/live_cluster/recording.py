@@ -81,10 +81,22 @@ class _Early:
         for span in self.spans:
             value = next((name for name in _SHARED if name in frame.columns), None)
             if span.spread and value is not None and "uid" in frame.columns:
-                frame = _spread(frame, span, value)
+                frame = _spread(frame, self._sharing(table, frame), span, value)
             else:
                 frame = _moved(frame, span, column)
         return frame
+
+    def _sharing(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of all pods that share loads with a frame's: those of their apps.
+
+        They may be of another HPA's target, which was scaled meanwhile.
+        """
+        pods = self.history.read("pods").select(
+            "uid", app=pl.col("labels").str.json_path_match("$.app")
+        )
+        apps = pods.filter(pl.col("uid").is_in(frame["uid"].unique().implode()))["app"].unique()
+        uids = pods.filter(pl.col("app").is_in(apps.implode()))["uid"]
+        return self.history.read(table).filter(pl.col("uid").is_in(uids.implode()))
 
 
 _SHARED = ("cpu_milli", "value_milli")
@@ -108,12 +120,12 @@ def _moved(frame: pl.DataFrame, span: Span, column: str) -> pl.DataFrame:
     return frame.with_columns(moved.cast(frame.schema[column]).alias(column))
 
 
-def _spread(frame: pl.DataFrame, span: Span, value: str) -> pl.DataFrame:
+def _spread(frame: pl.DataFrame, sharing: pl.DataFrame, span: Span, value: str) -> pl.DataFrame:
     """Let the load of the span's first answer be there at its beginning, shared by fewer pods."""
     at = pl.col("fetched_at").to_physical()
-    known = frame.filter((at <= span.from_ms) & (at > span.from_ms - _LIFE_MS))
+    known = sharing.filter((at <= span.from_ms) & (at > span.from_ms - _LIFE_MS))
     pods = known.sort("fetched_at").group_by("uid").last().drop_nulls(value)["uid"]
-    first = _first(frame, span, "fetched_at").drop_nulls(value)
+    first = _first(sharing, span, "fetched_at").drop_nulls(value)
     if first.is_empty() or pods.is_empty():
         return frame
     share = int(first[value].sum()) // len(pods)
