@@ -37,22 +37,20 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 10
 
-# Side by side: all that is compiled, and plain Python followed by what hardly computes, each of
-# which keeps a core busy (so one thread is enough for polars); and real servers, which are waited
-# for most of the time. The busy ones step back for these: what waits for a server must not wait for
-# a core too.
+# Side by side, two and no more, as each keeps a core busy (so one thread is enough for polars): what
+# is compiled, then what hardly computes; plain Python, then real servers.
 APART := cluster docs history jobs model reference report sources
-BUSY  := POLARS_MAX_THREADS=1 nice -n 10
+BUSY  := POLARS_MAX_THREADS=1
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j3 test-compiled test-apart test-real
+	@$(MAKE) --no-print-directory -j2 test-apart test-real
 
 test-compiled: kernels
 	$(BUSY) $(BIN)/python -m pytest --ignore=tests/real $(APART:%=--ignore=tests/%)
 
-test-apart: test-interpreted kernels
+test-apart: test-compiled
 	$(BUSY) $(BIN)/python -m pytest $(APART:%=tests/%)
 
-test-real: kernels
+test-real: test-interpreted kernels
 	$(BIN)/python -m pytest tests/real
 
 # All kernels are compiled once, before several processes need them; the largest beside the others.
