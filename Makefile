@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Python compiles a module when it is first imported: most of what is installed never is.
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile \
+  -c constraints.txt
 
-.PHONY: demo test test-compiled test-apart test-interpreted test-real test-cluster lint format \
+.PHONY: demo test test-compiled test-apart test-interpreted test-outside test-cluster lint format \
   bench fuzz long clean kernels kernels-simulate kernels-others
 .DEFAULT_GOAL := help
 
@@ -26,32 +28,34 @@ $(BIN)/python:
 
 $(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing hpabatch into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e .
+	@$(PIP) -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing hpabatch and the development tools into $(VENV) ..."
-	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 10
 
 # Side by side, two and no more, as each keeps a core busy (so one thread is enough for polars): what
-# is compiled, then what hardly computes; plain Python, then real servers.
-APART := cluster docs history jobs model reference report sources
-BUSY  := POLARS_MAX_THREADS=1
+# is compiled, then what hardly computes; plain Python, then what reads outside data, from real
+# servers too.
+APART   := cluster docs history jobs model reference report
+OUTSIDE := sources real
+BUSY    := POLARS_MAX_THREADS=1
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 test-apart test-real
+	@$(MAKE) --no-print-directory -j2 test-apart test-outside
 
 test-compiled: kernels
-	$(BUSY) $(BIN)/python -m pytest --ignore=tests/real $(APART:%=--ignore=tests/%)
+	$(BUSY) $(BIN)/python -m pytest $(patsubst %,--ignore=tests/%,$(APART) $(OUTSIDE))
 
 test-apart: test-compiled
 	$(BUSY) $(BIN)/python -m pytest $(APART:%=tests/%)
 
-test-real: test-interpreted kernels
-	$(BIN)/python -m pytest tests/real
+test-outside: test-interpreted kernels
+	$(BIN)/python -m pytest $(OUTSIDE:%=tests/%)
 
 # All kernels are compiled once, before several processes need them; the largest beside the others.
 kernels: kernels-simulate kernels-others
