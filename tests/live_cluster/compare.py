@@ -21,6 +21,9 @@ from tests.live_cluster.truth import Hpa, Sync, Truth
 EVENT_MS: Final = (10, 25, 50)
 """How much earlier or later than the controller we may have seen an event."""
 
+MORE_PODS: Final = 3
+"""How many pods that share a load may have come between one of our passes and a sync."""
+
 
 @dataclass
 class Agreement:
@@ -159,19 +162,21 @@ class _Search:
         moments = [(at_ms, why) for at_ms, why in moments if low < at_ms < high]
         for at_ms, why in moments[1:]:
             yield _Variant(at_ms, (), why)
-        for spread in (False, True):
+        for more in (None, *range(MORE_PODS + 1)):
             for at_ms, why in moments:
-                span = Span(at_ms, at_ms + self.gap_ms, spread)
-                yield _Variant(at_ms, (span,), self._said(at_ms, spread, why))
+                span = Span(at_ms, at_ms + self.gap_ms, more)
+                yield _Variant(at_ms, (span,), self._said(at_ms, more, why))
 
-    def _said(self, at_ms: int, spread: bool, why: str) -> str:
+    def _said(self, at_ms: int, more: int | None, why: str) -> str:
         passes = self.recording.passes_ms
         k = bisect_right(passes, at_ms)
         before = at_ms - passes[k - 1] if k else self.gap_ms
         after = passes[k] - at_ms if k < len(passes) else self.gap_ms
         text = f"metrics changed between our passes {before} ms before and {after} ms after"
-        if spread:
+        if more is not None:
             text += ", when more pods shared them"
+        if more:
+            text += f" ({more} of which there were already)"
         return f"{text}; {why}" if why else text
 
     def _difference(self, k: int, was: Decision | None, why: str) -> Difference:

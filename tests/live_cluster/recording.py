@@ -51,12 +51,13 @@ FAILED = frozenset({"invalid_metric", "selector", "scale_read", "no_scale"})
 class Span(NamedTuple):
     """Moments after `from_ms` until `to_ms`, which is included.
 
-    `spread`: the first answers of the span are taken for loads that the pods before it shared.
+    `shared_by_more`: the first answers of the span are taken for loads that the pods before it
+    shared, and so many more; None: for what they are.
     """
 
     from_ms: int
     to_ms: int
-    spread: bool = False
+    shared_by_more: int | None = None
 
 
 @dataclass
@@ -79,11 +80,8 @@ class _Early:
         if (table not in SAMPLE_TABLES and column == "fetched_at") or column not in frame.columns:
             return frame
         for span in self.spans:
-            value = next((name for name in _SHARED if name in frame.columns), None)
-            if span.spread and value is not None and "uid" in frame.columns:
-                frame = _spread(frame, self._sharing(table, frame), span, value)
-            else:
-                frame = _moved(frame, span, column)
+            sharing = frame if span.shared_by_more is None else self._sharing(table, frame)
+            frame = moved(frame, sharing, span, column)
         return frame
 
     def _sharing(self, table: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -91,6 +89,8 @@ class _Early:
 
         They may be of another HPA's target, which was scaled meanwhile.
         """
+        if "uid" not in frame.columns:
+            return frame
         pods = self.history.read("pods").select(
             "uid", app=pl.col("labels").str.json_path_match("$.app")
         )
@@ -110,25 +110,35 @@ def _first(frame: pl.DataFrame, span: Span, column: str) -> pl.DataFrame:
     return inside.filter(pl.col(column) == pl.col(column).min())
 
 
-def _moved(frame: pl.DataFrame, span: Span, column: str) -> pl.DataFrame:
-    """Let the span's first answer come at its beginning."""
+def moved(frame: pl.DataFrame, sharing: pl.DataFrame, span: Span, column: str) -> pl.DataFrame:
+    """Let the span's first answer come at its beginning; `sharing` are rows of all who share."""
+    value = next((name for name in _SHARED if name in frame.columns), None)
+    if span.shared_by_more is not None and value is not None and "uid" in frame.columns:
+        return _spread(frame, sharing, span, value)
     first = _first(frame, span, column)
     if first.is_empty():
         return frame
     at, when = pl.col(column).to_physical(), first[column].to_physical()[0]
-    moved = pl.when(at == when).then(pl.lit(span.from_ms)).otherwise(at)
-    return frame.with_columns(moved.cast(frame.schema[column]).alias(column))
+    earlier = pl.when(at == when).then(pl.lit(span.from_ms)).otherwise(at)
+    return frame.with_columns(earlier.cast(frame.schema[column]).alias(column))
 
 
 def _spread(frame: pl.DataFrame, sharing: pl.DataFrame, span: Span, value: str) -> pl.DataFrame:
-    """Let the load of the span's first answer be there at its beginning, shared by fewer pods."""
+    """Let the load of the span's first answer be there at its beginning, shared by fewer pods.
+
+    Pods come one after another: so there may be more than at our pass before and fewer than at that
+    after.
+    """
     at = pl.col("fetched_at").to_physical()
     known = sharing.filter((at <= span.from_ms) & (at > span.from_ms - _LIFE_MS))
     pods = known.sort("fetched_at").group_by("uid").last().drop_nulls(value)["uid"]
     first = _first(sharing, span, "fetched_at").drop_nulls(value)
+    sharers = len(pods) + (span.shared_by_more or 0)
     if first.is_empty() or pods.is_empty():
         return frame
-    share = int(first[value].sum()) // len(pods)
+    if span.shared_by_more and sharers >= first["uid"].n_unique():
+        return frame
+    share = int(first[value].sum()) // sharers
     theirs = (pl.col("fetched_at") == first["fetched_at"][0]) & pl.col("uid").is_in(pods.implode())
     begun = pl.lit(span.from_ms).cast(frame.schema["fetched_at"])
     return frame.with_columns(

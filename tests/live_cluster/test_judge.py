@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tests.live_cluster.__main__ import OK, SKIPPED, main
-from tests.live_cluster.recording import Decision
+from tests.live_cluster.recording import Decision, Span, moved
 from tests.live_cluster.sequences import At, changes, compare_sequences, compare_statuses, passed
 from tests.live_cluster.server import Json
 from tests.live_cluster.truth import Hpa, Target, read_truth
@@ -132,6 +133,29 @@ def test_another_size_is_a_fault_of_both() -> None:
     found = compare_statuses(WEB, [At(0, 2), At(9, 5)], [At(0, 2), At(9, 4)])
     assert len(found) == 2
     assert not any(one.why for one in found)
+
+
+@pytest.mark.parametrize(
+    ("more", "share"),
+    [(None, 250), (0, 500), (1, 333), (2, 250)],
+    ids=["as it is", "those before", "one more", "all of them"],
+)
+def test_a_load_may_be_shared_by_so_many_pods(more: int | None, share: int) -> None:
+    """Two pods had 100 each; at our next pass four share 1000, and one may have come before it."""
+    pods = [("a", 100, 100), ("b", 100, 100), *((uid, 250, 400) for uid in "abcd")]
+    rows = pl.DataFrame(
+        {
+            "uid": [uid for uid, _, _ in pods],
+            "cpu_milli": [value for _, value, _ in pods],
+            "fetched_at": pl.Series([at for _, _, at in pods], dtype=pl.Datetime("ms", "UTC")),
+        }
+    )
+    span = Span(200, 600, more)
+    found = moved(rows, rows, span, "fetched_at")
+    known = found.filter(pl.col("uid").is_in(["a", "b"])).sort("fetched_at")
+    assert known["cpu_milli"].to_list() == [100, 100, share, share]
+    earlier = known["fetched_at"].to_physical().to_list()
+    assert earlier == [100, 100, 200, 200] if more != 2 else [100, 100, 400, 400]
 
 
 @pytest.mark.parametrize(("expected", "code"), [("", SKIPPED), ("cluster,stub", OK)])
