@@ -61,14 +61,14 @@ def spec_in_force(obs: Observations, h: int, now_ms: int) -> int:
 def restart_before(obs: Observations, h: int, clock: int, now_ms: int) -> int:
     """Return when (ms) the lane's controller lost its memory since its last tick, else 0.
 
-    By a recorded start, or at a sync that found the HPA gone.
+    By a recorded start, or at a sync that found the HPA gone; the later of both.
     """
     lane, cursor = obs.lanes[h], obs.cursors[h]
     last = cursor[CURSOR_LAST_CLOCK]
     restart = now_ms if last >= 0 and clock != last + 1 else 0
     k = lane.first_start + cursor[CURSOR_START]
     while k < lane.last_start and obs.starts_ms[k] <= now_ms:
-        restart = max(obs.starts_ms[k], 1)
+        restart = max(restart, obs.starts_ms[k], 1)
         k += 1
     cursor[CURSOR_START] = k - lane.first_start
     cursor[CURSOR_LAST_CLOCK] = clock

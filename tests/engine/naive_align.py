@@ -380,15 +380,19 @@ def starts_of(tables: Tables, hpa: Row, clock: Row) -> list[int]:
     ]
 
 
-def is_restart(tables: Tables, hpa: Row, now: int, clock: Row) -> bool:
-    """Say whether the controller lost its memory since the HPA's last sync."""
+def restarted_at(tables: Tables, hpa: Row, now: int, clock: Row) -> int:
+    """Return when the controller lost its memory last since the HPA's last sync, 0 if it did not.
+
+    A sync that found the HPA gone is over at the one that finds it again.
+    """
     ticks = instants_of(tables, hpa, clock)
     before = [tick for tick in ticks if tick < now]
     synced = [tick for tick in before if spec_in_force(tables, hpa, tick)]
     since = synced[-1] if synced else -1
     starts = starts_of(tables, hpa, clock)
-    vanished = bool(synced) and synced[-1] != before[-1]
-    return vanished or any(since < start <= now for start in starts)
+    if synced and synced[-1] != before[-1]:
+        return now
+    return max((max(start, 1) for start in starts if since < start <= now), default=0)
 
 
 def observe(tables: Tables, hpa: Row, now: int, clock: Row) -> Row | None:
@@ -421,7 +425,7 @@ def observe(tables: Tables, hpa: Row, now: int, clock: Row) -> Row | None:
         "scale": scale and (scale["spec_replicas"], scale["status_replicas"]),
         "scale_error": scale_error(scale),
         "selector": selector,
-        "restart": is_restart(tables, hpa, now, clock),
+        "restart": restarted_at(tables, hpa, now, clock),
         "pods": [pod_state(tables, pod, now) for pod in pods],
         "metrics": metrics,
     }

@@ -135,7 +135,7 @@ def seen_tick(obs: Observations, fleet: Fleet, t: int) -> Row:
         "scale": (int(tick.replicas), int(tick.status_replicas)) if known else None,
         "scale_error": SCALE_WORDS[int(tick.scale)],
         "selector": SELECTOR_WORDS[int(tick.selector)] if known else "ok",
-        "restart": bool(tick.restart),
+        "restart": int(tick.restart),
         "pods": [seen_pod(fleet, row) for row in rows if fleet.row_state[row] >= 0],
         "metrics": [
             seen_metric(obs, fleet, t, m)

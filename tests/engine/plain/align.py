@@ -223,14 +223,15 @@ def restarts(now_ms: I64, kept: I64, starts_ms: I64) -> I64:
     """Return when (ms) the controller lost its memory before a tick, else 0; shape of now_ms.
 
     That is the first tick after a recorded start, and after a sync that found the HPA gone: then
-    its recommendations and events are dropped. `kept` are the ticks' places on the clock.
+    its recommendations and events are dropped; of both it is the later. `kept` are the ticks'
+    places on the clock.
     """
     restart = np.zeros(now_ms.size, np.int64)
     at = np.searchsorted(now_ms, starts_ms)
     again = np.flatnonzero(np.diff(kept) > 1) + 1
     restart[again] = now_ms[again]
     inside = at < now_ms.size
-    restart[at[inside]] = np.maximum(starts_ms[inside], 1)
+    np.maximum.at(restart, at[inside], np.maximum(starts_ms[inside], 1))
     return restart
 
 
