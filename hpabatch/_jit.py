@@ -56,9 +56,13 @@ def _is_writable(folder: Path) -> bool:
         return False
 
 
-def _user_cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "hpabatch"
+def _user_caches() -> list[Path]:
+    """Return the user's cache, if it can be told whose that is."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return [(Path(base) if base else Path.home() / ".cache") / "hpabatch"]
+    except RuntimeError:  # no HOME, and no name for the user's number, as in many containers
+        return []
 
 
 def _prune(base: Path, keep: Path) -> None:
@@ -76,7 +80,7 @@ def _prune(base: Path, keep: Path) -> None:
 def choose_cache_folder(digest: str) -> tuple[Path | None, bool]:
     """Return (folder or None, may it be written), by the order in the module's text."""
     named = os.environ.get("HPABATCH_CACHE_DIR")
-    bases = [Path(named)] if named else [PACKAGE / "_kernels", _user_cache()]
+    bases = [Path(named)] if named else [PACKAGE / "_kernels", *_user_caches()]
     for base in bases:
         folder = base / digest
         if _is_writable(folder):

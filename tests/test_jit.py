@@ -7,6 +7,7 @@ copy of the package, with the quickest rule to compile.
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,17 @@ def test_without_xdg_the_users_cache_is_in_the_home(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     expected = tmp_path / "home" / ".cache" / "hpabatch" / DIGEST
     assert _jit.choose_cache_folder(DIGEST) == (expected, True)
+
+
+def test_a_user_whose_home_nobody_knows_has_no_cache(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is in containers: a number without a name, and no HOME."""
+    (package / "_kernels").write_text("")
+    for name in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert _jit.choose_cache_folder(DIGEST) == (None, False)
 
 
 def test_nowhere_to_write_is_no_folder(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
