@@ -232,21 +232,6 @@ def lane_fields(comparison: Comparison, h: int) -> dict[str, _Field]:
     return fields
 
 
-def summary(comparison: Comparison) -> str:
-    """Return what to say of a pass as a whole."""
-    counts = comparison.counts()
-    result = comparison.result
-    parts = [f"{len(result)} HPAs decided in {result.duration_s:.2f} s"]
-    share = comparison.share()
-    if share is not None:
-        parts.append(f"{100 * share:.1f} % agree")
-    names = {"differs": "differ", "settling": "settle", "unwritten": "without a controller"}
-    parts += [f"{counts[state]} {name}" for state, name in names.items() if counts[state]]
-    if result.problems:
-        parts.append(f"{len(result.problems)} cannot be decided")
-    return ", ".join(parts)
-
-
 def _sentence(result: PassResult, h: int, event: str, fields: dict[str, _Field]) -> str:
     head = f"{fields['namespace']}/{fields['hpa']}: "
     theirs = fields.get("theirs", "nothing")

@@ -121,22 +121,14 @@ class Totals:
         return _share([self.seconds[name] for name in STATES])
 
 
-class Sequences(NamedTuple):
-    """The distinct values in their order, ours and theirs, each with when it was first seen."""
-
-    ours: list[tuple[int, int]]
-    theirs: list[tuple[int, int]]
-
-
 class Shadow:
     """Compares pass after pass; owned by the loop's thread. Deleted HPAs are forgotten."""
 
-    def __init__(self, grace_ms: int, *, trace: bool = False) -> None:
+    def __init__(self, grace_ms: int) -> None:
         """Begin with nothing known.
 
         Args:
             grace_ms: how long a difference may last until it counts; two sync periods.
-            trace: keep every HPA's sequence of values, which grows without end: for tests.
         """
         self._grace_ms = grace_ms
         self._uids: list[str] = []
@@ -148,7 +140,6 @@ class Shadow:
         self._theirs_since = np.zeros(0, np.int64)
         self._spent_ms = np.zeros(len(STATES), np.int64)
         self._passes = self._begun = self._ended = 0
-        self._traces: dict[str, Sequences] | None = {} if trace else None
 
     def compare(self, result: PassResult) -> Comparison:
         """Compare a pass with what the cluster's own controller has decided."""
@@ -193,14 +184,6 @@ class Shadow:
             self._passes, self._begun, self._ended, dict(zip(STATES, seconds, strict=True))
         )
 
-    def sequences(self, uid: str) -> Sequences:
-        """Return an HPA's values, as (instant, value); of a shadow that was made with `trace`.
-
-        Raises:
-            KeyError: no such HPA, or nothing was traced.
-        """
-        return (self._traces or {})[uid]
-
     # ---- parts
 
     def _spend(self, now: int) -> None:
@@ -228,8 +211,6 @@ class Shadow:
             for ms, ours, theirs in self._past
         ]
         self._uids, self._place = list(uids), {uid: h for h, uid in enumerate(uids)}
-        if self._traces is not None:
-            self._traces = {uid: t for uid, t in self._traces.items() if uid in self._place}
 
     def _last(self, count: int) -> tuple[I64, I64]:
         if self._past:
@@ -255,12 +236,6 @@ class Shadow:
         self._passes += 1
         self._begun += len(found.begun)
         self._ended += len(found.ended)
-        if self._traces is not None:
-            for uid, our, their in zip(self._uids, ours.tolist(), theirs.tolist(), strict=True):
-                trace = self._traces.setdefault(uid, Sequences([], []))
-                for values, value in ((trace.ours, our), (trace.theirs, their)):
-                    if value != NO_STATUS and (not values or values[-1][1] != value):
-                        values.append((now, value))
 
 
 def _moved(column: NDArray[Int], rows: I64, known: NDArray[np.bool_], new: int) -> NDArray[Int]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hpabatch.live import log as log_module
-from hpabatch.live.log import FIELDS, LineLog, Said, problems_of, show_ms, summary
+from hpabatch.live.log import FIELDS, LineLog, Said, problems_of, show_ms
 from hpabatch.live.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.shadow import Shadow
 from hpabatch.model import codes
@@ -173,19 +173,6 @@ def test_every_field_is_documented_and_nothing_else_is_written() -> None:
     block = log_module.__doc__.split("\n\n")[3]
     heads = [line[4:15].strip() for line in block.splitlines() if line[4] != " "]
     assert heads == list(FIELDS)
-
-
-def test_a_summary_counts() -> None:
-    shadow = Shadow(30_000)
-    problems = [Problem("shop", "x", "bad")]
-    for k in range(3):
-        found = shadow.compare(
-            pass_of(START_S + 15 * k, [5, 3, 4], [3, 3, NO_STATUS], problems=problems)
-        )
-    assert summary(found) == (
-        "3 HPAs decided in 0.25 s, 50.0 % agree, 1 differ, 1 without a controller, "
-        "1 cannot be decided"
-    )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ START_S = 1_800_000_000
 
 def run(ours: list[int], theirs: list[int], shadow: Shadow | None = None) -> list[Comparison]:
     """Compare a single HPA at every period."""
-    shadow = shadow or Shadow(2 * PERIOD_S * 1000, trace=True)
+    shadow = shadow or Shadow(2 * PERIOD_S * 1000)
     return [
         shadow.compare(pass_of(START_S + PERIOD_S * k, [our], [their]))
         for k, (our, their) in enumerate(zip(ours, theirs, strict=True))
@@ -100,17 +100,6 @@ def test_time_is_spent_in_the_state_that_a_pass_found() -> None:
         "undecided": 0.0, "unwritten": 0.0, "same": 15.0, "settling": 30.0, "differs": 15.0,
     }  # fmt: skip
     assert totals.share() == pytest.approx(0.25)
-
-
-def test_sequences_hold_each_value_once_and_forget_the_deleted() -> None:
-    shadow = Shadow(30_000, trace=True)
-    run([3, 3, 5, 5, 3], [NO_STATUS, 3, 3, 5, 5], shadow)
-    trace = shadow.sequences("uid-web-0")
-    assert [value for _, value in trace.ours] == [3, 5, 3]
-    assert trace.theirs == [((START_S + 15) * 1000, 3), ((START_S + 45) * 1000, 5)]
-    shadow.compare(pass_of(START_S + 75, [], []))
-    with pytest.raises(KeyError):
-        shadow.sequences("uid-web-0")
 
 
 def test_decisions_that_begin_and_cease_to_fail() -> None:
