@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import groupby
 
-import numpy as np
 import polars as pl
 
 from hpabatch.arrays.layout import I64
@@ -19,7 +17,7 @@ from hpabatch.engine.candidates import (
     candidates_of,
     stored_candidate,
 )
-from hpabatch.engine.clocks import Clocks, Grid, HpaKey
+from hpabatch.engine.clocks import Clocks, HpaKey
 from hpabatch.engine.flags import (
     FlagPeriod,
     recorded_flags,
@@ -28,6 +26,7 @@ from hpabatch.engine.flags import (
     recorded_starts,
 )
 from hpabatch.engine.frames import ALWAYS_MS
+from hpabatch.engine.instants import clocks_of, passes_of
 from hpabatch.engine.membership import Place, Selections
 from hpabatch.engine.parameters import (
     SAMPLE_TABLES,
@@ -35,26 +34,18 @@ from hpabatch.engine.parameters import (
     Settled,
     evidence_of,
     settle,
-    with_source,
 )
 from hpabatch.engine.sources import POD_TABLES
-from hpabatch.engine.sync import SyncEstimate, estimate_fleet
 from hpabatch.engine.versions import Versions, versions_of
-from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import History
-from hpabatch.history.schema import empty_frame
 from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPA
-from hpabatch.model.times import show_instant
 
 Select = Callable[[pl.DataFrame], pl.DataFrame]
 
 # A shard's size: a decision takes some 200 bytes until it is written, a sample of a day some 100.
 SHARD_DECISIONS = 400_000
 SHARD_DAY_ROWS = 1_500_000
-CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
-INSTANT_TABLES = ("hpa_status", "metric_fetches")
-MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +117,7 @@ def plan_replay(
         "scales", ["cluster", "namespace", "target_kind", "target", "selector"]
     )
     clusters = scales["cluster"].unique().to_list()
-    passes = _passes(history, parameters)
+    passes = passes_of(history, parameters)
     versions = versions_of(
         _rules(controller, passes),
         parameters.k8s,
@@ -144,7 +135,7 @@ def plan_replay(
     passes_ms, began_ms = recorded_passes(passes)
     # A loop's memory is its own: that of the cluster's controller came and went beside it.
     starts_ms = recorded_starts(controller.filter(~pl.col("cluster").is_in([*passes_ms])))
-    clocks, settled, fetched = _clocks(history, settled, parameters, chosen, rivals, passes_ms)
+    clocks, settled, fetched = clocks_of(history, settled, parameters, chosen, rivals, passes_ms)
     places = [tuple(selections.places(candidate)) for candidate in chosen]
     sizes = _day_rows(history, chosen, places)
     return ReplayPlan(
@@ -239,193 +230,12 @@ def _with_scale(
     return kept, skipped
 
 
-def _clocks(
-    history: History,
-    settled: Settled,
-    parameters: ReplayParameters,
-    chosen: Sequence[Candidate],
-    rivals: Mapping[HpaKey, Sequence[Candidate]],
-    passes: Mapping[str, I64],
-) -> tuple[Clocks, Settled, frozenset[str]]:
-    """Return when decisions are made, and the clusters whose fetches were recorded.
-
-    Raises:
-        HistoryError: no sample of any metric, or more instants than any history has.
-    """
-    spans = pl.concat([history.span(table) for table in SAMPLE_TABLES])
-    # Those of rivals that are not chosen say who of several on the same pods syncs first.
-    around = {_key(c): c for group in ([*chosen], *rivals.values()) for c in group}
-    recorded, estimated = _own_instants(history, settled, parameters, [*around.values()])
-    fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
-    first, last = _span(spans, settled.delay_ms)
-    if passes:
-        # A loop decides whether there are samples or not.
-        first, last = _including(first, last, passes)
-    if first is None or last is None:
-        raise HistoryError(
-            "the history holds no sample of any metric, so there is nothing to replay; "
-            "fill pod_metrics or one of the other metric tables"
-        )
-    if parameters.until_ms is not None:
-        if parameters.until_ms < first:
-            raise UsageError(
-                f"nothing was recorded before {show_instant(parameters.until_ms)}: the first "
-                f"{'pass or ' if passes else ''}sample is seen at {show_instant(first)}"
-            )
-        last = min(last, parameters.until_ms)
-    grid = Grid(settled.sync_period_ms, settled.phase_ms)
-    if (last - first) // settled.sync_period_ms > MOST_TICKS:
-        ends = pl.Series([first, last]).cast(pl.Datetime("ms", "UTC"))
-        times = ends.dt.strftime("%Y-%m-%dT%H:%M:%SZ").to_list()
-        raise HistoryError(
-            f"samples from {times[0]} to {times[1]} make "
-            f"{(last - first) // settled.sync_period_ms} ticks for each HPA; at most {MOST_TICKS} "
-            "fit: look for samples with a wrong time, or choose a longer sync period"
-        )
-    if estimated:
-        own = f"estimated for {sum(_key(c) in estimated for c in chosen)} of {len(chosen)} HPAs"
-        settled = with_source(settled, "phase", f"{own}, else assumed")
-        near = f"{settled.sources['sync_period']}, near it {own}"
-        settled = with_source(settled, "sync_period", near)
-    if recorded:
-        own = f"recorded for {sum(_key(c) in recorded for c in chosen)} of {len(chosen)} HPAs"
-        settled = replace(settled, instants=f"{own}, else a grid")
-    if passes:
-        own = f"passes of a live loop for {sum(c.cluster in passes for c in chosen)}"
-        settled = replace(settled, instants=f"{own} of {len(chosen)} HPAs, else a grid")
-    clocks = Clocks(first, last, grid, estimated, recorded, passes)
-    if not recorded and not passes and not estimated and not grid.instants(first, last).size:
-        if last == parameters.until_ms:
-            at = int(grid.instants(first, first + grid.period_ms)[0])
-            raise UsageError(
-                f"no sync until {show_instant(last)}: the first is at {show_instant(at)}"
-            )
-        raise HistoryError(
-            f"no sync falls into the time that samples were recorded ({last - first} ms): "
-            "choose a shorter sync period"
-        )
-    return clocks, settled, fetched
-
-
-def _passes(history: History, parameters: ReplayParameters) -> pl.DataFrame:
-    """Return the passes at which is to be decided.
-
-    Raises:
-        HistoryError: none were recorded.
-    """
-    if parameters.instants != "passes":
-        return empty_frame("passes")
-    found = history.read("passes")
-    if found.is_empty():
-        raise HistoryError(
-            "no passes of a live loop were recorded (the table passes is empty or absent): record "
-            "with hpabatch, or replay on a grid"
-        )
-    return found
-
-
 def _rules(controller: pl.DataFrame, passes: pl.DataFrame) -> pl.DataFrame:
     """Return cluster, time and version of whose rules count: a loop's own, else a controller's."""
     told = passes.filter(pl.col("k8s").is_not_null())
     others = controller.filter(~pl.col("cluster").is_in(told["cluster"].unique().implode()))
     columns = ["cluster", "ts", "version"]
     return pl.concat([others.select(columns), told.rename({"k8s": "version"}).select(columns)])
-
-
-def _including(first: int | None, last: int | None, passes: Mapping[str, I64]) -> tuple[int, int]:
-    """Return a span of time with all passes in it."""
-    ends = [int(at[k]) for at in passes.values() for k in (0, -1)]
-    ends += [ms for ms in (first, last) if ms is not None]
-    return min(ends), max(ends)
-
-
-def _span(spans: pl.DataFrame, delay_ms: int) -> tuple[int | None, int | None]:
-    """Return when the first and the last sample become visible, ms; None without samples."""
-
-    def end(column: str, more_ms: int, last: bool) -> list[int]:
-        known = spans[column].drop_nulls().to_physical().to_list()
-        return [(max if last else min)(known) + more_ms] if known else []
-
-    first = end("fetched_first", 0, last=False) + end("unfetched_first", delay_ms, last=False)
-    last = end("fetched_last", 0, last=True) + end("unfetched_last", delay_ms, last=True)
-    return min(first, default=None), max(last, default=None)
-
-
-def _own_instants(
-    history: History,
-    settled: Settled,
-    parameters: ReplayParameters,
-    everyone: Sequence[Candidate],
-) -> tuple[dict[HpaKey, I64], dict[HpaKey, SyncEstimate]]:
-    """Return the instants of HPAs that have their own: as recorded, or as estimated."""
-    if parameters.instants == "recorded":
-        return _recorded_instants(history, everyone), {}
-    tables = {"hpa_status", "metric_fetches"} & set(history.files)
-    if parameters.phase_ms is not None or not tables:
-        return {}, {}
-    found: dict[HpaKey, SyncEstimate] = {}
-    for cluster, candidates in _groups(everyone):
-        names = [(c.namespace, c.name) for c in candidates]
-        targets = [(c.target[1], c.target[3]) for c in candidates]
-        status = history.select("hpa_status", cluster, names)
-        fetches = history.select("metric_fetches", cluster, names)
-        scales = history.select("scales", cluster, targets).filter(pl.col("error").is_null())
-        frame = candidate_frame(candidates)
-        estimates = estimate_fleet(status, fetches, scales, frame, settled.sync_period_ms)
-        found |= _credible(estimates, settled.sync_period_ms)
-    return {}, found
-
-
-def _credible(estimates: pl.DataFrame, period_ms: int) -> dict[HpaKey, SyncEstimate]:
-    """Return the estimates around whose grid the recorded instants really lie."""
-    known = estimates.filter(
-        (pl.col("source") != "unknown") & (pl.col("spread_ms") <= CREDIBLE_SPREAD * period_ms)
-    ).with_columns(pl.col("anchor").to_physical())
-    return {
-        (r["cluster"], r["namespace"], r["hpa"]): SyncEstimate(
-            period_ms=r["period_ms"],
-            phase_ms=r["phase_ms"],
-            support=r["support"],
-            spread_ms=r["spread_ms"],
-            anchor_ms=r["anchor"],
-            estimated=r["source"] == "estimated",
-        )
-        for r in known.iter_rows(named=True)
-    }
-
-
-def _key(candidate: Candidate) -> HpaKey:
-    return candidate.cluster, candidate.namespace, candidate.name
-
-
-def _groups(candidates: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
-    """Yield HPAs of one cluster and namespace at a time: as many as are read together."""
-    ordered = sorted(candidates, key=_key)
-    for (cluster, _), group in groupby(ordered, key=lambda c: (c.cluster, c.namespace)):
-        yield cluster, list(group)
-
-
-def _recorded_instants(history: History, candidates: Sequence[Candidate]) -> dict[HpaKey, I64]:
-    """Return by HPA the instants of its metric fetches, else those of its status.
-
-    Raises:
-        HistoryError: neither was recorded.
-    """
-    found: dict[HpaKey, I64] = {}
-    for table in INSTANT_TABLES:
-        for cluster, group in _groups(candidates):
-            names = [(c.namespace, c.name) for c in group]
-            frame = history.select(table, cluster, names, columns=["namespace", "name", "ts"])
-            for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
-                instants = np.unique(part["ts"].to_physical().to_numpy()).astype(np.int64)
-                found[cluster, str(key[0]), str(key[1])] = instants
-    nowhere = all(history.sizes(table).is_empty() for table in INSTANT_TABLES)
-    if not found and nowhere:
-        raise HistoryError(
-            "no decision instants were recorded (metric_fetches and hpa_status are empty): record "
-            "them, or replay on a grid"
-        )
-    return found
 
 
 def _day_rows(

@@ -14,6 +14,7 @@ from hpabatch.history import schema
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.schema import TABLES, table_named
+from hpabatch.history.schema_hpas import PASSES
 
 Wanted = tuple[str, str | None]
 """Namespace and place of rows that are asked for; a null place is None."""
@@ -65,11 +66,16 @@ class History(ABC):
         Raises:
             HistoryError: names every absent table and what it holds.
         """
-        missing = [
-            t for t in TABLES.values() if command in t.needed_by and t.name not in self.files
-        ]
+        missing = [t for t in TABLES.values() if command in t.needed_by and self.lacks(t)]
         if missing:
             raise HistoryError(self._missing(missing, command))
+
+    def lacks(self, table: Table) -> bool:
+        """Return whether a table is absent without which some command cannot work.
+
+        A live loop records whatever there is: of what its recording has no table, there was none.
+        """
+        return table.required and table.name not in self.files and PASSES.name not in self.files
 
     def read(
         self,
@@ -98,7 +104,7 @@ class History(ABC):
         spec = table_named(table)
         wanted = wanted_columns(spec, columns)
         if table not in self.files:
-            if spec.required and not optional:
+            if self.lacks(spec) and not optional:
                 raise HistoryError(self._missing([spec], spec.needed_by[0]))
             return schema.empty_frame(table).select(wanted)
         if spec.name == "hpas":

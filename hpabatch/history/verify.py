@@ -42,7 +42,7 @@ def check_history(
     found += [
         (name, "", f"the table is missing; {' and '.join(spec.needed_by)} needs {spec.doc} per row")
         for name, spec in TABLES.items()
-        if spec.required and name not in history.files
+        if history.lacks(spec)
     ]
     return pl.DataFrame(found, schema=FINDINGS, orient="row").unique(maintain_order=True)
 

@@ -132,16 +132,22 @@ def evidence_lines(evidence: Mapping[str, str]) -> list[str]:
         words += f" {proof}" if kind == "proved" else f": {proof}"
     gates = evidence.get("feature_gates")
     events = evidence.get("events", "")
-    parameters = [
-        f"{name.replace('_', ' ')} {_humane(evidence[name])}"
-        for name in ("sync_period", "phase", "delay", "max_age")
-        if name in evidence
-    ]
     return [
         f"rules of Kubernetes {name}{f' with {gates}' if gates else ''} ({words}); "
         f"{_EVENTS.get(events, events)}",
-        ", ".join(parameters),
+        ", ".join(_parameters(evidence)),
     ]
+
+
+def _parameters(evidence: Mapping[str, str]) -> Iterator[str]:
+    """Yield the parameters that count: of a grid, only where HPAs are decided on it."""
+    instants = evidence.get("instants", "grid")
+    if instants != "grid":
+        yield f"instants: {instants}"
+    grid = ("sync_period", "phase") if instants.endswith("grid") else ()
+    for name in (*grid, "delay", "max_age"):
+        if name in evidence:
+            yield f"{name.replace('_', ' ')} {_humane(evidence[name])}"
 
 
 def _humane(text: str) -> str:

@@ -138,6 +138,17 @@ def test_recorded_instants_that_are_not_there_are_refused(tmp_path: Path) -> Non
         planned(tables_of("web"), tmp_path, instants="recorded")
 
 
+def test_syncs_are_not_estimated_where_passes_are_known(tmp_path: Path) -> None:
+    """Nothing is decided at them, so nothing is said of them."""
+    tables = tables_of("web")
+    tables["metric_fetches"] = [fetch_row("web", 0, T0 + 15_000 * k, "ok") for k in range(40)]
+    tables["passes"] = [pass_row(T0, start=True), pass_row(T0 + 20_000)]
+    assert "estimated for 1 of 1" in planned(tables, tmp_path).evidence["phase"]
+    plan = planned(tables, tmp_path, instants="passes")
+    assert not plan.clocks.estimated
+    assert plan.evidence["phase"] == "0 ms (assumed)"
+
+
 def test_passes_that_are_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"no passes of a live loop were recorded .* on a grid"):
         planned(tables_of("web"), tmp_path, instants="passes")
@@ -150,7 +161,8 @@ def test_passes_need_no_samples_and_bring_their_rules(tmp_path: Path) -> None:
     assert (plan.clocks.from_ms, plan.clocks.to_ms) == (T0 - 5, T0)
     assert plan.profile_of("c1").name == "1.32"
     assert plan.starts_ms["c1"].tolist() == [T0 - 5]
-    assert plan.evidence["instants"] == "passes of a live loop for 1 of 1 HPAs, else a grid"
+    assert plan.evidence["instants"] == "passes of a live loop for 1 of 1 HPAs"
+    assert "pod_metrics" not in open_history(tmp_path, "replay").tables
     # Without these instants the controller's own word counts.
     tables["pod_metrics"] = [usage_row("web-0", T0, 5)]
     plan = planned(tables, tmp_path, k8s=None)

@@ -10,6 +10,7 @@ import pytest
 
 from hpabatch.cluster.types import Answer, Answers, Change, ContainerUsage, Kind, UsageSample
 from hpabatch.history.reader import open_history
+from hpabatch.history.verify import check_history
 from hpabatch.live.recorder import Recorder
 from tests.effort import effort
 from tests.live.documents import START_MS, pod_object
@@ -100,3 +101,17 @@ def test_events_of_one_ms_are_in_order(tmp_path: Path) -> None:
     recorded.stop()
     assert open_history(tmp_path).read("hpas").filter(pl.col("name") == "web").height >= 3
     assert compare(recorded) > 0
+
+
+@pytest.mark.parametrize("seed", range(effort(4)))
+def test_a_cluster_without_pods(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what there was nothing there is no table; that is no lack."""
+    recorded = Recorded(3000 + seed, "1.37", tmp_path)
+    monkeypatch.setattr(recorded.world, "put_pod", lambda namespace, pod: None)
+    for _ in range(20):
+        recorded.one_pass()
+    recorded.stop()
+    history = open_history(tmp_path, "replay")
+    assert not {"pods", "pod_metrics", "pod_states", "pod_requests"} & set(history.tables)
+    assert check_history(history).is_empty()
+    assert compare(recorded) > 20

@@ -97,6 +97,24 @@ def test_the_rules_and_how_they_are_proved(evidence: dict[str, str], words: str)
     assert forms.evidence_lines(EVIDENCE | evidence)[0].startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("instants", "words"),
+    [
+        ("grid", "sync period 15 s (recorded), phase 0 ms (assumed), delay"),
+        ("recorded for 1 of 2 HPAs, else a grid",
+         "instants: recorded for 1 of 2 HPAs, else a grid, sync period 15 s (recorded), phase"),
+        ("passes of a live loop for 2 of 2 HPAs",
+         "instants: passes of a live loop for 2 of 2 HPAs, delay"),
+    ],
+)  # fmt: skip
+def test_of_the_grid_is_told_only_where_it_counts(instants: str, words: str) -> None:
+    given = {
+        "instants": instants, "sync_period": "15000 ms (recorded)", "phase": "0 ms (assumed)",
+        "delay": "0 ms (assumed)",
+    }  # fmt: skip
+    assert forms.evidence_lines(EVIDENCE | given)[1].startswith(words)
+
+
 def test_many_hpas_are_cut_and_counted() -> None:
     lines = forms.to_table(report(*(f"hpa-{k:02}" for k in range(23)))).splitlines()
     assert "… and 3 smaller HPAs: --output csv shows all" in lines
