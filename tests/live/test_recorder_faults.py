@@ -138,7 +138,11 @@ def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
         if not store.broken:
             assert recorder.flush(30)
         elif number == 6:
+            until = time.monotonic() + 60
             assert not recorder.flush(0.5)
+            while not recorder.figures.trouble:
+                assert time.monotonic() < until
+                assert not recorder.flush(0.5)
     assert recorder.close()
     assert 20_000 < most < 40_000
     figures = recorder.figures

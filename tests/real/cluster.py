@@ -7,15 +7,18 @@ and stop it, HPABATCH_CLUSTER the folder of what they start (else ~/.cache/hpaba
 from __future__ import annotations
 
 import os
-import socket
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ports import hold_port, port_of
+
 VARIABLE = "HPABATCH_CLUSTER_SCRIPTS"
 _PORTS = ("P_ETCD", "P_PEER", "P_API", "P_STUB", "P_KCM")
+_ATTEMPTS = 3
 
 
 def build_folder() -> Path:
@@ -81,31 +84,45 @@ def running_cluster(
 
     Without `flags` (of up.sh) there are no controllers; `more` are variables that up.sh takes.
     """
-    environment = {
-        **os.environ, **(more or {}), **_free_ports(), "RUN": str(folder),
+    settings = {
+        **os.environ, **(more or {}), "RUN": str(folder),
         "HPABATCH_CLUSTER": str(build_folder()),
         "API_ARGS": api_arguments, "HOME": str(folder), "TZ": "UTC",
         "KUBECONFIG": str(folder / "kubeconfig"),
         "PATH": f"{_programs()}:{os.environ['PATH']}",
     }  # fmt: skip
-    scripts = Path(os.environ[VARIABLE])
-    try:
-        up = ["bash", str(scripts / "up.sh"), "--fresh", *flags]
-        with (folder / "up.log").open("w") as log:  # a pipe would stay open in its children
-            started = subprocess.run(up, env=environment, stdout=log, stderr=log, check=False)
+    up = ["bash", str(Path(os.environ[VARIABLE], "up.sh")), "--fresh", *flags]
+    with ExitStack() as stack:
+        for _ in range(_ATTEMPTS):  # the patience of up.sh may be too short for a busy machine
+            stack.close()
+            environment = {**settings, **_held_ports(stack)}
+            stack.callback(_end, environment)
+            with (folder / "up.log").open("w") as log:  # a pipe would stay open in its children
+                started = subprocess.run(up, env=environment, stdout=log, stderr=log, check=False)
+            if started.returncode == 0:
+                break
         assert started.returncode == 0, (folder / "up.log").read_text()
         yield Cluster(environment)
-    finally:
-        down = ["bash", str(scripts / "down.sh")]
-        subprocess.run(down, env=environment, capture_output=True, check=True)
 
 
-def _free_ports() -> dict[str, str]:
-    """Return ports that nothing listens on, all different."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in _PORTS]
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return {
-            name: str(item.getsockname()[1]) for name, item in zip(_PORTS, sockets, strict=True)
-        }
+def _end(environment: Mapping[str, str]) -> None:
+    """End what up.sh started."""
+    _kill(Path(environment["RUN"], "pids"))
+    down = ["bash", str(Path(environment[VARIABLE], "down.sh"))]
+    subprocess.run(down, env=environment, capture_output=True, check=True)
+
+
+def _kill(pids: Path) -> None:
+    """Kill what up.sh started: of a cluster that is thrown away nothing has to end in peace.
+
+    An API server that is asked to end waits some ten seconds for its watches.
+    """
+    lines = pids.read_text().splitlines() if pids.exists() else []
+    for line in lines:
+        with suppress(ProcessLookupError):
+            os.kill(int(line.split()[1]), signal.SIGKILL)
+
+
+def _held_ports(stack: ExitStack) -> dict[str, str]:
+    """Return ports that nobody else is given before the stack is closed."""
+    return {name: str(port_of(stack.enter_context(hold_port()))) for name in _PORTS}

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.ports import hold_port, port_of
 from tests.real.cluster import Cluster
 
 ADMIN = "admin-token"
@@ -192,7 +193,8 @@ class FaultyProxy:
         self.asked: list[tuple[float, str]] = []
         self._faults: list[tuple[Where, Callable[[Exchange], None]]] = []
         self._server: _Server | None = None
-        self.port = 0
+        self._held = hold_port()  # while it is down, too
+        self.port = port_of(self._held)
         self.up()
 
     def kubeconfig(self, to: Path, token: str = ADMIN) -> Path:
@@ -250,7 +252,6 @@ class FaultyProxy:
     def up(self) -> None:
         """Listen again, on the same port."""
         self._server = _Server(self)
-        self.port = int(self._server.server_address[1])
         run = self._server.serve_forever
         threading.Thread(target=run, args=(0.05,), daemon=True).start()
 
@@ -258,6 +259,7 @@ class FaultyProxy:
         """End all."""
         self.ended.set()
         self.down()
+        self._held.close()
         for link in list(self.links):
             if link.sock is not None:
                 with suppress(OSError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.ports import hold_port, port_of
 from tests.real.api_writes import Json, Writer
 
 PROGRAM = Path(sys.executable).with_name("hpabatch")
@@ -177,9 +177,8 @@ class Live:
     def __init__(self, folder: Path, kubeconfig: Path, *more: str, every: str = "500ms") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
+        self._held = hold_port()
+        port = port_of(self._held)
         self._metrics = f"http://127.0.0.1:{port}/metrics"
         command = [
             str(PROGRAM), "live", "--kubeconfig", str(kubeconfig), "--log-format", "json",
@@ -191,8 +190,9 @@ class Live:
 
     @property
     def lines(self) -> list[Json]:
-        """All that it said."""
-        return [json.loads(line) for line in (self.folder / "out").read_text().splitlines()]
+        """All that it said; the last line may not yet be whole."""
+        whole, _, _ = (self.folder / "out").read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
 
     def since(self, count: int, *events: str) -> list[Json]:
         """Return what it said after its first `count` lines, of some events."""
@@ -259,6 +259,8 @@ class Live:
         return code, time.monotonic() - begun
 
     def kill(self) -> None:
+        """End it if it still runs, and give its port back."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        self._held.close()

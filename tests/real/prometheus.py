@@ -76,7 +76,7 @@ def running_prometheus(
     try:
         yield url
     finally:
-        _stop(process)
+        stop_process(process)
 
 
 def _ready_server(
@@ -89,7 +89,7 @@ def _ready_server(
             ready = _is_ready(process, url)
         finally:
             if not ready:
-                _stop(process)
+                stop_process(process)
         if ready:
             return process, url
         said = (folder / "prometheus.log").read_text()
@@ -117,7 +117,8 @@ def _started(
     return process, f"http://{address}"
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop_process(process: subprocess.Popen[bytes]) -> None:
+    """End it, by force if it does not end by itself."""
     process.terminate()
     try:
         process.wait(STOP_S)

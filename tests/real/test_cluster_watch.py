@@ -179,7 +179,7 @@ def test_a_server_that_is_killed_and_started_again(server: Writer) -> None:
         # What did not change is not told again, though the list may have been needed.
         keys = {change.key[1] for change in run.changes[count:]}
         assert keys == {"p0007", "fresh"}
-        assert run.told[-1] == "pods: goes on"
+        run.wait(lambda: run.told[-1] == "pods: goes on")
         assert expired(client).text.startswith("too old resource version: 1 (")
 
 

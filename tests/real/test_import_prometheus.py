@@ -7,8 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,31 +137,71 @@ def test_two_windows_and_an_appended_one_are_as_one(
 
 def test_a_killed_import_goes_on_to_the_same_bytes(calm: Bench, tmp_path: Path) -> None:
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    began = time.monotonic()
-    assert run(calm, undisturbed).wait() == 0
-    lasted = time.monotonic() - began
-    dice, kills = random.Random(7), 0
-    while True:
-        process = run(calm, killed, "--resume")
-        try:
-            assert process.wait(lasted * dice.uniform(0.15, 0.6) if kills < 8 else 600) == 0
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
-    assert kills >= 3
+    with Halting(calm.url, rate=0) as proxy:
+        assert run(proxy.url, calm, undisturbed).wait() == 0
+        usual, dice = proxy.seen.requests, random.Random(7)
+        for kill in range(8):
+            # Four times while an answer is waited for, then amid what is done with the answers; by
+            # then the import may come to its end before it is killed.
+            with proxy.halt(5 + dice.randrange(usual // 8), hold=kill < 4):
+                process = run(proxy.url, calm, killed, "--resume")
+                while not proxy.reached.wait(0.02) and process.poll() is None:
+                    pass
+                time.sleep(dice.uniform(0, 0.3))
+                assert kill >= 4 or process.poll() is None
+                process.send_signal(signal.SIGKILL)
+                assert process.wait() in (-signal.SIGKILL, 0)
+        assert run(proxy.url, calm, killed, "--resume").wait() == 0
     assert not list(tmp_path.glob(".killed*"))
     for out in (undisturbed, killed):
         compact(out)
     assert data_files(killed) == data_files(undisturbed)
 
 
-def run(bench: Bench, out: Path, *more: str) -> subprocess.Popen[bytes]:
+class Halting(FaultyProxy):
+    """A proxy that says when so many requests have come, and may let the last of them wait.
+
+    Attributes:
+        reached: they have come.
+    """
+
+    def __init__(self, upstream: str, **options: Any) -> None:
+        """Prepare; no request waits."""
+        super().__init__(upstream, **options)
+        self.reached, self._free = threading.Event(), threading.Event()
+        self._left, self._hold = 0, False
+
+    @contextmanager
+    def halt(self, requests: int, hold: bool) -> Iterator[None]:
+        """Wait for the so many-th request from now on."""
+        self.reached.clear()
+        self._free.clear()
+        self._left, self._hold = requests, hold
+        try:
+            yield
+        finally:
+            self._free.set()
+
+    def _fault(self, path: str, body: bytes) -> str:
+        self._left -= 1
+        if not self._left:
+            self.reached.set()
+        return super()._fault(path, body)
+
+    def forward(
+        self, method: str, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Hold what comes since then back until the client is dead."""
+        if self._hold and self.reached.is_set():
+            self._free.wait(60)
+        return super().forward(method, path, headers, body)
+
+
+def run(url: str, bench: Bench, out: Path, *more: str) -> subprocess.Popen[bytes]:
     """Start an import as its users do."""
     command = [
         sys.executable, "-c", "from hpabatch.cli import main; main()", "import", "prometheus",
-        "--url", bench.url, "--start", "2026-10-05", "--end", "2026-10-06",
+        "--url", url, "--start", "2026-10-05", "--end", "2026-10-06",
         "--cluster-label", "cluster",
         "--hpas", str(bench.manifests), "--out", str(out), *more,
     ]  # fmt: skip

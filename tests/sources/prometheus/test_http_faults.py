@@ -11,6 +11,7 @@ import pytest
 from hpabatch.errors import HpabatchError
 from hpabatch.sources.prometheus.http import GaveUpError, Limits, Server, TooMuchError
 from hpabatch.sources.prometheus.samples import Samples
+from tests.ports import hold_port, port_of
 from tests.sources.prometheus.canned_server import canned_server, pod_values
 from tests.sources.prometheus.faulty_proxy import FAULTS, LIES, FaultyProxy
 
@@ -100,7 +101,7 @@ def test_each_fault_alone_is_got_over(upstream: str) -> None:
 
 
 def test_a_retry_after_holds_all_threads_back(upstream: str) -> None:
-    limits = Limits(first_wait_s=0.001, longest_wait_s=0.3)
+    limits = Limits(first_wait_s=0.001, longest_wait_s=1.0)
     with (
         FaultyProxy(upstream, script=["503-after"], retry_after="60") as proxy,
         Server(proxy.url, limits=limits) as server,
@@ -149,9 +150,11 @@ def test_a_path_before_the_api(upstream: str) -> None:
 
 
 def test_nobody_listens() -> None:
-    with FaultyProxy("http://127.0.0.1:9") as proxy:
-        url = proxy.url
-    with Server(url, limits=QUICK) as server, pytest.raises(HpabatchError, match="cannot be reach"):
+    with (
+        hold_port() as held,
+        Server(f"http://127.0.0.1:{port_of(held)}", limits=QUICK) as server,
+        pytest.raises(HpabatchError, match="cannot be reach"),
+    ):
         ask(server, "pod-1")
 
 
