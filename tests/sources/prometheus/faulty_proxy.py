@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 REFUSALS = ("429", "429-after", "503", "503-after", "500", "502")
@@ -117,7 +117,7 @@ class FaultyProxy:
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}{self._upstream.path.rstrip('/')}"
 
-    def __enter__(self) -> FaultyProxy:
+    def __enter__(self) -> Self:
         """Begin to serve."""
         self._thread.start()
         return self
