@@ -11,7 +11,6 @@ import pytest
 from hpabatch.errors import EXIT_UNREADABLE, HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.verify import check_history
 from hpabatch.history.writer import write_table
 from tests.history.frames import ROWS, frame, minute, replace, write_all
 
@@ -60,7 +59,7 @@ def test_a_folder_without_tables(tmp_path: Path) -> None:
 
 
 def test_missing_tables_are_all_named_with_the_command(folder: Path) -> None:
-    for table in ("pods", "scales", "external_metrics", "passes"):
+    for table in ("pods", "scales", "external_metrics"):
         (folder / f"{table}.parquet").unlink()
     with pytest.raises(HistoryError) as caught:
         open_history(folder, "replay")
@@ -70,18 +69,8 @@ def test_missing_tables_are_all_named_with_the_command(folder: Path) -> None:
     assert "external" not in text
 
 
-def test_a_recording_lacks_no_table(folder: Path) -> None:
-    """A live loop records whatever there is."""
-    for table in ("pods", "hpas"):
-        (folder / f"{table}.parquet").unlink()
-    history = open_history(folder, "replay")
-    assert history.read("hpas").is_empty()
-    assert check_history(history).is_empty()
-
-
 def test_a_missing_required_table_is_refused_when_read(folder: Path) -> None:
     (folder / "hpas.parquet").unlink()
-    (folder / "passes.parquet").unlink()
     (folder / "hpas.json").write_text("[]")
     text = refusal(folder, "hpas")
     assert "the table hpas (an HPA's spec and when it was in force) is missing" in text

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from tests.live_cluster.recording import Decision, Recording, Span
@@ -93,7 +93,10 @@ class _Variant(NamedTuple):
 
 
 class _Search:
-    """Explains one HPA's differences one after another, in order of time."""
+    """Explains one HPA's differences one after another, in order of time.
+
+    `chosen`: the syncs that are read in another way, and how; `left`: those that nothing explains.
+    """
 
     def __init__(
         self, recording: Recording, hpa: Hpa, truth: Truth, window_ms: int, gap_ms: int
@@ -101,49 +104,70 @@ class _Search:
         self.recording, self.hpa, self.truth = recording, hpa, truth
         self.window_ms, self.gap_ms = window_ms, gap_ms
         self.syncs = truth.syncs[hpa]
-        self.instants = _instants(self.syncs)
-        self.early: list[Span] = []
+        self.chosen: dict[int, _Variant] = {}
+        self.left: set[int] = set()
+        self.found: dict[int, Difference] = {}
 
     def run(self) -> list[Difference]:
-        found, start = [], 0
-        ours = self._decide(self.instants, self.early)
-        while (k := _first(self.syncs, self.instants, ours, start)) is not None:
-            was = ours.get(self.instants[k])
-            why = self._explained(k, start, ours)
+        start, ours = 0, self._decided(self.chosen)
+        while (k := _first(self.syncs, self._instants(self.chosen), ours, start)) is not None:
+            was = ours.get(self._instants(self.chosen)[k])
+            why = self._explained(k, ours)
+            self.found[k] = self._difference(k, was, why)
             if why:
-                ours = self._decide(self.instants, self.early)
-            found.append(self._difference(k, was, why))
+                ours = self._decided(self.chosen)
+            else:
+                self.left.add(k)
             start = k + 1
-        return found
+        return [self.found[k] for k in sorted(self.found)]
 
-    def _decide(self, instants: Sequence[int], early: Sequence[Span]) -> dict[int, Decision]:
-        return self.recording.alone(self.hpa, instants, early)
+    def _instants(self, chosen: Mapping[int, _Variant]) -> list[int]:
+        return [chosen[k].at_ms if k in chosen else s.at_ms for k, s in enumerate(self.syncs)]
 
-    def _explained(self, k: int, start: int, ours: Mapping[int, Decision]) -> str:
+    def _decided(self, chosen: Mapping[int, _Variant]) -> dict[int, Decision]:
+        early = [span for k in sorted(chosen) for span in chosen[k].early]
+        return self.recording.alone(self.hpa, self._instants(chosen), early)
+
+    def _explained(self, k: int, ours: Mapping[int, Decision]) -> str:
         """Take the first other reading under which sync k agrees, and say it; "": there is none.
 
-        It may be one of an earlier sync: what was recommended there shows in the conditions only,
-        until a window ends.
+        It may be one of an earlier sync, of which so far another reading was taken or none.
         """
         for j in (k, *self._suspects(k, ours)):
             for variant in self._variants(j):
-                instants = [*self.instants]
-                instants[j] = variant.at_ms
-                early = [*self.early, *variant.early]
-                decided = self._decide(instants, early)
-                if _first(self.syncs[: k + 1], instants, decided, start) is None:
-                    self.instants, self.early = instants, early
-                    ago = self.syncs[k].at_ms - self.syncs[j].at_ms
-                    return f"{ago} ms before: {variant.why}" if ago else variant.why
+                chosen = {**self.chosen, j: variant}
+                if not self._agrees(chosen, j, k):
+                    continue
+                self.chosen = chosen
+                if j in self.found:
+                    self.found[j] = replace(self.found[j], why=variant.why)
+                ago = self.syncs[k].at_ms - self.syncs[j].at_ms
+                return f"{ago} ms before: {variant.why}" if ago else variant.why
         return ""
 
+    def _agrees(self, chosen: Mapping[int, _Variant], j: int, k: int) -> bool:
+        """Whether under these readings all syncs from j to k agree but those that were left."""
+        instants, decided = self._instants(chosen), self._decided(chosen)
+        return all(
+            i in self.left or _same(self.syncs[i], decided.get(instants[i]))
+            for i in range(j, k + 1)
+        )
+
     def _suspects(self, k: int, ours: Mapping[int, Decision]) -> Iterator[int]:
-        """Yield the syncs before k in the window whose conditions have other reasons than ours."""
+        """Yield the syncs before k in the window that may have recommended something else.
+
+        That shows in the reasons of conditions only, until a window ends; and not even there where
+        a limit allows less than is recommended, or another reading gave the same size.
+        """
+        instants = self._instants(self.chosen)
         for j in range(k - 1, -1, -1):
             if self.syncs[j].at_ms < self.syncs[k].at_ms - self.window_ms - self.gap_ms:
                 return
-            decision = ours.get(self.instants[j])
-            if decision and _reasons(self.truth, self.hpa, self.syncs[j], decision):
+            decision = ours.get(instants[j])
+            if decision is None:
+                continue
+            hidden = j in self.chosen or decision.proposal != decision.desired
+            if hidden or _reasons(self.truth, self.hpa, self.syncs[j], decision):
                 yield j
 
     def _variants(self, k: int) -> Iterator[_Variant]:
@@ -157,8 +181,9 @@ class _Search:
         for ms in EVENT_MS:
             moments.append((sync.at_ms + ms, f"it saw an event, or time, {ms} ms before us"))
             moments.append((sync.at_ms - ms, f"we saw an event, or time, {ms} ms before it"))
-        low = self.instants[k - 1] if k else 0
-        high = self.instants[k + 1] if k + 1 < len(self.instants) else 1 << 60
+        instants = self._instants(self.chosen)
+        low = instants[k - 1] if k else 0
+        high = instants[k + 1] if k + 1 < len(instants) else 1 << 60
         moments = [(at_ms, why) for at_ms, why in moments if low < at_ms < high]
         for at_ms, why in moments[1:]:
             yield _Variant(at_ms, (), why)
@@ -176,7 +201,7 @@ class _Search:
         if more is not None:
             text += ", when more pods shared them"
         if more:
-            text += f" ({more} of which there were already)"
+            text += f", up to {more} of which had come"
         return f"{text}; {why}" if why else text
 
     def _difference(self, k: int, was: Decision | None, why: str) -> Difference:

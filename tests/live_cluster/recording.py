@@ -52,7 +52,7 @@ class Span(NamedTuple):
     """Moments after `from_ms` until `to_ms`, which is included.
 
     `shared_by_more`: the first answers of the span are taken for loads that the pods before it
-    shared, and so many more; None: for what they are.
+    shared, and so many more of those that came; None: for what they are.
     """
 
     from_ms: int
@@ -133,12 +133,10 @@ def _spread(frame: pl.DataFrame, sharing: pl.DataFrame, span: Span, value: str) 
     known = sharing.filter((at <= span.from_ms) & (at > span.from_ms - _LIFE_MS))
     pods = known.sort("fetched_at").group_by("uid").last().drop_nulls(value)["uid"]
     first = _first(sharing, span, "fetched_at").drop_nulls(value)
-    sharers = len(pods) + (span.shared_by_more or 0)
     if first.is_empty() or pods.is_empty():
         return frame
-    if span.shared_by_more and sharers >= first["uid"].n_unique():
-        return frame
-    share = int(first[value].sum()) // sharers
+    most = max(len(pods), first["uid"].n_unique())
+    share = int(first[value].sum()) // min(len(pods) + (span.shared_by_more or 0), most)
     theirs = (pl.col("fetched_at") == first["fetched_at"][0]) & pl.col("uid").is_in(pods.implode())
     begun = pl.lit(span.from_ms).cast(frame.schema["fetched_at"])
     return frame.with_columns(
