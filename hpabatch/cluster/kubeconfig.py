@@ -126,8 +126,9 @@ def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str,
 
 def _usual(environ: Mapping[str, str]) -> list[Path]:
     named = [Path(one) for one in environ.get(VARIABLE, "").split(os.pathsep) if one]
-    home = environ.get("HOME")
-    return named or [(Path(home) if home else Path.home()) / ".kube" / "config"]
+    # Of a user without a home, as in containers, "~" stays: no such file is there.
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return named or [Path(home, ".kube", "config")]
 
 
 def _read(path: Path) -> _Json:

@@ -75,13 +75,14 @@ def clocks_of(
 def _bounds(
     span: tuple[int | None, int | None], parameters: ReplayParameters, passes: Mapping[str, I64]
 ) -> tuple[int, int]:
-    """Return the replay's first and last moment, ms."""
+    """Return the replay's first and last moment, ms; raises as `clocks_of` does."""
     # A loop decides whether there are samples or not.
     first, last = _including(*span, passes) if passes else span
     if first is None or last is None:
         raise HistoryError(
-            "the history holds no sample of any metric, so there is nothing to replay; "
-            "fill pod_metrics or one of the other metric tables"
+            "the history holds no sample of any metric, so there is nothing to replay; fill "
+            "pod_metrics or one of the other metric tables (of a live loop's recording: replay at "
+            "its passes, --instants passes)"
         )
     if parameters.until_ms is None:
         return first, last
@@ -94,6 +95,7 @@ def _bounds(
 
 
 def _refuse_too_many(first: int, last: int, grid: Grid) -> None:
+    """Raise a HistoryError if there are more ticks than any history has."""
     count = (last - first) // grid.period_ms
     if count > MOST_TICKS:
         ends = pl.Series([first, last]).cast(pl.Datetime("ms", "UTC"))
@@ -116,7 +118,10 @@ def _no_sync(clocks: Clocks, parameters: ReplayParameters) -> HpabatchError:
 
 
 def _told(settled: Settled, chosen: Sequence[Candidate], clocks: Clocks) -> Settled:
-    """Return the parameters with what is known of the instants: from where, and of how many."""
+    """Return the parameters with what is known of the instants: from where, and of how many.
+
+    `report.replay` tells of the grid where what is said of instants ends with it.
+    """
 
     def own(known: Iterable[bool]) -> str:
         count = sum(known)
@@ -124,7 +129,8 @@ def _told(settled: Settled, chosen: Sequence[Candidate], clocks: Clocks) -> Sett
         return f"for {count} of {len(chosen)} HPAs{rest}"
 
     if clocks.estimated:
-        text = f"estimated for {sum(_key(c) in clocks.estimated for c in chosen)} of {len(chosen)}"
+        others = [c for c in chosen if c.cluster not in clocks.passes]
+        text = f"estimated for {sum(_key(c) in clocks.estimated for c in others)} of {len(others)}"
         settled = with_source(settled, "phase", f"{text} HPAs, else assumed")
         near = f"{settled.sources['sync_period']}, near it {text} HPAs"
         settled = with_source(settled, "sync_period", near)
@@ -162,10 +168,14 @@ def _own_instants(
     parameters: ReplayParameters,
     everyone: Sequence[Candidate],
 ) -> tuple[dict[HpaKey, I64], dict[HpaKey, SyncEstimate]]:
-    """Return the instants of HPAs that have their own: as recorded, or as estimated."""
+    """Return the instants of HPAs that have their own: as recorded, or as estimated.
+
+    Raises:
+        HistoryError: recorded ones are wanted, and there are none.
+    """
     if parameters.instants == "recorded":
         return _recorded_instants(history, everyone), {}
-    tables = {"hpa_status", "metric_fetches"} & set(history.files)
+    tables = set(INSTANT_TABLES) & set(history.files)
     if parameters.phase_ms is not None or not tables:
         return {}, {}
     found: dict[HpaKey, SyncEstimate] = {}

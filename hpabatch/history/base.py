@@ -14,7 +14,6 @@ from hpabatch.history import schema
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.schema import TABLES, table_named
-from hpabatch.history.schema_hpas import PASSES
 
 Wanted = tuple[str, str | None]
 """Namespace and place of rows that are asked for; a null place is None."""
@@ -71,11 +70,8 @@ class History(ABC):
             raise HistoryError(self._missing(missing, command))
 
     def lacks(self, table: Table) -> bool:
-        """Return whether a table is absent without which some command cannot work.
-
-        A live loop records whatever there is: of what its recording has no table, there was none.
-        """
-        return table.required and table.name not in self.files and PASSES.name not in self.files
+        """Return whether a table is absent without which some command cannot work."""
+        return table.required and table.name not in self.files
 
     def read(
         self,

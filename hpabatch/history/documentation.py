@@ -67,7 +67,7 @@ _work/…                                                 unfinished files, loca
   in `pod_metrics` `window_ms` grows by as much, so that the sample begins when it did. Several
   changes of one thing in 1 ms are one row. A spec counts here if a controller can decide on it,
   whatever the API server of its version says to it today. Of what there was none there is no
-  table, and none is missed where there is `passes`.
+  table, and in a store none is missed where there is `passes`.
 * Cluster names in paths keep letters, digits, `.`, `_` and `-`; every other byte becomes `~xx`.
 * Encodings: zstd, dictionaries for texts, DELTA_BINARY_PACKED for numbers and times, page
   checksums. The Parquet key-value metadata holds `{SCHEMA_KEY}` and `{TABLE_KEY}`.

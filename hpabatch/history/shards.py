@@ -20,6 +20,7 @@ from hpabatch.history.columns import Table
 from hpabatch.history.datafiles import Partition
 from hpabatch.history.rows import DataFiles
 from hpabatch.history.schema import TABLES
+from hpabatch.history.schema_hpas import PASSES
 from hpabatch.history.storage import LocalStorage, Storage
 from hpabatch.history.storages import open_storage
 
@@ -233,6 +234,14 @@ class StoreHistory(History):
 
     def _place(self, spec: Table) -> str:
         return self.storage.url(spec.name)
+
+    def lacks(self, table: Table) -> bool:
+        """Return whether a table is absent without which some command cannot work.
+
+        A live loop records whatever there is: of what its store has no table, there was none, for
+        the log would name files that were lost.
+        """
+        return super().lacks(table) and PASSES.name not in self.files
 
     def _how_to_add(self, tables: Sequence[Table]) -> str:
         return f"record or import {'it' if len(tables) == 1 else 'them'}"

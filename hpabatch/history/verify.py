@@ -28,7 +28,8 @@ def check_history(
     """Return what is wrong with a history: table, file and a sentence per finding.
 
     Reads every byte. Of a file with several faults at least one is named. A table
-    that some command cannot do without is a finding if it is absent.
+    that some command cannot do without is a finding if it is absent, but for recordings
+    (`History.lacks`).
 
     Args:
         history: of either layout.

@@ -101,8 +101,20 @@ def _known_gates(version: str, seen: ControllerSeen | None) -> str:
 
 
 def state_file(environ: Mapping[str, str], cluster: str) -> Path:
-    """Return where a loop keeps what it remembers of a cluster, if it is not told."""
-    home = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME") or "~").expanduser())
-    folder = Path(home) if environ.get("XDG_STATE_HOME") else Path(home, ".local", "state")
+    """Return where a loop keeps what it remembers of a cluster, if it is not told.
+
+    Raises:
+        UsageError: the user has no home, as in many containers.
+    """
+    named = environ.get("XDG_STATE_HOME")
+    try:
+        home = Path(environ.get("HOME") or "~").expanduser()
+    except RuntimeError:
+        if not named:
+            raise UsageError(
+                "there is no HOME to keep the loop's memory in: name a file with --state, or give "
+                "--stateless"
+            ) from None
+    folder = Path(named) if named else home / ".local" / "state"
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in cluster)[:100]
     return folder / "hpabatch" / f"live-{safe}.npz"

@@ -135,19 +135,20 @@ def evidence_lines(evidence: Mapping[str, str]) -> list[str]:
     return [
         f"rules of Kubernetes {name}{f' with {gates}' if gates else ''} ({words}); "
         f"{_EVENTS.get(events, events)}",
-        ", ".join(_parameters(evidence)),
+        _parameters(evidence),
     ]
 
 
-def _parameters(evidence: Mapping[str, str]) -> Iterator[str]:
-    """Yield the parameters that count: of a grid, only where HPAs are decided on it."""
+def _parameters(evidence: Mapping[str, str]) -> str:
+    """Return the parameters that count: of a grid, only where HPAs are decided on it."""
     instants = evidence.get("instants", "grid")
-    if instants != "grid":
-        yield f"instants: {instants}"
     grid = ("sync_period", "phase") if instants.endswith("grid") else ()
-    for name in (*grid, "delay", "max_age"):
-        if name in evidence:
-            yield f"{name.replace('_', ' ')} {_humane(evidence[name])}"
+    known = ", ".join(
+        f"{name.replace('_', ' ')} {_humane(evidence[name])}"
+        for name in (*grid, "delay", "max_age")
+        if name in evidence
+    )
+    return known if instants == "grid" else f"instants: {instants}; {known}"
 
 
 def _humane(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pwd
 import shutil
 import ssl
 import threading
@@ -159,6 +160,13 @@ def test_broken_files(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told) as caught:
         connect(path, None, False, {})
     assert str(path) in str(caught.value)
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(UsageError, match=r"no kubeconfig: ~/.kube/config is not there"):
+        connect(None, None, False, {})
 
 
 def test_no_file(tmp_path: Path) -> None:

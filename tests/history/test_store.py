@@ -27,6 +27,7 @@ from hpabatch.history.schema import TABLES
 from hpabatch.history.storage import LocalStorage
 from hpabatch.history.storages import is_folder
 from hpabatch.history.store import open_writer
+from hpabatch.history.verify import check_history
 from tests.history.frames import ROWS, frame, minute, write_all
 
 
@@ -55,6 +56,21 @@ def test_a_store_reads_like_the_flat_history(tmp_path: Path) -> None:
     assert set(made.digests()) == set(TABLES)
     assert made.location == str(made.path) == str(tmp_path / "store")
     assert [p.exists() for paths in made.files.values() for p in paths] == [True] * len(TABLES)
+
+
+def test_a_recording_lacks_no_table(tmp_path: Path) -> None:
+    """Of what a live loop found nothing it writes no table; others may have forgotten one."""
+    for name, tables in (("recorded", ("passes",)), ("other", ("controller",))):
+        with open_writer(tmp_path / name).part() as part:
+            for table in tables:
+                part.add(table, frame(table))
+    recorded, other = open_history(tmp_path / "recorded"), open_history(tmp_path / "other")
+    recorded.require("replay")
+    assert recorded.read("pods").is_empty()
+    assert check_history(recorded).is_empty()
+    for refused in (lambda: other.require("replay"), lambda: other.read("pods")):
+        with pytest.raises(HistoryError, match=r"pods .* missing and replay needs"):
+            refused()
 
 
 def test_files_lie_by_cluster_and_day(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,12 @@ def test_a_state_file_has_a_harmless_name() -> None:
     found = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west")
     assert found == Path("/state/hpabatch/live-prod_.._eu_west.npz")
     assert state_file({"HOME": "/home/me"}, "a").parent == Path("/home/me/.local/state/hpabatch")
+
+
+def test_without_a_home_a_state_needs_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is in containers: a number without a name, and no HOME."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(UsageError, match=r"no HOME .* --state"):
+        state_file({}, "a")
+    assert state_file({"XDG_STATE_HOME": "/state"}, "a").parent == Path("/state/hpabatch")

@@ -102,9 +102,9 @@ def test_the_rules_and_how_they_are_proved(evidence: dict[str, str], words: str)
     [
         ("grid", "sync period 15 s (recorded), phase 0 ms (assumed), delay"),
         ("recorded for 1 of 2 HPAs, else a grid",
-         "instants: recorded for 1 of 2 HPAs, else a grid, sync period 15 s (recorded), phase"),
+         "instants: recorded for 1 of 2 HPAs, else a grid; sync period 15 s (recorded), phase"),
         ("passes of a live loop for 2 of 2 HPAs",
-         "instants: passes of a live loop for 2 of 2 HPAs, delay"),
+         "instants: passes of a live loop for 2 of 2 HPAs; delay"),
     ],
 )  # fmt: skip
 def test_of_the_grid_is_told_only_where_it_counts(instants: str, words: str) -> None:
