@@ -55,7 +55,7 @@ test-apart: test-compiled
 	$(BUSY) $(BIN)/python -m pytest $(APART:%=tests/%)
 
 test-outside: test-interpreted kernels
-	$(BIN)/python -m pytest $(OUTSIDE:%=tests/%)
+	$(BUSY) $(BIN)/python -m pytest $(OUTSIDE:%=tests/%)
 
 # All kernels are compiled once, before several processes need them; the largest beside the others.
 kernels: kernels-simulate kernels-others
