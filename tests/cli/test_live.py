@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import Run, runner
+from tests.ports import hold_port, port_of
 
 KUBECONFIG = """
 apiVersion: v1
@@ -20,14 +21,12 @@ current-context: x
 
 
 @pytest.fixture
-def nobody(tmp_path: Path) -> str:
+def nobody(tmp_path: Path) -> Iterator[str]:
     """Return a kubeconfig of a server that is not there."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
     path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG.format(port=port))
-    return str(path)
+    with hold_port() as held:
+        path.write_text(KUBECONFIG.format(port=port_of(held)))
+        yield str(path)
 
 
 @pytest.fixture(params=["live", "record"])

@@ -215,15 +215,17 @@ def test_what_is_late_is_an_error_of_that_answer_alone() -> None:
 
     queue = ExternalMetricKey("shop", "queue", "")
     client = Asked({f"{_USAGE}/pods": slow, f"{_EXTERNAL}/queue": wire_bytes("external")})
-    for _ in range(2):  # once more where the machine itself stood still
-        fetcher = Fetcher(client, _KINDS, deadline_s=2)
-        answers = fetcher.fetch(Wanted(usage=_SPACES, external=frozenset({queue})))
-        fetcher.close()
-        if not answers.external[queue].error:
-            break
-    assert answers.usage[""].error == DEADLINE_ERROR == "context deadline exceeded"
-    assert answers.external[queue].error == ""
-    release.set()
+    try:
+        for _ in range(2):  # once more where the machine itself stood still
+            fetcher = Fetcher(client, _KINDS, deadline_s=2)
+            answers = fetcher.fetch(Wanted(usage=_SPACES, external=frozenset({queue})))
+            fetcher.close()
+            if not answers.external[queue].error:
+                break
+        assert answers.usage[""].error == DEADLINE_ERROR == "context deadline exceeded"
+        assert answers.external[queue].error == ""
+    finally:
+        release.set()
 
 
 def _good(answers: Answers) -> set[ExternalMetricKey]:
@@ -246,11 +248,14 @@ def test_those_that_hang_take_nobodys_turn_for_long() -> None:
     fetcher = Fetcher(client, _KINDS, workers=1, deadline_s=1)
     keys = {name: ExternalMetricKey("shop", name, "") for name in names}
     wanted = Wanted(external=frozenset(keys.values()))
-    fetched = [fetcher.fetch(wanted) for _ in range(4)]
-    # (the first three may each meet one that hangs; once more where the machine itself stood still)
-    fetched += [fetcher.fetch(wanted)] if len(_good(fetched[-1])) < 10 else []
-    assert _good(fetched[-1]) == {keys[name] for name in names if name not in hung}
-    release.set()
+    try:
+        fetched = [fetcher.fetch(wanted) for _ in range(4)]
+        # (the first three may each meet one that hangs; once more where the machine itself stood
+        # still)
+        fetched += [fetcher.fetch(wanted)] if len(_good(fetched[-1])) < 10 else []
+        assert _good(fetched[-1]) == {keys[name] for name in names if name not in hung}
+    finally:
+        release.set()
     fetcher.close()
 
 

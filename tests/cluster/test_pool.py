@@ -54,7 +54,7 @@ def test_nobody_waits_for_what_is_late_then_or_later() -> None:
     release = threading.Event()
 
     def hang(left: float) -> str:
-        release.wait()
+        release.wait(60)
         return "too late"
 
     pool: RequestPool[str] = RequestPool(2)
@@ -69,7 +69,7 @@ def test_threads_that_hang_are_not_without_end() -> None:
     release = threading.Event()
 
     def hang(left: float) -> str:
-        release.wait()
+        release.wait(60)
         return "too late"
 
     pool: RequestPool[str] = RequestPool(8)
@@ -106,7 +106,7 @@ def test_a_run_that_is_ended_waits_no_longer() -> None:
 
     def hang(left: float) -> str:
         begun.set()
-        release.wait()
+        release.wait(60)
         return "too late"
 
     found: list[object] = []

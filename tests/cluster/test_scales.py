@@ -179,12 +179,14 @@ def test_one_that_hangs_is_an_error_and_whose_turn_never_came_stays_as_it_was() 
         book.settle([], targets, 10)
     before = book.scale_of(other)
     replies[_ROLL_PATH] = hang
-    told: list[Change] = []
-    while not told:
-        assert time.monotonic() < until
-        book.refresh(targets)
-        told = book.settle([], targets, 20)
-    late = ScaleObject(_ROLL, error="context deadline exceeded", code=codes.SCALE_GET_FAILED)
-    assert told == [_seen(late, _ROLL, 19)]
-    assert book.scale_of(other) == before
-    release.set()
+    try:
+        told: list[Change] = []
+        while not told:
+            assert time.monotonic() < until
+            book.refresh(targets)
+            told = book.settle([], targets, 20)
+        late = ScaleObject(_ROLL, error="context deadline exceeded", code=codes.SCALE_GET_FAILED)
+        assert told == [_seen(late, _ROLL, 19)]
+        assert book.scale_of(other) == before
+    finally:
+        release.set()

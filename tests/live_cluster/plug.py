@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from tests.live_cluster.ground import Ground
 from tests.live_cluster.recording import FAILED
 from tests.live_cluster.sequences import At, changes
 from tests.live_cluster.truth import Hpa
+from tests.ports import hold_port, port_of
 
 PROGRAM: Final = Path(sys.executable).with_name("hpabatch")
 READY_S: Final = 120  # the kernels may have to be compiled first
@@ -78,9 +78,13 @@ def running_live(ground: Ground, folder: Path, every_ms: int, namespace: str) ->
     Raises:
         LiveError: it is not ready in time, dies, or does not end well when told to.
     """
-    port = _free_port()
-    command = live_command(ground, folder / "history", every_ms, port, namespace)
-    with (folder / "live.jsonl").open("w") as out, (folder / "live.err").open("w") as err:
+    with (
+        hold_port() as held,
+        (folder / "live.jsonl").open("w") as out,
+        (folder / "live.err").open("w") as err,
+    ):
+        port = port_of(held)
+        command = live_command(ground, folder / "history", every_ms, port, namespace)
         process = subprocess.Popen(command, stdout=out, stderr=err, env=_environment())
         try:
             _wait_ready(process, port, folder)
@@ -124,12 +128,6 @@ def _stop(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 def _tail(folder: Path) -> str:
     return (folder / "live.err").read_text()[-2000:]
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def _ms(text: str) -> int:

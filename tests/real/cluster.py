@@ -19,6 +19,8 @@ from tests.ports import hold_port, port_of
 VARIABLE = "HPABATCH_CLUSTER_SCRIPTS"
 _PORTS = ("P_ETCD", "P_PEER", "P_API", "P_STUB", "P_KCM")
 _ATTEMPTS = 3
+# What up.sh, or the kubectl that it waits with, says when its patience is at its end.
+_IMPATIENT = ("not ready", "timed out waiting")
 
 
 def build_folder() -> Path:
@@ -93,34 +95,48 @@ def running_cluster(
     }  # fmt: skip
     up = ["bash", str(Path(os.environ[VARIABLE], "up.sh")), "--fresh", *flags]
     with ExitStack() as stack:
+        said: list[str] = []
         for _ in range(_ATTEMPTS):  # the patience of up.sh may be too short for a busy machine
             stack.close()
             environment = {**settings, **_held_ports(stack)}
             stack.callback(_end, environment)
-            with (folder / "up.log").open("w") as log:  # a pipe would stay open in its children
-                started = subprocess.run(up, env=environment, stdout=log, stderr=log, check=False)
-            if started.returncode == 0:
+            code, text = _run_up(up, environment)
+            said.append(text)
+            if code == 0 or not any(words in text for words in _IMPATIENT):
                 break
-        assert started.returncode == 0, (folder / "up.log").read_text()
+        assert code == 0, "\n".join(said)
         yield Cluster(environment)
+
+
+def _run_up(up: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Return how up.sh ended, and what it said; up.log holds what all attempts said."""
+    with Path(environment["RUN"], "up.log").open("a+") as log:
+        begin = log.tell()
+        # A pipe would stay open in its children.
+        started = subprocess.run(up, env=environment, stdout=log, stderr=log, check=False)
+        log.seek(begin)
+        return started.returncode, log.read()
 
 
 def _end(environment: Mapping[str, str]) -> None:
     """End what up.sh started."""
-    _kill(Path(environment["RUN"], "pids"))
+    _kill(Path(environment["RUN"]))
     down = ["bash", str(Path(environment[VARIABLE], "down.sh"))]
     subprocess.run(down, env=environment, capture_output=True, check=True)
 
 
-def _kill(pids: Path) -> None:
+def _kill(folder: Path) -> None:
     """Kill what up.sh started: of a cluster that is thrown away nothing has to end in peace.
 
-    An API server that is asked to end waits some ten seconds for its watches.
+    An API server that is asked to end waits some ten seconds for its watches. A number may be
+    another process's by now; the command lines of all that up.sh starts name files of the folder.
     """
+    pids = folder / "pids"
     lines = pids.read_text().splitlines() if pids.exists() else []
-    for line in lines:
-        with suppress(ProcessLookupError):
-            os.kill(int(line.split()[1]), signal.SIGKILL)
+    for pid in (int(line.split()[1]) for line in lines):
+        with suppress(ProcessLookupError, FileNotFoundError):
+            if os.fsencode(f"{folder}/") in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 def _held_ports(stack: ExitStack) -> dict[str, str]:

@@ -20,7 +20,7 @@ from hpabatch.live.setup import settle
 from hpabatch.live.shadow import Shadow
 from hpabatch.live.site import Site
 from tests.real.api_writes import Json
-from tests.real.live_place import FLAGS
+from tests.real.live_place import FLAGS, WAIT_S
 
 _EVERY_S = 0.1
 
@@ -61,7 +61,7 @@ class Inside:
         time.sleep(_EVERY_S)
         return self.loop.one_pass().result
 
-    def until(self, holds: Callable[[PassResult], bool], seconds: float = 40) -> PassResult:
+    def until(self, holds: Callable[[PassResult], bool], seconds: float = WAIT_S) -> PassResult:
         """Make passes until one is such; return its result."""
         end = time.monotonic() + seconds
         while True:

@@ -17,6 +17,7 @@ from typing import Any
 from tests.ports import hold_port, port_of
 from tests.real.api_writes import Json, Writer
 
+WAIT_S = 120.0  # for what comes in a second or two where nothing else runs
 PROGRAM = Path(sys.executable).with_name("hpabatch")
 FLAGS = {
     "downscale-stabilization": "4s",
@@ -93,11 +94,24 @@ class Place:
         self.writer.send("DELETE", f"{self.hpas(namespace)}/{name}")
 
     def remove_deployment(self, namespace: str, name: str) -> None:
-        """Delete it with its ReplicaSets and pods, which no garbage collector does here."""
+        """Delete it with its ReplicaSets and pods, which no garbage collector does here.
+
+        Controllers that have not yet seen that the owner is gone may make them anew: until a second
+        has passed without any, they are deleted again.
+        """
         self.writer.send("DELETE", f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
-        chosen = f"?labelSelector=app%3D{name}"
-        for collection in ("/apis/apps/v1/namespaces/{}/replicasets", "/api/v1/namespaces/{}/pods"):
-            self.writer.send("DELETE", collection.format(namespace) + chosen)
+        owned = [
+            f"/apis/apps/v1/namespaces/{namespace}/replicasets?labelSelector=app%3D{name}",
+            f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3D{name}",
+        ]
+        end, none_since = time.monotonic() + WAIT_S, time.monotonic()
+        while time.monotonic() < none_since + 1:
+            assert time.monotonic() < end, f"{name} is made again and again"
+            for collection in owned:
+                if self.writer.send("GET", collection)["items"]:
+                    self.writer.send("DELETE", collection)
+                    none_since = time.monotonic()
+            time.sleep(0.1)
 
     def big_pod(self, namespace: str, name: str, size: int) -> None:
         """Make a pod of so many bytes."""
@@ -135,7 +149,7 @@ class Place:
         names = {pod["metadata"]["name"] for pod in self.writer.send("GET", chosen)["items"]}
         gone = min(names)
         self.writer.delete(namespace, gone)
-        end = time.monotonic() + 30
+        end = time.monotonic() + WAIT_S
         while True:
             pods = self.writer.send("GET", chosen)["items"]
             run = {pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"}
@@ -150,9 +164,9 @@ class Place:
 
     def until(self, desired: dict[str, int]) -> None:
         """Wait until the cluster's controller has written that, and no pod comes or goes."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + WAIT_S
         while self.desired() != desired or not self._is_settled(desired):
-            assert time.monotonic() < end, self.desired()
+            assert time.monotonic() < end, (self.desired(), self.count("/api/v1/pods"))
             time.sleep(0.1)
 
     def desired(self) -> dict[str, int]:
@@ -222,7 +236,7 @@ class Live:
             for line in self.lines if "hpa" in line
         }  # fmt: skip
 
-    def until(self, holds: Callable[[], Any], seconds: float = 30) -> None:
+    def until(self, holds: Callable[[], Any], seconds: float = WAIT_S) -> None:
         end = time.monotonic() + seconds
         while not holds():
             assert self.process.poll() is None, (self.folder / "err").read_text()

@@ -34,7 +34,6 @@ from tests.real.live_place import Live, Place
 GONE = status(410, "Expired", "too old resource version: 1 (5)")
 ERROR_EVENT = json.dumps({"type": "ERROR", "object": json.loads(GONE)}).encode()
 LEVELS = {"shop/web": 300, "blog/web": 150, "shop/old": 100, "shop/late": 200}
-WAIT_S = 120.0
 MORE_FILES = 4  # connections that are kept for the next request
 MORE_THREADS = 2
 RIGHT = {"shop/web": 6, "shop/cart": 3, "shop/queue": 4, "blog/web": 3, "shop/old": 2}
@@ -172,9 +171,11 @@ class Case:
         (files, threads, mib), before = self.after, self.before
         return files - before[0], threads - before[1], mib - before[2]
 
-    def note_use(self) -> None:
-        """Note what it uses afterwards, once that is no more: at times a request is under way."""
-        end = time.monotonic() + 60
+    def note_use(self, end: float) -> None:
+        """Note what it uses afterwards, once that is no more: at times a request is under way.
+
+        At `end`, of the monotonic clock, it is noted as it is.
+        """
         while True:
             self.after = self.use()
             files, threads, _ = self.more()
@@ -203,14 +204,16 @@ def weather(place: Place, folder: Path) -> dict[str, Case]:
             for case in cases.values():
                 if not case.fault.blind:
                     seen = {k: v for k, v in AFTER.items() if k not in case.fault.fails}
-                    case.live.until(partial(_says, case, seen), WAIT_S)
+                    case.live.until(partial(_says, case, seen))
                 case.during = case.live.desired()
         for case in cases.values():
-            case.live.until(partial(_decided, case, AFTER), WAIT_S)
+            case.live.until(partial(_decided, case, AFTER))
         pods = place.count("/api/v1/pods")
         for case in cases.values():
-            case.live.until(partial(_watches, case, pods), WAIT_S)
-            case.note_use()
+            case.live.until(partial(_watches, case, pods))
+        end = time.monotonic() + 60  # for all together
+        for case in cases.values():
+            case.note_use(end)
             case.ended = len(case.live.lines)
         with ExitStack() as faults:
             _begin(cases, faults)
@@ -247,7 +250,7 @@ def _begin(cases: dict[str, Case], faults: ExitStack) -> None:
         faults.enter_context(proxy.fault(fault.where, fault.act))
         proxy.cut(fault.cuts)
     for name, case in cases.items():
-        case.live.until(partial(_complains, case, since[name]), WAIT_S)
+        case.live.until(partial(_complains, case, since[name]))
 
 
 def _complains(case: Case, since: int) -> bool:

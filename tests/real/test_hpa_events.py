@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.real.kubectl_objects import Json
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
+EPOCH = datetime.fromtimestamp(0, UTC)
 WRITES = "[create, update, patch, delete, deletecollection]"
 POLICY = """apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -176,12 +178,20 @@ def test_specs_are_what_the_api_said_after_each_edit(recording: Recording, name:
 
 
 def test_a_watch_knows_the_seconds_of_edits(recording: Recording) -> None:
-    """managedFields tells them, rounded down; the log tells when the request came in."""
+    """managedFields tells them, rounded down; the log tells when requests came in and ended."""
     log, seen = recording.read("audit.log"), recording.read("watch.json")
     ours, theirs = (one.hpas.sort("valid_from")["valid_from"].to_list() for one in (seen, log))
-    # An edit is stamped after its request came in and before the next one's did.
-    for stamp, came, then in zip(ours, theirs, [*theirs[1:], theirs[-1] + 10_000], strict=True):
-        assert came - 1000 <= stamp <= then
+    ends: dict[int, int] = {}
+    for line in (recording.folder / "audit.log").read_text().splitlines():
+        event = json.loads(line)
+        came = _instant_ms(event["requestReceivedTimestamp"])
+        ends[came] = max(_instant_ms(event["stageTimestamp"]), ends.get(came, 0))
+    for stamp, came in zip(ours, theirs, strict=True):
+        assert came - 1000 < stamp <= ends[came]
+
+
+def _instant_ms(text: str) -> int:
+    return (datetime.fromisoformat(text) - EPOCH) // timedelta(milliseconds=1)
 
 
 def test_statuses_and_scales_are_those_of_the_controller(recording: Recording) -> None:

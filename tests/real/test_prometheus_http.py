@@ -141,7 +141,13 @@ def test_its_limits(blocks: Path, tmp_path: Path, flag: str, query: str, reason:
         with pytest.raises(TooMuchError) as caught:
             server.instant(query, UNTIL_MS)
         assert caught.value.reason == reason
-        assert raw(server, "web-1", 120)
+        for left in (2, 1, 0):
+            try:
+                assert raw(server, "web-1", 120)
+                break
+            except TooMuchError as error:  # on a busy machine the 50 ms may be over by then
+                if error.reason != "time" or not left:
+                    raise
 
 
 def test_it_ends_right_through_a_faulty_proxy(url: str) -> None:
