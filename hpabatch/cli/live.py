@@ -46,7 +46,8 @@ in --state and taken up again by a start soon after; --stateless forgets it, as 
 
 \b
 Exit codes: 0 fine (also when interrupted), 2 the cluster or a file cannot be read, 3 with --once:
-something could not be read or decided (the rest is shown).
+a workload, an API or an HPA could not be read, or no rules apply to it (the rest is shown). A
+decision that fails as the controller's own would, for want of metrics say, is one.
 
 \b
 Examples:

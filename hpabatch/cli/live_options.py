@@ -23,7 +23,9 @@ NamespacesOption = Annotated[
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        "--cluster", metavar="NAME", help="What the cluster is called.  [default: as its context]"
+        "--cluster",
+        metavar="NAME",
+        help="What the cluster is called.  [default: as the context calls it]",
     ),
 ]
 EveryOption = Annotated[

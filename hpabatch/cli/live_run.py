@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import hpabatch
-from hpabatch.cli.stdout import send
+from hpabatch.cli.stdout import forget_stdout, send
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def run_live(request: LiveRequest) -> None:
         if request.once is not None:
             run.one_pass(request.once)
         else:
-            run.until_stopped()
+            try:
+                run.until_stopped()
+            except BrokenPipeError:
+                forget_stdout()  # who read the lines has gone (head): no error
 
 
 class _Run:
@@ -89,7 +92,7 @@ class _Run:
         from hpabatch.cluster.connect import connect
         from hpabatch.cluster.controller import read_controller
         from hpabatch.cluster.discovery import Discovery
-        from hpabatch.cluster.errors import ApiError
+        from hpabatch.cluster.errors import ApiError, Refused
         from hpabatch.live.log import LineLog
         from hpabatch.live.setup import settle
         from hpabatch.live.site import Site
@@ -105,9 +108,12 @@ class _Run:
             discovery.hpa_version()
             seen = read_controller(self.client)
         except ApiError as error:
+            what, there = "gives no answer", "is it there, and "
+            if isinstance(error, Refused):
+                what, there = "refuses this login", ""
             raise UnreadableError(
-                f"the API server {connection.server} gives no answer ({error.text}): is it there, "
-                "and is this the right --kubeconfig and --context?"
+                f"the API server {connection.server} {what} ({error.text}): {there}is this the "
+                "right --kubeconfig and --context?"
             ) from error
         self.settings: Settings = settle(
             request.k8s, request.feature_gates, request.flags, version, seen, request.every_ms

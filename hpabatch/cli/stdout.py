@@ -38,9 +38,9 @@ def data_stream() -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_stdout()
+        forget_stdout()
     except OSError as error:
-        _forget_stdout()
+        forget_stdout()
         raise UsageError(f"stdout cannot be written: {error.strerror}; make room there") from error
 
 
@@ -80,7 +80,7 @@ def show_report(forms: Any, report: Any, output: Output) -> None:
     send(data)
 
 
-def _forget_stdout() -> None:
+def forget_stdout() -> None:
     """Send what is still buffered nowhere: it would fail again when Python closes stdout."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

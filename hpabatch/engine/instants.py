@@ -81,8 +81,8 @@ def _bounds(
     if first is None or last is None:
         raise HistoryError(
             "the history holds no sample of any metric, so there is nothing to replay; fill "
-            "pod_metrics or one of the other metric tables (of a live loop's recording: replay at "
-            "its passes, --instants passes)"
+            "pod_metrics or one of the other metric tables (of a live loop's recording: `replay` "
+            "it at its passes)"
         )
     if parameters.until_ms is None:
         return first, last

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
+import re
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -114,3 +119,58 @@ def test_what_a_cluster_needs_is_named(run: Run, monkeypatch: pytest.MonkeyPatch
     done = run()
     assert done.code == 2
     assert "hpabatch[live]" in done.stderr
+
+
+def test_a_login_that_is_refused_is_no_server_away(run: Run, nobody: str) -> None:
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    text = Path(nobody).read_text()
+    port = re.search(r"127.0.0.1:([0-9]+)", text)
+    assert port is not None
+    Path(nobody).write_text(text.replace(port[1], str(server.server_port)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        done = run("--kubeconfig", nobody)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert done.code == 2
+    assert "refuses this login" in done.stderr
+
+
+GONE = """
+import sys
+from hpabatch.cli import live_run, main
+
+class Endless:
+    def __init__(self, *_):
+        pass
+
+    def until_stopped(self):
+        while True:
+            print("a line", flush=True)
+
+live_run._Run = Endless
+sys.argv = ["hpabatch", "live"]
+main()
+"""
+
+
+def test_a_reader_that_goes_away_ends_the_loop() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", GONE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "a line\n"
+    process.stdout.close()
+    assert (process.wait(60), process.stderr.read()) == (0, "")
+    process.stderr.close()
