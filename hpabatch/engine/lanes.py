@@ -8,16 +8,13 @@ import numpy as np
 
 from hpabatch.arrays.arena import Arena
 from hpabatch.arrays.layout import (
-    ANSWER,
     CHANGE,
     DECISION,
     DETAIL,
     I64,
     LANE,
     METRIC_DECISION,
-    REQUEST,
     STATUS,
-    STREAM,
     TICK,
     TIMING,
     Fleet,
@@ -36,26 +33,22 @@ from hpabatch.arrays.observations import (
     PERIOD,
     SCALE_ROW,
     SELECTOR,
-    STREAM_SOURCE,
     Observations,
     empty_steps,
     new_cursors,
 )
-from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
+from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes
 from hpabatch.arrays.status import make_status_memory
-from hpabatch.arrays.texts import NO_TEXT, Texts
+from hpabatch.arrays.texts import NO_TEXT
 from hpabatch.engine.candidates import Candidate, SpecPeriod
 from hpabatch.engine.clocks import Clock
 from hpabatch.engine.frames import ALWAYS_MS
 from hpabatch.engine.membership import matched_pods, selector_code
 from hpabatch.engine.seeds import begun_anew
 from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
-from hpabatch.engine.sources import TrackList
+from hpabatch.engine.streams import ShardStreams
 from hpabatch.model import codes
-from hpabatch.model.hpa import LabelSelector, MetricSpec
-from hpabatch.model.messages import lacking_container
-from hpabatch.model.requests import request_rules
-from hpabatch.model.selectors import parse_selector, selector_from_object, selector_words
+from hpabatch.model.selectors import parse_selector, selector_words
 
 ROWS_PER_BLOCK = (
     1024  # (tick, pod) rows of a lane at a time: with their samples they fit an L1 cache
@@ -70,11 +63,10 @@ class ShardBuilder:
         self.given = given
         self.rows_per_block = ROWS_PER_BLOCK if rows_per_block is None else rows_per_block
         self.kept: list[Candidate] = []
-        self.streams: list[list[tuple[StreamKey, MetricSpec]]] = []
         self.pod_numbers: list[list[int]] = []
         self.lanes: list[dict[str, int]] = []
         self.sources: list[dict[str, int]] = []
-        self.tracks = TrackList()
+        self.streams = ShardStreams(given, self.rows_per_block)
         self.spec_rows = [
             SpecRows(period.flags, given.profile, given.whole) for period in given.flags
         ]
@@ -82,8 +74,6 @@ class ShardBuilder:
         self.event_slots: list[int] = []
         self._clocks: dict[Clock, tuple[int, I64]] = {}
         self._slots: dict[tuple[int, int, int], int] = {}
-        self._blocks: dict[tuple[str, str], int] = {}
-        self._requests: list[Records] = []
         self.clock, self.ambiguous = Growing(np.int64), Growing(AMBIGUOUS)
         self.periods, self.scales, self.fetches = (
             Growing(PERIOD),
@@ -92,14 +82,8 @@ class ShardBuilder:
         )
         self.selectors, self.member = Growing(SELECTOR), Growing(np.int8)
         self.pods = Growing(LANE_POD)
-        self.stream, self.stream_source = Growing(STREAM), Growing(STREAM_SOURCE)
         self.changes, self.ticks = Growing(CHANGE), Growing(TICK)
-        self.rows, self.samples = Growing(np.int32), Growing(np.int64)
-        self.answers, self.values, self.codes = (
-            Growing(ANSWER),
-            Growing(np.int64),
-            Growing(np.int64),
-        )
+        self.codes = Growing(np.int64)
 
     def add(self, candidate: Candidate, series: Sequence[tuple[str, ...]]) -> bool:
         """Add a lane, of which `series` are the external metrics' series; False: it has no tick."""
@@ -113,7 +97,7 @@ class ShardBuilder:
         lane["first_tick"], last_tick = self.ticks.reserve(now_ms.size)
         lane["last_tick"] = lane["first_tick"]
         keys = lane_streams([period.spec for period in candidate.periods])
-        first_stream = self.stream.size
+        first_stream = self.streams.count
         anew_ms = now_ms[:0]
         if candidate.cluster in given.clocks.passes:
             anew_ms = begun_anew(candidate, now_ms, given.starts_ms)
@@ -121,7 +105,7 @@ class ShardBuilder:
         self._add_specs(candidate, objects, first_stream, keys, source)
         self._add_scale(candidate, scale, now_ms, anew_ms, lane, source)
         pods = self._add_pods(candidate, scale, source)
-        self._add_streams(candidate, keys, pods, series, lane, source, last_tick)
+        self.streams.add(candidate, keys, pods, series, lane, source, last_tick)
         self._add_memory(candidate, clock, now_ms, lane)
         self._add_facts(candidate, source)
         self.kept.append(candidate)
@@ -244,67 +228,6 @@ class ShardBuilder:
             return codes.SELECTOR_INVALID, self.given.texts.number(str(error))
         return selector_code(text), NO_TEXT
 
-    def _add_streams(
-        self,
-        candidate: Candidate,
-        keys: Sequence[StreamKey],
-        pods: list[int],
-        series: Sequence[tuple[str, ...]],
-        lane: dict[str, int],
-        source: dict[str, int],
-        last_tick: int,
-    ) -> None:
-        """Add a lane's streams with their tracks, and room for their rows, samples and answers."""
-        ticks = last_tick - lane["first_tick"]
-        capacity = max(self.rows_per_block or ticks * max(len(pods), 1), len(pods))
-        source["first_row"], _ = self.rows.reserve(capacity)
-        source["row_capacity"] = capacity
-        source["first_sample"] = self.samples.size
-        source["first_value"] = self.values.size
-        source["first_track"] = len(self.tracks)
-        lane["first_stream"] = self.stream.size
-        metrics = metric_of_stream(candidate, keys)
-        for key, metric in zip(keys, metrics, strict=True):
-            first_track = len(self.tracks)
-            is_total = metric.type in ("Object", "External")
-            add_tracks(self.tracks, candidate, key, metric, pods, series)
-            self._add_track_texts(candidate.namespace, key.container, pods, first_track)
-            self.stream_source.add(
-                records(STREAM_SOURCE, [(is_total, first_track, len(self.tracks))])
-            )
-            sample, _ = self.samples.reserve(capacity)
-            answer, _ = self.answers.reserve(ticks)
-            if is_total:
-                self.values.reserve(ticks * (len(self.tracks) - first_track))
-            block = self._request_block("" if is_total else key.resource, key.container)
-            offsets = (sample - source["first_row"], block, answer - lane["first_tick"])
-            self.stream.add(records(STREAM, [offsets]))
-        lane["last_stream"] = self.stream.size
-        source["last_track"] = len(self.tracks)
-        self.streams.append(list(zip(keys, metrics, strict=True)))
-
-    def _add_track_texts(
-        self, namespace: str, container: str, pods: Sequence[int], first_track: int
-    ) -> None:
-        """Word what old versions say of a sample that lacks a metric's container."""
-        if self.given.profile.container_may_lack or not container:
-            return
-        for j, p in enumerate(pods):
-            text = lacking_container(container, namespace, str(self.given.pods.names[p]))
-            self.tracks.texts[first_track + j] = self.given.texts.number(text)
-
-    def _request_block(self, resource: str, container: str) -> int:
-        """Return where the requests of all states for a resource begin; equal ones are shared."""
-        key = (resource, container if resource else "")
-        if key not in self._blocks:
-            rules = request_rules(self.given.profile)
-            self._blocks[key] = sum(block.size for block in self._requests)
-            self._requests.append(self.given.pods.requests(*key, rules, self._request_texts()))
-        return self._blocks[key]
-
-    def _request_texts(self) -> Texts | None:
-        return self.given.texts if self.given.whole else None
-
     def _add_memory(
         self, candidate: Candidate, clock: int, now_ms: I64, lane: dict[str, int]
     ) -> None:
@@ -349,24 +272,24 @@ class ShardBuilder:
             specs=epochs[0].specs.copy().view(np.recarray),
             policies=policies,
             metrics=metrics,
-            streams=self.stream.table(),
+            streams=self.streams.stream.table(),
             ticks=self.ticks.room(arena, "ticks"),
-            row_state=self.rows.room(arena, "row_state"),
+            row_state=self.streams.rows.room(arena, "row_state"),
             row_weight=np.zeros(0, np.int64),
             states=given.pods.states,
-            present=arena.take("present", self.samples.size, np.int8),
-            value_milli=self.samples.room(arena, "value_milli"),
-            timing=arena.take("timing", self.samples.size, TIMING),
-            requests=np.concatenate([records_from(REQUEST, 0), *self._requests]).view(np.recarray),
-            answers=self.answers.room(arena, "answers"),
-            values_milli=self.values.room(arena, "values_milli"),
+            present=arena.take("present", self.streams.samples.size, np.int8),
+            value_milli=self.streams.samples.room(arena, "value_milli"),
+            timing=arena.take("timing", self.streams.samples.size, TIMING),
+            requests=self.streams.requests(),
+            answers=self.streams.answers.room(arena, "answers"),
+            values_milli=self.streams.values.room(arena, "values_milli"),
             changes=self.changes.table(),
             metric_words=self.spec_rows[0].words(),
         )
         return Shard(
             asked=given.candidates,
             candidates=self.kept,
-            streams=self.streams,
+            streams=self.streams.of_lanes,
             fleet=fleet,
             observations=self._observations(lane_table),
             memory=self._memory(),
@@ -375,7 +298,7 @@ class ShardBuilder:
                 arena.take("metric_decisions", fleet.answers.size, METRIC_DECISION),
                 arena.take("details", fleet.answers.size * given.whole, DETAIL),
             ),
-            tracks=self.tracks,
+            tracks=self.streams.tracks,
             numbers=given.pods.numbers,
             pods=self.pod_numbers,
             epochs=epochs,
@@ -400,7 +323,7 @@ class ShardBuilder:
             len(self.sources),
             **{name: [s[name] for s in self.sources] for name in LANE_SOURCE.names or ()},
         )
-        tracks = self.tracks.table()
+        tracks = self.streams.tracks.table()
         pods = self.pods.table()
         given = self.given
         return Observations(
@@ -415,7 +338,7 @@ class ShardBuilder:
             state_ms=given.pods.state_ms,
             ambiguous=self.ambiguous.table(),
             fetches=self.fetches.table(),
-            streams=self.stream_source.table(),
+            streams=self.streams.source.table(),
             tracks=tracks,
             steps=empty_steps(0),
             old_steps=empty_steps(0),
@@ -427,7 +350,7 @@ class ShardBuilder:
             step_cursor=np.full(tracks.size, -1, np.int64),
             answers=np.zeros((self.codes.size, 2), np.int64),
             in_view=np.zeros(pods.size, np.int64),
-            seen=np.zeros((self.stream.size, 2), np.int64),
+            seen=np.zeros((self.streams.count, 2), np.int64),
         )
 
     def _memory(self) -> Memory:
@@ -453,55 +376,3 @@ def lives(periods: Sequence[SpecPeriod], now_ms: I64, anew_ms: I64) -> list[int]
             decided = life
         found.append(life)
     return found
-
-
-def add_tracks(
-    tracks: TrackList,
-    candidate: Candidate,
-    key: StreamKey,
-    metric: MetricSpec,
-    pods: Sequence[int],
-    series: Sequence[tuple[str, ...]],
-) -> None:
-    """Add the tracks of one stream: one a pod, or one a series of an Object or External metric.
-
-    `series` are the known (namespace, metric, selector, series) of external metrics, sorted.
-    """
-    namespace = candidate.namespace
-    if metric.type == "Pods" and metric.pods is not None:
-        name, selector = metric.pods.metric.name, print_selector(metric.pods.metric.selector)
-        for p in pods:
-            tracks.add_plain(("pod_custom_metrics", name, selector, str(p)))
-    elif metric.type == "Object" and metric.object is not None:
-        described, identifier = metric.object.described_object, metric.object.metric
-        # A Namespace metric is that of the HPA's own namespace, whatever name is given.
-        is_namespace = described.kind == "Namespace" and "/" not in described.api_version
-        name = namespace if is_namespace else described.name
-        selector = print_selector(identifier.selector)
-        described_object = (namespace, described.kind, name)
-        tracks.add_plain(("object_metrics", *described_object, identifier.name, selector))
-    elif metric.type == "External" and metric.external is not None:
-        identifier = metric.external.metric
-        wanted = (namespace, identifier.name, print_selector(identifier.selector))
-        for owner in series:
-            if owner[:3] == wanted:
-                tracks.add_plain(("external_metrics", *owner))
-    elif metric.type not in ("Object", "External"):
-        tracks.add_usage(list(pods), key.resource, key.container)
-
-
-def print_selector(selector: LabelSelector | None) -> str:
-    """Return a metric selector in the history's form; one that does not convert matches nothing."""
-    try:
-        return str(selector_from_object(selector))
-    except ValueError:
-        return "!"
-
-
-def metric_of_stream(candidate: Candidate, streams: Sequence[StreamKey]) -> list[MetricSpec]:
-    """Return the metric that each stream is of: the first spec's that has it."""
-    found: dict[StreamKey, MetricSpec] = {}
-    for period in candidate.periods:
-        for metric, key in zip(period.spec.metrics, stream_keys(period.spec), strict=True):
-            found.setdefault(key, metric)
-    return [found[key] for key in streams]
