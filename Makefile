@@ -73,14 +73,14 @@ kernels-others: $(VENV)/.dev
 # hands arrays of its own to a kernel.
 ENGINE := align ambiguity export histories_told membership moment overrides plain replay scenario \
   simulate simulate_laws status sweep_blocks versions
-INTERPRETED := tests/arrays tests/conformance tests/fuzz tests/kernels tests/model tests/rules \
+INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/model tests/rules \
   $(ENGINE:%=tests/engine/test_%.py)
 
 test-interpreted: $(VENV)/.dev
 	HPABATCH_GOLDEN= NUMBA_DISABLE_JIT=1 $(BUSY) $(BIN)/python -m pytest $(INTERPRETED) \
 	  --cov --cov-report=term-missing
 	$(BIN)/python -m coverage report --fail-under=100 --skip-covered \
-	  --include='hpabatch/model/*,hpabatch/arrays/*,hpabatch/rules/*,hpabatch/kernels/*'
+	  --include='hpabatch/layout/*,hpabatch/model/*,hpabatch/packing/*,hpabatch/rules/*,hpabatch/kernels/*'
 
 # `hpabatch live` beside the controller of a real cluster: upstream's 1.20.2 on loopback where
 # HPABATCH_CLUSTER_SCRIPTS names the scripts that start it, else the one that KUBECONFIG names, in

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
     LANE,
@@ -22,8 +23,7 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.model import codes
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 
 SYNC_MS = 15_000
 START_MS = 1_760_000_000_000

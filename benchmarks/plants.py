@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
-from hpabatch.arrays.simulation import SimulatedLane
-from hpabatch.arrays.workloads import Workload
+from hpabatch.layout.records import I64
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPASpec
@@ -26,6 +24,8 @@ from hpabatch.model.plant import (
     Pods,
     Signal,
 )
+from hpabatch.packing.simulation import SimulatedLane
+from hpabatch.packing.workloads import Workload
 
 START_MS: Final = 1_760_000_040_000
 SYNC_MS: Final = 15_000

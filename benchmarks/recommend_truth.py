@@ -41,11 +41,11 @@ from hpabatch.engine.recommend_answer import KEEP as KEPT
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
 from hpabatch.jobs.sweep_request import SweepRequest
-from hpabatch.model.config import Profile, profile_for
 from hpabatch.model.defaults import default_spec
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.policy_sets import SHIPPED
 from hpabatch.model.setting import SettingError, apply_setting, setting_of
+from hpabatch.model.versions import Profile, profile_for
 from hpabatch.sources.grid import parse_grids
 
 Row = dict[str, Any]

@@ -18,11 +18,11 @@ import pytest
 from benchmarks import peers_simulate as peer
 from benchmarks.plants import CAPACITY_MILLI, CPU, START_MS, SYNC_MS, TICKS_A_DAY, full_lanes
 from benchmarks.plants import standard_lanes as standard
-from hpabatch.arrays.simulation import SimulatedFleet, SimulatedLane, draw_table, pack_simulation
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.encode import spec_to_json
 from hpabatch.model.hpa import HPA
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.simulation import SimulatedFleet, SimulatedLane, draw_table, pack_simulation
 from tests.reference.simulator import simulate as simulate_naively
 
 HPAS, DAYS = 32, 2

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from benchmarks.fleets import steady_fleet
-from hpabatch.arrays.layout import Fleet, empty_results
-from hpabatch.arrays.memory import make_memory
-from hpabatch.arrays.status import empty_statuses, make_status_memory
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
+from hpabatch.layout.records import Fleet, empty_results
+from hpabatch.packing.memory import make_memory
+from hpabatch.packing.status import empty_statuses, make_status_memory
 
 SIZES = {1: (1000, 2000), 20: (100, 1500), 100: (20, 1500)}
 ROUNDS = 7

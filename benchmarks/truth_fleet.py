@@ -17,11 +17,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from hpabatch.arrays.workloads import Workload
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPASpec
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
+from hpabatch.packing.workloads import Workload
 
 F64 = NDArray[np.float64]
 Json = dict[str, Any]

@@ -20,8 +20,8 @@ from benchmarks.truth_record import case_of
 from hpabatch.engine.simulate import parts_of, run_cases
 from hpabatch.engine.simulate_measures import Bounds
 from hpabatch.engine.sweep_blocks import blocks_frame
-from hpabatch.model.config import Profile
 from hpabatch.model.hpa import HPASpec
+from hpabatch.model.versions import Profile
 
 Key = tuple[str, str, str]
 

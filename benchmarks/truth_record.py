@@ -15,8 +15,8 @@ from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.requested import Requested
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.history.writer import write_table
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec
+from hpabatch.model.versions import ControllerFlags, Profile
 
 TODAY: Final = "today"
 FLAGS: Final = ControllerFlags()

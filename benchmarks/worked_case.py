@@ -41,9 +41,9 @@ from hpabatch.engine.simulate_measures import Bounds
 from hpabatch.engine.sweep_blocks import UNITS, blocks_frame
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.jobs.sweep_files import read_sweep
-from hpabatch.model.config import profile_for
 from hpabatch.model.policy_sets import SHIPPED
 from hpabatch.model.setting import apply_setting, parse_setting
+from hpabatch.model.versions import profile_for
 
 Row = dict[str, Any]
 

@@ -30,8 +30,8 @@ from numba.core import caching
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).resolve().parent
-# The layers that compiled code can see; a change elsewhere needs no recompilation.
-_COMPILED_SOURCES = ("_jit.py", "model", "arrays", "rules", "kernels")
+# All that compiled code can see, by the import contract; an edit elsewhere compiles nothing.
+_COMPILED_SOURCES = ("_jit.py", "layout", "rules", "kernels")
 _KEEP_FOLDERS = 3
 _FOLDER_NAME = re.compile("[0-9a-f]{16}")  # nothing else in a named folder is ours to remove
 

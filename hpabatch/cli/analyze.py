@@ -16,8 +16,8 @@ from hpabatch.cli.stdout import check_stdout, send, table_shape
 from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from hpabatch.model.config import ControllerFlags, Profile
     from hpabatch.model.hpa import HPA
+    from hpabatch.model.versions import ControllerFlags, Profile
     from hpabatch.report.analyze import Analyzed, Findings
     from hpabatch.sources.manifest_checks import CheckedEntry
 
@@ -95,7 +95,7 @@ def analyze(
     output: OutputOption = Output.table,
 ) -> None:
     """Tell what HPAs amount to, from their manifests alone."""
-    from hpabatch.model.config import ControllerFlags, profile_for
+    from hpabatch.model.versions import ControllerFlags, profile_for
 
     profile = profile_for(k8s, feature_gates)
     if profile.notes:

@@ -27,7 +27,7 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        from hpabatch.model.config import DEFAULT_K8S, PROFILES
+        from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 
         typer.echo(f"hpabatch {__version__}")
         typer.echo(f"rules of Kubernetes (default {DEFAULT_K8S}):")

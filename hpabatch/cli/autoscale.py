@@ -195,9 +195,9 @@ def _text_of(file: str) -> str:
 
 def _refuse_invalid(hpas: list[HPA]) -> None:
     """Refuse what the API server would refuse (RefusedError, with its complaints)."""
-    from hpabatch.model.config import profile_for
     from hpabatch.model.defaults import default_hpa
     from hpabatch.model.validate import validate_hpa
+    from hpabatch.model.versions import profile_for
 
     profile = profile_for(DEFAULT_K8S)
     for hpa in hpas:

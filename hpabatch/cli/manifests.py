@@ -10,8 +10,8 @@ import typer
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, ManifestError, RefusedError
 
 if TYPE_CHECKING:
-    from hpabatch.model.config import Profile
     from hpabatch.model.hpa import HPA
+    from hpabatch.model.versions import Profile
 
 
 def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None, int]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpabatch.model.config import DEFAULT_K8S, GATES
+from hpabatch.model.versions import DEFAULT_K8S, GATES
 
 
 class Output(StrEnum):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hpabatch.engine.loop_result import LoopResult
     from hpabatch.engine.simulation_case import SimulationCase
     from hpabatch.history.reader import History
-    from hpabatch.model.config import Profile
+    from hpabatch.model.versions import Profile
     from hpabatch.report.simulate import SimulateReport
 
 Report = Callable[[str, float], None]

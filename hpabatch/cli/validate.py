@@ -43,7 +43,7 @@ def validate(
     import io
     import sys
 
-    from hpabatch.model.config import profile_for
+    from hpabatch.model.versions import profile_for
     from hpabatch.report import validation
     from hpabatch.sources.manifest_checks import check_manifests, exit_code
     from hpabatch.sources.manifests import load_manifests

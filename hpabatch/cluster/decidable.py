@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hpabatch.model.config import Profile
 from hpabatch.model.hpa import HPA
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import Profile
 
 # What a server may have stored and the rules know what to do with: an unknown type of metric, a
 # version or target that fails at the sync, names that no longer pass.

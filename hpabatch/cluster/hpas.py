@@ -25,12 +25,12 @@ from hpabatch.cluster.objects import (
     key_of,
 )
 from hpabatch.cluster.types import HpaObject, Kind, PodKey
-from hpabatch.model.config import NEWEST_K8S, Profile, profile_for
 from hpabatch.model.decode import KIND, V2, V2BETA2, VERSIONS, decode_hpa
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.decode_legacy import CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPAStatus
+from hpabatch.model.versions import NEWEST_K8S, Profile, profile_for
 
 _STATUS_ANNOTATIONS = (CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION)
 _KNOWN_LIMIT = 100_000  # HPAs whose spec is kept

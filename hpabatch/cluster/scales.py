@@ -17,7 +17,7 @@ from hpabatch.cluster.objects import BrokenObjectError
 from hpabatch.cluster.pool import NeverBegunError, RequestPool, Turns
 from hpabatch.cluster.types import Change, Kind, ScaleKey, ScaleObject
 from hpabatch.cluster.workloads import BUILT_IN, REPLICATION_CONTROLLER, read_scale
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.hpa import CrossVersionObjectReference
 
 _SCALE_BYTES: Final = 4 * 2**20

@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from hpabatch.arrays.specs import pack_metric
 from hpabatch.cluster.types import (
     ExternalMetricKey,
     HpaObject,
@@ -20,9 +19,10 @@ from hpabatch.cluster.types import (
     PodMetricKey,
     Wanted,
 )
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.hpa import HPASpec, LabelSelector, MetricIdentifier, MetricSpec
 from hpabatch.model.selectors import selector_from_object
+from hpabatch.packing.specs import pack_metric
 
 NOTHING = Wanted()
 

@@ -24,7 +24,7 @@ from hpabatch.cluster.objects import (
     string_map,
 )
 from hpabatch.cluster.types import Kind, ScaleKey, ScaleObject
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.selectors import selector_from_object
 
 REPLICATION_CONTROLLER: Final = ("", "ReplicationController")

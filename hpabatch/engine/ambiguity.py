@@ -17,14 +17,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate, SpecPeriod
 from hpabatch.engine.clocks import Clocks, HpaKey
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.membership import ScaleKey, matched_pods, selector_code
 from hpabatch.engine.pod_columns import PodColumns
 from hpabatch.engine.shard import ScaleColumns
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64
 
 NOT_RECORDED = "<not recorded>"
 

@@ -19,10 +19,10 @@ from hpabatch.engine.analyze_loop import STUCK, Ramp, Settled, follow_ramp, move
 from hpabatch.engine.analyze_map import Band, Cycle, Piece, cycles, dead_band, pieces
 from hpabatch.engine.analyze_meter import Demands, Meter, Moves, Ruled, RuledMetric, read_spec
 from hpabatch.errors import UsageError
-from hpabatch.model import codes
-from hpabatch.model.config import DEFAULT_K8S, PROFILES, ControllerFlags, Profile
+from hpabatch.layout import codes
 from hpabatch.model.hpa import HPASpec, MetricSpec
 from hpabatch.model.plant import signal_name
+from hpabatch.model.versions import DEFAULT_K8S, PROFILES, ControllerFlags, Profile
 
 MOST_SIZES: Final = 1000  # up to so many sizes all are looked at, of more a part
 MOST_TIMED: Final = 20  # cycles of a metric that are also run with windows and policies

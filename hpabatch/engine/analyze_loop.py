@@ -14,7 +14,11 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.engine.analyze_meter import Moves, Ruled
+from hpabatch.errors import RefusedError
+from hpabatch.kernels.replay import replay_lane
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
     HEAD_REC_COUNT,
@@ -25,12 +29,6 @@ from hpabatch.arrays.layout import (
     Memory,
     empty_results,
 )
-from hpabatch.arrays.memory import make_sized_memory, seed_recommendations, seed_status
-from hpabatch.arrays.pack import LaneView, MetricAnswer, TickView, pack_fleet
-from hpabatch.engine.analyze_meter import Moves, Ruled
-from hpabatch.errors import RefusedError
-from hpabatch.kernels.replay import replay_lane
-from hpabatch.model import codes
 from hpabatch.model.hpa import (
     Condition,
     ExternalMetricSource,
@@ -40,6 +38,8 @@ from hpabatch.model.hpa import (
     MetricTarget,
 )
 from hpabatch.model.quantity import Quantity
+from hpabatch.packing.memory import make_sized_memory, seed_recommendations, seed_status
+from hpabatch.packing.pack import LaneView, MetricAnswer, TickView, pack_fleet
 
 HORIZON_MS: Final = 24 * 3_600_000  # a ramp is followed so far
 MOST_TICKS: Final = 100_000  # in which a constant demand must have settled

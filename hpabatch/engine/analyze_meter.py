@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hpabatch.arrays.specs import SpecRows, stream_keys
-from hpabatch.model import codes
-from hpabatch.model.config import TOTALS_CLAMPED, ControllerFlags, Profile
+from hpabatch.layout import codes
+from hpabatch.layout.switches import TOTALS_CLAMPED
 from hpabatch.model.hpa import HPASpec, MetricSpec
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.specs import SpecRows, stream_keys
 from hpabatch.rules.numbers import INT32_MAX, INT64_MAX
 from hpabatch.rules.replicas import (
     Proposal,
@@ -34,7 +35,7 @@ _VALUES = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 
 @dataclass(frozen=True, slots=True)
 class RuledMetric:
-    """A metric as the calculator sees it: `kind` of model.codes, the target in that kind's unit.
+    """A metric as the calculator sees it: `kind` of layout.codes, the target in that kind's unit.
 
     `error` says why it can never be computed; "" if it can.
     """

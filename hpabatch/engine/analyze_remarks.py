@@ -8,7 +8,7 @@ from typing import Final
 
 from hpabatch.engine.analyze import Analysis, MetricAnalysis
 from hpabatch.engine.analyze_loop import REACHED, STUCK, Ramp
-from hpabatch.model import codes
+from hpabatch.layout import codes
 
 _VALUES: Final = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 SLOW_MS: Final = 3_600_000  # a way from bound to bound that takes longer is worth a word

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.errors import UsageError
-from hpabatch.model.config import ControllerFlags
 from hpabatch.model.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
 from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec, MetricTarget, ScalingRules
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import ControllerFlags
 from hpabatch.sources.table_fields import did_you_mean
 
 NUMBERS: Final = {

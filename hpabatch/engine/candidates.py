@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.cluster.decidable import undecidable
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
-from hpabatch.model.config import Profile
+from hpabatch.layout.records import I64
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
 from hpabatch.model.stored import as_stored
 from hpabatch.model.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.versions import Profile
 
 
 @dataclass(frozen=True, slots=True)

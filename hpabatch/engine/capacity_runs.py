@@ -21,17 +21,17 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64, Records
-from hpabatch.arrays.simulation import groups_pods
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.scenario import apply
 from hpabatch.engine.simulate import POINTS_AT_ONCE, run_cases
 from hpabatch.engine.simulate_measures import Bounds, measures_frame
 from hpabatch.engine.simulation_case import SimulationCase
-from hpabatch.model.config import Profile
+from hpabatch.layout.records import I64, Records
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.scenario import Growth, Scenario, Step
+from hpabatch.model.versions import Profile
+from hpabatch.packing.simulation import groups_pods
 
 TODAY: Final = "today"
 UNCLAMPED: Final = "unclamped"

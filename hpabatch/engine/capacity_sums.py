@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.simulation_case import SimulationCase
+from hpabatch.layout.records import I64
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, LIMIT_GIB, PODS, Limit
 
 MONEY: Final = "money"

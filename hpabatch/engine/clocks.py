@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.sync import SyncEstimate, sync_ticks
+from hpabatch.layout.records import I64
 
 HpaKey = tuple[str, str, str]
 """Cluster, namespace and name of an HPA."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate, Skipped
 from hpabatch.engine.fit import Fit, fit_history
 from hpabatch.engine.loop_work import (
@@ -37,6 +36,7 @@ from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Fact, Workload
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History, open_history
+from hpabatch.layout.records import I64
 from hpabatch.model.hpa import HPA
 from hpabatch.model.overrides import PlantOverride
 from hpabatch.model.prices import PriceList

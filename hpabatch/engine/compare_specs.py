@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from hpabatch.model.config import Profile
 from hpabatch.model.encode import encode_spec
 from hpabatch.model.hpa import HPA, HPASpec
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import Profile
 
 PARTS: Final[dict[str, str]] = {
     "minReplicas": "min_replicas",

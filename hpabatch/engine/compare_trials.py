@@ -26,8 +26,8 @@ from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.replay import replay_shards
 from hpabatch.engine.summary import KEY
 from hpabatch.engine.versions import Versions
-from hpabatch.model.config import Profile
 from hpabatch.model.hpa import HPASpec
+from hpabatch.model.versions import Profile
 
 Change = Callable[[ReplayPlan], ReplayPlan]
 """What makes another plan of one: with other rules or specs, HPAs that these refuse left out."""

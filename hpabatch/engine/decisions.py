@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64, Fleet
 from hpabatch.engine import why
 from hpabatch.engine.shard import Shard
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64, Fleet
 
 _TYPES: Final = (
     ("able_to_scale", codes.ABLE_TO_SCALE),

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import Memory
 from hpabatch.engine import explain_facts as facts
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.explain_metrics import explain_metrics
@@ -32,10 +31,12 @@ from hpabatch.engine.plan import ReplayPlan, plan_replay
 from hpabatch.engine.shard import scale_columns
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
-from hpabatch.model import codes
-from hpabatch.model.config import GATES, SCALE_TO_ZERO, ZERO_NEEDS_CONDITION
+from hpabatch.layout import codes
+from hpabatch.layout.records import Memory
+from hpabatch.layout.switches import SCALE_TO_ZERO, ZERO_NEEDS_CONDITION
 from hpabatch.model.hpa import HPA
 from hpabatch.model.times import show_duration, show_instant
+from hpabatch.model.versions import GATES
 from hpabatch.rules.conditions import has_condition
 from hpabatch.rules.controller import has_switch
 

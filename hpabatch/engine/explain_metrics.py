@@ -14,8 +14,13 @@ import numpy as np
 from hpabatch.engine import explain_facts as facts
 from hpabatch.engine.explain_pods import explain_counted, explain_pods
 from hpabatch.engine.explain_sync import Sync, WrongExplanationError
-from hpabatch.model import codes, messages
-from hpabatch.model.config import MISSING_CHARGED_BY_TARGET, RATIO_ONE_ADDS_NOTHING, TOTALS_CLAMPED
+from hpabatch.layout import codes
+from hpabatch.layout.switches import (
+    MISSING_CHARGED_BY_TARGET,
+    RATIO_ONE_ADDS_NOTHING,
+    TOTALS_CLAMPED,
+)
+from hpabatch.model import messages
 from hpabatch.model.describe import metric_name, metric_subject
 from hpabatch.model.hpa import MetricSpec
 from hpabatch.rules.combine import combine_metrics, tolerance_of

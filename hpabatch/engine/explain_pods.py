@@ -7,7 +7,7 @@ from typing import Any
 
 from hpabatch.engine import explain_facts as facts
 from hpabatch.engine.explain_sync import Sync
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.rules.pods import is_initialising, is_running_and_ready
 from hpabatch.rules.statistics import pod_group
 

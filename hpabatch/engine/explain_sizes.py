@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hpabatch.arrays.layout import (
+from hpabatch.engine import explain_facts as facts
+from hpabatch.engine.explain_sync import Sync, WrongExplanationError
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
     HEAD_MAX_FROM,
@@ -16,10 +19,7 @@ from hpabatch.arrays.layout import (
     HEAD_UP_START,
     Memory,
 )
-from hpabatch.engine import explain_facts as facts
-from hpabatch.engine.explain_sync import Sync, WrongExplanationError
-from hpabatch.model import codes
-from hpabatch.model.config import BOTH_EVENT_LISTS, WINDOWS_CLAMP_CURRENT
+from hpabatch.layout.switches import BOTH_EVENT_LISTS, WINDOWS_CLAMP_CURRENT
 from hpabatch.rules.behavior import (
     replicas_at_period_start,
     replicas_changed_since,

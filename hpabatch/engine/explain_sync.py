@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.arrays.layout import HEAD_SEEN, Fleet, Memory, Records, Results
-from hpabatch.arrays.observations import CURSOR_TICK
 from hpabatch.engine.moment import lane_words, status_reader
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.shard import Shard, status_at
@@ -22,7 +20,9 @@ from hpabatch.engine.shard_replay import ahead, run_step, shard_steps
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.errors import HpabatchError
 from hpabatch.kernels.replay import spend_recorded_changes
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.observations import CURSOR_TICK
+from hpabatch.layout.records import HEAD_SEEN, Fleet, Memory, Records, Results
 from hpabatch.model.hpa import MetricSpec
 from hpabatch.rules.controller import Controller, controller_of
 from hpabatch.rules.tick import begin_recommendations, decide_tick, restart_controller

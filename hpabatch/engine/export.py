@@ -12,16 +12,16 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.arrays.plant import LANE_FULL
-from hpabatch.arrays.simulation import pack_simulation
 from hpabatch.engine.export_samples import source_of, streams_of
 from hpabatch.engine.export_tables import tables_of
 from hpabatch.engine.export_trace import Trace, Tracer
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.errors import UsageError
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.config import GATES, PROFILES, Profile
+from hpabatch.layout.plant import LANE_FULL
 from hpabatch.model.plant import Pipeline
+from hpabatch.model.versions import GATES, PROFILES, Profile
+from hpabatch.packing.simulation import pack_simulation
 
 _FIRST_COHORTS: Final = 64
 _MILLI_PER_BYTE: Final = 1000

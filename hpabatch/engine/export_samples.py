@@ -8,12 +8,12 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.arrays.specs import lane_streams, stream_keys
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.history.schema import empty_frame
 from hpabatch.model.hpa import MetricIdentifier, MetricSpec
 from hpabatch.model.plant import Pipeline, signal_name
 from hpabatch.model.selectors import selector_from_object
+from hpabatch.packing.specs import lane_streams, stream_keys
 
 CONTAINER: Final = "main"
 _MILLI_PER_BYTE: Final = 1000

@@ -9,7 +9,6 @@ from typing import Final
 import polars as pl
 
 import hpabatch
-from hpabatch.arrays.plant import NEVER_MS
 from hpabatch.engine.export_samples import (
     CONTAINER,
     conform,
@@ -19,9 +18,10 @@ from hpabatch.engine.export_samples import (
 )
 from hpabatch.engine.export_trace import Trace
 from hpabatch.engine.simulation_case import SimulationCase
-from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.layout.plant import NEVER_MS
 from hpabatch.model.encode import spec_to_json
 from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.versions import ControllerFlags, Profile
 
 MARK: Final = ("hpabatch", "simulated-run")
 """Namespace and name of a pod of no HPA: its samples are at a replay's ends, the first and the last

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
-from hpabatch.arrays.plant import PIPELINES, SIGNAL_BACKLOG, SIGNAL_TOTAL
-from hpabatch.arrays.simulation import SimulatedFleet
+from hpabatch.layout.plant import PIPELINES, SIGNAL_BACKLOG, SIGNAL_TOTAL
+from hpabatch.layout.records import I64
+from hpabatch.packing.simulation import SimulatedFleet
 
 # Rows of pods that are kept before those that say the same are dropped, and rows of samples that
 # are made a part: 80 and 20 MB.
@@ -29,7 +29,7 @@ _SECOND_MS: Final = 1000
 class Trace:
     """What was seen of a run; all columns int64, times ms.
 
-    pods: `lane`, `pod` (its number) and a pod's life (`arrays.plant.COHORT`); of each pod rows for
+    pods: `lane`, `pod` (its number) and a pod's life (`layout.plant.COHORT`); of each pod rows for
         every pair of instants of its readiness, the latest last.
     vanished: `lane`, `pod`, `ts`: at which tick a pod was not there any more.
     samples: `stream` (over all lanes), `pod`, `ts`, `value`, `fetched_at`; in parts, ascending in

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.fidelity_parameters import FidelityParameters
 from hpabatch.engine.fit_measured import Measured
 from hpabatch.engine.fit_series import spacing_ms, window_ms
@@ -20,6 +19,7 @@ from hpabatch.engine.fit_stats import F64, Mask
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.usage import SETTLE_MS
 from hpabatch.engine.usage_pods import Lives
+from hpabatch.layout.records import I64
 
 SIZE, ROLLOUT, REPLACED, SPEC = range(4)
 KINDS: Final = {

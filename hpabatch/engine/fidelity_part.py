@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.usage import Probes, SignalUsage, Usage, usage_of_shards
 from hpabatch.engine.usage_pods import Lives
+from hpabatch.layout.records import I64
 
 
 def split_ms(usage: Usage, share: float) -> int:

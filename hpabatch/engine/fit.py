@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.fit_measured import Measured, SignalFit, measure
 from hpabatch.engine.fit_noise import noise_of
@@ -31,6 +30,7 @@ from hpabatch.engine.overrides import plan_overrides, signal_statement, unit_of
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.usage import Usage, observed_usage
 from hpabatch.engine.workload import ASSUMED, GIVEN, NOT_IDENTIFIED, RECORDED, Fact, Workload
+from hpabatch.layout.records import I64
 from hpabatch.model.overrides import PlantOverride
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, signal_name
 

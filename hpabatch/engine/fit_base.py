@@ -24,7 +24,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.fit_series import Cells, Series
 from hpabatch.engine.fit_stats import (
     F64,
@@ -34,6 +33,7 @@ from hpabatch.engine.fit_stats import (
     slope,
     t_quantile,
 )
+from hpabatch.layout.records import I64
 
 FEWEST_CHANGES: Final = 8
 FEWEST_HOURS: Final = 5  # changes of one hour may hang together

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.fit_measured import (
     AT_CEILING,
     OBSERVED,
@@ -18,6 +17,7 @@ from hpabatch.engine.fit_series import (
 from hpabatch.engine.fit_stats import Mask
 from hpabatch.engine.overrides import unit_of
 from hpabatch.engine.workload import FITTED, GIVEN, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.layout.records import I64
 
 
 def ceiling_of(m: Measured) -> tuple[int | None, bool, Fact]:

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.fit_series import (
     Cells,
     Series,
@@ -18,6 +17,7 @@ from hpabatch.engine.fit_series import (
 from hpabatch.engine.fit_stats import Mask
 from hpabatch.engine.usage import SignalUsage, Usage
 from hpabatch.engine.workload import ASSUMED, FITTED, GIVEN, Fact
+from hpabatch.layout.records import I64
 from hpabatch.model.overrides import SignalOverride
 from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL, Signal
 

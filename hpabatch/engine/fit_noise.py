@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.fit_measured import Measured
 from hpabatch.engine.fit_series import Cells, window_ms
 from hpabatch.engine.workload import FITTED, NOT_IDENTIFIED, Fact
+from hpabatch.layout.records import I64
 from hpabatch.model.plant import DIVISIBLE
 
 FACTORS: Final = 64

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.fit_series import spacing_ms, window_ms
 from hpabatch.engine.fit_stats import F64
@@ -16,6 +15,7 @@ from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.usage import SignalUsage, Usage
 from hpabatch.engine.workload import ASSUMED, FITTED, GIVEN, RECORDED, Fact
+from hpabatch.layout.records import I64
 from hpabatch.model.plant import CUSTOM, EXTERNAL, RESOURCE, Pipeline
 
 IN_STEP: Final = 0.7

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.fit_stats import F64, Mask, runs_of
 from hpabatch.engine.usage import SETTLE_MS, SignalUsage, Usage
+from hpabatch.layout.records import I64
 
 SECOND_MS: Final = 1000
 MINUTE_MS: Final = 60_000

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64
+from hpabatch.layout.records import I64
 
 F64: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]

@@ -9,11 +9,11 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.frames import milliseconds
 from hpabatch.errors import HistoryError
-from hpabatch.model.config import ControllerFlags
+from hpabatch.layout.records import I64
 from hpabatch.model.go_duration import parse_go_duration_ns
+from hpabatch.model.versions import ControllerFlags
 
 PREFIX: Final = "horizontal-pod-autoscaler-"
 """Of the names of the flags below, on the controller's command line."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import I64
 from hpabatch.kernels.runs import count_changes, write_changes
+from hpabatch.layout.records import I64
+from hpabatch.packing.arena import Arena
 
 NEVER_MS = 2**62
 """Later than any recorded time: the end of what has not ended."""

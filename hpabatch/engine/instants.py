@@ -9,7 +9,6 @@ from itertools import groupby
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate, candidate_frame
 from hpabatch.engine.clocks import Clocks, Grid, HpaKey
 from hpabatch.engine.parameters import SAMPLE_TABLES, ReplayParameters, Settled, with_source
@@ -17,6 +16,7 @@ from hpabatch.engine.sync import SyncEstimate, estimate_fleet
 from hpabatch.errors import HistoryError, HpabatchError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.history.schema import empty_frame
+from hpabatch.layout.records import I64
 from hpabatch.model.times import show_instant
 
 CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have

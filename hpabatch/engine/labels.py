@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.selectors import parse_selector
 
 T = TypeVar("T")

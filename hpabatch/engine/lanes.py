@@ -6,8 +6,27 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import (
+from hpabatch.engine.candidates import Candidate, SpecPeriod
+from hpabatch.engine.clocks import Clock
+from hpabatch.engine.frames import ALWAYS_MS
+from hpabatch.engine.membership import matched_pods, selector_code
+from hpabatch.engine.seeds import begun_anew
+from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
+from hpabatch.engine.streams import ShardStreams
+from hpabatch.layout import codes
+from hpabatch.layout.observations import (
+    AMBIGUOUS,
+    FETCH,
+    LANE_POD,
+    LANE_SOURCE,
+    PERIOD,
+    SCALE_ROW,
+    SELECTOR,
+    Observations,
+    empty_steps,
+    new_cursors,
+)
+from hpabatch.layout.records import (
     CHANGE,
     DECISION,
     DETAIL,
@@ -24,31 +43,12 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.arrays.memory import make_sized_memory, slots_needed
-from hpabatch.arrays.observations import (
-    AMBIGUOUS,
-    FETCH,
-    LANE_POD,
-    LANE_SOURCE,
-    PERIOD,
-    SCALE_ROW,
-    SELECTOR,
-    Observations,
-    empty_steps,
-    new_cursors,
-)
-from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes
-from hpabatch.arrays.status import make_status_memory
-from hpabatch.arrays.texts import NO_TEXT
-from hpabatch.engine.candidates import Candidate, SpecPeriod
-from hpabatch.engine.clocks import Clock
-from hpabatch.engine.frames import ALWAYS_MS
-from hpabatch.engine.membership import matched_pods, selector_code
-from hpabatch.engine.seeds import begun_anew
-from hpabatch.engine.shard import Epoch, Growing, ScaleColumns, Shard, ShardInput
-from hpabatch.engine.streams import ShardStreams
-from hpabatch.model import codes
 from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.packing.arena import Arena
+from hpabatch.packing.memory import make_sized_memory, slots_needed
+from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes
+from hpabatch.packing.status import make_status_memory
+from hpabatch.packing.texts import NO_TEXT
 
 ROWS_PER_BLOCK = (
     1024  # (tick, pod) rows of a lane at a time: with their samples they fit an L1 cache

@@ -9,14 +9,14 @@ from hashlib import blake2b
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64
-from hpabatch.arrays.workloads import primary_signal
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.fit import Fit
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.workload import ASSUMED, NOT_IDENTIFIED, RECORDED, Fact, Workload
 from hpabatch.history.reader import History
+from hpabatch.layout.records import I64
 from hpabatch.model.plant import AGE, DIVISIBLE, PER_POD, Plant, signal_name
+from hpabatch.packing.workloads import primary_signal
 
 Key = tuple[str, str, str]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.labels import LabelIndex, label_map, selector_code, selects
 from hpabatch.engine.pod_columns import PodColumns
+from hpabatch.layout.records import I64
 
 __all__ = [
     "Place",

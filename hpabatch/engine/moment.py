@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.observations import CURSOR_TICK
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.parameters import ReplayParameters
@@ -22,6 +21,7 @@ from hpabatch.engine.shard import Shard, status_at
 from hpabatch.engine.shard_replay import ahead, run_step, shard_steps
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.history.reader import History
+from hpabatch.layout.observations import CURSOR_TICK
 from hpabatch.model.events import Event
 from hpabatch.model.hpa import HPA, HPAStatus
 from hpabatch.model.times import show_api_time

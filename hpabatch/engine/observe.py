@@ -8,16 +8,16 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
-from hpabatch.arrays.observations import CURSOR_TICK
-from hpabatch.arrays.specs import StreamKey
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.shard import Shard
 from hpabatch.engine.shard_replay import run_step, shard_steps
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.observations import CURSOR_TICK
+from hpabatch.layout.records import I64
 from hpabatch.model.describe import metric_subject
 from hpabatch.model.hpa import MetricSpec
+from hpabatch.packing.specs import StreamKey
 
 COLUMNS: Final[dict[str, str]] = {
     "ts": "the tick",

@@ -16,7 +16,7 @@ from hpabatch.engine.versions import Versions
 from hpabatch.errors import UsageError
 from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
-from hpabatch.model.config import ControllerFlags
+from hpabatch.model.versions import ControllerFlags
 
 INSTANTS = ("grid", "recorded", "passes")
 """What `ReplayParameters.instants` may be."""

@@ -8,7 +8,6 @@ from datetime import date
 
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import (
     Candidate,
     Skipped,
@@ -38,8 +37,9 @@ from hpabatch.engine.parameters import (
 from hpabatch.engine.sources import POD_TABLES
 from hpabatch.engine.versions import Versions, versions_of
 from hpabatch.history.reader import History
-from hpabatch.model.config import ControllerFlags, Profile
+from hpabatch.layout.records import I64
 from hpabatch.model.hpa import HPA
+from hpabatch.model.versions import ControllerFlags, Profile
 
 Select = Callable[[pl.DataFrame], pl.DataFrame]
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64, POD_STATE, REQUEST, Records, records_from
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.frames import NEVER_MS, integers, milliseconds
 from hpabatch.engine.labels import LabelIndex
 from hpabatch.engine.requests import Row, request_error_of_rows, request_of_rows
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64, POD_STATE, REQUEST, Records, records_from
 from hpabatch.model.requests import RequestRules
+from hpabatch.packing.texts import Texts
 
 # Pod number and time in one integer, ordered as the pair: times are below 2^43 ms (the year 2248).
 _TIME_BITS = 43

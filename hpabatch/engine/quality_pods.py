@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.frames import integers, milliseconds
 from hpabatch.engine.membership import Place, Selections, selects
+from hpabatch.layout.records import I64
 
 TIME_BITS: Final = 43  # times are below 2^43 ms, the year 2248
 _LATEST: Final = (1 << TIME_BITS) - 1

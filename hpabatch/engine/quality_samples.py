@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.frames import integers, milliseconds
 from hpabatch.engine.quality_pods import Lives, ShardPods, keyed, unkeyed
+from hpabatch.layout.records import I64
 
 AT_LIMIT: Final = 0.95  # usage from this part of the cpu limit on counts as censored
 MIN_MAX_AGE_MS: Final = 60_000

@@ -12,9 +12,9 @@ from hpabatch.engine.bounds import Bounds
 from hpabatch.engine.judge_unit import OUTSIDE_SHARE, TODAY_ID, Key, Mask, UnitBlocks
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError
-from hpabatch.model.config import DEFAULT_K8S, ControllerFlags, Profile, profile_for
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.hpa import HPASpec
+from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, Profile, profile_for
 
 Values = Mapping[str, str]
 """A setting: by field its value as written; nothing: today's."""

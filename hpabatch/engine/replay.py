@@ -19,7 +19,7 @@ from hpabatch.engine.shard import Shard
 from hpabatch.engine.shard_input import ShardFacts
 from hpabatch.engine.shard_replay import Step, ahead, run_step, shard_steps
 from hpabatch.history.reader import History
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.describe import metric_subject
 from hpabatch.model.hpa import HPA
 

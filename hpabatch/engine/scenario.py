@@ -17,7 +17,6 @@ from hpabatch.engine.scenario_work import PIECE_MS, Run, Work, recorded
 from hpabatch.engine.selectors import check_signals, entries_of
 from hpabatch.engine.workload import Workload
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.model.config import Profile
 from hpabatch.model.hpa import HPA, HPASpec
 from hpabatch.model.plant import (
     AGE,
@@ -48,6 +47,7 @@ from hpabatch.model.scenario import (
 from hpabatch.model.selection import matches_any
 from hpabatch.model.times import show_instant
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import Profile
 
 FindWork: TypeAlias = Callable[[Overlay, Workload], Workload]
 """Gives the workload that an overlay names, for the workload that it is added to."""

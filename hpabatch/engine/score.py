@@ -27,7 +27,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.score_events import (
     CLASS,
     CLASSES,
@@ -40,6 +39,7 @@ from hpabatch.engine.score_events import (
     read_ticks,
 )
 from hpabatch.engine.summary import KEY
+from hpabatch.layout.records import I64
 
 WINDOW_MS: Final = 600_000
 

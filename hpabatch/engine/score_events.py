@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.summary import KEY, SHARES
+from hpabatch.layout.records import I64
 
 Bool: TypeAlias = NDArray[np.bool_]
 

@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I64, Memory, StatusMemory
-from hpabatch.arrays.memory import seed_status
-from hpabatch.arrays.status import seed_status_memory
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.frames import milliseconds
-from hpabatch.model.codes import IS_SCALED_TO_ZERO, NOT_SCALED_TO_ZERO, SCALED_TO_ZERO
-from hpabatch.model.config import Profile
+from hpabatch.layout.codes import IS_SCALED_TO_ZERO, NOT_SCALED_TO_ZERO, SCALED_TO_ZERO
+from hpabatch.layout.records import I64, Memory, StatusMemory
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.versions import Profile
+from hpabatch.packing.memory import seed_status
+from hpabatch.packing.status import seed_status_memory
 from hpabatch.rules.conditions import remove_condition, set_condition
 
 

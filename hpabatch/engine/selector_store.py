@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hpabatch.model import codes, messages
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
+from hpabatch.model import messages
 from hpabatch.model.selectors import Selector, parse_selector, selector_words
+from hpabatch.model.versions import Profile
 
 _NOTHING = Selector(nothing=True)
 

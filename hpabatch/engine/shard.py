@@ -9,11 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import I64, Fleet, Memory, Records, Results, StatusMemory
-from hpabatch.arrays.observations import Observations
-from hpabatch.arrays.specs import StreamKey
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.clocks import Clocks, HpaKey
 from hpabatch.engine.flags import FlagPeriod
@@ -22,9 +17,14 @@ from hpabatch.engine.membership import ScaleKey
 from hpabatch.engine.pod_columns import PodColumns
 from hpabatch.engine.seeds import Seed
 from hpabatch.engine.sources import TrackList
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
+from hpabatch.layout.observations import Observations
+from hpabatch.layout.records import I64, Fleet, Memory, Records, Results, StatusMemory
 from hpabatch.model.hpa import HPAStatus, MetricSpec
+from hpabatch.model.versions import Profile
+from hpabatch.packing.arena import Arena
+from hpabatch.packing.specs import StreamKey
+from hpabatch.packing.texts import Texts
 
 
 @dataclass(frozen=True, slots=True)

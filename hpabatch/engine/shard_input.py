@@ -8,10 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import I64, Records, canonical, records_from
-from hpabatch.arrays.observations import AMBIGUOUS, FETCH
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.ambiguity import Crowd, Pair, ambiguous_instants
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.clocks import HpaKey
@@ -22,9 +18,13 @@ from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.pod_columns import PodColumns, pod_columns
 from hpabatch.engine.seeds import Seed, status_seeds, takes_zero
 from hpabatch.engine.shard import ScaleColumns, Shard, ShardInput, scale_columns
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
+from hpabatch.layout.observations import AMBIGUOUS, FETCH
+from hpabatch.layout.records import I64, Records, canonical, records_from
 from hpabatch.model.messages import ambiguous_selector
+from hpabatch.model.versions import Profile
+from hpabatch.packing.arena import Arena
+from hpabatch.packing.texts import Texts
 
 NOT_RECORDED = "<the error's text was not recorded>"
 

@@ -14,8 +14,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.observations import CURSOR_TICK, STEP
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.membership import Place
 from hpabatch.engine.plan import ReplayPlan
@@ -27,6 +25,8 @@ from hpabatch.history.schema import empty_frame
 from hpabatch.kernels.align import replay_observations
 from hpabatch.kernels.status import status_fleet
 from hpabatch.kernels.steps import count_kept, save_kept
+from hpabatch.layout.observations import CURSOR_TICK, STEP
+from hpabatch.packing.arena import Arena
 
 T = TypeVar("T")
 

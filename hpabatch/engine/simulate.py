@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import Records
-from hpabatch.arrays.plant import LANE_FULL
-from hpabatch.arrays.simulation import FEWEST_COHORTS, SimulatedFleet, pack_simulation
 from hpabatch.engine.simulate_measures import Bounds, measures_frame
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
+from hpabatch.layout.plant import LANE_FULL
+from hpabatch.layout.records import Records
+from hpabatch.model.versions import Profile
+from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, pack_simulation
 
 # Lanes at a time: the state of one is some kB, a kept trajectory 112 B a tick.
 LANES_AT_ONCE = 4096

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpabatch.model.codes import BINDINGS
+from hpabatch.layout.codes import BINDINGS
 
 COLUMNS: Final[dict[str, str]] = {
     "cluster": "cluster",

@@ -9,21 +9,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64
-from hpabatch.arrays.simulation import SimulatedFleet
-from hpabatch.arrays.specs import StreamKey, lane_streams
-from hpabatch.arrays.workloads import Workload, primary_signal
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.kernels.regret import perfect_pod_ms
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, QUEUE
+from hpabatch.packing.simulation import SimulatedFleet
+from hpabatch.packing.specs import StreamKey, lane_streams
+from hpabatch.packing.workloads import Workload, primary_signal
 
 MOST_DEMAND = 10_000_000
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
 
 
-# The bindings that have a column of minutes, by their word in `model.codes.BINDINGS`.
+# The bindings that have a column of minutes, by their word in `layout.codes.BINDINGS`.
 def _binding_columns(counts: I64, period_ms: I64) -> dict[str, pl.Series]:
     columns = {}
     for code, words in codes.BINDINGS.items():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hpabatch.arrays.simulation import COMBINE_MAX, SimulatedLane
-from hpabatch.arrays.workloads import Workload
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.requested import NOT_REQUESTED, Requested
-from hpabatch.model.config import ControllerFlags
 from hpabatch.model.plant import Event
+from hpabatch.model.versions import ControllerFlags
+from hpabatch.packing.simulation import COMBINE_MAX, SimulatedLane
+from hpabatch.packing.workloads import Workload
 
 
 @dataclass(frozen=True, slots=True)

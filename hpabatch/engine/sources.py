@@ -13,9 +13,10 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import I8, I32, I64, Records, canonical, records
-from hpabatch.arrays.observations import (
+from hpabatch.engine.frames import integers, joined_integers, milliseconds, run_starts
+from hpabatch.errors import HistoryError
+from hpabatch.history.columns import INT, TIME
+from hpabatch.layout.observations import (
     NOT_FETCHED_MS,
     SOURCE_CPU,
     SOURCE_MEMORY,
@@ -24,9 +25,8 @@ from hpabatch.arrays.observations import (
     TRACK,
     Rows,
 )
-from hpabatch.engine.frames import integers, joined_integers, milliseconds, run_starts
-from hpabatch.errors import HistoryError
-from hpabatch.history.columns import INT, TIME
+from hpabatch.layout.records import I8, I32, I64, Records, canonical, records
+from hpabatch.packing.arena import Arena
 
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
 MILLI_PER_BYTE = 1000

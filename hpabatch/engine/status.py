@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     FROM_BEFORE,
     NO_METRICS,
     NO_TIME_MS,
@@ -23,9 +24,7 @@ from hpabatch.arrays.layout import (
     Records,
     Results,
 )
-from hpabatch.arrays.texts import Texts
-from hpabatch.model import codes, messages
-from hpabatch.model.config import Profile
+from hpabatch.model import messages
 from hpabatch.model.describe import metric_name
 from hpabatch.model.events import NORMAL, WARNING, Event
 from hpabatch.model.hpa import (
@@ -39,6 +38,8 @@ from hpabatch.model.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.times import show_api_time
+from hpabatch.model.versions import Profile
+from hpabatch.packing.texts import Texts
 
 _WITH_UTILIZATION = (codes.RESOURCE_UTILIZATION,)
 _WITH_VALUE = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)

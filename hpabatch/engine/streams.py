@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hpabatch.arrays.layout import ANSWER, REQUEST, STREAM, Records, records, records_from
-from hpabatch.arrays.observations import STREAM_SOURCE
-from hpabatch.arrays.specs import StreamKey, stream_keys
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.shard import Growing, ShardInput
 from hpabatch.engine.sources import TrackList
+from hpabatch.layout.observations import STREAM_SOURCE
+from hpabatch.layout.records import ANSWER, REQUEST, STREAM, Records, records, records_from
 from hpabatch.model.hpa import LabelSelector, MetricSpec
 from hpabatch.model.messages import lacking_container
 from hpabatch.model.requests import request_rules
 from hpabatch.model.selectors import selector_from_object
+from hpabatch.packing.specs import StreamKey, stream_keys
+from hpabatch.packing.texts import Texts
 
 
 class ShardStreams:

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import polars as pl
 import polars.selectors as cs
 
-from hpabatch.model import codes
-from hpabatch.model.codes import BINDINGS
+from hpabatch.layout import codes
+from hpabatch.layout.codes import BINDINGS
 
 KEY: Final = ("cluster", "namespace", "hpa")
 MS_PER_HOUR: Final = 3_600_000

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.arrays.workloads import primary_signal
 from hpabatch.engine.candidates import Candidate, Skipped
 from hpabatch.engine.closed_loop import (
     KEY,
@@ -40,6 +39,7 @@ from hpabatch.history.reader import History
 from hpabatch.model.encode import spec_to_json
 from hpabatch.model.hpa import HPA
 from hpabatch.model.policy_sets import PolicySet
+from hpabatch.packing.workloads import primary_signal
 from hpabatch.sources.grid import Grid
 from hpabatch.sources.grid_check import Checked, check_grid
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.arrays.simulation import COMBINE_MAX
 from hpabatch.engine.candidates import Skipped, SpecPeriod
 from hpabatch.engine.closed_loop import KEY
 from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.scenario import with_bounds
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.errors import RefusedError
-from hpabatch.model.config import Profile
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.policy_sets import PolicySet
 from hpabatch.model.scenario import Scenario
@@ -27,6 +25,8 @@ from hpabatch.model.setting import (
     parts_of,
     what_if,
 )
+from hpabatch.model.versions import Profile
+from hpabatch.packing.simulation import COMBINE_MAX
 from hpabatch.sources.grid import Grid
 
 LIMIT = "limit"

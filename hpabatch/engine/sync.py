@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64
+from hpabatch.layout.records import I64
 
 F64: TypeAlias = NDArray[np.float64]
 

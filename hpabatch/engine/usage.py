@@ -12,8 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.arrays.layout import I64, Records, records_from
-from hpabatch.arrays.observations import CURSOR_TICK
 from hpabatch.engine.candidates import Candidate
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.shard import Shard
@@ -29,7 +27,9 @@ from hpabatch.kernels.usage import (
     observe_usage,
     take_in_usage,
 )
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.observations import CURSOR_TICK
+from hpabatch.layout.records import I64, Records, records_from
 from hpabatch.model.hpa import MetricSpec
 from hpabatch.model.plant import signal_name
 

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64, Records
 from hpabatch.engine.frames import NEVER_MS, integers
 from hpabatch.engine.plan import ReplayPlan
 from hpabatch.engine.shard import Shard
 from hpabatch.engine.shard_input import ShardFacts
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64, Records
 
 Mask = NDArray[np.bool_]
 

@@ -13,7 +13,7 @@ import polars as pl
 from hpabatch.engine.flags import recorded_gates
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
-from hpabatch.model.config import DEFAULT_K8S, Profile, profile_for
+from hpabatch.model.versions import DEFAULT_K8S, Profile, profile_for
 
 
 @dataclass(frozen=True, slots=True)

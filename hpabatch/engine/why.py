@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from hpabatch.arrays.layout import I64, NO_TIME_MS
 from hpabatch.engine.shard import Shard
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64, NO_TIME_MS
 from hpabatch.model.describe import metric_name
 
 _GROUPS: Final = ("ready", "unready", "missing", "ignored", "stray")

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from hpabatch.arrays.workloads import Workload
+from hpabatch.packing.workloads import Workload
 
 __all__ = [
     "ASSUMED",

@@ -14,8 +14,17 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.arrays.layout import Fleet, Memory, Records, Results
-from hpabatch.arrays.observations import (
+from hpabatch.kernels.replay import replay_lane
+from hpabatch.kernels.steps import extend_track
+from hpabatch.layout.codes import (
+    METRIC_ANSWER_EMPTY,
+    METRIC_CONTAINER_LACKS,
+    METRIC_OK,
+    SCALE_UNKNOWN,
+    SELECTOR_AMBIGUOUS,
+    SELECTOR_OK,
+)
+from hpabatch.layout.observations import (
     CURSOR_AMBIGUOUS,
     CURSOR_CLOCK,
     CURSOR_FETCH,
@@ -31,17 +40,8 @@ from hpabatch.arrays.observations import (
     Observations,
     Rows,
 )
-from hpabatch.kernels.replay import replay_lane
-from hpabatch.kernels.steps import extend_track
-from hpabatch.model.codes import (
-    METRIC_ANSWER_EMPTY,
-    METRIC_CONTAINER_LACKS,
-    METRIC_OK,
-    SCALE_UNKNOWN,
-    SELECTOR_AMBIGUOUS,
-    SELECTOR_OK,
-)
-from hpabatch.model.config import CONTAINER_MAY_LACK
+from hpabatch.layout.records import Fleet, Memory, Records, Results
+from hpabatch.layout.switches import CONTAINER_MAY_LACK
 
 
 @rule

@@ -8,9 +8,7 @@ shows nothing, until the next tick.
 from __future__ import annotations
 
 from hpabatch._jit import rare, rule
-from hpabatch.arrays.layout import Fleet, Records
-from hpabatch.arrays.plant import DRAWS, LANE_FULL, NEVER_MS, Simulation
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     PHASE_PENDING,
     PHASE_RUNNING,
     POD_DELETING,
@@ -19,6 +17,8 @@ from hpabatch.model.codes import (
     READY_FALSE,
     READY_TRUE,
 )
+from hpabatch.layout.plant import DRAWS, LANE_FULL, NEVER_MS, Simulation
+from hpabatch.layout.records import Fleet, Records
 
 SECOND_MS = 1000
 

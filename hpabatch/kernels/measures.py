@@ -25,9 +25,9 @@ from __future__ import annotations
 import numpy as np
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import Records
-from hpabatch.arrays.plant import Simulation
-from hpabatch.model.codes import BOUND_BY_INVALID_METRIC
+from hpabatch.layout.codes import BOUND_BY_INVALID_METRIC
+from hpabatch.layout.plant import Simulation
+from hpabatch.layout.records import Records
 from hpabatch.rules.numbers import div64
 
 

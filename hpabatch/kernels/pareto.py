@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import I64
+from hpabatch.layout.records import I64
 
 
 @rule

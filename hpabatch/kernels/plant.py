@@ -10,15 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import Records
-from hpabatch.arrays.plant import (
+from hpabatch.kernels.cohorts import serves
+from hpabatch.layout.plant import (
     SIGNAL_BACKLOG,
     SIGNAL_DIVISIBLE,
     SIGNAL_PER_POD,
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.kernels.cohorts import serves
+from hpabatch.layout.records import Records
 from hpabatch.rules.numbers import add64, div64, mul64
 
 HOUR_S = 3600

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import I64
+from hpabatch.layout.records import I64
 
 
 @rule

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from hpabatch._jit import rare, rule
-from hpabatch.arrays.layout import Fleet, Memory, Records, Results
-from hpabatch.arrays.plant import (
+from hpabatch.kernels.measures import repeat_decision, repeat_measures
+from hpabatch.kernels.plant import enter_step, offered_work, work_of
+from hpabatch.layout.plant import (
     NEVER_MS,
     PIPELINES,
     SIGNAL_AGE,
@@ -24,8 +25,7 @@ from hpabatch.arrays.plant import (
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.kernels.measures import repeat_decision, repeat_measures
-from hpabatch.kernels.plant import enter_step, offered_work, work_of
+from hpabatch.layout.records import Fleet, Memory, Records, Results
 from hpabatch.rules.numbers import div64
 from hpabatch.rules.stabilize import last_of_at_least, last_recommendation
 

@@ -7,8 +7,6 @@ marked (`cohorts.add_row`) and whatever was being done is left as it is: the lan
 from __future__ import annotations
 
 from hpabatch._jit import rare, rule
-from hpabatch.arrays.layout import Fleet
-from hpabatch.arrays.plant import NEVER_MS, Simulation
 from hpabatch.kernels.cohorts import (
     add_row,
     count_live,
@@ -21,6 +19,8 @@ from hpabatch.kernels.cohorts import (
     split,
     whole_seconds,
 )
+from hpabatch.layout.plant import NEVER_MS, Simulation
+from hpabatch.layout.records import Fleet
 from hpabatch.rules.numbers import div64
 
 ANY_REVISION = 1 << 60

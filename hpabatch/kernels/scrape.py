@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import Fleet, Records
-from hpabatch.arrays.plant import (
+from hpabatch.kernels.plant import HOUR_S, integral_at, usage_at
+from hpabatch.layout.codes import METRIC_ANSWER_EMPTY, METRIC_OK
+from hpabatch.layout.plant import (
     PIPELINES,
     SIGNAL_AGE,
     SIGNAL_BACKLOG,
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.kernels.plant import HOUR_S, integral_at, usage_at
-from hpabatch.model.codes import METRIC_ANSWER_EMPTY, METRIC_OK
+from hpabatch.layout.records import Fleet, Records
 from hpabatch.rules.numbers import div64, sub64
 
 

@@ -6,9 +6,9 @@ Joining must never show in a run: lanes in which every pod is its own come to ex
 from __future__ import annotations
 
 from hpabatch._jit import rare, rule
-from hpabatch.arrays.layout import Fleet, Records
-from hpabatch.arrays.plant import NEVER_MS, PIPELINES, Simulation
 from hpabatch.kernels.cohorts import drop_row, goes_before, is_live
+from hpabatch.layout.plant import NEVER_MS, PIPELINES, Simulation
+from hpabatch.layout.records import Fleet, Records
 
 
 @rule

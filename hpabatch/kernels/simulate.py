@@ -12,17 +12,6 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rare, rule
-from hpabatch.arrays.layout import Fleet, Memory, Records, Results
-from hpabatch.arrays.plant import (
-    EVENT_LOSE,
-    EVENT_SCALE,
-    LANE_OK,
-    NEVER_MS,
-    PIPELINES,
-    SIGNAL_BACKLOG,
-    SIGNAL_DIVISIBLE,
-    Simulation,
-)
 from hpabatch.kernels.cohorts import (
     SECOND_MS,
     draw,
@@ -55,7 +44,18 @@ from hpabatch.kernels.scaling import (
 )
 from hpabatch.kernels.scrape import begin_scrapes, take_samples
 from hpabatch.kernels.settle import settles_ms, tidy_cohorts
-from hpabatch.model.codes import SCALE_OK, SELECTOR_OK
+from hpabatch.layout.codes import SCALE_OK, SELECTOR_OK
+from hpabatch.layout.plant import (
+    EVENT_LOSE,
+    EVENT_SCALE,
+    LANE_OK,
+    NEVER_MS,
+    PIPELINES,
+    SIGNAL_BACKLOG,
+    SIGNAL_DIVISIBLE,
+    Simulation,
+)
+from hpabatch.layout.records import Fleet, Memory, Records, Results
 from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.tick import decide_tick
 

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.arrays.layout import (
+from hpabatch.layout.records import (
     I64,
     STATUS_NEXT,
     Fleet,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import I8, I32, I64, Records
-from hpabatch.arrays.observations import (
+from hpabatch.layout.observations import (
     LACKS_CONTAINER,
     NOT_FETCHED_MS,
     SOURCE_MEMORY,
@@ -14,6 +13,7 @@ from hpabatch.arrays.observations import (
     Observations,
     Rows,
 )
+from hpabatch.layout.records import I8, I32, I64, Records
 from hpabatch.rules.usage import add_container
 from hpabatch.rules.visibility import add_step, fetched_at, seen_from
 

@@ -13,10 +13,8 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.arrays.layout import I64, Fleet, Records, record_dtype
-from hpabatch.arrays.observations import CURSOR_TICK, WITHDRAWN, Observations, Rows
 from hpabatch.kernels.align import block_length, extend_lane, fill_block, fill_ticks
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     PHASE_MASK,
     PHASE_RUNNING,
     POD_DELETING,
@@ -24,6 +22,8 @@ from hpabatch.model.codes import (
     READY_MASK,
     READY_TRUE,
 )
+from hpabatch.layout.observations import CURSOR_TICK, WITHDRAWN, Observations, Rows
+from hpabatch.layout.records import I64, Fleet, Records, record_dtype
 
 HALF_MS = 1_800_000  # half hours are dealt in turn to the two halves of a pod's samples
 FEWEST_COMPARED = 3  # pods of a tick, for one to be compared with their mean

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from hpabatch.live.lanes import Lane, LaneKey
 from hpabatch.live.pods import PodTable
 from hpabatch.live.selections import Selections
-from hpabatch.model.config import Profile
 from hpabatch.model.messages import ambiguous_selector
 from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.model.versions import Profile
 
 
 class Registry:

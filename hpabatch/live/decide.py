@@ -11,8 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hpabatch.arrays.layout import HEAD_NEXT_CHANGE, I64, Memory
-from hpabatch.arrays.memory import seed_status
 from hpabatch.cluster.types import (
     Answer,
     Answers,
@@ -28,6 +26,8 @@ from hpabatch.cluster.wanted import WantedBook
 from hpabatch.engine.ambiguity import least_of, metrics_reached
 from hpabatch.engine.seeds import take_zero, takes_zero, zero_of
 from hpabatch.kernels.replay import replay_newest
+from hpabatch.layout import codes
+from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Memory
 from hpabatch.live.ambiguity import Registry
 from hpabatch.live.fleet import (
     Layout,
@@ -50,10 +50,10 @@ from hpabatch.live.result import (
 )
 from hpabatch.live.rows import Outcome
 from hpabatch.live.words import PassWords
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.messages import lacking_container
 from hpabatch.model.stored import stored_order
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.memory import seed_status
 
 _MOST_TEXTS = 10_000  # beyond what is in use: errors that carry numbers are new in every pass
 

@@ -22,8 +22,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from hpabatch.arrays.layout import I64
 from hpabatch.cluster.requests import Request
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64
 from hpabatch.live import metric_names as names
 from hpabatch.live.metric_names import MetricName
 from hpabatch.live.recorder import Figures
@@ -36,8 +37,7 @@ from hpabatch.live.result import (
     metric_errors,
 )
 from hpabatch.live.shadow import DIFFERS, Comparison, Totals
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
+from hpabatch.model.versions import Profile
 
 # Upstream's buckets: 0.001·2^i, 15 of them.
 _FINE_BUCKETS: Final = tuple(0.001 * 2**i for i in range(15))

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.cluster.wanted import metric_key
+from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
     I8,
@@ -29,13 +30,12 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
-from hpabatch.cluster.wanted import metric_key
 from hpabatch.live.lanes import Lane
 from hpabatch.live.pods import PodTable, Samples
 from hpabatch.live.result import MetricColumns
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec, MetricSpec
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
 
 TICKS = 2  # of a lane: the last pass's, of which only the spec matters, and this one's
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hpabatch.arrays.texts import Texts
 from hpabatch.cluster.scales import target_key
 from hpabatch.cluster.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
+from hpabatch.layout import codes
 from hpabatch.live.pods import PodTable
 from hpabatch.live.result import Problem
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
 from hpabatch.model.hpa import HPASpec, HPAStatus
 from hpabatch.model.requests import request_rules
 from hpabatch.model.selectors import parse_selector, selector_words
 from hpabatch.model.stored import as_stored
 from hpabatch.model.validate import drop_disabled_fields
+from hpabatch.model.versions import Profile
+from hpabatch.packing.texts import Texts
 
 LaneKey = tuple[str, str]
 """Namespace and name of an HPA."""

@@ -14,7 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.errors import UsageError
+from hpabatch.history.atomic import atomic_path
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     HEAD_CONDITIONS,
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
@@ -30,11 +33,8 @@ from hpabatch.arrays.layout import (
     I64,
     Memory,
 )
-from hpabatch.arrays.memory import make_sized_memory
-from hpabatch.errors import UsageError
-from hpabatch.history.atomic import atomic_path
-from hpabatch.model import codes
 from hpabatch.model.selectors import parse_selector
+from hpabatch.packing.memory import make_sized_memory
 
 _KEPT: Final = (
     HEAD_REC_COUNT,

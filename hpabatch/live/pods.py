@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from hpabatch.arrays.layout import I8, I64, POD_STATE, REQUEST, TIMING, Records, records_from
-from hpabatch.arrays.pack import pod_flags
-from hpabatch.arrays.texts import Texts
 from hpabatch.cluster.types import ContainerUsage, PodKey, PodObject, PodSample, UsageSample
 from hpabatch.engine.sources import CUSTOM_WINDOW_MS
+from hpabatch.layout.records import I8, I64, POD_STATE, REQUEST, TIMING, Records, records_from
 from hpabatch.live.selections import Selections
 from hpabatch.model.quantity import MIN_INT64
 from hpabatch.model.requests import PodRequest, RequestRules, pod_request
+from hpabatch.packing.pack import pod_flags
+from hpabatch.packing.texts import Texts
 
 _FIRST_SLOTS = 1024
 

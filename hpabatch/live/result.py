@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I8, I64, Records
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
+from hpabatch.layout.records import I8, I64, Records
 from hpabatch.model.hpa import HPA
+from hpabatch.model.versions import Profile
 
 NO_STATUS: Final = -1
 """In `theirs_desired` and `theirs_current`: nobody has written the HPA's status yet."""

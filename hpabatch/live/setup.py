@@ -10,7 +10,7 @@ from pathlib import Path
 from hpabatch.cluster.controller import ControllerSeen
 from hpabatch.engine.flags import FEATURE_GATES, FLAGS, PREFIX, parse_flags
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.model.config import ControllerFlags, Profile, profile_for
+from hpabatch.model.versions import ControllerFlags, Profile, profile_for
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I8, I64
+from hpabatch.layout.records import I8, I64
 from hpabatch.live.result import ERROR_NONE, NO_STATUS, PassResult
 
 UNDECIDED: Final = 0

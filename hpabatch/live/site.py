@@ -21,7 +21,7 @@ from hpabatch.cluster.types import Answer, Answers, ScaleKey, Wanted
 from hpabatch.cluster.watch import Collection, Watcher
 from hpabatch.cluster.workloads import BUILT_IN, WorkloadDecoder
 from hpabatch.live.exporter import WatchState
-from hpabatch.model.config import Profile
+from hpabatch.model.versions import Profile
 
 _KINDS = {(group, resource): kind for (group, kind), resource in BUILT_IN.items()}
 

@@ -26,7 +26,6 @@ from hpabatch.cluster.types import (
 )
 from hpabatch.live.decide import Decider
 from hpabatch.live.result import PassResult
-from hpabatch.model.config import DEFAULT_K8S, ControllerFlags, profile_for
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import (
     HPA,
@@ -38,6 +37,7 @@ from hpabatch.model.hpa import (
 )
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
 
 _NOW_MS = 1_800_000_000_000
 _PERIOD_MS = 15_000

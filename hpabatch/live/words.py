@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.arrays.layout import HEAD_STATUS_CURRENT, I64, STATUS_NEXT, Fleet, Records
-from hpabatch.arrays.memory import condition_code
-from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.status import LaneWords, StatusReader, row_of
 from hpabatch.kernels.status import status_fleet
+from hpabatch.layout import codes
+from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, STATUS_NEXT, Fleet, Records
 from hpabatch.live.fleet import TICKS, Structure
 from hpabatch.live.lanes import Lane
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
 from hpabatch.model.describe import metric_name
 from hpabatch.model.hpa import HPA, Condition, HPAStatus
 from hpabatch.model.messages import condition_message
 from hpabatch.model.times import show_api_time
+from hpabatch.model.versions import Profile
+from hpabatch.packing.memory import condition_code
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
+from hpabatch.packing.texts import Texts
 
 _KINDS = {kind: name for name, kind in codes.CONDITION_TYPES.items()}
 _FAILED = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)

@@ -1,1 +1,1 @@
-"""What Kubernetes objects say: frozen dataclasses, standard library only."""
+"""What Kubernetes objects say: frozen dataclasses; the standard library and `layout` only."""

@@ -5,7 +5,7 @@ Source: horizontal.go, the metric names that computeStatusFor* functions return.
 
 from __future__ import annotations
 
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.hpa import MetricSpec
 from hpabatch.model.selectors import go_print
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
 from hpabatch.model.field_errors import go_quote
 from hpabatch.model.go_format import go_format
 from hpabatch.model.hpa import LabelSelector, MetricSpec
 from hpabatch.model.selectors import go_print, selector_from_object, selector_words
+from hpabatch.model.versions import Profile
 
 # ---- conditions --------------------------------------------------------------------------------
 

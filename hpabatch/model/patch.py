@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hpabatch.model.config import Profile
 from hpabatch.model.decode import KIND, V2, V2BETA2
 from hpabatch.model.defaults import default_behavior, default_spec
 from hpabatch.model.encode import encode_spec
 from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import Profile
 
 _FIRST_V2_MINOR = 23
 _ZERO = Quantity.from_milli(0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hpabatch.model.config import Profile
 from hpabatch.model.quantity import MIN_INT64, Quantity
+from hpabatch.model.versions import Profile
 
 _POD_LEVEL_RESOURCES = frozenset({"cpu", "memory"})
 _HUGE_PAGES = "hugepages-"
@@ -32,7 +32,7 @@ class ContainerRequests:
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """What a Kubernetes version counts as a pod's request; see `model.config.Profile`."""
+    """What a Kubernetes version counts as a pod's request; see `model.versions.Profile`."""
 
     pod_level: bool = True
     sidecars: bool = True

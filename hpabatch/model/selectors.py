@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import NoReturn
 
 from hpabatch.model import names
-from hpabatch.model.config import Profile
 from hpabatch.model.field_errors import go_quote
 from hpabatch.model.hpa import LabelSelector
+from hpabatch.model.versions import Profile
 
 _BLANKS = " \t\r\n"
 _SYMBOLS = "=!(),><"
@@ -29,7 +29,7 @@ _MAX_INT64_DIGITS = 19
 
 @dataclass(frozen=True, slots=True)
 class SelectorWords:
-    """How a Kubernetes version words what is wrong with a selector; see `model.config.Profile`.
+    """How a Kubernetes version words what is wrong with a selector; see `model.versions.Profile`.
 
     `as_fields`: all errors, each with its place; before, the first one in plain words.
     """

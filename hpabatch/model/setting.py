@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 from hpabatch.errors import UsageError
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.defaults import default_spec
 from hpabatch.model.field_errors import FieldError
 from hpabatch.model.hpa import HPA, Behavior, HPASpec, ScalingRules
@@ -34,6 +33,7 @@ from hpabatch.model.setting_values import (
 )
 from hpabatch.model.stored import as_stored
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import ControllerFlags, Profile
 
 _DIRECTIONS: Final = ("scaleUp", "scaleDown")
 DEFAULT_FLAGS: Final = ControllerFlags()

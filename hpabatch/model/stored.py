@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hpabatch.model.config import Profile
 from hpabatch.model.decode import cpu_utilization
 from hpabatch.model.hpa import HPASpec, MetricSpec, MetricTarget
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import Profile
 
 _DEFAULT_UTILIZATION = 80
 _ZERO = Quantity.from_milli(0)

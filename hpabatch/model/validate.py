@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hpabatch.model import names
-from hpabatch.model.config import Profile
 from hpabatch.model.field_errors import (
     FieldError,
     forbidden,
@@ -28,6 +27,7 @@ from hpabatch.model.hpa import (
     ScalingRules,
 )
 from hpabatch.model.validate_metrics import api_version_complaint, validate_metric, validate_names
+from hpabatch.model.versions import Profile
 
 MAX_PERIOD_S = 1800
 MAX_STABILIZATION_WINDOW_S = 3600

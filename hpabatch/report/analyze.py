@@ -16,7 +16,7 @@ from hpabatch.engine.analyze import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.engine.analyze_loop import Ramp
 from hpabatch.engine.analyze_map import Band, Piece
 from hpabatch.engine.analyze_remarks import Remark, ramp_text
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.hpa import HPA
 from hpabatch.report.extras import json_rows
 from hpabatch.report.texts import label, printable

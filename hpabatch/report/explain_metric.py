@@ -7,7 +7,7 @@ from typing import Final
 
 from hpabatch.engine import explain_facts as facts
 from hpabatch.engine import explain_pods as why
-from hpabatch.model.codes import STEP_DIRECTION_GUARD, STEPS
+from hpabatch.layout.codes import STEP_DIRECTION_GUARD, STEPS
 from hpabatch.model.times import show_duration
 from hpabatch.report.explain_text import (
     CALCULATOR,

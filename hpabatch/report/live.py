@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.hpa import HPA
 from hpabatch.report.kubectl_get import GetRow, get_rows
 from hpabatch.report.kubectl_text import NONE, columns, escape

@@ -17,13 +17,13 @@ from hpabatch.engine.recommend_apply import settings_of
 from hpabatch.engine.recommend_specs import Apply, Specs
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HpabatchError, UsageError
-from hpabatch.model.config import ControllerFlags
 from hpabatch.model.defaults import default_behavior, default_spec
 from hpabatch.model.hpa import Behavior, HPASpec, ScalingRules
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.setting_fields import SPEC, find_field, metric_of
 from hpabatch.model.setting_targets import counting_member, tuned_metric
 from hpabatch.model.setting_values import AS_TODAY, Numbers, exact
+from hpabatch.model.versions import ControllerFlags
 from hpabatch.sources.table_fields import did_you_mean
 
 MOST_VALUES: Final = 16

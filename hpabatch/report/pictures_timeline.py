@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.judge_unit import Array, Mask
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.layout.records import I64
 from hpabatch.model.setting_values import AS_TODAY
 from hpabatch.report import pictures_style as look
 from hpabatch.report.pictures_data import day_text, length_text

@@ -8,15 +8,7 @@ convertDesiredReplicasWithBehaviorRate. Events are upstream's slot lists: (chang
 from __future__ import annotations
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import (
-    HEAD_DOWN_COUNT,
-    HEAD_DOWN_START,
-    HEAD_UP_COUNT,
-    HEAD_UP_START,
-    I64,
-    Records,
-)
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     DESIRED_WITHIN_RANGE,
     POLICY_PODS,
     SCALE_DOWN_LIMIT,
@@ -25,6 +17,14 @@ from hpabatch.model.codes import (
     SELECT_MIN,
     TOO_FEW_REPLICAS,
     TOO_MANY_REPLICAS,
+)
+from hpabatch.layout.records import (
+    HEAD_DOWN_COUNT,
+    HEAD_DOWN_START,
+    HEAD_UP_COUNT,
+    HEAD_UP_START,
+    I64,
+    Records,
 )
 from hpabatch.rules.numbers import (
     INT32_MAX,

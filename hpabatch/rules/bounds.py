@@ -6,7 +6,7 @@ Source: horizontal.go, convertDesiredReplicasWithRules and calculateScaleUpLimit
 from __future__ import annotations
 
 from hpabatch._jit import rule
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     DESIRED_WITHIN_RANGE,
     SCALE_UP_LIMIT,
     TOO_FEW_REPLICAS,

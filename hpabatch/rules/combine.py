@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hpabatch._jit import rare, rule
-from hpabatch.arrays.layout import Fleet, Records, Results
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     EXTERNAL_AVERAGE,
     EXTERNAL_VALUE,
     INVALID_METRIC_SOURCE_TYPE,
@@ -26,7 +25,8 @@ from hpabatch.model.codes import (
     RESOURCE_UTILIZATION,
     STEP_NONE,
 )
-from hpabatch.model.config import (
+from hpabatch.layout.records import Fleet, Records, Results
+from hpabatch.layout.switches import (
     COMBINE_MEAN,
     COMBINE_MIN,
     MISSING_CHARGED_BY_TARGET,

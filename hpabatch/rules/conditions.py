@@ -1,14 +1,14 @@
 """The status conditions of one HPA: four slots in upstream's insertion order.
 
 Source: horizontal.go, setCondition and setConditionInList. A condition code carries its type in
-the high bits, see `model.codes`. `head` is a lane's row of `Memory.head`.
+the high bits, see `layout.codes`. `head` is a lane's row of `Memory.head`.
 """
 
 from __future__ import annotations
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import HEAD_CONDITIONS, I64
-from hpabatch.model.codes import NO_CONDITION
+from hpabatch.layout.codes import NO_CONDITION
+from hpabatch.layout.records import HEAD_CONDITIONS, I64
 
 _LAST = HEAD_CONDITIONS + 4
 

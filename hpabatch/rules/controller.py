@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import Fleet
+from hpabatch.layout.records import Fleet
 
 
 class Controller(NamedTuple):
-    """Flags in ms and the bits of version switches; see `model.config` for their meaning."""
+    """Flags in ms and the bits of version switches; see `model.versions` for their meaning."""
 
     cpu_initialization_ms: int
     readiness_delay_ms: int

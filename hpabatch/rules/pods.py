@@ -8,7 +8,7 @@ are strict as upstream's.
 from __future__ import annotations
 
 from hpabatch._jit import rule
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     GROUP_BY_READINESS,
     GROUP_IGNORED,
     GROUP_MISSING,
@@ -26,7 +26,7 @@ from hpabatch.model.codes import (
     READY_MASK,
     READY_TRUE,
 )
-from hpabatch.model.config import SUCCEEDED_PODS_IGNORED
+from hpabatch.layout.switches import SUCCEEDED_PODS_IGNORED
 from hpabatch.rules.controller import Controller, has_switch
 
 

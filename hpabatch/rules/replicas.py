@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import I64
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     METRIC_NO_MATCH,
     METRIC_NO_PODS,
     METRIC_NO_REQUEST,
@@ -25,7 +24,8 @@ from hpabatch.model.codes import (
     STEP_TOLERANCE,
     STEP_TOLERANCE_AFTER_SUBSTITUTION,
 )
-from hpabatch.model.config import (
+from hpabatch.layout.records import I64
+from hpabatch.layout.switches import (
     PER_POD_AVERAGE_GUARDED,
     PLAIN_DIRECTION_GUARD,
     RATIO_ONE_ADDS_NOTHING,

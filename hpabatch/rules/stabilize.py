@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hpabatch._jit import rare, rule
-from hpabatch.arrays.layout import (
+from hpabatch.layout.records import (
     HEAD_AGE_COUNT,
     HEAD_AGE_FIRST,
     HEAD_MAX_COUNT,

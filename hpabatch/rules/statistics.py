@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import Fleet
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     GROUP_BY_READINESS,
     GROUP_MISSING,
     GROUP_READY,
     GROUP_UNREADY,
 )
+from hpabatch.layout.records import Fleet
 from hpabatch.rules.controller import Controller
 from hpabatch.rules.numbers import add64, div64, mul64
 from hpabatch.rules.pods import (

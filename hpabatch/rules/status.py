@@ -11,27 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import (
-    I64,
-    NO_GENERATION,
-    NO_METRICS,
-    NO_TIME_MS,
-    STATUS_CODES,
-    STATUS_CURRENT,
-    STATUS_DESIRED,
-    STATUS_LAST_SCALE,
-    STATUS_METRICS_TICK,
-    STATUS_OBSERVED,
-    STATUS_SETS,
-    STATUS_SHOWN,
-    STATUS_TIMES,
-    STATUS_WORDS,
-    Fleet,
-    Records,
-    Results,
-    StatusMemory,
-)
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     ABLE_TO_SCALE,
     AMBIGUOUS_SELECTOR,
     BOUND_BY_INVALID_METRIC,
@@ -63,11 +43,27 @@ from hpabatch.model.codes import (
     TOO_FEW_REPLICAS,
     VALID_METRIC_FOUND,
 )
-from hpabatch.model.config import (
-    FAILURE_SHOWS_METRICS,
-    GENERATION_OBSERVED,
-    STATUS_ROUND_TRIPS,
+from hpabatch.layout.records import (
+    I64,
+    NO_GENERATION,
+    NO_METRICS,
+    NO_TIME_MS,
+    STATUS_CODES,
+    STATUS_CURRENT,
+    STATUS_DESIRED,
+    STATUS_LAST_SCALE,
+    STATUS_METRICS_TICK,
+    STATUS_OBSERVED,
+    STATUS_SETS,
+    STATUS_SHOWN,
+    STATUS_TIMES,
+    STATUS_WORDS,
+    Fleet,
+    Records,
+    Results,
+    StatusMemory,
 )
+from hpabatch.layout.switches import FAILURE_SHOWS_METRICS, GENERATION_OBSERVED, STATUS_ROUND_TRIPS
 
 NO_ENTRY = -1
 _TEXTS = 2**32  # a message's number: the words of its metric, then the text of an error

@@ -13,18 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hpabatch._jit import rare, rule
-from hpabatch.arrays.layout import (
-    HEAD_CONDITIONS,
-    HEAD_SEEN,
-    HEAD_STATUS_CURRENT,
-    HEAD_STATUS_DESIRED,
-    I64,
-    Fleet,
-    Memory,
-    Records,
-    Results,
-)
-from hpabatch.model.codes import (
+from hpabatch.layout.codes import (
     AMBIGUOUS_SELECTOR,
     BOUND_BY_DISABLED_DOWN,
     BOUND_BY_DISABLED_UP,
@@ -80,7 +69,18 @@ from hpabatch.model.codes import (
     TOO_MANY_REPLICAS,
     VALID_METRIC_FOUND,
 )
-from hpabatch.model.config import (
+from hpabatch.layout.records import (
+    HEAD_CONDITIONS,
+    HEAD_SEEN,
+    HEAD_STATUS_CURRENT,
+    HEAD_STATUS_DESIRED,
+    I64,
+    Fleet,
+    Memory,
+    Records,
+    Results,
+)
+from hpabatch.layout.switches import (
     BOTH_EVENT_LISTS,
     SCALE_TO_ZERO,
     WINDOWS_CLAMP_CURRENT,
@@ -101,7 +101,7 @@ from hpabatch.rules.stabilize import (
 
 
 class Decision(NamedTuple):
-    """What one tick came to; names and units as in `arrays.layout.DECISION`."""
+    """What one tick came to; names and units as in `layout.records.DECISION`."""
 
     desired: int
     proposal: int

@@ -7,8 +7,8 @@ at its sync, which is the newest sample that had arrived.
 from __future__ import annotations
 
 from hpabatch._jit import rule
-from hpabatch.arrays.layout import I64, Records
-from hpabatch.arrays.observations import NOT_FETCHED_MS
+from hpabatch.layout.observations import NOT_FETCHED_MS
+from hpabatch.layout.records import I64, Records
 
 
 @rule

@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import product
 from typing import Final, Protocol
 
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.defaults import DEFAULT_METRICS
 from hpabatch.model.hpa import CrossVersionObjectReference, HPASpec
 from hpabatch.model.policy_sets import PolicySet
@@ -26,6 +25,7 @@ from hpabatch.model.setting import (
 )
 from hpabatch.model.setting_fields import field_order
 from hpabatch.model.setting_values import AS_TODAY
+from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.sources.grid import Grid, GridError, min_above_max
 
 _BOUNDS: Final = ("min", "max")

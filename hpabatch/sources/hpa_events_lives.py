@@ -13,12 +13,12 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-from hpabatch.model.config import profile_for
 from hpabatch.model.decode import V1, V2ALPHA1, V2BETA1, hpa_from_json
 from hpabatch.model.defaults import default_spec
 from hpabatch.model.encode import encode_spec
 from hpabatch.model.hpa import HPA
 from hpabatch.model.stored import as_stored
+from hpabatch.model.versions import profile_for
 
 LOSSY: Final = (V1, V2ALPHA1, V2BETA1)
 """Versions whose conversion changes a spec's form: the order of metrics, say."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE
-from hpabatch.model.config import Profile
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA
 from hpabatch.model.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.versions import Profile
 from hpabatch.sources.manifests import ManifestEntry
 
 VALID = "valid"

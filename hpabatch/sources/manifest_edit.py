@@ -15,7 +15,6 @@ from typing import Any, Final
 from yaml.nodes import Node
 
 from hpabatch.errors import RefusedError
-from hpabatch.model.config import Profile
 from hpabatch.model.decode import KIND, V1, V2, V2ALPHA1, V2BETA1, V2BETA2, decode_hpa
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.decode_legacy import BEHAVIOR_ANNOTATION
@@ -25,6 +24,7 @@ from hpabatch.model.hpa import HPA, HPASpec
 from hpabatch.model.patch import spec_patch
 from hpabatch.model.stored import as_stored, stored_order
 from hpabatch.model.validate import drop_disabled_fields
+from hpabatch.model.versions import Profile
 from hpabatch.sources.manifest_documents import (
     DocumentError,
     expand,

@@ -13,12 +13,12 @@ import polars as pl
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TIME
-from hpabatch.model.config import DEFAULT_K8S, profile_for
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.encode import spec_to_json
 from hpabatch.model.hpa import HPA
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import DEFAULT_K8S, profile_for
 from hpabatch.sources.manifest_checks import UNREADABLE, VALID, check_manifests
 from hpabatch.sources.manifests import load_manifests
 from hpabatch.sources.table_fields import Section, quantity_milli, show

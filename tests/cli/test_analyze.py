@@ -17,9 +17,9 @@ import hpabatch.cli.analyze  # noqa: F401  (registers the command)
 from hpabatch.cli.app import app
 from hpabatch.engine.analyze import analyze_hpa, fixed_points
 from hpabatch.errors import ManifestError, RefusedError, UsageError
-from hpabatch.model.config import PROFILES
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA
+from hpabatch.model.versions import PROFILES
 from hpabatch.report.analyze import Analyzed, Findings, to_table
 from hpabatch.sources.manifest_checks import check_manifests
 from hpabatch.sources.manifests import load_manifests

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from hpabatch import __version__
-from hpabatch.model.config import DEFAULT_K8S, PROFILES
+from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 
 HEAVY = ("numpy", "numba", "polars", "pyarrow", "yaml", "rich")
 

@@ -11,7 +11,7 @@ from hpabatch.cluster.inbox import Inbox
 from hpabatch.cluster.scales import Resource, ScaleBook
 from hpabatch.cluster.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
 from hpabatch.cluster.watch import WatchState
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.defaults import default_hpa
 

@@ -15,9 +15,9 @@ from hpabatch.cluster.instants import instant_ms
 from hpabatch.cluster.objects import BrokenObjectError
 from hpabatch.cluster.pods import PodDecoder
 from hpabatch.cluster.types import PodObject
-from hpabatch.model.config import profile_for
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import pod_request, request_rules
+from hpabatch.model.versions import profile_for
 from tests.cluster.wires import merged, packed, wire, wire_bytes
 
 

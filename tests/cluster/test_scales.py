@@ -12,7 +12,7 @@ import pytest
 from hpabatch.cluster.errors import Busy, NotFound
 from hpabatch.cluster.scales import Resource, ScaleBook, target_key
 from hpabatch.cluster.types import Change, Kind, ScaleKey, ScaleObject
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.hpa import CrossVersionObjectReference
 from tests.cluster.asked import Asked, Kinds
 from tests.cluster.wires import packed

@@ -9,7 +9,7 @@ import pytest
 from hpabatch.cluster.objects import BrokenObjectError
 from hpabatch.cluster.types import ScaleKey, ScaleObject
 from hpabatch.cluster.workloads import BUILT_IN, WorkloadDecoder, read_scale
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from tests.cluster.wires import packed
 
 _KEY = ScaleKey("apps", "Deployment", "shop", "web")

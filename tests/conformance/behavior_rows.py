@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     EVENT_SLOT,
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
@@ -29,12 +30,11 @@ from hpabatch.arrays.layout import (
     Memory,
     records_from,
 )
-from hpabatch.arrays.memory import seed_recommendations
-from hpabatch.arrays.pack import LaneView, MetricAnswer, PodSample, TickView, pack_fleet
-from hpabatch.model import codes
-from hpabatch.model.config import profile_for
 from hpabatch.model.messages import condition_message
 from hpabatch.model.requests import RequestRules, pod_request
+from hpabatch.model.versions import profile_for
+from hpabatch.packing.memory import seed_recommendations
+from hpabatch.packing.pack import LaneView, MetricAnswer, PodSample, TickView, pack_fleet
 from hpabatch.rules.behavior import (
     limit_rate,
     replicas_changed_since,

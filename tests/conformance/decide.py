@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.arrays.layout import Fleet, Memory, Results, empty_results
-from hpabatch.arrays.memory import make_memory, seed_recommendations, seed_status
-from hpabatch.arrays.pack import LaneView, pack_fleet
-from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
-from hpabatch.model import codes, messages
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
+from hpabatch.layout.records import Fleet, Memory, Results, empty_results
+from hpabatch.model import messages
 from hpabatch.model.describe import metric_name
 from hpabatch.model.encode_status import encode_metric
+from hpabatch.model.versions import Profile
+from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
+from hpabatch.packing.pack import LaneView, pack_fleet
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
+from hpabatch.packing.texts import Texts
 from hpabatch.rules.combine import propose, tolerance_of, write_proposal
 from hpabatch.rules.controller import controller_of
 from tests.conformance.drive import Drive

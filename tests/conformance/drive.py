@@ -6,24 +6,24 @@ a namespace that look at each other's selectors.
 
 from __future__ import annotations
 
-from hpabatch.arrays.layout import (
+from hpabatch.engine.selector_store import SelectorStore
+from hpabatch.engine.status import LaneWords, StatusReader
+from hpabatch.kernels.replay import replay_lane
+from hpabatch.kernels.status import status_lane
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     HEAD_CONDITIONS,
     HEAD_STATUS_CURRENT,
     HEAD_STATUS_DESIRED,
     STATUS_NEXT,
     empty_results,
 )
-from hpabatch.arrays.memory import make_memory, seed_status
-from hpabatch.arrays.pack import pack_fleet
-from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.arrays.texts import Texts
-from hpabatch.engine.selector_store import SelectorStore
-from hpabatch.engine.status import LaneWords, StatusReader
-from hpabatch.kernels.replay import replay_lane
-from hpabatch.kernels.status import status_lane
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPA, HPAStatus
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.memory import make_memory, seed_status
+from hpabatch.packing.pack import pack_fleet
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
+from hpabatch.packing.texts import Texts
 from hpabatch.rules.controller import controller_of
 from hpabatch.rules.tick import restart_controller, wakes
 from tests.conformance.golden import HPALane, Json

@@ -1,4 +1,4 @@
-"""Golden cases (data of the real controller) as objects that `arrays.pack` takes.
+"""Golden cases (data of the real controller) as objects that `packing.pack` takes.
 
 The form of the data is the one that their FORMAT.md describes. Nothing here decides anything: the
 adapter reads quantities, times and documents through the package and hands them on.
@@ -15,9 +15,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hpabatch.arrays.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
-from hpabatch.model import codes, messages
-from hpabatch.model.config import (
+from hpabatch.layout import codes
+from hpabatch.model import messages
+from hpabatch.model.decode import decode_hpa
+from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.model.stored import as_stored, stored_order
+from hpabatch.model.versions import (
     NEWEST_K8S,
     PROFILES,
     ControllerFlags,
@@ -25,12 +31,7 @@ from hpabatch.model.config import (
     override_gates,
     profile_for,
 )
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
-from hpabatch.model.quantity import Quantity
-from hpabatch.model.requests import ContainerRequests
-from hpabatch.model.selectors import parse_selector, selector_words
-from hpabatch.model.stored import as_stored, stored_order
+from hpabatch.packing.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
 from hpabatch.rules.usage import add_container
 
 Json = dict[str, Any]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import I64, records_from
 from hpabatch.engine.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fit_pipeline import Recording
 from hpabatch.engine.fit_series import Cells, Series
@@ -22,6 +21,7 @@ from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.usage import Probes, SignalUsage, Usage
 from hpabatch.engine.usage_pods import Limits, Lives
 from hpabatch.kernels.usage import TRACK_USAGE
+from hpabatch.layout.records import I64, records_from
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.hpa import HPASpec, MetricSpec
 from hpabatch.model.plant import signal_name

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.arrays.layout import Memory, empty_results
-from hpabatch.arrays.memory import make_memory, seed_recommendations, seed_status
-from hpabatch.arrays.pack import LaneView, TickView, pack_fleet
-from hpabatch.arrays.status import empty_statuses, make_status_memory
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.explain import explain_sync
 from hpabatch.engine.explain_facts import Explanation
 from hpabatch.engine.explain_sync import Sync
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.status import status_fleet
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.layout.records import Memory, empty_results
 from hpabatch.model.hpa import HPASpec, HPAStatus
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
+from hpabatch.packing.pack import LaneView, TickView, pack_fleet
+from hpabatch.packing.status import empty_statuses, make_status_memory
+from hpabatch.packing.texts import Texts
 from tests.rules.helpers import at
 
 

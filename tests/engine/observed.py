@@ -11,8 +11,6 @@ from unittest import mock
 
 import numpy as np
 
-from hpabatch.arrays.layout import Fleet, Memory, Results
-from hpabatch.arrays.observations import CURSOR_TICK, Observations, Rows
 from hpabatch.engine import shard_replay
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import plan_replay
@@ -20,7 +18,9 @@ from hpabatch.engine.replay import replay_shard
 from hpabatch.history.reader import History
 from hpabatch.kernels.align import block_length, extend_lane, fill_block, fill_ticks
 from hpabatch.kernels.replay import replay_lane
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.observations import CURSOR_TICK, Observations, Rows
+from hpabatch.layout.records import Fleet, Memory, Results
 from tests.engine.naive_align import Row
 
 Key = tuple[str, str, str]

@@ -12,7 +12,7 @@ from hpabatch.engine.capacity_runs import key_of
 from hpabatch.engine.closed_loop import Loop
 from hpabatch.engine.requested import Requested
 from hpabatch.engine.simulation_case import SimulationCase
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 
 PROFILE = profile_for("1.38")
 Key = tuple[str, str, str]

@@ -16,11 +16,11 @@ from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.simulate import simulate
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Workload
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, HPASpec
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Event, Pipeline, Plant, Pods, Signal
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.kernels.simulations import flags_of, plant_of, spec_of
 from tests.reference.generate_plants import random_case
 

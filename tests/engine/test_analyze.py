@@ -21,8 +21,8 @@ from hpabatch.engine.analyze import (
 )
 from hpabatch.engine.analyze_map import Cycle, Piece, least
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.hpa import HPASpec
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
 from tests.reference import analysis as naive
 from tests.rules.helpers import Json, external, hpa_spec, object_metric, pods_metric, resource

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hpabatch.engine.analyze import analyze_hpa, fixed_points, settles
 from hpabatch.engine.analyze_loop import Loop, Ramp, follow_ramp, moves_of, settle
 from hpabatch.engine.analyze_meter import read_spec
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
 from tests.reference import analysis as naive
 from tests.rules.helpers import (

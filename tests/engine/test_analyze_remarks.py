@@ -9,7 +9,7 @@ import pytest
 from hpabatch.engine.analyze import Assumed, analyze_hpa
 from hpabatch.engine.analyze_loop import Ramp
 from hpabatch.engine.analyze_remarks import duration_text, ramp_text, remarks
-from hpabatch.model.config import ControllerFlags
+from hpabatch.model.versions import ControllerFlags
 from tests.rules.helpers import (
     Json,
     external,

@@ -12,8 +12,8 @@ from hpabatch.engine.candidates import (
     candidates_from_history,
     candidates_from_manifests,
 )
-from hpabatch.model.config import PROFILES
 from hpabatch.model.hpa import HPA
+from hpabatch.model.versions import PROFILES
 from tests.engine.naive_align import Row
 from tests.engine.small_history import METRICS, T0, hpa_row, to_frame
 

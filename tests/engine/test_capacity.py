@@ -32,10 +32,10 @@ from hpabatch.engine.requested import Requested
 from hpabatch.engine.simulate import simulate
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.model.config import profile_for
 from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
 from hpabatch.model.prices import PriceList, Prices
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, PODS, Limit, Quota
+from hpabatch.model.versions import profile_for
 from tests.engine.planned import PROFILE, loop_of, planned, total
 from tests.engine.simulated import (
     CPU,

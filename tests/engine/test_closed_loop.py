@@ -27,11 +27,11 @@ from hpabatch.engine.workload import Workload
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.writer import write_table
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.hpa import HPA
 from hpabatch.model.overrides import PlantOverride, SignalOverride
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.prices import PriceList, Prices
+from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.sources.scenario_file import parse_growth
 from tests.kernels.simulations import spec_of
 

@@ -32,8 +32,8 @@ from hpabatch.engine.compare_words import SWITCHES
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.summary import KEY
 from hpabatch.errors import UsageError
-from hpabatch.model.config import Profile, profile_for
 from hpabatch.model.hpa import HPA
+from hpabatch.model.versions import Profile, profile_for
 from tests.engine.compared import (
     CPU_60,
     SYNC,

@@ -34,7 +34,7 @@ from hpabatch.engine.replay import replay_history
 from hpabatch.engine.summary import KEY
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import History
-from hpabatch.model.config import PROFILES, profile_for
+from hpabatch.model.versions import PROFILES, profile_for
 from tests.effort import effort
 from tests.engine.compared import (
     drawn,

@@ -17,7 +17,6 @@ from hpabatch.engine.compare_sides import Side
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.simulate import simulate
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.config import profile_for
 from hpabatch.model.hpa import (
     HPA,
     MetricIdentifier,
@@ -26,6 +25,7 @@ from hpabatch.model.hpa import (
     PodsMetricSource,
 )
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import profile_for
 from hpabatch.sources.manifest_checks import check_manifests
 from hpabatch.sources.manifests import load_manifests
 from tests.cli.histories import MANIFESTS, edit_spec, small

@@ -15,8 +15,8 @@ import pytest
 from hpabatch.engine import explain_facts as facts
 from hpabatch.engine.explain import explain_sync
 from hpabatch.engine.explain_sync import WrongExplanationError
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags
+from hpabatch.layout import codes
+from hpabatch.model.versions import ControllerFlags
 from tests.conformance.golden import timeline_lane
 from tests.engine.explained import explained, syncs
 from tests.reference.generate import behavior_timeline, timeline

@@ -19,8 +19,8 @@ from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.errors import UsageError
 from hpabatch.history.verify import check_history
 from hpabatch.history.writer import write_table
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.plant import AGE, TOTAL, Event, Pipeline, Pods, Signal
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
 from tests.engine.simulated import (
     CPU_SIGNAL,

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.fidelity_changes import KINDS, LEFT_OUT, judged_changes, spec_changes_ms
 from hpabatch.engine.fidelity_parameters import FidelityParameters
 from hpabatch.engine.fidelity_part import first_part, first_parts_read, split_ms
@@ -26,6 +25,7 @@ from hpabatch.engine.plan import plan_replay
 from hpabatch.engine.usage import Probes, usage_of_shards
 from hpabatch.engine.usage_pods import Lives
 from hpabatch.history.reader import open_history
+from hpabatch.layout.records import I64
 from hpabatch.model.overrides import SignalOverride
 from hpabatch.model.plant import (
     AGE,

@@ -24,7 +24,6 @@ from hpabatch.engine.usage import Usage, usage_of_shards
 from hpabatch.engine.workload import GIVEN, Workload
 from hpabatch.history.reader import History, open_history
 from hpabatch.history.writer import write_table
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.overrides import PlantOverride, SignalOverride
 from hpabatch.model.plant import (
     DIVISIBLE,
@@ -37,6 +36,7 @@ from hpabatch.model.plant import (
     Pods,
     Signal,
 )
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.engine.closed_loop import (
     START,
     STEP_MS,

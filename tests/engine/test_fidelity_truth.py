@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.arrays.layout import records_from
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.fidelity_changes import spec_changes_ms
 from hpabatch.engine.fidelity_parameters import FidelityParameters
@@ -22,6 +21,7 @@ from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.usage import Usage
 from hpabatch.engine.workload import GIVEN
 from hpabatch.kernels.usage import TRACK_USAGE
+from hpabatch.layout.records import records_from
 from hpabatch.model.overrides import PlantOverride, SignalOverride
 from hpabatch.model.plant import (
     BACKLOG,

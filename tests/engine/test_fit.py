@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.arrays.layout import records_from
 from hpabatch.engine.fit import CAPACITY_SHARE, Fit, first_draw, fit
 from hpabatch.engine.fit_pipeline import Recording
 from hpabatch.engine.usage import Probes, Usage
@@ -23,6 +22,7 @@ from hpabatch.engine.workload import (
     Workload,
 )
 from hpabatch.kernels.usage import TRACK_USAGE
+from hpabatch.layout.records import records_from
 from hpabatch.model.overrides import PlantOverride, SignalOverride
 from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL
 from tests.engine.closed_loop import (

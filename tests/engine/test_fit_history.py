@@ -23,8 +23,8 @@ from hpabatch.engine.workload import FITTED, RECORDED, Workload
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.history.writer import write_table
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.plant import AGE, DIVISIBLE, Pipeline, Plant, Pods, Signal
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.closed_loop import CPU, MEMORY, START, STEP_MS, demand, spec_of

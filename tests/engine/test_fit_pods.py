@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.arrays.layout import records_from
 from hpabatch.engine.fit_age import growth_of
 from hpabatch.engine.fit_pods import fit_pods
 from hpabatch.engine.frames import NEVER_MS
@@ -16,6 +15,7 @@ from hpabatch.engine.usage import SignalUsage, Usage
 from hpabatch.engine.usage_pods import Lives
 from hpabatch.engine.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.kernels.usage import TRACK_USAGE
+from hpabatch.layout.records import records_from
 from hpabatch.model.plant import Pods
 from tests.engine.closed_loop import (
     CPU,

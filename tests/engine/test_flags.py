@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpabatch.engine.flags import parse_duration_ms, recorded_flags, recorded_starts
 from hpabatch.errors import HistoryError
-from hpabatch.model.config import ControllerFlags
+from hpabatch.model.versions import ControllerFlags
 from tests.engine.small_history import T0, start_row, to_frame
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.arena import Arena
 from hpabatch.engine.frames import (
     NEVER_MS,
     borrowed,
@@ -17,6 +16,7 @@ from hpabatch.engine.frames import (
     milliseconds,
     run_starts,
 )
+from hpabatch.packing.arena import Arena
 
 TIME = pl.Datetime("ms", "UTC")
 # Texts are compared by their first bytes and where they lie: short ones, long ones, equal starts.

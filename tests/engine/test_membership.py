@@ -16,8 +16,8 @@ from hpabatch.engine.membership import (
 )
 from hpabatch.engine.pod_columns import PodColumns, pod_columns
 from hpabatch.history.schema import TABLES
-from hpabatch.model import codes
-from hpabatch.model.config import PROFILES
+from hpabatch.layout import codes
+from hpabatch.model.versions import PROFILES
 from tests.engine.naive_align import BROKEN_SELECTORS, SELECTORS, Row, is_selected
 from tests.engine.small_history import METRICS, hpa_row, pod_row, scale_row, to_frame
 

@@ -25,7 +25,6 @@ from hpabatch.engine.overrides import (
 from hpabatch.engine.workload import GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.model.config import profile_for
 from hpabatch.model.hpa import HPASpec, MetricSpec, ResourceMetricSource
 from hpabatch.model.overrides import (
     PipelineOverride,
@@ -43,6 +42,7 @@ from hpabatch.model.plant import (
     Pods,
     Signal,
 )
+from hpabatch.model.versions import profile_for
 from hpabatch.sources.plant_file import parse_plant_file, read_plant_file
 
 ROOT = Path(__file__).parents[2]

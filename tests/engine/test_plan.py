@@ -20,7 +20,7 @@ from hpabatch.engine.replay import replay_history
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.choices import selection
-from hpabatch.model.config import PROFILES
+from hpabatch.model.versions import PROFILES
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.pod_columns import PodColumns, pod_columns
 from hpabatch.history.schema import TABLES
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64
 from hpabatch.model.requests import NEWEST_RULES, RequestRules
 from tests.engine.naive_align import Row
 from tests.engine.small_history import T0, pod_row, request_row, state_row, to_frame

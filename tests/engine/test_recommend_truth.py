@@ -31,8 +31,8 @@ from benchmarks.truth_record import case_of, record
 from benchmarks.truth_report import case_from, short_reason, summary_of, table
 from hpabatch.engine.simulate import simulate
 from hpabatch.history.verify import check_history
-from hpabatch.model.config import profile_for
 from hpabatch.model.hpa import HPASpec
+from hpabatch.model.versions import profile_for
 
 PROFILE = profile_for("1.37")
 GOAL = Goal(most=10)

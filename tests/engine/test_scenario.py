@@ -15,7 +15,6 @@ from hpabatch.engine.scenario import Applied, apply, plan_scenario
 from hpabatch.engine.workload import Workload
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.model.config import profile_for
 from hpabatch.model.hpa import (
     CrossVersionObjectReference,
     ExternalMetricSource,
@@ -37,6 +36,7 @@ from hpabatch.model.plant import (
     Signal,
 )
 from hpabatch.model.scenario import Overlay, Scenario
+from hpabatch.model.versions import profile_for
 from hpabatch.sources.scenario_file import parse_growth, parse_scenario, read_scenario
 
 ROOT = Path(__file__).parents[2]

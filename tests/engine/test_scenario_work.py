@@ -24,7 +24,6 @@ from hpabatch.engine.scenario_work import (
 )
 from hpabatch.engine.workload import Workload
 from hpabatch.errors import RefusedError
-from hpabatch.model.config import profile_for
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
 from hpabatch.model.scenario import (
     Action,
@@ -38,6 +37,7 @@ from hpabatch.model.scenario import (
     Step,
     Times,
 )
+from hpabatch.model.versions import profile_for
 from tests.effort import effort
 from tests.engine import naive_scenario as naive
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hpabatch.engine.selector_store import SelectorCheck, SelectorStore
-from hpabatch.model import codes
-from hpabatch.model.config import PROFILES, Profile, override_gates
+from hpabatch.layout import codes
 from hpabatch.model.selectors import parse_selector
+from hpabatch.model.versions import PROFILES, Profile, override_gates
 
 NEWEST, V36, V20 = PROFILES["1.38"], PROFILES["1.36"], PROFILES["1.20"]
 WEB, API = {"app": "web", "tier": "front"}, {"app": "api", "tier": "front"}

@@ -21,9 +21,9 @@ from hpabatch.engine.simulate_columns import COLUMNS, POINT_COLUMNS
 from hpabatch.engine.simulate_measures import Bounds, demand_series
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.kernels.regret import perfect_pod_ms
-from hpabatch.model.codes import BINDINGS
-from hpabatch.model.config import profile_for
+from hpabatch.layout.codes import BINDINGS
 from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
+from hpabatch.model.versions import profile_for
 from tests.engine.simulated import (
     CPU,
     CPU_SIGNAL,

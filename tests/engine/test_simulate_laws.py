@@ -13,14 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.arrays.simulation import SimulatedFleet, pack_simulation
 from hpabatch.engine import simulate as engine
 from hpabatch.engine.analyze import Assumed, analyze_hpa, fixed_points, settles
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.simulate import simulate
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Workload
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA, Behavior, HPASpec, ScalingRules
 from hpabatch.model.plant import (
@@ -33,6 +31,8 @@ from hpabatch.model.plant import (
     Pods,
     Signal,
 )
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.simulation import SimulatedFleet, pack_simulation
 from tests.effort import effort
 from tests.engine.simulated import (
     CPU,

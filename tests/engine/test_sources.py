@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.observations import (
+from hpabatch.engine.sources import CUSTOM_WINDOW_MS, Load, TrackList, load_rows
+from hpabatch.history.schema import TABLES
+from hpabatch.layout.observations import (
     NOT_FETCHED_MS,
     SOURCE_CPU,
     SOURCE_MEMORY,
     SOURCE_OTHER,
     SOURCE_PLAIN,
 )
-from hpabatch.engine.sources import CUSTOM_WINDOW_MS, Load, TrackList, load_rows
-from hpabatch.history.schema import TABLES
+from hpabatch.packing.arena import Arena
 from tests.engine.naive_align import Row
 from tests.engine.small_history import SHOP, T0, to_frame, usage_row
 

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.arrays.layout import empty_results
-from hpabatch.arrays.memory import make_memory, seed_status
-from hpabatch.arrays.pack import LaneView, MetricAnswer, TickView, pack_fleet
-from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.arrays.texts import Texts
 from hpabatch.engine.status import LaneWords, Outcome, StatusReader
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
-from hpabatch.model import codes
-from hpabatch.model.config import override_gates, profile_for
+from hpabatch.layout import codes
+from hpabatch.layout.records import empty_results
 from hpabatch.model.encode_status import encode_metric
 from hpabatch.model.hpa import Condition, HPASpec, HPAStatus, MetricSpec, MetricStatus
+from hpabatch.model.versions import override_gates, profile_for
+from hpabatch.packing.memory import make_memory, seed_status
+from hpabatch.packing.pack import LaneView, MetricAnswer, TickView, pack_fleet
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
+from hpabatch.packing.texts import Texts
 from tests.rules.helpers import (
     EXACT_WISH,
     NO_TOLERANCE,

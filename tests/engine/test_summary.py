@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.summary import COLUMNS, SHARES, summarize, total
-from hpabatch.model.codes import BINDINGS
+from hpabatch.layout.codes import BINDINGS
 from tests.engine.made import PERIOD, START, decisions, hpas
 
 NAMES = [words.name for words in BINDINGS.values()]

@@ -27,8 +27,8 @@ from hpabatch.engine.sweep_blocks import (
     block_unit,
     blocks_frame,
 )
-from hpabatch.model.config import profile_for
 from hpabatch.model.plant import DIVISIBLE, Signal
+from hpabatch.model.versions import profile_for
 from tests.engine.simulated import START_MS, SYNC_MS, hpa_spec, random_fleet, small_case
 
 PROFILE = profile_for("1.38")

@@ -13,7 +13,7 @@ from hpabatch.engine.replay import replay_history
 from hpabatch.engine.versions import Versions, history_profile, versions_of
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.config import DEFAULT_K8S, PROFILES
+from hpabatch.model.versions import DEFAULT_K8S, PROFILES
 from tests.engine.naive_align import Row
 from tests.engine.small_history import STEP, T0, start_row, to_frame, write_history
 from tests.engine.told import web

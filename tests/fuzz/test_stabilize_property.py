@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout.records import (
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
     HEAD_REC_COUNT,
@@ -23,10 +23,10 @@ from hpabatch.arrays.layout import (
     Fleet,
     Memory,
 )
-from hpabatch.arrays.memory import make_memory
-from hpabatch.arrays.pack import LaneView, TickView, pack_fleet
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.hpa import Behavior, HPASpec, ScalingPolicy, ScalingRules
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.memory import make_memory
+from hpabatch.packing.pack import LaneView, TickView, pack_fleet
 from hpabatch.rules.behavior import forget_scale_events, replicas_changed_since, store_scale_event
 from hpabatch.rules.stabilize import (
     forget_recommendations,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import (
+from hpabatch.kernels.replay import replay_fleet, replay_newest
+from hpabatch.layout.records import (
     CHANGE,
     DECISION,
     METRIC_DECISION,
@@ -20,10 +21,9 @@ from hpabatch.arrays.layout import (
     empty_results,
     records,
 )
-from hpabatch.arrays.memory import make_memory
-from hpabatch.arrays.pack import LaneView, pack_fleet
-from hpabatch.kernels.replay import replay_fleet, replay_newest
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.memory import make_memory
+from hpabatch.packing.pack import LaneView, pack_fleet
 from tests.conformance.golden import timeline_lane
 from tests.reference.generate import behavior_timeline, timeline
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import Memory, Results
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.plan import ReplayPlan, plan_replay
@@ -22,6 +20,8 @@ from hpabatch.engine.shard_input import prepare_shard
 from hpabatch.engine.shard_replay import Step, run_step
 from hpabatch.engine.sources import load_rows
 from hpabatch.history.reader import open_history
+from hpabatch.layout.records import Memory, Results
+from hpabatch.packing.arena import Arena
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     FLAGS,

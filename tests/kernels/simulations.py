@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.arrays.plant import LANE_FULL
-from hpabatch.arrays.simulation import (
+from hpabatch.kernels.simulate import simulate_fleet
+from hpabatch.layout.plant import LANE_FULL
+from hpabatch.model.decode import hpa_from_json
+from hpabatch.model.hpa import HPASpec
+from hpabatch.model.plant import Event, Pipeline, Plant, Pods, Signal
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.simulation import (
     FEWEST_COHORTS,
     SimulatedFleet,
     SimulatedLane,
     pack_simulation,
 )
-from hpabatch.arrays.workloads import Workload
-from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.config import ControllerFlags, profile_for
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.hpa import HPASpec
-from hpabatch.model.plant import Event, Pipeline, Plant, Pods, Signal
+from hpabatch.packing.workloads import Workload
 from tests.reference.generate_plants import random_case
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.parameters import STANDING_MS
 from hpabatch.kernels.align import block_length, pods_in_view, replay_observations
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from tests.effort import effort
 from tests.engine.small_history import STEP, T0
 from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.arrays.simulation import SimulatedLane, pack_simulation
-from hpabatch.arrays.workloads import Workload
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.plant import DIVISIBLE, EXTERNAL, TOTAL, Pipeline, Plant, Signal
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.simulation import SimulatedLane, pack_simulation
+from hpabatch.packing.workloads import Workload
 from tests.effort import effort
 
 START_MS, SYNC_MS = 1_760_000_040_000, 15_000

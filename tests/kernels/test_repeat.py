@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from hpabatch.arrays.simulation import SimulatedFleet, pack_simulation
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
+from hpabatch.packing.simulation import SimulatedFleet, pack_simulation
 from tests.effort import effort
 from tests.kernels.simulations import (
     MEASURES,

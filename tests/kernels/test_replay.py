@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import CHANGE, Results, records
-from hpabatch.arrays.memory import make_memory
-from hpabatch.arrays.pack import LaneView
 from hpabatch.kernels.replay import replay_lane, spend_recorded_changes
+from hpabatch.layout.records import CHANGE, Results, records
 from hpabatch.model.hpa import HPASpec
+from hpabatch.packing.memory import make_memory
+from hpabatch.packing.pack import LaneView
 from tests.effort import effort
 from tests.kernels.fleets import (
     assert_equal_memory,
@@ -186,7 +186,7 @@ SIGNATURES = """
 import importlib, inspect, pkgutil
 import numpy as np
 import hpabatch.kernels, hpabatch.rules
-from hpabatch.arrays.layout import Fleet, canonical
+from hpabatch.layout.records import Fleet, canonical
 from tests.kernels.fleets import pack, random_fleet, replayed, replayed_live, with_own_changes
 from tests.kernels.test_replay import two_metric_sets
 

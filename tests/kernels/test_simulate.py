@@ -9,10 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hpabatch.arrays.plant import LANE_FULL, LANE_OK, NEVER_MS
-from hpabatch.arrays.simulation import FEWEST_COHORTS, SimulatedFleet, groups_pods, pack_simulation
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.config import profile_for
+from hpabatch.layout.plant import LANE_FULL, LANE_OK, NEVER_MS
+from hpabatch.model.versions import profile_for
+from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, groups_pods, pack_simulation
 from tests.effort import effort
 from tests.kernels.processes import SETTINGS, digests_in_process
 from tests.kernels.simulations import (

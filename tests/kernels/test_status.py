@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hpabatch.arrays.layout import (
+from hpabatch.kernels.replay import replay_fleet
+from hpabatch.kernels.status import status_fleet, status_lane
+from hpabatch.layout.records import (
     STATUS,
     STATUS_NEXT,
     STATUS_SETS,
@@ -24,12 +26,10 @@ from hpabatch.arrays.layout import (
     empty_results,
     records_from,
 )
-from hpabatch.arrays.memory import make_memory
-from hpabatch.arrays.pack import LaneView, pack_fleet
-from hpabatch.arrays.status import make_status_memory
-from hpabatch.kernels.replay import replay_fleet
-from hpabatch.kernels.status import status_fleet, status_lane
-from hpabatch.model.config import PROFILES, ControllerFlags
+from hpabatch.model.versions import PROFILES, ControllerFlags
+from hpabatch.packing.memory import make_memory
+from hpabatch.packing.pack import LaneView, pack_fleet
+from hpabatch.packing.status import make_status_memory
 from tests.effort import effort
 from tests.kernels.fleets import random_lanes
 from tests.kernels.processes import SETTINGS, digests_in_process, signatures_in_process

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import records_from
-from hpabatch.arrays.observations import (
+from hpabatch.kernels.steps import count_kept, extend_track, save_kept
+from hpabatch.layout.observations import (
     AMBIGUOUS,
     FETCH,
     LACKS_CONTAINER,
@@ -31,7 +31,7 @@ from hpabatch.arrays.observations import (
     Rows,
     empty_steps,
 )
-from hpabatch.kernels.steps import count_kept, extend_track, save_kept
+from hpabatch.layout.records import records_from
 
 DELAY = 3
 FOR_EVER = 2**60

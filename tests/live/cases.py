@@ -23,7 +23,7 @@ from hpabatch.cluster.types import (
     Thing,
     UsageSample,
 )
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from tests.live.documents import (
     START_MS,
     CustomKey,

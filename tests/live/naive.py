@@ -10,7 +10,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpabatch.arrays.layout import (
+from hpabatch.cluster.types import Change, Kind, PodKey, ScaleKey
+from hpabatch.engine.seeds import take_zero
+from hpabatch.kernels.replay import replay_newest
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     CHANGE,
     DECISION,
     DETAIL,
@@ -20,15 +24,11 @@ from hpabatch.arrays.layout import (
     empty_results,
     records,
 )
-from hpabatch.arrays.memory import make_memory, seed_status
-from hpabatch.arrays.pack import TickView, pack_fleet
-from hpabatch.arrays.texts import Texts
-from hpabatch.cluster.types import Change, Kind, PodKey, ScaleKey
-from hpabatch.engine.seeds import take_zero
-from hpabatch.kernels.replay import replay_newest
-from hpabatch.model import codes
-from hpabatch.model.config import Profile as Rules
 from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.versions import Profile as Rules
+from hpabatch.packing.memory import make_memory, seed_status
+from hpabatch.packing.pack import TickView, pack_fleet
+from hpabatch.packing.texts import Texts
 from tests.conformance.golden import HPALane, to_flags, to_profile
 from tests.live.cases import World
 from tests.live.documents import Json, custom_keys, hpa_of, key_of_target

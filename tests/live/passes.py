@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hpabatch.arrays.layout import DECISION, I64, Records
+from hpabatch.layout import codes
+from hpabatch.layout.records import DECISION, I64, Records
 from hpabatch.live.result import (
     ACTION_NONE,
     NO_STATUS,
@@ -15,7 +16,6 @@ from hpabatch.live.result import (
     Problem,
     reconcile_actions,
 )
-from hpabatch.model import codes
 from hpabatch.model.hpa import HPA
 
 

@@ -21,13 +21,13 @@ from hpabatch.engine.plan import plan_replay
 from hpabatch.engine.shard_replay import run_step, shard_steps
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.history.reader import open_history
+from hpabatch.layout import codes
 from hpabatch.live.decide import Decider
 from hpabatch.live.fleet import TICKS
 from hpabatch.live.memory import load
 from hpabatch.live.recorder import Recorder
 from hpabatch.live.words import PassWords
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.live.cases import World
 from tests.live.documents import Json, key_of_target
 from tests.live.naive import decision_row, metric_row

@@ -8,10 +8,10 @@ import pytest
 
 from hpabatch.cluster.types import Change, HpaObject, Kind, PodKey, ScaleKey, ScaleObject
 from hpabatch.engine.selector_store import SelectorStore
+from hpabatch.layout import codes
 from hpabatch.live.ambiguity import Registry
 from hpabatch.live.lanes import Lanes
-from hpabatch.model import codes
-from hpabatch.model.config import Profile, profile_for
+from hpabatch.model.versions import Profile, profile_for
 from tests.effort import effort
 from tests.live.documents import document_of, hpa_of, pod_object
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from hpabatch.arrays.layout import Memory
 from hpabatch.cluster.types import (
     Answer,
     Answers,
@@ -23,13 +22,14 @@ from hpabatch.cluster.types import (
     ScaleKey,
     ScaleObject,
 )
+from hpabatch.layout import codes
+from hpabatch.layout.codes import CONDITION_TYPES, CONDITIONS, NO_CONDITION, OTHER_FALSE, OTHER_TRUE
+from hpabatch.layout.records import Memory
 from hpabatch.live import decide as decide_module
 from hpabatch.live.decide import Decider
 from hpabatch.live.memory import Saved, load
 from hpabatch.live.result import ACTIONS, ERRORS, PassResult
-from hpabatch.model import codes
-from hpabatch.model.codes import CONDITION_TYPES, CONDITIONS, NO_CONDITION, OTHER_FALSE, OTHER_TRUE
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 from tests.conformance.golden import to_flags
 from tests.effort import effort
 from tests.kernels.processes import in_process

@@ -11,13 +11,13 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hpabatch.cluster.requests import Request
+from hpabatch.layout import codes
 from hpabatch.live import metric_names
 from hpabatch.live.exporter import About, Exporter, Sources, WatchState
 from hpabatch.live.recorder import Figures
 from hpabatch.live.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.shadow import Shadow
-from hpabatch.model import codes
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 from tests.live.passes import metrics_of, pass_of
 from tests.real.prometheus import missing as no_prometheus
 from tests.real.prometheus import program

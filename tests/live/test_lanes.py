@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hpabatch.cluster.types import Change, HpaObject, Kind, ScaleKey, ScaleObject
+from hpabatch.layout import codes
 from hpabatch.live.lanes import Lane, Lanes
 from hpabatch.live.result import Problem
-from hpabatch.model import codes
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 from tests.live.documents import Json, document_of, hpa_of
 
 KEY = ("shop", "web")

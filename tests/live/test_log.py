@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hpabatch.layout import codes
 from hpabatch.live import log as log_module
 from hpabatch.live.log import FIELDS, LineLog, Said, problems_of, show_ms
 from hpabatch.live.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.shadow import Shadow
-from hpabatch.model import codes
 from tests.live.passes import NO_STATUS, pass_of
 
 START_S = 1_800_000_000  # 2027-01-15T08:00:00Z

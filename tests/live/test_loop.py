@@ -21,7 +21,7 @@ from hpabatch.live.log import LineLog
 from hpabatch.live.loop import Listeners, Loop, LoopOptions
 from hpabatch.live.memory import load
 from hpabatch.live.shadow import Shadow
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import START_MS
 

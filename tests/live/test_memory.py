@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.arrays.layout import (
+from hpabatch.errors import UsageError
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     HEAD_CONDITIONS,
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
@@ -25,8 +27,6 @@ from hpabatch.arrays.layout import (
     HEAD_UP_START,
     Memory,
 )
-from hpabatch.arrays.memory import make_sized_memory
-from hpabatch.errors import UsageError
 from hpabatch.live.memory import (
     Saved,
     SavedLane,
@@ -37,7 +37,7 @@ from hpabatch.live.memory import (
     new_memory,
     save,
 )
-from hpabatch.model import codes
+from hpabatch.packing.memory import make_sized_memory
 from tests.effort import effort
 
 WHAT = "cluster a, 1.37"

@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from hpabatch.arrays.pack import pod_flags
-from hpabatch.arrays.texts import Texts
 from hpabatch.cluster.types import ContainerUsage, PodKey, PodObject, PodSample, UsageSample
 from hpabatch.engine.sources import CUSTOM_WINDOW_MS
 from hpabatch.live.pods import PodTable, Samples, fill_custom, fill_usage
-from hpabatch.model.config import profile_for
 from hpabatch.model.requests import pod_request, request_rules
+from hpabatch.model.versions import profile_for
+from hpabatch.packing.pack import pod_flags
+from hpabatch.packing.texts import Texts
 from tests.effort import effort
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import pod_object

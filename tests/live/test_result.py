@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hpabatch.layout import codes
 from hpabatch.live.result import (
     ACTIONS,
     ERRORS,
@@ -13,8 +14,7 @@ from hpabatch.live.result import (
     reconcile_actions,
     reconcile_errors,
 )
-from hpabatch.model import codes
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 from tests.live.passes import decisions_of, metrics_of, pass_of
 
 NEWEST, OLD = profile_for("1.37"), profile_for("1.20")

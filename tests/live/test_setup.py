@@ -10,7 +10,7 @@ import pytest
 from hpabatch.cluster.controller import ControllerSeen
 from hpabatch.errors import UsageError
 from hpabatch.live.setup import settle, state_file
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.model.versions import ControllerFlags, profile_for
 
 HPA = "horizontal-pod-autoscaler"
 

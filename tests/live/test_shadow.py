@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hpabatch.layout import codes
 from hpabatch.live.shadow import STATES, Comparison, Shadow
-from hpabatch.model import codes
 from tests.live.passes import NO_STATUS, pass_of
 
 PERIOD_S = 15

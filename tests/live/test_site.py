@@ -10,7 +10,7 @@ from hpabatch.cluster.client import ApiClient
 from hpabatch.cluster.discovery import Discovery
 from hpabatch.cluster.types import Answer, Answers, ExternalMetricKey, PodMetricKey, Wanted
 from hpabatch.live.site import Site, _failing
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 from tests.cluster.fake_api import connected, serving
 
 GET = 'Get "https://10.0.0.1:6443/apis/custom.metrics.k8s.io/v1beta1/namespaces/{}/pods/*/rps"'

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.arrays.layout import STATUS_NEXT
-from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
 from hpabatch.cluster.types import (
     Answer,
     Answers,
@@ -24,11 +22,13 @@ from hpabatch.cluster.types import (
 )
 from hpabatch.engine.status import LaneWords, StatusReader
 from hpabatch.kernels.status import status_fleet
+from hpabatch.layout import codes
+from hpabatch.layout.records import STATUS_NEXT
 from hpabatch.live.decide import Decider
 from hpabatch.live.result import PassResult
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.hpa import Condition, HPAStatus, MetricStatus
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from tests.live.documents import Json, document_of, hpa_of, pod_object
 
 NOW_MS = 1_790_000_000_000

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hpabatch.arrays.specs import pack_metric
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.describe import metric_name, metric_subject
 from hpabatch.model.hpa import MetricSpec
+from hpabatch.packing.specs import pack_metric
 
 UTILIZATION = {"type": "Utilization", "averageUtilization": 50}
 AVERAGE = {"type": "AverageValue", "averageValue": "5"}

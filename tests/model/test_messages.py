@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpabatch.model import codes, messages
-from hpabatch.model.config import PROFILES
+from hpabatch.layout import codes
+from hpabatch.model import messages
 from hpabatch.model.hpa import (
     ContainerResourceMetricSource,
     CrossVersionObjectReference,
@@ -20,6 +20,7 @@ from hpabatch.model.hpa import (
     ResourceMetricSource,
 )
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import PROFILES
 
 V20, V26, V32, V33 = (PROFILES[k] for k in ("1.20", "1.26", "1.32", "1.33"))
 V36, V37, V38 = (PROFILES[k] for k in ("1.36", "1.37", "1.38"))

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.model.config import PROFILES
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.defaults import default_spec
 from hpabatch.model.encode import encode_spec
@@ -27,6 +26,7 @@ from hpabatch.model.hpa import (
 )
 from hpabatch.model.patch import apply_patch, patch_document, patch_version, spec_patch
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.versions import PROFILES
 
 REFERENCE = CrossVersionObjectReference("Deployment", "api", "apps/v1")
 _policy = st.builds(

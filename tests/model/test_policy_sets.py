@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hpabatch.model.config import PROFILES
 from hpabatch.model.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
 from hpabatch.model.hpa import HPA, Behavior
 from hpabatch.model.policy_sets import DEFAULT, FAST, GENTLE, SHIPPED, describe_rules
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import PROFILES
 from tests.model.settings_made import CPU, spec
 
 

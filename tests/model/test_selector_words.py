@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.model.config import PROFILES
 from hpabatch.model.hpa import LabelSelector, LabelSelectorRequirement
 from hpabatch.model.selectors import (
     NEWEST_WORDS,
@@ -17,6 +16,7 @@ from hpabatch.model.selectors import (
     selector_from_object,
     selector_words,
 )
+from hpabatch.model.versions import PROFILES
 from tests.reference import selector as reference
 from tests.reference.profiles import PROFILES as REFERENCE_PROFILES
 

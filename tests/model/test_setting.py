@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.model.config import PROFILES, ControllerFlags, profile_for
 from hpabatch.model.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP, default_spec
 from hpabatch.model.hpa import HPA, Behavior, HPASpec, ScalingPolicy, ScalingRules
 from hpabatch.model.policy_sets import FAST, SHIPPED, PolicySet
@@ -28,6 +27,7 @@ from hpabatch.model.setting import (
 from hpabatch.model.setting_fields import FIELDS, find_field
 from hpabatch.model.stored import as_stored
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import PROFILES, ControllerFlags, profile_for
 from tests.model.settings_made import (
     CPU,
     MEMORY,

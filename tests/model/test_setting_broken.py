@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from hpabatch.model.config import profile_for
 from hpabatch.model.defaults import default_spec
 from hpabatch.model.hpa import (
     CrossVersionObjectReference,
@@ -18,6 +17,7 @@ from hpabatch.model.hpa import (
 from hpabatch.model.policy_sets import SHIPPED
 from hpabatch.model.setting import apply_setting, parse_setting
 from hpabatch.model.setting_targets import counting_member
+from hpabatch.model.versions import profile_for
 
 TARGET = MetricTarget(type="Utilization", average_utilization=60)
 SPEC = HPASpec(

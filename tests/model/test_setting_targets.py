@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from hpabatch.model.config import profile_for
 from hpabatch.model.hpa import (
     ExternalMetricSource,
     HPASpec,
@@ -19,6 +18,7 @@ from hpabatch.model.policy_sets import SHIPPED
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.setting import SettingError, apply_setting, parse_setting
 from hpabatch.model.setting_targets import counting_member, tuned_metric
+from hpabatch.model.versions import profile_for
 from tests.model.settings_made import (
     CPU,
     MEMORY,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpabatch.model.config import PROFILES, Profile
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.encode import encode_spec
 from hpabatch.model.hpa import HPASpec, MetricSpec
 from hpabatch.model.stored import as_stored, stored_order
+from hpabatch.model.versions import PROFILES, Profile
 
 Json = dict[str, Any]
 V20, V26, V32 = PROFILES["1.20"], PROFILES["1.26"], PROFILES["1.32"]

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from hpabatch.model.config import PROFILES, Profile
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA
 from hpabatch.model.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.versions import PROFILES, Profile
 
 NEW, OLD = PROFILES["1.38"], PROFILES["1.36"]
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}

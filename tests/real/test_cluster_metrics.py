@@ -40,9 +40,9 @@ from hpabatch.cluster.types import (
 )
 from hpabatch.cluster.wanted import metric_key, wanted
 from hpabatch.cluster.workloads import BUILT_IN, WorkloadDecoder, read_scale
-from hpabatch.model import codes
-from hpabatch.model.config import profile_for
+from hpabatch.layout import codes
 from hpabatch.model.messages import condition_message, metric_failure
+from hpabatch.model.versions import profile_for
 from tests.real.cluster import VARIABLE, Cluster, missing, running_cluster
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

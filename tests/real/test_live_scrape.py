@@ -14,7 +14,7 @@ import pytest
 from hpabatch.live.exporter import About, Exporter, Sources, WatchState
 from hpabatch.live.server import Health, MetricsServer
 from hpabatch.live.shadow import Shadow
-from hpabatch.model.config import profile_for
+from hpabatch.model.versions import profile_for
 from tests.live.passes import pass_of
 from tests.real.prometheus import missing, running_prometheus
 

@@ -23,13 +23,13 @@ from hpabatch.engine.objective import parse_goal
 from hpabatch.engine.recommend import Recommendation, recommend
 from hpabatch.engine.recommend_answer import CHANGE, KEEP, RecommendOptions
 from hpabatch.engine.recommend_apply import settings_of
-from hpabatch.model.config import profile_for
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.encode import encode_spec
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.patch import patch_document, patch_version, spec_patch
 from hpabatch.model.policy_sets import SHIPPED
 from hpabatch.model.setting import apply_setting, setting_of
+from hpabatch.model.versions import profile_for
 from hpabatch.report.recommend_files import recommendation_files
 from hpabatch.sources.manifest_edit import edit_manifest, stored_spec
 from tests.real.cluster import Cluster, missing

@@ -16,14 +16,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.arrays.layout import I64
 from hpabatch.engine.candidates import SpecPeriod
 from hpabatch.engine.frames import NEVER_MS
 from hpabatch.engine.simulate import simulate
 from hpabatch.engine.simulation_case import SimulationCase
 from hpabatch.engine.workload import Workload
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.layout.records import I64
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
+from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.engine.simulated import hpa_spec
 from tests.real.settings import VARIABLE
 

@@ -11,7 +11,7 @@ from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.replay import replay_history
 from hpabatch.engine.summary import COLUMNS
 from hpabatch.history.reader import open_history
-from hpabatch.model.codes import BINDINGS
+from hpabatch.layout.codes import BINDINGS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "output.md").read_text()

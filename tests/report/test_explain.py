@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hpabatch.engine.explain_facts import Explanation
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags
+from hpabatch.layout import codes
+from hpabatch.model.versions import ControllerFlags
 from hpabatch.report.explain import to_json, to_table
 from hpabatch.report.explain_steps import explanation_steps
 from tests.engine.explained import explained

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.model.config import ControllerFlags
 from hpabatch.model.decode import hpa_from_json
+from hpabatch.model.versions import ControllerFlags
 from hpabatch.report.pictures_data import compare_settings
 from hpabatch.report.pictures_grid import Side, parse_fields, sides_of, todays_number
 from tests.report.pictured import swept

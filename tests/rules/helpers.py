@@ -10,9 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hpabatch.arrays.layout import Fleet, Memory, Results, empty_results
-from hpabatch.arrays.memory import make_memory, seed_recommendations, seed_status
-from hpabatch.arrays.pack import (
+from hpabatch.kernels.replay import replay_fleet, replay_lane
+from hpabatch.layout import codes
+from hpabatch.layout.records import Fleet, Memory, Results, empty_results
+from hpabatch.model.decode import decode_hpa
+from hpabatch.model.defaults import default_spec
+from hpabatch.model.hpa import Condition, HPASpec, HPAStatus
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
+from hpabatch.packing.pack import (
     LaneView,
     MetricAnswer,
     PodResources,
@@ -21,14 +29,6 @@ from hpabatch.arrays.pack import (
     TickView,
     pack_fleet,
 )
-from hpabatch.kernels.replay import replay_fleet, replay_lane
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, profile_for
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.defaults import default_spec
-from hpabatch.model.hpa import Condition, HPASpec, HPAStatus
-from hpabatch.model.quantity import Quantity
-from hpabatch.model.requests import ContainerRequests
 
 Json = dict[str, Any]
 

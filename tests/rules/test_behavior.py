@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     EVENT_SLOT,
     HEAD_DOWN_COUNT,
     HEAD_DOWN_START,
@@ -22,7 +23,6 @@ from hpabatch.arrays.layout import (
     Records,
     records_from,
 )
-from hpabatch.model import codes
 from hpabatch.rules.behavior import (
     forget_scale_events,
     limit_rate,

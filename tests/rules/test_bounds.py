@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.rules.bounds import limit_legacy
 from tests.reference.controller import limit_legacy as naive
 

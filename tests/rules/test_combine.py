@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.pack import MetricAnswer
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.packing.pack import MetricAnswer
 from tests.rules.helpers import (
     FETCH_FAILED,
     NO_TOLERANCE,

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import HEAD_CONDITIONS, HEAD_LENGTH, I64
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import HEAD_CONDITIONS, HEAD_LENGTH, I64
 from hpabatch.rules.conditions import has_condition, remove_condition, set_condition
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.pack import pod_flags
-from hpabatch.model import codes
-from hpabatch.model.config import SUCCEEDED_PODS_IGNORED
+from hpabatch.layout import codes
+from hpabatch.layout.switches import SUCCEEDED_PODS_IGNORED
+from hpabatch.packing.pack import pod_flags
 from hpabatch.rules.controller import Controller
 from hpabatch.rules.pods import (
     group_pod,

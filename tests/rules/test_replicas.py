@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.model import codes
-from hpabatch.model.config import PROFILES
+from hpabatch.layout import codes
+from hpabatch.model.versions import PROFILES
 from hpabatch.rules.numbers import INT64_MAX, INT64_MIN
 from hpabatch.rules.replicas import (
     Proposal,

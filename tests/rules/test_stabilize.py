@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout.records import (
     HEAD_REC_COUNT,
     HEAD_REC_SIZE,
     HEAD_REC_START,
@@ -17,7 +17,7 @@ from hpabatch.arrays.layout import (
     Memory,
     Records,
 )
-from hpabatch.arrays.memory import make_memory, seed_recommendations
+from hpabatch.packing.memory import make_memory, seed_recommendations
 from hpabatch.rules.stabilize import (
     forget_recommendations,
     recommend_within_windows,

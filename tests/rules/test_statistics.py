@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import Fleet
-from hpabatch.model import codes
+from hpabatch.layout import codes
+from hpabatch.layout.records import Fleet
 from hpabatch.rules.controller import controller_of
 from hpabatch.rules.statistics import (
     PodStatistics,

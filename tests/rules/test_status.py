@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.arrays.layout import (
+from hpabatch.kernels.replay import replay_fleet
+from hpabatch.kernels.status import status_fleet
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     FROM_BEFORE,
     NO_GENERATION,
     NO_METRICS,
@@ -18,15 +21,12 @@ from hpabatch.arrays.layout import (
     Results,
     empty_results,
 )
-from hpabatch.arrays.memory import make_memory, seed_status
-from hpabatch.arrays.pack import LaneView, MetricAnswer, PodSample, TickView, pack_fleet
-from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.arrays.texts import Texts
-from hpabatch.kernels.replay import replay_fleet
-from hpabatch.kernels.status import status_fleet
-from hpabatch.model import codes
-from hpabatch.model.config import override_gates, profile_for
 from hpabatch.model.hpa import Condition, HPASpec, HPAStatus, MetricStatus
+from hpabatch.model.versions import override_gates, profile_for
+from hpabatch.packing.memory import make_memory, seed_status
+from hpabatch.packing.pack import LaneView, MetricAnswer, PodSample, TickView, pack_fleet
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
+from hpabatch.packing.texts import Texts
 from hpabatch.rules.status import is_set_now, is_true
 from tests.rules.helpers import (
     EXACT_WISH,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.pack import TickView
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.hpa import HPASpec
+from hpabatch.packing.pack import TickView
 from tests.rules.helpers import (
     EXACT_WISH,
     FETCH_FAILED,

@@ -10,9 +10,9 @@ import math
 import numpy as np
 import pytest
 
-from hpabatch.arrays.layout import EVENT_SLOT, HEAD_LENGTH, records_from
-from hpabatch.arrays.pack import LaneView, pack_fleet
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.layout.records import EVENT_SLOT, HEAD_LENGTH, records_from
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.pack import LaneView, pack_fleet
 from hpabatch.rules.behavior import scale_down_limit, scale_up_limit
 from tests.rules.helpers import (
     EXACT_WISH,

@@ -10,9 +10,9 @@ import math
 
 import pytest
 
-from hpabatch.arrays.pack import MetricAnswer
-from hpabatch.model import codes
+from hpabatch.layout import codes
 from hpabatch.model.quantity import Quantity
+from hpabatch.packing.pack import MetricAnswer
 from tests.rules.helpers import (
     EXACT_WISH,
     FETCH_FAILED,

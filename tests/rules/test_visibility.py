@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.observations import NOT_FETCHED_MS, STEP, empty_steps
+from hpabatch.layout.observations import NOT_FETCHED_MS, STEP, empty_steps
 from hpabatch.rules.visibility import add_step, fetched_at, seen_from
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from hpabatch.model.config import ControllerFlags, profile_for
 from hpabatch.model.hpa import Behavior, HPASpec
 from hpabatch.model.policy_sets import SHIPPED
 from hpabatch.model.setting import TODAY, Setting, SettingError, apply_setting
+from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.sources.grid import Grid, GridError, parse_grids, read_grids
 from hpabatch.sources.grid_check import Checked, check_grid
 from tests.effort import effort

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from hpabatch.errors import RefusedError
-from hpabatch.model.config import PROFILES
 from hpabatch.model.decode_fields import Severity
 from hpabatch.model.decode_legacy import METRICS_ANNOTATION
 from hpabatch.model.defaults import default_behavior, default_hpa
 from hpabatch.model.hpa import HPA, Behavior, HPASpec, MetricSpec, MetricTarget, ScalingPolicy
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import PROFILES
 from hpabatch.sources.manifest_edit import edit_manifest, stored_spec
 from hpabatch.sources.manifests import load_manifests
 

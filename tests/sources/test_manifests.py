@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.model.config import PROFILES
+from hpabatch.model.versions import PROFILES
 from hpabatch.sources import manifests
 from hpabatch.sources.manifest_checks import (
     REFUSED,

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from hpabatch.model.config import PROFILES
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.encode import spec_to_json
+from hpabatch.model.versions import PROFILES
 from hpabatch.sources.manifest_checks import CheckedEntry, check_manifests
 from hpabatch.sources.manifests import ManifestEntry, load_manifests
 

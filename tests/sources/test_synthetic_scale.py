@@ -21,11 +21,11 @@ from hpabatch.errors import UsageError
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store import open_writer
 from hpabatch.history.writer import prepare_rows
-from hpabatch.model.config import profile_for
 from hpabatch.model.decode import hpa_from_json
 from hpabatch.model.defaults import default_hpa
 from hpabatch.model.hpa import HPA
 from hpabatch.model.validate import validate_hpa
+from hpabatch.model.versions import profile_for
 from hpabatch.sources.synthetic_record import start_ms
 from hpabatch.sources.synthetic_scale import PART_ROWS, cut_slices, fleet_parts, write_fleet
 from hpabatch.sources.synthetic_scale_samples import PlayedWorkload

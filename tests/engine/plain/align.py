@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.engine.candidates import Candidate
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
     I8,
@@ -28,13 +30,11 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.arrays.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
-from hpabatch.engine.candidates import Candidate
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import LabelSelector, MetricSpec
 from hpabatch.model.requests import request_rules
 from hpabatch.model.selectors import parse_selector, selector_from_object
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
 from tests.engine.plain.pod_rows import PodRows, visible_samples
 from tests.engine.plain.recording import LACKING, Recording, SampleColumns, ScaleColumns
 from tests.engine.plain.requests import RequestLookup
@@ -61,7 +61,7 @@ class Facts:
 
 @dataclass(slots=True)
 class Lane:
-    """One HPA's observations, tick after tick; arrays as in `arrays.layout`, numbered from 0."""
+    """One HPA's observations, tick after tick; arrays as in `layout.records`, numbered from 0."""
 
     candidate: Candidate
     streams: list[StreamKey]

@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.arrays.layout import Fleet, Results
-from hpabatch.model import codes
-from hpabatch.model.config import Profile
+from hpabatch.layout import codes
+from hpabatch.layout.records import Fleet, Results
 from hpabatch.model.describe import metric_name
+from hpabatch.model.versions import Profile
 from tests.engine.made import SCHEMA
 from tests.engine.plain.align import Lane
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout.records import (
     I8,
     I64,
     POD_STATE,
@@ -14,8 +14,8 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.arrays.pack import pod_flags
-from hpabatch.arrays.specs import StreamKey
+from hpabatch.packing.pack import pod_flags
+from hpabatch.packing.specs import StreamKey
 from tests.engine.plain.recording import (
     GONE,
     LACKING,

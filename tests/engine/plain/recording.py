@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
-from hpabatch.arrays.layout import I8, I64
 from hpabatch.history.reader import History
+from hpabatch.layout.records import I8, I64
 from hpabatch.model.selectors import parse_selector
 
 NEVER_MS, ALWAYS_MS = 2**62, -(2**62)

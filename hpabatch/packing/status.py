@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout.records import (
     FROM_BEFORE,
     NO_GENERATION,
     NO_TIME_MS,
@@ -28,9 +28,9 @@ from hpabatch.arrays.layout import (
     poisoned,
     records_from,
 )
-from hpabatch.arrays.memory import known_conditions
 from hpabatch.model.hpa import HPAStatus
 from hpabatch.model.times import parse_instant_ms
+from hpabatch.packing.memory import known_conditions
 
 _WORDS_FROM_BEFORE = -(2**62)  # of no message that a tick sets
 
@@ -58,7 +58,7 @@ def seed_status_memory(
 
     `observed` is the row of the spec whose generation it has observed, if it is one of the lane's.
 
-    Of its conditions those of `arrays.memory.known_conditions` count; one without a time (no
+    Of its conditions those of `packing.memory.known_conditions` count; one without a time (no
     controller writes that) has been so since 1970.
     """
     head = memory.head[h]

@@ -11,6 +11,25 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hpabatch.errors import UsageError
+from hpabatch.layout.switches import (
+    BOTH_EVENT_LISTS,
+    CONTAINER_MAY_LACK,
+    FAILURE_SHOWS_METRICS,
+    GENERATION_OBSERVED,
+    MISSING_CHARGED_BY_TARGET,
+    PARTIAL_FAILURE_GUARD,
+    PER_POD_AVERAGE_GUARDED,
+    PLAIN_DIRECTION_GUARD,
+    RATIO_ONE_ADDS_NOTHING,
+    REQUESTS_AFTER_EMPTINESS,
+    SCALE_TO_ZERO,
+    STATUS_ROUND_TRIPS,
+    SUCCEEDED_PODS_IGNORED,
+    TOLERANCE_BY_BOUNDS,
+    TOTALS_CLAMPED,
+    WINDOWS_CLAMP_CURRENT,
+    ZERO_NEEDS_CONDITION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,30 +44,6 @@ class ControllerFlags:
     initial_readiness_delay_ms: int = 30_000
     downscale_stabilization_ms: int = 300_000
     sync_period_ms: int = 15_000
-
-
-# Switches that rules look at, as bits of one number.
-SUCCEEDED_PODS_IGNORED: Final = 1
-PER_POD_AVERAGE_GUARDED: Final = 2
-SCALE_TO_ZERO: Final = 4
-TOLERANCE_BY_BOUNDS: Final = 8
-ZERO_NEEDS_CONDITION: Final = 16
-PARTIAL_FAILURE_GUARD: Final = 32
-MISSING_CHARGED_BY_TARGET: Final = 64
-RATIO_ONE_ADDS_NOTHING: Final = 128
-PLAIN_DIRECTION_GUARD: Final = 256
-REQUESTS_AFTER_EMPTINESS: Final = 512
-WINDOWS_CLAMP_CURRENT: Final = 1024
-BOTH_EVENT_LISTS: Final = 2048
-TOTALS_CLAMPED: Final = 4096
-CONTAINER_MAY_LACK: Final = 8192
-FAILURE_SHOWS_METRICS: Final = 16384
-STATUS_ROUND_TRIPS: Final = 32768
-GENERATION_OBSERVED: Final = 65536
-
-# What no version does: bits of a what-if, beside those of a profile (see `rules.combine`).
-COMBINE_MIN: Final = 1 << 30
-COMBINE_MEAN: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)

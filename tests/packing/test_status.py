@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     FROM_BEFORE,
     NO_GENERATION,
     NO_TIME_MS,
@@ -20,11 +21,10 @@ from hpabatch.arrays.layout import (
     STATUS_TIMES,
     Fleet,
 )
-from hpabatch.arrays.pack import LaneView, pack_fleet
-from hpabatch.arrays.status import empty_statuses, make_status_memory, seed_status_memory
-from hpabatch.model import codes
-from hpabatch.model.config import PROFILES, ControllerFlags
 from hpabatch.model.hpa import Condition, HPAStatus, MetricStatus
+from hpabatch.model.versions import PROFILES, ControllerFlags
+from hpabatch.packing.pack import LaneView, pack_fleet
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
 from tests.rules.helpers import EXACT_WISH, hpa_spec, wish
 
 OLD = "2023-01-01T00:00:00Z"

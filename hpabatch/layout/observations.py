@@ -1,6 +1,6 @@
 """Columnar layouts of recorded observations: what the alignment walks to fill a `Fleet`.
 
-Everything of a shard is numbered through and found by first/last positions, as in `arrays.layout`.
+Everything of a shard is numbered through and found by first/last positions, as in `layout.records`.
 A *track* is one pod's (or one series') samples of one source; its *steps* are the samples that
 become visible, in the order in which they do. Times are UTC ms; integers int64, C order.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hpabatch.arrays.layout import I8, I32, I64, Records, record_dtype, records_from
+from hpabatch.layout.records import I8, I32, I64, Records, record_dtype, records_from
 
 # One lane's sources: its instants of decision clock_ms[first_clock:last_clock], its PERIOD, SCALE
 # and FETCH rows, its controller's starts, its LANE_POD rows, what its scale's selectors come to

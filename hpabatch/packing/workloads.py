@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpabatch.arrays import plant as layout
-from hpabatch.arrays.layout import I64
+from hpabatch.layout import plant as layout
+from hpabatch.layout.records import I64
 from hpabatch.model import plant as model
 
 KIND_CODES = {

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     CHANGE,
     HEAD_CONDITIONS,
     HEAD_DOWN_COUNT,
@@ -30,16 +31,15 @@ from hpabatch.arrays.layout import (
     Memory,
     records,
 )
-from hpabatch.arrays.memory import (
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.memory import (
     lane_capacities,
     make_memory,
     seed_recommendations,
     seed_status,
     slots_needed,
 )
-from hpabatch.arrays.pack import LaneView, pack_fleet
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, profile_for
+from hpabatch.packing.pack import LaneView, pack_fleet
 from tests.rules.helpers import (
     EXACT_WISH,
     NO_TOLERANCE,
@@ -263,7 +263,7 @@ def test_an_empty_list_is_not_no_list() -> None:
 
 
 _SEED_AND_RUN = """
-from hpabatch.arrays.memory import make_memory, seed_recommendations
+from hpabatch.packing.memory import make_memory, seed_recommendations
 from tests.rules.helpers import EXACT_WISH, NO_TOLERANCE, at, hpa_spec, lane, wish
 one = lane(hpa_spec(EXACT_WISH), [wish(15 * k, 5, 5) for k in range(4)], flags=NO_TOLERANCE)
 one.memory = make_memory(one.fleet, recorded=False)

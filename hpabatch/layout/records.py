@@ -5,7 +5,7 @@ and found by first/last positions: ticks `t`, pods' rows, pod states, samples, a
 are read by the row are record arrays (one array each: a kernel that passes dozens of arrays around
 spends its time on that; measured 4 µs a tick against 0.05), the per-sample columns of the hot loop
 are plain arrays. Integers are int64 and codes int64 or int8, floats float64, C order; a null is a
-0/1 field or a bit, never a magic value. `arrays.pack` builds these from objects, `engine.align`
+0/1 field or a bit, never a magic value. `packing.pack` builds these from objects, `engine.align`
 from frames; nothing else knows their form.
 """
 
@@ -30,7 +30,7 @@ def record_dtype(*fields: str) -> np.dtype[Any]:
 
 # One HPA. Its ticks are first_tick:last_tick, its recorded size changes first_change:last_change,
 # its streams first_stream:last_stream.
-# Then the flags (times in ms) of its controller and the bits of its version (`model.config`).
+# Then the flags (times in ms) of its controller and the bits of its version (`model.versions`).
 LANE = record_dtype(
     "first_tick",
     "last_tick",
@@ -113,7 +113,7 @@ REQUEST = record_dtype("known", "milli")
 
 # What a metrics API answered, per stream and tick: METRIC_OK, METRIC_FETCH_FAILED or
 # METRIC_ANSWER_EMPTY; an Object or External metric's values are first_value:last_value. `text` is
-# the number of an error's text (`arrays.texts`), here and below.
+# the number of an error's text (`packing.texts`), here and below.
 ANSWER = record_dtype("code", "first_value", "last_value", "text")
 
 # A recorded size change that spends policy budgets.
@@ -200,7 +200,7 @@ HEAD_SEEN = 25  # 1 once the lane has a recommendation list, empty or not
 HEAD_SPARE = 26  # how many recommendations from before the first tick there is room for
 HEAD_LENGTH = 27
 
-# What was decided in a tick; codes as in `model.codes`. `desired` and `current` are the HPA status
+# What was decided in a tick; codes as in `layout.codes`. `desired` and `current` are the HPA status
 # after it; `proposal` the metrics' answer, `stabilized` after the windows, `limited` after policies
 # and bounds (where the metrics path was not taken these repeat the current replicas); `metric` the
 # position of the driving metric or -1.

@@ -2,7 +2,7 @@
 
 docs/simulation.md says what each number does. A *lane* is one HPA under one setting; lanes of equal
 workloads share the workload's rows. Everything is numbered through and found by first/last
-positions, as in `arrays.layout`. Times are UTC ms, quantities milli-units, integers int64.
+positions, as in `layout.records`. Times are UTC ms, quantities milli-units, integers int64.
 A *cohort* is a number of pods that are equal in everything: cost does not grow with replicas.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hpabatch.arrays.layout import I64, Records, record_dtype
+from hpabatch.layout.records import I64, Records, record_dtype
 
 NEVER_MS: Final = 1 << 60
 UNLIMITED: Final = 1 << 60

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     I64,
     LANE,
     METRIC,
@@ -22,13 +23,12 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.arrays.texts import Texts
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.describe import metric_name
 from hpabatch.model.hpa import Behavior, HPASpec, LabelSelector, MetricSpec, ScalingRules
 from hpabatch.model.messages import metric_failure
 from hpabatch.model.selectors import selector_from_object
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.texts import Texts
 
 
 def pack_lanes(lanes: int, flags: ControllerFlags, profile: Profile) -> Records:

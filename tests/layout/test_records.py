@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.arrays import layout
-from hpabatch.arrays.layout import (
+from hpabatch.layout import records as layout
+from hpabatch.layout.records import (
     DECISION,
     LANE,
     METRIC_DECISION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpabatch.arrays.texts import NO_TEXT, Texts
+from hpabatch.packing.texts import NO_TEXT, Texts
 
 
 def test_equal_texts_have_equal_numbers() -> None:

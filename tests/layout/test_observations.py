@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpabatch.arrays.observations import (
+from hpabatch.layout.observations import (
     CURSOR_LAST_CLOCK,
     CURSOR_LENGTH,
     CURSOR_LIFE,

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from hpabatch.arrays import plant as layout
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout import plant as layout
+from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
     I64,
@@ -26,13 +27,13 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.arrays.memory import make_sized_memory
-from hpabatch.arrays.specs import SpecRows, lane_streams, pack_lanes, pack_metric, stream_keys
-from hpabatch.arrays.workloads import Workload, WorkloadTables
-from hpabatch.model import codes
+from hpabatch.layout.switches import COMBINE_MEAN, COMBINE_MIN
 from hpabatch.model import plant as model
-from hpabatch.model.config import COMBINE_MEAN, COMBINE_MIN, ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.memory import make_sized_memory
+from hpabatch.packing.specs import SpecRows, lane_streams, pack_lanes, pack_metric, stream_keys
+from hpabatch.packing.workloads import Workload, WorkloadTables
 
 EVENT_CODES = {
     model.SCALE: layout.EVENT_SCALE,

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout.codes import (
+    CONDITION_CODES,
+    CONDITION_TYPES,
+    IS_SCALED_TO_ZERO,
+    NOT_SCALED_TO_ZERO,
+    OTHER_FALSE,
+    OTHER_TRUE,
+    ConditionWords,
+)
+from hpabatch.layout.records import (
     EVENT_SLOT,
     HEAD_CONDITIONS,
     HEAD_DOWN_START,
@@ -28,15 +37,6 @@ from hpabatch.arrays.layout import (
     Fleet,
     Memory,
     records_from,
-)
-from hpabatch.model.codes import (
-    CONDITION_CODES,
-    CONDITION_TYPES,
-    IS_SCALED_TO_ZERO,
-    NOT_SCALED_TO_ZERO,
-    OTHER_FALSE,
-    OTHER_TRUE,
-    ConditionWords,
 )
 from hpabatch.model.hpa import Condition, HPAStatus
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from hpabatch.arrays.layout import Records
-from hpabatch.arrays.specs import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import Records
+from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec, ScalingPolicy, ScalingRules
+from hpabatch.model.versions import ControllerFlags, Profile, profile_for
+from hpabatch.packing.specs import (
     PackedMetric,
     SpecRows,
     lane_streams,
@@ -16,9 +19,6 @@ from hpabatch.arrays.specs import (
     pack_metric,
     stream_keys,
 )
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile, profile_for
-from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec, ScalingPolicy, ScalingRules
 from tests.rules.helpers import (
     Json,
     external,

@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.arrays.layout import Fleet
-from hpabatch.arrays.pack import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import Fleet
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.versions import ControllerFlags, profile_for
+from hpabatch.packing.pack import (
     LaneView,
     MetricAnswer,
     PodResources,
@@ -20,11 +24,7 @@ from hpabatch.arrays.pack import (
     pod_flags,
     starts,
 )
-from hpabatch.arrays.specs import stream_keys
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, profile_for
-from hpabatch.model.quantity import Quantity
-from hpabatch.model.requests import ContainerRequests
+from hpabatch.packing.specs import stream_keys
 from tests.effort import effort
 from tests.rules.helpers import (
     EXACT_WISH,

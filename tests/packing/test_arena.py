@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.arrays.arena import Arena
-from hpabatch.arrays.layout import TICK
+from hpabatch.layout.records import TICK
+from hpabatch.packing.arena import Arena
 
 TYPES = (np.int64, np.int8, np.int32, TICK)
 

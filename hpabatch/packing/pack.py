@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hpabatch.arrays.layout import (
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
     ANSWER,
     CHANGE,
     I8,
@@ -27,16 +28,6 @@ from hpabatch.arrays.layout import (
     records,
     records_from,
 )
-from hpabatch.arrays.specs import (
-    SpecRows,
-    StreamKey,
-    lane_streams,
-    pack_lanes,
-    stream_keys,
-)
-from hpabatch.arrays.texts import Texts
-from hpabatch.model import codes
-from hpabatch.model.config import ControllerFlags, Profile
 from hpabatch.model.hpa import HPASpec
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import (
@@ -46,6 +37,15 @@ from hpabatch.model.requests import (
     pod_request,
     request_rules,
 )
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.specs import (
+    SpecRows,
+    StreamKey,
+    lane_streams,
+    pack_lanes,
+    stream_keys,
+)
+from hpabatch.packing.texts import Texts
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.model.config import PROFILES, SCALE_TO_ZERO, ControllerFlags, Profile, profile_for
+from hpabatch.layout.switches import SCALE_TO_ZERO
+from hpabatch.model.versions import PROFILES, ControllerFlags, Profile, profile_for
 
 
 def test_flags_have_upstreams_defaults() -> None:

@@ -1,1 +1,0 @@
-"""Struct-of-arrays layouts and the one place where objects become columns."""

@@ -1,0 +1,1 @@
+"""All that compiled code can see: codes, version switches, record types."""

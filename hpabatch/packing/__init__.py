@@ -1,0 +1,1 @@
+"""Objects to arrays: the one place where objects become columns."""
