@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -44,10 +45,10 @@ CPU: Final = Signal(
 CAPACITY_MILLI: Final = 400
 
 
-def swinging(hpa: int, days: int, level: int) -> I64:
-    """Return work per minute around a level, from 30 to 170 % over a day, with 5 % of noise."""
+def swinging(hpa: int, days: int, level: int, piece_ms: int = MINUTE_MS) -> I64:
+    """Return pieces of work around a level, from 30 to 170 % over a day, with 5 % of noise."""
     random = np.random.Generator(np.random.PCG64(hpa))
-    minute = np.arange(1440 * days)
+    minute = np.arange(0, 1440 * days, piece_ms / MINUTE_MS)
     swing = 1 + 0.7 * np.sin(minute / 1440 * 2 * np.pi + hpa)
     noise = 1 + 0.05 * random.standard_normal(minute.size)
     return np.maximum(level * swing * noise, 0).astype(np.int64)
@@ -87,6 +88,25 @@ def standard_lanes(hpas: int, days: int, down_s: int = 300, up_s: int = 60) -> l
     spec = hpa_spec([cpu_metric()], down_s, up_s)
     return [
         _lane(plant, {"resource/cpu": swinging(h, days, 4000)}, spec, h, days) for h in range(hpas)
+    ]
+
+
+def restless_lanes(hpas: int, days: int, window_s: int) -> list[SimulatedLane]:
+    """Return standard lanes whose work changes at every sync, so that no step repeats another.
+
+    How many steps repeat the one before depends on the windows; what a step costs does not.
+    """
+    lanes = standard_lanes(hpas, days, window_s, window_s)
+    return [
+        replace(
+            lane,
+            workload=replace(
+                lane.workload,
+                work={"resource/cpu": swinging(h, days, 4000, SYNC_MS)},
+                resolution_ms=SYNC_MS,
+            ),
+        )
+        for h, lane in enumerate(lanes)
     ]
 
 
