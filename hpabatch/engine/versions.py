@@ -41,12 +41,17 @@ class Versions:
         return self.profiles.get(cluster, self.default)
 
     def one(self) -> Profile:
-        """Return the one profile of all clusters (UsageError: they differ)."""
-        found = {profile.name: profile for profile in self.profiles.values()}
+        """Return the one profile of all clusters (UsageError: they do not do the same).
+
+        Of versions that do the same it is the newest.
+        """
+        profiles = sorted(self.profiles.values(), key=lambda profile: profile.name)
+        found = {profile.rules(): profile for profile in profiles}
         if len(found) > 1:
+            names = ", ".join(sorted({profile.name for profile in profiles}))
             raise UsageError(
                 "the clusters of this history run different Kubernetes versions "
-                f"({', '.join(sorted(found))}): name one with --k8s, or take the clusters one by "
+                f"({names}): name one with --k8s, or take the clusters one by "
                 "one with --where \"cluster = '...'\" and it"
             )
         return next(iter(found.values()), self.default)
@@ -104,7 +109,7 @@ def versions_of(
         own = gates or recorded.get(name, "")
         profiles[name], names[name] = profile_for(texts[-1], own), _release(texts[-1])
         warnings += _notes(found[-1], f"cluster {name}: ")
-        if len({profile.name for profile in found}) > 1:
+        if len({profile.rules() for profile in found}) > 1:
             warnings.append(
                 f"cluster {name} was upgraded while it was recorded ({' -> '.join(texts)}): all of "
                 f"it is decided by {profiles[name].name}'s rules; name another with --k8s"
