@@ -71,8 +71,8 @@ SINCE: Final[dict[str, Since]] = {
     "ambiguity_checked": Since(26, "#112011"),
     "errors_wrapped": Since(
         26,
-        "#112544; of a request's container and pod, and of selectors (#97538 has errors by field), "
-        "1.26 is the first known to have the words",
+        "#112544; of a request's container and pod, and of selectors, 1.26 is the first known to "
+        "have the words",
         assumed=True,
     ),
     "stored_as_v2": Since(27, "#114358"),

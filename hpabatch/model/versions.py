@@ -236,7 +236,7 @@ def _minor(version: str) -> int:
     if not good or int(parts[0]) != 1:
         raise UsageError(
             f"--k8s {version}: not a Kubernetes version such as {DEFAULT_K8S} or v1.36.2; "
-            f"profiles: {', '.join(PROFILES)}"
+            f"known: {OLDEST_K8S} to {NEWEST_K8S}"
         )
     return int(parts[1])
 
@@ -261,6 +261,24 @@ def override_gates(profile: Profile, text: str, minor: int | None = None) -> Pro
         states: dict[str, Any] = {gate.field: on}
         profile = replace(profile, **states)
     return profile
+
+
+def taken_gates(version: str, text: str) -> str:
+    """Return those of some feature gates that a version takes in their states.
+
+    For gates of other releases than the version's: those of a cluster before its upgrade. A form
+    that is wrong stays, to be refused where it is used.
+
+    Raises:
+        UsageError: not a version.
+    """
+    minor, taken = _minor(version), []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = item.partition("=")
+        gate = GATES.get(name)
+        if gate is None or not _refusal(gate, value.lower() == "true", minor):
+            taken.append(item)
+    return ",".join(taken)
 
 
 def _refusal(gate: Gate, on: bool, minor: int) -> str:
