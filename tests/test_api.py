@@ -162,10 +162,10 @@ def test_the_version_is_the_recorded_one_else_the_default(tmp_path: Path) -> Non
     edit(folder, "controller", version=pl.lit(None, pl.String))
     assumed = hpabatch.open(folder).replay()
     assert (assumed.evidence["k8s"], assumed.evidence["k8s_source"]) == ("1.37", "assumed")
-    edit(folder, "controller", version=pl.lit("1.34"))
+    edit(folder, "controller", version=pl.lit("1.39"))
     found = hpabatch.open(folder).replay(feature_gates="HPAScaleToZero=true")
-    assert found.evidence["k8s"] == "1.33"
-    assert any("there is no profile of 1.34" in warning for warning in found.warnings)
+    assert found.evidence["k8s"] == "1.38"
+    assert any("there is no profile of 1.39" in warning for warning in found.warnings)
 
 
 def test_feature_gates_decide_which_hpas_there_are(tmp_path: Path) -> None:

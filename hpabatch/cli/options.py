@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hpabatch.model.versions import DEFAULT_K8S, GATES
+from hpabatch.model.version_table import GATES
+from hpabatch.model.versions import DEFAULT_K8S
 
 
 class Output(StrEnum):

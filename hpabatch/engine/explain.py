@@ -36,7 +36,7 @@ from hpabatch.layout.records import Memory
 from hpabatch.layout.switches import SCALE_TO_ZERO, ZERO_NEEDS_CONDITION
 from hpabatch.model.hpa import HPA
 from hpabatch.model.times import show_duration, show_instant
-from hpabatch.model.versions import GATES
+from hpabatch.model.version_table import GATES
 from hpabatch.rules.conditions import has_condition
 from hpabatch.rules.controller import has_switch
 
@@ -268,8 +268,8 @@ def _assumed(plan: ReplayPlan, candidate: Candidate, sync: Sync) -> dict[str, st
         "k8s_evidence": profile.evidence,
         "k8s_proof": profile.proof,
         "gates": ", ".join(
-            f"{gate}={'true' if getattr(profile, name) else 'false'}"
-            for gate, (name, _) in GATES.items()
+            f"{name}={'true' if getattr(profile, gate.field) else 'false'}"
+            for name, gate in GATES.items()
         ),
         "events": settled.events,
         "syncs": _clock_text(plan, candidate),

@@ -16,6 +16,7 @@ from hpabatch.engine.explain_pods import explain_counted, explain_pods
 from hpabatch.engine.explain_sync import Sync, WrongExplanationError
 from hpabatch.layout import codes
 from hpabatch.layout.switches import (
+    AVERAGES_CLAMPED,
     MISSING_CHARGED_BY_TARGET,
     RATIO_ONE_ADDS_NOTHING,
     TOTALS_CLAMPED,
@@ -256,10 +257,13 @@ def _from_total(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
     if answer.code != codes.METRIC_OK:
         return fact
     values, first, last = sync.fleet.values_milli, int(answer.first_value), int(answer.last_value)
-    clamped, total = has_switch(sync.controller, TOTALS_CLAMPED), int(values[first])
-    if kind in _EXTERNAL:
-        add_up = sum_for_value if kind == codes.EXTERNAL_VALUE else sum_for_average
-        total = int(add_up(values, first, last, clamped))
+    total = int(values[first])
+    if kind == codes.EXTERNAL_VALUE:
+        clamped = has_switch(sync.controller, TOTALS_CLAMPED)
+        total = int(sum_for_value(values, first, last, clamped))
+    elif kind == codes.EXTERNAL_AVERAGE:
+        clamped = has_switch(sync.controller, AVERAGES_CLAMPED)
+        total = int(sum_for_average(values, first, last, clamped))
     values_milli = tuple(int(v) for v in values[first:last])
     fact = replace(fact, values_milli=values_milli, total_milli=total)
     return _value_end(sync, m, fact) if kind in _BY_VALUE else _average_end(sync, m, fact)

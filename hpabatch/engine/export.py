@@ -20,7 +20,8 @@ from hpabatch.errors import UsageError
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import LANE_FULL
 from hpabatch.model.plant import Pipeline
-from hpabatch.model.versions import GATES, PROFILES, Profile
+from hpabatch.model.version_table import GATES
+from hpabatch.model.versions import PROFILES, Profile
 from hpabatch.packing.simulation import pack_simulation
 
 _FIRST_COHORTS: Final = 64
@@ -73,11 +74,11 @@ def export_run(
 def _gates_of(profile: Profile) -> str:
     """Return the feature gates that are not as in the profile's version."""
     plain = PROFILES[profile.name]
-    states = {gate: getattr(profile, field) for gate, (field, _) in GATES.items()}
+    states = {name: getattr(profile, gate.field) for name, gate in GATES.items()}
     return ",".join(
-        f"{gate}={str(state).lower()}"
-        for gate, state in states.items()
-        if state != getattr(plain, GATES[gate][0])
+        f"{name}={str(state).lower()}"
+        for name, state in states.items()
+        if state != getattr(plain, GATES[name].field)
     )
 
 

@@ -149,7 +149,9 @@ def _bound_refusal(members: Sequence[Key], specs: Specs, bounds: Bounds, setting
 def profile_of(result: SweepResult) -> Profile:
     """Return the rules that a sweep was made by."""
     evidence = result.evidence
-    return profile_for(evidence.get("k8s", DEFAULT_K8S), evidence.get("feature_gates", ""))
+    # Of several versions, which then do the same, the newest is the last.
+    newest = evidence.get("k8s", DEFAULT_K8S).rpartition(", ")[2]
+    return profile_for(newest, evidence.get("feature_gates", ""))
 
 
 def flags_of(result: SweepResult) -> tuple[ControllerFlags, ...]:

@@ -13,7 +13,7 @@ import polars as pl
 from hpabatch.engine.flags import recorded_gates
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
-from hpabatch.model.versions import DEFAULT_K8S, Profile, profile_for
+from hpabatch.model.versions import DEFAULT_K8S, Profile, profile_for, taken_gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,17 @@ class Versions:
         return self.profiles.get(cluster, self.default)
 
     def one(self) -> Profile:
-        """Return the one profile of all clusters (UsageError: they differ)."""
-        found = {profile.name: profile for profile in self.profiles.values()}
+        """Return the one profile of all clusters (UsageError: they do not do the same).
+
+        Of versions that do the same it is the newest.
+        """
+        profiles = sorted(self.profiles.values(), key=lambda profile: profile.name)
+        found = {profile.rules(): profile for profile in profiles}
         if len(found) > 1:
+            names = ", ".join(sorted({profile.name for profile in profiles}))
             raise UsageError(
                 "the clusters of this history run different Kubernetes versions "
-                f"({', '.join(sorted(found))}): name one with --k8s, or take the clusters one by "
+                f"({names}): name one with --k8s, or take the clusters one by "
                 "one with --where \"cluster = '...'\" and it"
             )
         return next(iter(found.values()), self.default)
@@ -90,7 +95,6 @@ def versions_of(
     if k8s is not None:
         profile = profile_for(k8s, gates)
         return Versions({}, profile, "given", _notes(profile, ""), {"": _release(k8s)}, gates)
-    default = profile_for(DEFAULT_K8S, gates)
     rows = controller.filter(pl.col("version").is_not_null()).sort(
         "cluster", "ts", maintain_order=True
     )
@@ -101,15 +105,18 @@ def versions_of(
     for (cluster,), group in rows.group_by("cluster", maintain_order=True):
         name, texts = str(cluster), [str(text) for text, _ in groupby(group["version"])]
         found = [_recorded_profile(text, name) for text in texts]
-        own = gates or recorded.get(name, "")
+        # The gates may have been recorded before an upgrade that did away with them.
+        own = gates or taken_gates(texts[-1], recorded.get(name, ""))
         profiles[name], names[name] = profile_for(texts[-1], own), _release(texts[-1])
         warnings += _notes(found[-1], f"cluster {name}: ")
-        if len({profile.name for profile in found}) > 1:
+        if len({profile.rules() for profile in found}) > 1:
             warnings.append(
                 f"cluster {name} was upgraded while it was recorded ({' -> '.join(texts)}): all of "
                 f"it is decided by {profiles[name].name}'s rules; name another with --k8s"
             )
     source = _source(len(profiles), len({*profiles, *clusters}))
+    is_used = not profiles or not profiles.keys() >= set(clusters)
+    default = profile_for(DEFAULT_K8S, gates if is_used else taken_gates(DEFAULT_K8S, gates))
     if profiles:
         profiles |= {name: default for name in clusters if name not in profiles}
     return Versions(profiles, default, source, tuple(warnings), names, gates)

@@ -25,6 +25,7 @@ CONTAINER_MAY_LACK: Final = 8192
 FAILURE_SHOWS_METRICS: Final = 16384
 STATUS_ROUND_TRIPS: Final = 32768
 GENERATION_OBSERVED: Final = 65536
+AVERAGES_CLAMPED: Final = 131072
 
 # What no version does: bits of a what-if, beside those of a profile (see `rules.combine`).
 COMBINE_MIN: Final = 1 << 30

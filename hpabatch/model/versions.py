@@ -1,8 +1,8 @@
 """Controller flags and Kubernetes version profiles.
 
 A profile is the one dataclass of everything that a Kubernetes version switches; no rule asks for
-a version number. Sources: pkg/controller/podautoscaler, pkg/features/kube_features.go; the numbers
-d1 and so on are those of docs/versions.md, where each switch has its evidence.
+a version number. Which release brought a switch, and the evidence, is in `model.version_table`.
+Sources: pkg/controller/podautoscaler, pkg/features/kube_features.go.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from hpabatch.errors import UsageError
 from hpabatch.layout.switches import (
+    AVERAGES_CLAMPED,
     BOTH_EVENT_LISTS,
     CONTAINER_MAY_LACK,
     FAILURE_SHOWS_METRICS,
@@ -30,6 +31,7 @@ from hpabatch.layout.switches import (
     WINDOWS_CLAMP_CURRENT,
     ZERO_NEEDS_CONDITION,
 )
+from hpabatch.model.version_table import GATES, GRADES, NEWEST, OLDEST, SINCE, Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ class Profile:
     windows_clamp_current: bool = True
     # Both lists of scale events count in both directions' limits.
     both_event_lists: bool = True
-    # Sums and proposals of External and Object metrics are capped.
+    # Sums, proposals and per-pod averages of External averages are capped.
+    averages_clamped: bool = True
+    # Sums of External values, and proposals of External and Object values, are capped.
     totals_clamped: bool = True
     # A sample that lacks the metric's container is a missing pod; before, the metric failed.
     container_may_lack: bool = True
@@ -152,6 +156,10 @@ class Profile:
     # An HPA that is deleted under way fails before its selector is looked at.
     gate_optimized_selectors: bool = True
 
+    def rules(self) -> Profile:
+        """Return the profile without name, proof and notes: versions that do the same are equal."""
+        return replace(self, name="", evidence="", proof="", notes="")
+
     def switches(self) -> int:
         """Return the switches that rules look at as bits."""
         return sum(bit for name, bit in _BITS.items() if getattr(self, name))
@@ -170,6 +178,7 @@ _BITS: Final[dict[str, int]] = {
     "requests_after_emptiness": REQUESTS_AFTER_EMPTINESS,
     "windows_clamp_current": WINDOWS_CLAMP_CURRENT,
     "both_event_lists": BOTH_EVENT_LISTS,
+    "averages_clamped": AVERAGES_CLAMPED,
     "totals_clamped": TOTALS_CLAMPED,
     "container_may_lack": CONTAINER_MAY_LACK,
     "failure_shows_metrics": FAILURE_SHOWS_METRICS,
@@ -177,141 +186,46 @@ _BITS: Final[dict[str, int]] = {
     "gate_generation": GENERATION_OBSERVED,
 }
 
-GATES: Final[dict[str, tuple[str, int]]] = {
-    "HPAContainerMetrics": ("gate_container_metrics", 20),
-    "HPAScaleToZero": ("gate_scale_to_zero", 16),
-    "HPAConfigurableTolerance": ("gate_configurable_tolerance", 33),
-    "PodLevelResources": ("gate_pod_level_resources", 34),
-    "HPAGeneration": ("gate_generation", 37),
-    "HPAOptimizedSelectorStore": ("gate_optimized_selectors", 37),
-    "StaleControllerConsistencyHPA": ("stale_status_check", 37),
+
+def _profile(minor: int) -> Profile:
+    """Return the profile of 1.`minor`: every switch that came later is off, a number 0."""
+    evidence, proof = GRADES[minor]
+    newest = Profile(f"1.{minor}", evidence, proof)
+    later = [name for name, since in SINCE.items() if minor < since.minor]
+    later += [gate.field for gate in GATES.values() if minor < gate.on]
+    off: dict[str, Any] = {name: type(getattr(newest, name))() for name in later}
+    return replace(newest, **off)
+
+
+PROFILES: Final[dict[str, Profile]] = {
+    f"1.{minor}": _profile(minor) for minor in range(OLDEST, NEWEST + 1)
 }
-"""By feature gate the field that it switches, and the first 1.N whose controller looks at it."""
-
-
-def _profiles() -> dict[str, Profile]:
-    """Return the profiles, each said as what it lacks of the next newer one."""
-    v1_38 = Profile("1.38", "proved", "against upstream's code")
-    v1_37 = replace(
-        v1_38,
-        name="1.37",
-        evidence="from sources",
-        proof="1.38's rules without three late changes",
-        succeeded_pods_ignored=False,
-        per_pod_average_guarded=False,
-        ambiguous_gives_examples=False,
-    )
-    v1_36 = replace(
-        v1_37,
-        name="1.36",
-        evidence="proved",
-        proof="against upstream's code with later changes switched off",
-        object_error_in_order=False,
-        ambiguous_names_two=False,
-        unknown_type_is_spec_error=False,
-        immediate_sync=False,
-        stale_status_check=False,
-        gate_scale_to_zero=False,
-        gate_generation=False,
-        gate_optimized_selectors=False,
-    )
-    v1_35 = replace(
-        v1_36,
-        name="1.35",
-        evidence="from sources",
-        proof="1.36's rules with the older ones for a target at zero",
-        zero_needs_condition=False,
-    )
-    v1_33 = replace(
-        v1_35,
-        name="1.33",
-        proof="1.35's rules without what 1.34 and 1.35 brought",
-        totals_clamped=False,
-        container_must_exist=False,
-        api_version_validated=False,
-        binary_memory=False,
-        label_keys_named=False,
-        scale_conflict_retries=0,
-        gate_configurable_tolerance=False,
-        gate_pod_level_resources=False,
-    )
-    v1_32 = replace(
-        v1_33,
-        name="1.32",
-        proof="1.33's rules without what 1.33 brought, its test of the tolerance first",
-        tolerance_by_bounds=False,
-        container_may_lack=False,
-        lists_as_json=False,
-        object_average_described=False,
-    )
-    v1_26 = replace(
-        v1_32,
-        name="1.26",
-        proof="1.26's calculator, and its controller from the versions around it",
-        ratio_one_adds_nothing=False,
-        failure_shows_metrics=False,
-        status_round_trips=False,
-        stored_as_v2=False,
-        sidecars_counted=False,
-        partial_failure_returned=False,
-        no_samples_says_targeted=False,
-        container_metric_named=False,
-        texts_are_literal=False,
-        gate_container_metrics=False,
-    )
-    v1_20 = replace(
-        v1_26,
-        name="1.20",
-        proof="1.20.2's own source, read line by line",
-        partial_failure_guard=False,
-        missing_charged_by_target=False,
-        plain_direction_guard=False,
-        requests_after_emptiness=False,
-        windows_clamp_current=False,
-        both_event_lists=False,
-        first_cpu_utilization_kept=False,
-        ambiguity_checked=False,
-        errors_wrapped=False,
-    )
-    found = (v1_20, v1_26, v1_32, v1_33, v1_35, v1_36, v1_37, v1_38)
-    return {profile.name: profile for profile in found}
-
-
-PROFILES: Final[dict[str, Profile]] = _profiles()
 
 DEFAULT_K8S: Final = "1.37"
-NEWEST_K8S: Final = "1.38"
-OLDEST_K8S: Final = "1.20"
+NEWEST_K8S: Final = f"1.{NEWEST}"
+OLDEST_K8S: Final = f"1.{OLDEST}"
 
 
 def profile_for(version: str, gates: str = "") -> Profile:
     """Return the profile of a Kubernetes version such as `1.36`, `v1.36.2` or `1.36.2-gke.100`.
 
-    A version between two profiles takes the older one's, a newer one the newest's; `notes` of the
-    result says so. `gates` overrides feature gates: `HPAScaleToZero=false,…`.
+    A newer version than the newest profile's takes that one's, and `notes` of the result says so.
+    `gates` overrides feature gates: `HPAScaleToZero=false,…`.
 
     Raises:
-        UsageError: not a version, older than the oldest profile, or not a gate.
+        UsageError: not a version, older than the oldest profile, not a gate, or one that this
+            version does not have or does not let be switched so.
     """
-    number = _minor(version)
-    known = {_minor(name): name for name in PROFILES}
-    if number < min(known):
+    minor = _minor(version)
+    if minor < OLDEST:
         raise UsageError(
             f"--k8s {version}: older than {OLDEST_K8S}, the oldest version whose rules are known"
         )
-    nearest = max(minor for minor in known if minor <= number)
-    profile = PROFILES[known[nearest]]
-    if number != nearest:
-        name = f"1.{number}"
-        notes = f"there is no profile of {name}: {profile.name}'s rules were taken"
+    profile = PROFILES[f"1.{min(minor, NEWEST)}"]
+    if minor > NEWEST:
+        notes = f"there is no profile of 1.{minor}: {profile.name}'s rules were taken"
         profile = replace(profile, notes=notes)
-        if number == 34:
-            profile = replace(
-                profile,
-                notes=f"{notes}, with the retry of conflicts",
-                scale_conflict_retries=5,
-            )
-    return override_gates(profile, gates, number)
+    return override_gates(profile, gates, minor)
 
 
 def _minor(version: str) -> int:
@@ -322,16 +236,17 @@ def _minor(version: str) -> int:
     if not good or int(parts[0]) != 1:
         raise UsageError(
             f"--k8s {version}: not a Kubernetes version such as {DEFAULT_K8S} or v1.36.2; "
-            f"profiles: {', '.join(PROFILES)}"
+            f"known: {OLDEST_K8S} to {NEWEST_K8S}"
         )
     return int(parts[1])
 
 
-def override_gates(profile: Profile, text: str, minor: int = 99) -> Profile:
+def override_gates(profile: Profile, text: str, minor: int | None = None) -> Profile:
     """Return a profile with feature gates as in `Gate=true,Other=false`.
 
     Raises:
-        UsageError: another form, no gate, or one that version 1.`minor` does not have.
+        UsageError: another form, no gate, or one that version 1.`minor` (None: any) does not have
+            or does not let be switched so.
     """
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = item.partition("=")
@@ -340,12 +255,41 @@ def override_gates(profile: Profile, text: str, minor: int = 99) -> Profile:
                 f"--feature-gates {item}: expected GATE=true or GATE=false; gates: "
                 + ", ".join(GATES)
             )
-        field, since = GATES[name]
-        if minor < since:
-            raise UsageError(
-                f"--feature-gates {item}: Kubernetes 1.{minor} has no such gate for HPAs; it came "
-                f"with 1.{since}"
-            )
-        states: dict[str, Any] = {field: value.lower() == "true"}
+        gate, on = GATES[name], value.lower() == "true"
+        if minor is not None and (reason := _refusal(gate, on, minor)):
+            raise UsageError(f"--feature-gates {item}: {reason}")
+        states: dict[str, Any] = {gate.field: on}
         profile = replace(profile, **states)
     return profile
+
+
+def taken_gates(version: str, text: str) -> str:
+    """Return those of some feature gates that a version takes in their states.
+
+    For gates of other releases than the version's: those of a cluster before its upgrade. A form
+    that is wrong stays, to be refused where it is used.
+
+    Raises:
+        UsageError: not a version.
+    """
+    minor, taken = _minor(version), []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = item.partition("=")
+        gate = GATES.get(name)
+        if gate is None or not _refusal(gate, value.lower() == "true", minor):
+            taken.append(item)
+    return ",".join(taken)
+
+
+def _refusal(gate: Gate, on: bool, minor: int) -> str:
+    """Return why 1.`minor` does not take a state of a gate, "" if it does."""
+    if minor < gate.known:
+        return f"Kubernetes 1.{minor} has no such gate for HPAs; it came with 1.{gate.known}"
+    if gate.gone is not None and minor >= gate.gone:
+        return (
+            f"Kubernetes 1.{minor} has no such gate any more: what it switched is always on since "
+            f"1.{gate.locked}; leave it out"
+        )
+    if gate.locked is not None and minor >= gate.locked and not on:
+        return f"Kubernetes has it locked on since 1.{gate.locked}; leave it out"
+    return ""

@@ -27,6 +27,7 @@ from hpabatch.layout.codes import (
 )
 from hpabatch.layout.records import Fleet, Records, Results
 from hpabatch.layout.switches import (
+    AVERAGES_CLAMPED,
     COMBINE_MEAN,
     COMBINE_MIN,
     MISSING_CHARGED_BY_TARGET,
@@ -109,17 +110,17 @@ def propose_from_total(
     """Return the proposal of an Object or External metric at tick t; `row` is its answer."""
     metric, answer = fleet.metrics[np.uint64(m)], fleet.answers[np.uint64(row)]
     kind, target = metric.kind, metric.target_milli
-    values, clamped = fleet.values_milli, has_switch(controller, TOTALS_CLAMPED)
+    values, usage = fleet.values_milli, fleet.values_milli[answer.first_value]
     first, last = answer.first_value, answer.last_value
-    usage = values[first]
     if kind == OBJECT_VALUE or kind == EXTERNAL_VALUE:
+        clamped = has_switch(controller, TOTALS_CLAMPED)
         if kind == EXTERNAL_VALUE:
             usage = sum_for_value(values, first, last, clamped)
         known, ready = count_pods(fleet, t)
         return propose_by_value(usage, target, current, known, ready, tolerance, clamped)
     external = kind == EXTERNAL_AVERAGE
     if external:
-        usage = sum_for_average(values, first, last, clamped)
+        usage = sum_for_average(values, first, last, has_switch(controller, AVERAGES_CLAMPED))
     replicas = fleet.ticks[t].status_replicas
     return propose_by_total_average(
         usage, target, replicas, external, tolerance, controller.switches

@@ -26,11 +26,11 @@ from hpabatch.layout.codes import (
 )
 from hpabatch.layout.records import I64
 from hpabatch.layout.switches import (
+    AVERAGES_CLAMPED,
     PER_POD_AVERAGE_GUARDED,
     PLAIN_DIRECTION_GUARD,
     RATIO_ONE_ADDS_NOTHING,
     REQUESTS_AFTER_EMPTINESS,
-    TOTALS_CLAMPED,
 )
 from hpabatch.rules.numbers import (
     INT32_MAX,
@@ -277,7 +277,7 @@ def propose_by_total_average(
     ratio 1.5, proposal 3. Follows GetObjectPerPodMetricReplicas and
     GetExternalPerPodMetricReplicas.
     """
-    capped = is_external and switches & TOTALS_CLAMPED != 0
+    capped = is_external and switches & AVERAGES_CLAMPED != 0
     guarded = switches & PER_POD_AVERAGE_GUARDED != 0
     average = average_per_pod(usage_milli, status_replicas, capped, guarded)
     ratio = divide(float(usage_milli), float(target_milli) * float(status_replicas))

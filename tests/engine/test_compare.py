@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ from hpabatch.engine.parameters import ReplayParameters
 from hpabatch.engine.summary import KEY
 from hpabatch.errors import UsageError
 from hpabatch.model.hpa import HPA
-from hpabatch.model.versions import Profile, profile_for
+from hpabatch.model.version_table import GATES, SINCE
+from hpabatch.model.versions import PROFILES, Profile, profile_for
 from tests.engine.compared import (
     CPU_60,
     SYNC,
@@ -92,10 +94,39 @@ def test_a_gate_that_changes_what_is_read_of_a_spec(tmp_path: Path) -> None:
     behavior = {"scaleUp": {"tolerance": "0.5"}}
     tables = workload("web", [60, 80, 80], spec={"behavior": behavior})
     gate = "HPAConfigurableTolerance=false"
-    found = compare_history(opened(tables, tmp_path), side("1.38"), side("1.38", gate))
+    found = compare_history(opened(tables, tmp_path), side("1.36"), side("1.36", gate))
     row = only(found)
     assert (seconds(row), row["desired_from"], row["desired_to"]) == (15, 1, 2)
     assert (row["cause"], row["how"]) == ("gate_configurable_tolerance", ALONE)
+
+
+@pytest.mark.parametrize(
+    ("target", "versions", "cause"),
+    [
+        ({"type": "AverageValue", "averageValue": "1"}, ("1.33", "1.34"), "averages_clamped"),
+        ({"type": "Value", "value": "1"}, ("1.34", "1.35"), "totals_clamped"),
+    ],
+)
+def test_a_proposal_above_the_largest_int32(
+    tmp_path: Path, target: Row, versions: tuple[str, str], cause: str
+) -> None:
+    lag: Row = {"type": "External", "external": {"metric": {"name": "lag"}, "target": target}}
+    tables = workload("web", [60] * 2, lag)
+    row = {"cluster": "c1", "namespace": "shop", "metric": "lag", "selector": "", "series": ""}
+    tables["external_metrics"] = [
+        row | {"ts": T0 + k * SYNC, "value_milli": 3 * 10**12, "fetched_at": None} for k in range(2)
+    ]
+    history = opened(tables, tmp_path)
+    older, newer = (side(version) for version in versions)
+    found = only(compare_history(history, older, newer))
+    assert (found["cause"], found["how"]) == (cause, ALONE)
+    assert found["desired_from"] < found["desired_to"]
+    for each in (older, newer):
+        name = each.name
+        at = list(PROFILES).index(name)
+        neighbor = list(PROFILES)[at - 1 if each is older else at + 1]
+        same = compare_history(history, each, side(neighbor))
+        assert cause not in same.differences["cause"].to_list()
 
 
 def test_what_one_version_refuses_is_left_out(tmp_path: Path) -> None:
@@ -340,6 +371,15 @@ def test_switches_and_their_words() -> None:
     assert switch_words("scale_conflict_retries", after, retries) == changed
     # Words of a switch that is gone or has another name would never be told.
     assert set(SWITCHES) <= set(Profile.__dataclass_fields__)
+
+
+def test_neighbors_differ_in_what_the_newer_one_brought() -> None:
+    for (_, before), (name, after) in pairwise(PROFILES.items()):
+        minor = int(name.removeprefix("1."))
+        brought = {switch for switch, since in SINCE.items() if since.minor == minor}
+        brought |= {gate.field for gate in GATES.values() if gate.on == minor}
+        assert set(changed_switches(before, after)) == brought, name
+    assert changed_switches(PROFILES["1.30"], PROFILES["1.31"]) == ()
 
 
 def test_every_column_has_a_meaning() -> None:

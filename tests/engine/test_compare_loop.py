@@ -120,16 +120,16 @@ def test_versions_in_a_closed_loop(tmp_path: Path) -> None:
     edit_spec(folder, "worker", behavior=rules)
     history = open_history(folder)
     gate = "HPAConfigurableTolerance=false"
-    found = compare_simulated(history, side("1.38"), side("1.38", gate), OPTIONS)
+    found = compare_simulated(history, side("1.36"), side("1.36", gate), OPTIONS)
     row = only(found)
-    assert (found.compared, found.names[1]) == (VERSIONS, f"1.38{gate}")
+    assert (found.compared, found.names[1]) == (VERSIONS, f"1.36{gate}")
     assert (row["hpa"], row["cause"], row["how"]) == (
         "worker",
         "gate_configurable_tolerance",
         ALONE,
     )
     assert row["desired_to"] > row["desired_from"]
-    assert found.evidence["to"] == f"1.38{gate}"
+    assert found.evidence["to"] == f"1.36{gate}"
 
 
 def test_what_cannot_be_simulated_is_left_out(history: History) -> None:

@@ -13,10 +13,12 @@ from hpabatch.engine.objective import parse_goal
 from hpabatch.engine.recommend import recommend
 from hpabatch.engine.recommend_answer import RecommendOptions
 from hpabatch.engine.recommend_apply import sets_of, sets_to_json, settings_of
+from hpabatch.engine.recommend_specs import profile_of
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError
 from hpabatch.model.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.policy_sets import SHIPPED, PolicySet
+from hpabatch.model.versions import profile_for
 from hpabatch.sources.documents import digests_of
 from tests.sweeps import SweepMaker, weeks
 
@@ -34,6 +36,14 @@ def sweep(**parameters: object) -> SweepResult:
     maker = SweepMaker([SETTING]).add("api", {0: weeks([100] * 6), 1: weeks([80] * 6)})
     result = maker.result()
     return replace(result, parameters=result.parameters | parameters)
+
+
+def test_the_rules_of_a_sweep_of_several_versions_that_do_the_same() -> None:
+    result = replace(
+        sweep(), evidence={"k8s": "1.30, 1.31", "feature_gates": "HPAScaleToZero=true"}
+    )
+    assert profile_of(result) == profile_for("1.31", "HPAScaleToZero=true")
+    assert profile_of(replace(result, evidence={"k8s": "1.20"})) is profile_for("1.20")
 
 
 def test_a_patch_is_what_the_setting_says() -> None:

@@ -54,6 +54,8 @@ def test_package_agrees_with_reference(capsys: pytest.CaptureFixture[str]) -> No
         if _IS_LONG:
             tell_at_once(figures.by_version())
     assert {kind for kind, _ in figures.decisions} == set(KINDS)
+    if _CASES >= 500:  # fewer may miss one
+        assert {k8s for _, k8s in figures.decisions} == set(VERSIONS)
     if figures.differences:
         pytest.fail("\n".join(("the smallest inputs that differ:", *figures.differences[:20])))
 

@@ -1,16 +1,88 @@
-"""Controller flags and version profiles."""
+"""Controller flags, version profiles and feature gates."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from hpabatch.errors import UsageError
 from hpabatch.layout.switches import SCALE_TO_ZERO
-from hpabatch.model.versions import PROFILES, ControllerFlags, Profile, profile_for
+from hpabatch.model.version_table import GATES, SINCE
+from hpabatch.model.versions import (
+    NEWEST_K8S,
+    OLDEST_K8S,
+    PROFILES,
+    ControllerFlags,
+    Profile,
+    override_gates,
+    profile_for,
+)
+
+SWITCHES: Final = [f.name for f in fields(Profile)][4:]  # after what names and proves a profile
+
+NEW: Final[dict[str, set[str]]] = {
+    "1.21": {"partial_failure_guard", "plain_direction_guard", "windows_clamp_current"},
+    "1.22": set(),
+    "1.23": {"requests_after_emptiness"},
+    "1.24": set(),
+    "1.25": set(),
+    "1.26": {
+        "ambiguity_checked",
+        "both_event_lists",
+        "errors_wrapped",
+        "first_cpu_utilization_kept",
+        "missing_charged_by_target",
+    },
+    "1.27": {
+        "container_metric_named",
+        "gate_container_metrics",
+        "no_samples_says_targeted",
+        "partial_failure_returned",
+        "status_round_trips",
+        "stored_as_v2",
+    },
+    "1.28": {"ratio_one_adds_nothing"},
+    "1.29": {"failure_shows_metrics", "sidecars_counted"},
+    "1.30": set(),
+    "1.31": set(),
+    "1.32": {"texts_are_literal"},
+    "1.33": {
+        "container_may_lack",
+        "lists_as_json",
+        "object_average_described",
+        "tolerance_by_bounds",
+    },
+    "1.34": {
+        "api_version_validated",
+        "averages_clamped",
+        "binary_memory",
+        "gate_pod_level_resources",
+        "scale_conflict_retries",
+    },
+    "1.35": {
+        "container_must_exist",
+        "gate_configurable_tolerance",
+        "label_keys_named",
+        "totals_clamped",
+    },
+    "1.36": {"zero_needs_condition"},
+    "1.37": {
+        "ambiguous_names_two",
+        "gate_generation",
+        "gate_optimized_selectors",
+        "gate_scale_to_zero",
+        "immediate_sync",
+        "object_error_in_order",
+        "stale_status_check",
+        "unknown_type_is_spec_error",
+    },
+    "1.38": {"ambiguous_gives_examples", "per_pod_average_guarded", "succeeded_pods_ignored"},
+}
+"""By version the switches that its predecessor does not have."""
 
 
 def test_flags_have_upstreams_defaults() -> None:
@@ -32,22 +104,20 @@ def test_what_distributions_add_does_not_matter(version: str) -> None:
     assert profile_for(version) is PROFILES["1.36"]
 
 
-@pytest.mark.parametrize(
-    ("version", "name"), [("1.21", "1.20"), ("1.31.4", "1.26"), ("1.34", "1.33"), ("1.99", "1.38")]
-)
-def test_a_version_without_a_profile_takes_the_nearest_older_one_and_says_so(
-    version: str, name: str
-) -> None:
-    profile = profile_for(version)
-    assert profile.name == name
-    assert profile.notes.startswith("there is no profile of ")
-    assert f"{name}'s rules were taken" in profile.notes
+@pytest.mark.parametrize("minor", range(20, 39))
+def test_every_minor_version_has_a_profile_of_its_own(minor: int) -> None:
+    profile = profile_for(f"v1.{minor}.4")
+    assert profile is PROFILES[f"1.{minor}"]
+    assert (profile.name, profile.notes) == (f"1.{minor}", "")
+    assert profile.evidence in ("proved", "checked live", "from sources")
+    assert profile.proof
 
 
-def test_1_34_has_the_retry_of_conflicts() -> None:
-    assert profile_for("1.33").scale_conflict_retries == 0
-    assert profile_for("1.34").scale_conflict_retries == 5
-    assert "with the retry of conflicts" in profile_for("1.34").notes
+def test_a_newer_version_takes_the_newest_profile_and_says_so() -> None:
+    profile = profile_for("1.99")
+    assert profile.name == NEWEST_K8S == "1.38"
+    assert profile.notes == "there is no profile of 1.99: 1.38's rules were taken"
+    assert profile.switches() == PROFILES["1.38"].switches()
 
 
 @pytest.mark.parametrize("version", ["1.19", "1.2", "v1.0.3"])
@@ -60,6 +130,39 @@ def test_older_versions_are_refused(version: str) -> None:
 def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="not a Kubernetes version such as"):
         profile_for(version)
+
+
+# ---- the table -----------------------------------------------------------------------------------
+
+
+def test_the_oldest_profile_has_no_switch_and_the_newest_has_all() -> None:
+    assert [name for name in SWITCHES if getattr(PROFILES[OLDEST_K8S], name)] == []
+    assert [name for name in SWITCHES if not getattr(PROFILES[NEWEST_K8S], name)] == []
+
+
+@pytest.mark.parametrize(("older", "newer"), list(pairwise(PROFILES)))
+def test_what_each_version_has_that_its_predecessor_has_not(older: str, newer: str) -> None:
+    """Nothing is ever taken back: a switch is named by what newer versions do."""
+    before, after = PROFILES[older], PROFILES[newer]
+    changed = {name for name in SWITCHES if getattr(before, name) != getattr(after, name)}
+    assert changed == NEW[newer]
+    assert not any(getattr(before, name) for name in changed)
+    assert before.switches() & ~after.switches() == 0
+
+
+def test_each_switch_is_in_one_table() -> None:
+    gates = [gate.field for gate in GATES.values()]
+    assert sorted([*SINCE, *gates]) == sorted(SWITCHES)
+    assert all(since.evidence for since in SINCE.values())
+    assert [since.minor for since in SINCE.values()] == sorted(s.minor for s in SINCE.values())
+
+
+def test_a_scale_that_was_changed_meanwhile_is_written_again_since_1_34() -> None:
+    assert profile_for("1.33").scale_conflict_retries == 0
+    assert profile_for("1.34").scale_conflict_retries == 5
+
+
+# ---- feature gates -------------------------------------------------------------------------------
 
 
 def test_feature_gates_override_a_profile() -> None:
@@ -75,32 +178,72 @@ def test_what_is_no_gate_is_refused(gates: str) -> None:
         profile_for("1.36", gates)
 
 
+@pytest.mark.parametrize("minor", range(20, 39))
+def test_which_states_of_which_gates_a_version_takes(minor: int) -> None:
+    """Alpha and beta gates can be switched either way; what is stable only on, or not at all."""
+    for name, gate in GATES.items():
+        either = gate.known <= minor < (gate.locked or 99)
+        stable = gate.locked is not None and gate.locked <= minor < (gate.gone or 99)
+        for state, taken in ((True, either or stable), (False, either)):
+            text = f"{name}={str(state).lower()}"
+            if taken:
+                assert getattr(profile_for(f"1.{minor}", text), gate.field) is state, text
+            else:
+                with pytest.raises(UsageError, match=f"--feature-gates {text}: Kubernetes "):
+                    profile_for(f"1.{minor}", text)
+
+
 @pytest.mark.parametrize(
-    ("version", "gate"), [("1.32", "HPAConfigurableTolerance"), ("1.36", "HPAGeneration")]
+    ("version", "gate", "reason"),
+    [
+        ("1.32", "HPAConfigurableTolerance=true", "1.32 has no such gate for HPAs; it came with"),
+        ("1.36", "HPAGeneration=true", "1.36 has no such gate for HPAs; it came with 1.37"),
+        ("1.31", "HPAContainerMetrics=false", "has it locked on since 1.30; leave it out"),
+        ("1.38", "HPAConfigurableTolerance=false", "has it locked on since 1.37; leave it out"),
+        ("1.33", "HPAContainerMetrics=true", "1.33 has no such gate any more: .* on since 1.30"),
+    ],
 )
-def test_a_gate_that_a_version_does_not_have_yet_is_refused(version: str, gate: str) -> None:
-    with pytest.raises(UsageError, match=rf"Kubernetes {version} has no such gate"):
-        profile_for(version, f"{gate}=true")
+def test_gates_that_a_version_does_not_take_are_refused(
+    version: str, gate: str, reason: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"^--feature-gates {gate}: Kubernetes {reason}"):
+        profile_for(version, gate)
 
 
-def test_every_newer_profile_has_what_older_ones_have() -> None:
-    """A switch is named by what newer versions do, so none is ever taken back."""
-    bits = [profile.switches() for profile in PROFILES.values()]
-    for older, newer in pairwise(bits):
-        assert older & ~newer == 0
-    assert bits[0] == 0
+def test_a_profile_without_its_version_takes_every_gate() -> None:
+    """Upstream's tests switch gates that a server has locked, and so do recorded cases."""
+    profile = override_gates(PROFILES["1.38"], "HPAConfigurableTolerance=false")
+    assert not profile.gate_configurable_tolerance
 
 
-def test_the_documentation_shows_every_switch_of_every_profile() -> None:
+# ---- the documentation ---------------------------------------------------------------------------
+
+
+def test_the_documentation_shows_every_profile_switch_and_gate() -> None:
     page = (Path(__file__).parents[2] / "docs" / "versions.md").read_text()
-    rows = {
-        cells[1].strip(" `"): [cell.strip() for cell in cells[2 : 2 + len(PROFILES)]]
-        for cells in (line.split("|") for line in page.splitlines() if line.startswith("| `"))
-    }
-    switches = [f.name for f in fields(Profile)][4:]  # after what names and proves a profile
-    assert set(rows) == set(switches)
-    for name, marks in rows.items():
-        shown = [bool(getattr(profile, name)) for profile in PROFILES.values()]
-        assert [mark == "x" for mark in marks] == shown, name
-    for profile in PROFILES.values():
-        assert f"| {profile.name} | {profile.evidence} | {profile.proof} |" in page
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in page.splitlines()
+        if line.startswith("| ")
+    ]
+    profiles = [row for row in rows if row[0] in PROFILES]
+    assert [row[:3] for row in profiles] == [
+        [profile.name, profile.evidence, profile.proof] for profile in PROFILES.values()
+    ]
+    for name, *_, new in profiles[1:]:
+        shown = {word.strip(" `") for word in new.split(",")} - {"nothing"}
+        assert shown == NEW[name], name
+    switches = {row[0].strip("`"): row for row in rows if row[0].strip("`") in SINCE}
+    assert list(switches) == list(SINCE)
+    for name, since in SINCE.items():
+        _, release, before, evidence = switches[name]
+        assert release == f"1.{since.minor}"
+        assert evidence == "assumed: " * since.assumed + since.evidence
+        assert before, name
+    gates = {row[0].strip("`"): row for row in rows if row[0].strip("`") in GATES}
+    assert list(gates) == list(GATES)
+    for name, gate in GATES.items():
+        minors = (gate.known, gate.on, gate.locked, gate.gone)
+        releases = ["" if minor is None else f"1.{minor}" for minor in minors]
+        assert gates[name][1:6] == [f"`{gate.field}`", *releases]
+        assert gates[name][7] == gate.evidence

@@ -13,7 +13,7 @@ from typing import Any
 from .go_format import format_without_arguments
 from .selector import Dialect
 
-VERSIONS = ("1.20", "1.26", "1.32", "1.33", "1.35", "1.36", "1.37", "1.38")
+VERSIONS = tuple(f"1.{minor}" for minor in range(20, 39))
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ SINCE: dict[str, tuple[str, Any]] = {
     "first_cpu_utilization_is_kept": ("1.26", False),
     "finished_pods_ignored": ("1.38", False),
     "sidecars_counted": ("1.29", False),
-    "requests_before_emptiness": ("1.26", True),
+    "requests_before_emptiness": ("1.23", True),
     "unknown_container_is_error": ("1.35", False),
     "request_errors_name_pod": ("1.26", False),
     "container_sample_required": ("1.33", True),
     "tolerance_by_direction": ("1.33", False),
     "missing_charged_target": ("1.26", False),
     "plain_missing_zero_at_one": ("1.28", True),
-    "plain_direction_guard": ("1.23", False),
+    "plain_direction_guard": ("1.21", False),
     "external_average_clamped": ("1.34", False),
     "external_value_clamped": ("1.35", False),
     "ready_product_capped": ("1.35", False),
@@ -100,8 +100,8 @@ SINCE: dict[str, tuple[str, Any]] = {
     "per_pod_zero_guard": ("1.38", False),
     "partial_failure_blocks_scale_down": ("1.21", False),
     "partial_failure_returns_error": ("1.27", False),
-    "two_sided_stabilization": ("1.23", False),
-    "both_event_lists": ("1.24", False),
+    "two_sided_stabilization": ("1.21", False),
+    "both_event_lists": ("1.26", False),
     "zero_by_condition": ("1.36", False),
     "memory_is_binary": ("1.34", False),
     "metrics_replaced_on_failure": ("1.29", False),

@@ -42,7 +42,7 @@ def _by_version(expected: dict[str, Any]) -> list[tuple[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize(("k8s", "size"), _by_version({"1.20": 3, "1.26": None}))
+@pytest.mark.parametrize(("k8s", "size"), _by_version({"1.20": 3, "1.21": None}))
 def test_a_partial_failure_on_the_way_down(k8s: str, size: int | None) -> None:
     ticks = [tick(5, {}, answered("5")), tick(5, {}, answered("3"), seconds=15)]
     row = _run(k8s, hpa(cpu(50), external()), *ticks, downscale_stabilization_s=0)[1]
@@ -51,7 +51,7 @@ def test_a_partial_failure_on_the_way_down(k8s: str, size: int | None) -> None:
     assert row["conditions"][1]["status"] == ("True" if size else "False")
 
 
-@pytest.mark.parametrize(("k8s", "error"), _by_version({"1.20": False, "1.32": True}))
+@pytest.mark.parametrize(("k8s", "error"), _by_version({"1.20": False, "1.27": True}))
 def test_a_partial_failure_on_the_way_up(k8s: str, error: bool) -> None:
     row = _run(k8s, hpa(cpu(50), external()), tick(5, {}, answered("7")))[0]
     assert row["scale_to"] == 7
@@ -61,13 +61,13 @@ def test_a_partial_failure_on_the_way_up(k8s: str, error: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("k8s", "label"), _by_version({"1.20": None, "1.32": "internal", "1.37": "spec"})
+    ("k8s", "label"), _by_version({"1.20": None, "1.27": "internal", "1.37": "spec"})
 )
 def test_the_label_of_an_unknown_type(k8s: str, label: str | None) -> None:
     assert _run(k8s, hpa({"type": "X"}), tick(5, {}))[0]["error_label"] == label
 
 
-@pytest.mark.parametrize(("k8s", "kept"), _by_version({"1.20": True, "1.32": False}))
+@pytest.mark.parametrize(("k8s", "kept"), _by_version({"1.20": True, "1.29": False}))
 def test_metric_statuses_after_a_failure(k8s: str, kept: bool) -> None:
     rows = _run(k8s, hpa(), tick(2, answered("2")), tick(2, {}, seconds=15))
     assert rows[1]["current_metrics"] == (rows[0]["current_metrics"] if kept else [{"type": ""}])
@@ -183,7 +183,7 @@ def test_a_first_cpu_metric_of_another_kind_hides_the_others_in_1_20() -> None:
         assert len(row["current_metrics"]) == count
 
 
-@pytest.mark.parametrize(("k8s", "written"), _by_version({"1.20": True, "1.32": False}))
+@pytest.mark.parametrize(("k8s", "written"), _by_version({"1.20": True, "1.27": False}))
 def test_a_status_that_does_not_come_back_is_written_again(k8s: str, written: bool) -> None:
     """An average comes back with ``value: 0`` beside it from a store of v1 objects."""
     rows = _run(k8s, hpa(), *(tick(2, answered("2"), seconds=15 * n) for n in range(3)))
