@@ -14,6 +14,7 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.options import MinimizeOption, Output, OutputOption, SloOption
 from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def recommend(
 
         report, code = write_files(report, patches, tuple(hpas or ()), in_place=in_place)
     for warning in report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     _show(report, output)
     raise typer.Exit(code)
 

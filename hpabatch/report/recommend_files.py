@@ -14,7 +14,7 @@ import yaml
 from hpabatch.engine.certificate import certificate
 from hpabatch.engine.recommend import Recommendation, Recommendations
 from hpabatch.engine.recommend_answer import CHANGE
-from hpabatch.report.texts import printable
+from hpabatch.model.printable import printable_line
 from hpabatch.sources.kubernetes_yaml import plain_value
 
 INDEX: Final = "recommendations.json"
@@ -88,7 +88,7 @@ def patch_yaml(
     item: Recommendation, found: Recommendations, told: Mapping[str, Any], stem: str
 ) -> str:
     """Return a patch as YAML, its evidence before it as comments."""
-    comments = [printable(line) for line in _comments(item, found, told, stem)]
+    comments = [printable_line(line) for line in _comments(item, found, told, stem)]
     body = yaml.dump(told["patch"], Dumper=_Dumper, width=math.inf, sort_keys=False)
     return "".join(f"# {line}".rstrip() + "\n" for line in comments) + body
 
