@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
+from hpabatch.cli.arguments import check_replaced_folder
 from hpabatch.cli.options import MinimizeOption, Output, OutputOption, SloOption
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say
@@ -146,6 +147,7 @@ def recommend(
     if patches is not None:
         from hpabatch.cli.recommend_files import check_folder
 
+        check_replaced_folder(patches, "--patches")
         check_folder(Path(patches))
     goal = (tuple(slo or ()), minimize)
     report = _recommended(sweep, goal, bound or (), rules, days, recommender.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -66,8 +67,9 @@ def _parts(report: SweepReport) -> Iterator[RenderableType]:
     # (without recorded limits nobody knows when pods are at their ceiling)
     knows = result.hpas["ceiling"].is_in(["recorded", "given"]).any()
     measure = "saturated_minutes" if knows else "short_pod_hours"
-    yield printable_line(f"  hpabatch recommend {report.out} --slo '{measure}<10/week'")
-    yield printable_line(f"  hpabatch plot {report.out} --front --out pictures/")
+    out = shlex.quote(report.out)
+    yield printable_line(f"  hpabatch recommend {out} --slo '{measure}<10/week'")
+    yield printable_line(f"  hpabatch plot {out} --front --out pictures/")
 
 
 def _table(summary: pl.DataFrame) -> RenderableType:
