@@ -19,6 +19,7 @@ import hpabatch
 from hpabatch.cli.stdout import forget_stdout, send, send_json, send_text
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
+from hpabatch.model.printable import encodable
 
 if TYPE_CHECKING:
     from hpabatch.cluster.client import ApiClient
@@ -102,7 +103,7 @@ class _Run:
         kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
         connection = connect(kubeconfig, request.context, request.in_cluster, os.environ)
         self.client: ApiClient = stack.enter_context(ApiClient(connection))
-        self.cluster = request.cluster or connection.cluster
+        self.cluster = encodable(request.cluster or connection.cluster)
         discovery = Discovery(self.client)
         try:
             version = discovery.server_version().text

@@ -60,6 +60,14 @@ def printable_json(text: str) -> str:
     return _SUSPECT.sub(lambda found: _json_escape(found[0]), text)
 
 
+def encodable(text: str) -> str:
+    """Return text that UTF-8 has: halves of surrogate pairs joined, lone ones replaced.
+
+    YAML reads the two escapes of a pair as two characters; arguments keep bytes that are no UTF-8.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _escape(character: str) -> str:
     return _SHORT.get(character) or (character if _shows(character) else _numbered(character))
 

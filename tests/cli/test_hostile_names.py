@@ -18,10 +18,12 @@ from tests.cli.hostile import (
     PLAIN,
     Rename,
     history,
+    manifest,
     manifests,
     raw_characters,
     unescaped,
 )
+from tests.cluster.fake_api import Got, Wire, kubeconfig, serving, status
 from tests.report.pictured import came_to, maker
 
 FORMS = ("table", "json", "csv")
@@ -60,10 +62,13 @@ class Places:
             def rename(name: str, suffix: str = suffix) -> str:
                 return name + suffix
 
+            def rename_all(name: str, suffix: str = refused) -> str:
+                return name + suffix
+
             history(place / "history", rename)
-            history(place / "refused", lambda name, s=refused: name + s, strict=True)
+            history(place / "refused", rename_all, strict=True)
             manifests(place / rename("hpas"), rename)
-            manifests(place / "refused.yaml", lambda name, s=refused: name + s, strict=True)
+            manifests(place / "refused.yaml", rename_all, strict=True)
             self.write_files(place, rename)
             sweep = maker()
             for hpa in ("api", "web"):
@@ -319,3 +324,62 @@ def test_messages_about_arguments_are_lines(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     hold_alike(places, ARGUMENTS[case], capsysbinary, monkeypatch, tmp_path)
+
+
+# ---- a cluster
+
+
+GROUP = {"kind": "APIGroup", "versions": [{"groupVersion": "autoscaling/v2", "version": "v2"}]}
+KINDS = {"deployments": "Deployment", "horizontalpodautoscalers": "HorizontalPodAutoscaler"}
+
+
+def cluster(got: Got, wire: Wire) -> None:
+    """Answer as an API server that has one HPA and refuses all else."""
+    refusal = status(403, f"no {NASTY}", NASTY)
+    if got.is_watch:
+        wire.begin()
+        wire.stopped.wait()
+    elif got.path == "/version":
+        wire.reply(200, {"major": "1", "minor": "38", "gitVersion": "v1.38.0"})
+    elif got.path == "/apis/autoscaling":
+        wire.reply(200, GROUP)
+    elif got.path.endswith("/horizontalpodautoscalers"):
+        item = manifest("web", "shop", f"web{NASTY}")
+        item["metadata"] |= {"uid": "u", "resourceVersion": "5", "generation": 1}
+        item["status"] = {"currentReplicas": 3, "desiredReplicas": 3}
+        wire.reply(200, {"metadata": {"resourceVersion": "5"}, "items": [item]})
+    elif got.path.endswith("/pods"):
+        wire.reply(200, {"metadata": {"resourceVersion": "5"}, "items": []})
+    else:
+        wire.reply(403, refusal)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("form", ["table", "wide", "json", "csv", "parquet"])
+def test_a_pass_over_a_cluster(
+    form: str,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    with serving(cluster) as server:
+        path = kubeconfig(tmp_path, server.url)
+        path.write_text(path.read_text().replace('"c"', json.dumps(f"c{NASTY}")))
+        run = runner("live", capsysbinary, monkeypatch)
+        done = run("--once", "--kubeconfig", path, "-o", form)
+    assert done.code == 3
+    assert raw_characters(done.stderr) == []
+    assert not any(line.startswith("error: forged") for line in done.stderr.splitlines())
+    if form == "parquet":
+        assert pl.read_parquet(done.data)["cluster"].to_list() == [f"c{NASTY}"]
+        return
+    assert raw_characters(done.stdout) == []
+    if form == "csv":
+        (row,) = csv.DictReader(done.lines)
+        assert unescaped(row["cluster"]) == f"c{NASTY}"
+        assert unescaped(row["reference"]) == f"Deployment/web{NASTY}"
+    elif form == "json":
+        (row,) = json.loads(done.stdout)
+        assert row["cluster"] == f"c{NASTY}"
+    else:
+        assert len(done.lines) == 2
