@@ -20,7 +20,7 @@ def many_clusters(hpas: pl.DataFrame) -> bool:
 def frame_csv(frame: pl.DataFrame, time_format: str | None = None) -> str:
     """Return a frame as CSV with a header, one line a row; an absent value is empty.
 
-    Strings are as `printable_cell` returns them; docs/replay.md says how to undo that.
+    Strings are as `printable_cell` returns them; docs/output.md says how to undo that.
     `time_format` is Polars' own without one.
     """
     return printable_cells(frame).write_csv(datetime_format=time_format)

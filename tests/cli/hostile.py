@@ -35,7 +35,7 @@ _SHORT = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 
 
 def unescaped(cell: str) -> str:
-    """Undo the escapes of a cell, as docs/replay.md says."""
+    """Undo the escapes of a cell, as docs/output.md says."""
 
     def character(found: re.Match[str]) -> str:
         code = found[1] or found[2] or found[3]

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from xml.etree import ElementTree
 
 import polars as pl
 import pytest
@@ -25,6 +26,7 @@ from tests.cli.hostile import (
 )
 from tests.cluster.fake_api import Got, Wire, kubeconfig, serving, status
 from tests.report.pictured import came_to, maker
+from tests.sources.tables import BEGIN_S, POD_MAP
 
 FORMS = ("table", "json", "csv")
 Commands = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
@@ -324,6 +326,57 @@ def test_messages_about_arguments_are_lines(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     hold_alike(places, ARGUMENTS[case], capsysbinary, monkeypatch, tmp_path)
+
+
+def test_pictures(
+    places: Places,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    words = ("plot", "sweep", "--out", "OUT/p", "--front", "--heatmap", "target,scaleDown.window",
+             "--slo", "rescales<1/week")  # fmt: skip
+    _, nasty = hold_alike(places, words, capsysbinary, monkeypatch, tmp_path)
+    assert raw_characters(nasty.stdout) == []
+    paths = [Path(line) for line in nasty.lines]
+    assert len(paths) == 4
+    for path in paths:
+        text = path.read_text()
+        ElementTree.fromstring(text)
+        assert raw_characters(text) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_import_of_names(
+    form: str,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = runner("import", capsysbinary, monkeypatch)
+    for suffix in SUFFIXES.values():
+        names = f"cart{suffix}", f"pod{suffix}"
+        rows = [[BEGIN_S + 30 * k, *names, 0.25, 9] for k in range(6)]
+        pod = names[1].replace('"', "")
+        with Path("t.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["ts", "app", pod, "cpu", "mem"], *rows])
+        columns = POD_MAP["columns"] | {"pod": pod, "namespace": {"value": f"x{suffix}"}}
+        Path("map.yaml").write_text(json.dumps(POD_MAP | {"columns": columns}))
+        done = [
+            run("table", "t.csv", "--map", "map.yaml", "--dry-run", "-o", form),
+            run("table", "t.csv", "--map", "map.yaml", "--out", f"store{len(suffix)}", "-o", form),
+        ]
+        for one in done:
+            assert one.code == 0, one.stderr
+            assert raw_characters(one.stdout + one.stderr) == []
+        shapes = [(shape(one.stdout), shape(one.stderr)) for one in done]
+        if suffix == PLAIN:
+            expected = shapes
+        elif form == "csv":
+            (row,) = csv.DictReader(done[1].lines)
+            assert unescaped(row["target"]) == f"cart{suffix}"
+    assert shapes == expected
 
 
 # ---- a cluster
