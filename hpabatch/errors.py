@@ -24,9 +24,13 @@ EXIT_INTERRUPTED = 130
 
 
 class HpabatchError(Exception):
-    """Base of all errors that hpabatch raises on purpose."""
+    """Base of all errors that hpabatch raises on purpose; each argument is a line."""
 
     exit_code = EXIT_BUG
+
+    def __str__(self) -> str:
+        """Return the message, a line for each argument."""
+        return "\n".join(map(str, self.args))
 
 
 class UnreadableError(HpabatchError):

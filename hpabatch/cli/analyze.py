@@ -12,7 +12,8 @@ from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration
 from hpabatch.cli.options import DEFAULT_K8S, GatesOption, K8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send, table_shape
+from hpabatch.cli.stdout import check_stdout, send, send_json, send_text, table_shape
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_REFUSED, ManifestError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def analyze(
 
     profile = profile_for(k8s, feature_gates)
     if profile.notes:
-        typer.echo(f"warning: {profile.notes}", err=True)
+        say(f"warning: {profile.notes}")
     check_stdout(output)
     requests = _requests(request or ())
     flags = ControllerFlags(
@@ -155,7 +156,7 @@ def _load(paths: Sequence[str], profile: Profile) -> tuple[list[CheckedEntry], i
 
     checked = check_manifests(load_manifests(paths).entries, profile)
     for line in talk_lines(checked):
-        typer.echo(line, err=True)
+        say(line)
     code = exit_code(checked)
     valid = [item for item in checked if item.hpa is not None]
     if not valid:
@@ -214,13 +215,12 @@ def _show(findings: Findings, output: Output, *, screen: bool) -> None:
     width, _ = table_shape()
     match output:
         case Output.table if screen:
-            data = to_screen(findings, findings.hpas[0]).encode(errors="replace")
+            send_text(to_screen(findings, findings.hpas[0]))
         case Output.table:
-            data = to_table(findings, width).encode(errors="replace")
+            send_text(to_table(findings, width))
         case Output.json:
-            data = to_json(findings).encode()
+            send_json(to_json(findings))
         case Output.csv:
-            data = to_csv(findings).encode()
+            send(to_csv(findings).encode())
         case Output.parquet:
-            data = to_parquet(findings)
-    send(data)
+            send(to_parquet(findings))

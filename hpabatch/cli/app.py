@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from hpabatch import __version__
+from hpabatch.cli.talk import tell_error
 from hpabatch.errors import EXIT_INTERRUPTED, HpabatchError
 
 app = typer.Typer(
@@ -77,7 +78,7 @@ def main() -> None:
 
         app()
     except HpabatchError as error:
-        typer.echo(f"error: {error}", err=True)
+        tell_error(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         # While loading; inside a command typer ends with the same code.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LONGER_NAMES = 40  # of the job folder and of temporary files: `.NAME.12345-1a2b3c4d.tmp`
 
-__all__ = ["check_out", "parse_at", "parse_duration", "selection"]
+__all__ = ["check_out", "check_replaced_folder", "parse_at", "parse_duration", "selection"]
 
 _AT = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{1,2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?)?"
@@ -118,3 +118,15 @@ def check_inputs(out: str | Path, place: Path, history: History, manifests: Sequ
 def _real(path: Path | str) -> Path:
     """Return a path without links (`Path.resolve` raises on a loop of links, this does not)."""
     return Path(os.path.realpath(path))
+
+
+def check_replaced_folder(folder: str, option: str) -> None:
+    """Refuse a folder without a name of its own: it is put in its place whole, under that name.
+
+    Raises:
+        UsageError: it is `.`, `..` or the root.
+    """
+    if Path(folder).name in ("", ".."):
+        raise UsageError(
+            f"{option} {folder}: expected a folder to make, got one that is in use; name a new one"
+        )

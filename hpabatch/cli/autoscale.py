@@ -11,7 +11,8 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.options import DEFAULT_K8S, Output
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send_json, send_text
+from hpabatch.cli.talk import say
 from hpabatch.errors import ManifestError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def autoscale(
 
     check_stdout(Output.table)
     if cpu_percent is not None:
-        typer.echo(_CPU_PERCENT_NOTE, err=True)
+        say(_CPU_PERCENT_NOTE)
     request = AutoscaleRequest(maximum, minimum, cpu, memory, cpu_percent, name)
     if files and target:
         raise UsageError(
@@ -115,10 +116,11 @@ def autoscale(
     hpas = make(targets, request)
     _refuse_invalid(hpas)
     if minimum is not None and minimum <= 0:
-        typer.echo(f"--min {minimum} is not sent: the API server takes 1", err=True)
-    text = json_manifests(hpas) if output is Form.json else yaml_manifests(hpas)
-    with data_stream() as stdout:
-        stdout.write(text)
+        say(f"--min {minimum} is not sent: the API server takes 1")
+    if output is Form.json:
+        send_json(json_manifests(hpas))
+    else:
+        send_text(yaml_manifests(hpas))
 
 
 def _targets_of(file: str, namespace: str) -> list[Target]:

@@ -24,7 +24,8 @@ from hpabatch.cli.options import (
 )
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.replay import Events
-from hpabatch.cli.stdout import check_stdout, send, show_report
+from hpabatch.cli.stdout import check_stdout, send_text, show_report
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, UsageError
 
 if TYPE_CHECKING:
@@ -342,10 +343,10 @@ def _tell(comparison: Comparison) -> None:
     from hpabatch.report.texts import label
 
     for warning in comparison.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     for item in comparison.left_out:
         name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
-        typer.echo(f"left out ({item.side}): {name}: {item.reason}", err=True)
+        say(f"left out ({item.side}): {name}: {item.reason}")
 
 
 def _show(comparison: Comparison, request: Request) -> None:
@@ -354,6 +355,6 @@ def _show(comparison: Comparison, request: Request) -> None:
 
     report = forms.CompareReport(comparison, request.top, request.strict)
     if request.output is CompareOutput.markdown:
-        send(forms.to_markdown(report).encode())
+        send_text(forms.to_markdown(report))
     else:
         show_report(forms, report, Output(request.output.value))

@@ -26,7 +26,7 @@ from hpabatch.cli.options import (
     SyncPeriodOption,
     WhereOption,
 )
-from hpabatch.cli.stdout import check_stdout, send
+from hpabatch.cli.stdout import check_stdout, send_json, send_text
 
 if TYPE_CHECKING:
     from hpabatch.engine.moment import Moment
@@ -105,10 +105,10 @@ def describe(
         version = reader.plan.versions.name_of(moment.candidate.cluster)
         texts.append(describe_text(document, found, reader.at_ms, k8s=version))
         items.append(_item(moment, document, found))
-    text = "\n\n".join(texts)
     if output is DescribeOutput.json:
-        text = json.dumps({"items": items}, indent=2, ensure_ascii=False) + "\n"
-    send(text.encode(errors="replace"))
+        send_json(json.dumps({"items": items}, indent=2, ensure_ascii=False) + "\n")
+    else:
+        send_text("\n\n".join(texts))
     raise typer.Exit(reader.code)
 
 

@@ -26,7 +26,8 @@ from hpabatch.cli.options import (
 )
 from hpabatch.cli.progress import must_compile, progress_on_stderr
 from hpabatch.cli.replay import Instants
-from hpabatch.cli.stdout import check_stdout, send, table_shape
+from hpabatch.cli.stdout import check_stdout, send, send_json, table_shape
+from hpabatch.cli.talk import say
 
 if TYPE_CHECKING:
     from hpabatch.engine.explain_facts import Explanation
@@ -113,7 +114,7 @@ def explain(
     )
     explanation, code = _explain(history, hpa, tuple(hpas or ()), parameters)
     for warning in explanation.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     _show(explanation, output)
     raise typer.Exit(code)
 
@@ -145,7 +146,7 @@ def _show(explanation: Explanation, output: ExplainOutput) -> None:
     from hpabatch.report.explain import to_json, to_table
 
     if output is ExplainOutput.json:
-        send(to_json(explanation).encode())
+        send_json(to_json(explanation))
     else:
         width, styled = table_shape()
-        send(to_table(explanation, width, styled=styled).encode(errors="replace"))
+        send(to_table(explanation, width, styled=styled).encode())

@@ -22,7 +22,8 @@ from hpabatch.cli.options import (
     WhereOption,
 )
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send, table_shape
+from hpabatch.cli.stdout import check_stdout, send, send_json, send_text, table_shape
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED
 
 if TYPE_CHECKING:
@@ -165,14 +166,14 @@ def _tell(report: FitReport) -> None:
 
     several = len({item.cluster for item in report.hpas}) > 1
     for warning in report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     for s in report.skipped:
         name = label(s.cluster, s.namespace, s.hpa, with_cluster=several)
-        typer.echo(f"skipped: {name}: {s.reason}", err=True)
+        say(f"skipped: {name}: {s.reason}")
     for item in report.hpas:
         name = label(item.cluster, item.namespace, item.hpa, with_cluster=several)
         for problem in item.problems:
-            typer.echo(f"no plant: {name}: {problem}", err=True)
+            say(f"no plant: {name}: {problem}")
 
 
 def _show(report: FitReport, output: Output) -> None:
@@ -182,11 +183,10 @@ def _show(report: FitReport, output: Output) -> None:
     width, _ = table_shape()
     match output:
         case Output.table:
-            data = forms.to_table(report, width).encode(errors="replace")
+            send_text(forms.to_table(report, width))
         case Output.json:
-            data = forms.to_json(report).encode()
+            send_json(forms.to_json(report))
         case Output.csv:
-            data = forms.to_csv(report).encode()
+            send(forms.to_csv(report).encode())
         case Output.parquet:
-            data = forms.to_parquet(report)
-    send(data)
+            send(forms.to_parquet(report))

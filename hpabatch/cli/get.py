@@ -25,7 +25,7 @@ from hpabatch.cli.options import (
     SyncPeriodOption,
     WhereOption,
 )
-from hpabatch.cli.stdout import check_stdout, send
+from hpabatch.cli.stdout import check_stdout, send, send_json, send_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -106,22 +106,21 @@ def get(
         version = reader.plan.versions.name_of(cluster)
         documents.append(document)
         rows.setdefault(cluster, []).extend(get_rows([document], reader.at_ms, k8s=version))
-    data = _data(output, documents, rows, namespace is None)
-    send(data)
+    _show(output, documents, rows, namespace is None)
     raise typer.Exit(reader.code)
 
 
-def _data(
+def _show(
     output: GetOutput,
     documents: list[HPA],
     rows: dict[str, list[GetRow]],
     with_namespace: bool,
-) -> bytes:
-    """Return what stdout gets; `rows` are by cluster."""
+) -> None:
+    """Write to stdout; `rows` are by cluster."""
+    from hpabatch.model.printable import printable
     from hpabatch.report.history import frame_csv, frame_parquet
     from hpabatch.report.kubectl_get import get_table
     from hpabatch.report.kubectl_manifest import json_manifests, live_document, yaml_manifests
-    from hpabatch.report.texts import printable
 
     match output:
         case GetOutput.table:
@@ -129,16 +128,15 @@ def _data(
             if len(tables) > 1:
                 # kubectl is asked cluster by cluster, and each may have another version's layout.
                 tables = {c: f"cluster {printable(c)}\n{t}" for c, t in tables.items()}
-            text = "\n".join(tables.values())
+            send_text("\n".join(tables.values()))
         case GetOutput.json:
-            text = json_manifests(documents, live_document)
+            send_json(json_manifests(documents, live_document))
         case GetOutput.yaml:
-            text = yaml_manifests(documents, live_document)
+            send_text(yaml_manifests(documents, live_document))
         case GetOutput.csv:
-            text = frame_csv(_frame(rows))
+            send(frame_csv(_frame(rows)).encode())
         case GetOutput.parquet:
-            return frame_parquet(_frame(rows))
-    return text.encode(errors="replace")
+            send(frame_parquet(_frame(rows)))
 
 
 def _frame(rows: dict[str, list[GetRow]]) -> pl.DataFrame:

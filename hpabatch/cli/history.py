@@ -9,7 +9,8 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.options import HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send
+from hpabatch.cli.stdout import check_stdout, send, send_json, send_text
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_REFUSED
 
 if TYPE_CHECKING:
@@ -131,13 +132,13 @@ def info(
         return
     found = describe_history(history)
     if output is Output.table:
-        send(forms.info_table(found).encode())
+        send_text(forms.info_table(found))
     elif output is Output.json:
-        send(forms.info_json(found).encode())
+        send_json(forms.info_json(found))
     else:
         _send_frame(found.tables, output)
     for problem in found.problems:
-        typer.echo(f"warning: {problem}", err=True)
+        say(f"warning: {problem}")
 
 
 @history_app.command(help=_CHECK)
@@ -154,7 +155,7 @@ def check(path: PathArgument, output: OutputOption = Output.table) -> None:
         _send_frame(findings, output)
     files = sum(len(files) for files in history.files.values())
     noun = "finding" if findings.height == 1 else "findings"
-    typer.echo(f"{files} files in {len(history.files)} tables: {findings.height} {noun}", err=True)
+    say(f"{files} files in {len(history.files)} tables: {findings.height} {noun}")
     if findings.height:
         raise typer.Exit(EXIT_REFUSED)
 
@@ -179,10 +180,10 @@ def quality(
     # A terminal has no room for all of it.
     _send_frame(found.select(_QUALITY_SHOWN) if output is Output.table else found, output)
     for s in skipped:
-        typer.echo(f"skipped: {s.namespace}/{s.hpa}: {s.reason}", err=True)
+        say(f"skipped: {s.namespace}/{s.hpa}: {s.reason}")
     told = problems(found)
     for row in told.iter_rows(named=True):
-        typer.echo(f"{row['namespace']}/{row['hpa']}: {row['why']}", err=True)
+        say(f"{row['namespace']}/{row['hpa']}: {row['why']}")
     if told.height:
         raise typer.Exit(EXIT_REFUSED)
 
@@ -209,11 +210,10 @@ def compact(path: PathArgument) -> None:
 
     with share_on_stderr() as report:
         done = run(path, progress=report)
-    typer.echo(
+    say(
         f"{path}: {done.files_before} files ({done.bytes_before} bytes) are now "
         f"{done.files_after} ({done.bytes_after} bytes); {done.partitions} days or tables merged, "
-        f"{done.deleted} old files removed",
-        err=True,
+        f"{done.deleted} old files removed"
     )
 
 
@@ -228,9 +228,9 @@ def migrate(
     with share_on_stderr() as report:
         done = run(old, new, progress=report)
     for warning in done.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     again = f"; {done.skipped} parts were there already" if done.skipped else ""
-    typer.echo(f"{new}: {done.rows} rows in {done.parts} parts{again}", err=True)
+    say(f"{new}: {done.rows} rows in {done.parts} parts{again}")
 
 
 def _send_frame(frame: pl.DataFrame, output: Output) -> None:
@@ -238,9 +238,9 @@ def _send_frame(frame: pl.DataFrame, output: Output) -> None:
 
     match output:
         case Output.table:
-            send(forms.frame_table(frame).encode())
+            send_text(forms.frame_table(frame))
         case Output.json:
-            send(forms.frame_json(frame).encode())
+            send_json(forms.frame_json(frame))
         case Output.csv:
             send(forms.frame_csv(frame).encode())
         case Output.parquet:

@@ -10,8 +10,10 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send
+from hpabatch.cli.stdout import check_stdout, send, send_json, send_text
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +91,7 @@ def table(
     try:
         result = _import(inputs, map_file, out, strict, None if work is None else Path(work))
     except KeyboardInterrupt:
-        typer.echo("interrupted: the same command goes on where this one stopped", err=True)
+        say("interrupted: the same command goes on where this one stopped")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _tell(result, out)
     _show(result, output, dry_run)
@@ -107,9 +109,6 @@ def _import(
 
 def _tell(result: ImportResult, out: str | None) -> None:
     """Write assumptions, warnings and what was left out to stderr."""
-
-    def say(text: str) -> None:
-        typer.echo(text, err=True)
 
     for text in result.assumed:
         say(f"assumed: {text}")
@@ -132,18 +131,19 @@ def _show(result: ImportResult, output: Output, dry_run: bool) -> None:
     """Write the result to stdout."""
     import io
 
+    from hpabatch.report.texts import frame_csv
+
     match output:
         case Output.table:
-            data = _as_table(result, dry_run).encode()
+            send_text(_as_table(result, dry_run))
         case Output.json:
-            data = _as_json(result, dry_run).encode()
+            send_json(_as_json(result, dry_run))
         case Output.csv:
-            data = result.workloads.write_csv().encode()
+            send(frame_csv(result.workloads).encode())
         case Output.parquet:
             buffer = io.BytesIO()
             result.workloads.write_parquet(buffer)
-            data = buffer.getvalue()
-    send(data)
+            send(buffer.getvalue())
 
 
 def _as_table(result: ImportResult, dry_run: bool) -> str:
@@ -167,10 +167,11 @@ def _as_table(result: ImportResult, dry_run: bool) -> str:
 
 def _columns(rows: Sequence[Sequence[str]]) -> str:
     """Return rows of texts in aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        for row in cells
     ]
     return "\n".join(lines)
 

@@ -11,8 +11,10 @@ from hpabatch.cli.arguments import parse_at, parse_duration
 from hpabatch.cli.import_ import imports
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send
+from hpabatch.cli.stdout import check_stdout, send, send_json, send_text
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, UsageError
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,7 +246,7 @@ def prometheus(
         limits = (concurrency, patience_s, compress)
         result = _import(request, login, out, place, limits)
     except KeyboardInterrupt:
-        typer.echo("interrupted: the same command with --resume goes on from here", err=True)
+        say("interrupted: the same command with --resume goes on from here")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _tell(result, out)
     _show(result, output)
@@ -298,15 +300,12 @@ def _import(
         return import_prometheus(
             request, login, out, work=work,
             limits=Limits(concurrency=concurrency, timeout_s=timeout_s, gzip=compress),
-            progress=progress, say=lambda text: typer.echo(text, err=True),
+            progress=progress, say=say,
         )  # fmt: skip
 
 
 def _tell(result: ImportResult, out: str) -> None:
     """Write what was noticed, and what it took, to stderr."""
-
-    def say(text: str) -> None:
-        typer.echo(text, err=True)
 
     for text in result.warnings():
         say(f"warning: {text}")
@@ -323,42 +322,43 @@ def _show(result: ImportResult, output: Output) -> None:
     import io
     import json
 
+    from hpabatch.report.texts import frame_csv
+
     match output:
         case Output.table:
-            data = _as_text(result.places).encode()
+            send_text(_as_text(result.places))
         case Output.json:
             found = json.dumps(result.as_dict(), indent=1, ensure_ascii=False)
-            data = f"{found}\n".encode()
+            send_json(f"{found}\n")
         case Output.csv:
-            data = result.places.write_csv().encode()
+            send(frame_csv(result.places).encode())
         case Output.parquet:
             buffer = io.BytesIO()
             result.places.write_parquet(buffer)
-            data = buffer.getvalue()
-    send(data)
+            send(buffer.getvalue())
 
 
 def _estimate(request: ImportRequest, pods: int, hpas: int, output: Output) -> None:
     """Show what would be asked."""
     import io
 
+    from hpabatch.report.texts import frame_csv
     from hpabatch.sources.prometheus.estimate import estimate
 
     found = estimate(request, pods, hpas)
+    for line in found.told():
+        say(line)
     match output:
         case Output.table:
-            data = _as_text(found.frame).encode()
+            send_text(_as_text(found.frame))
         case Output.json:
-            data = f"{found.as_json()}\n".encode()
+            send_json(f"{found.as_json()}\n")
         case Output.csv:
-            data = found.frame.write_csv().encode()
+            send(frame_csv(found.frame).encode())
         case Output.parquet:
             buffer = io.BytesIO()
             found.frame.write_parquet(buffer)
-            data = buffer.getvalue()
-    for line in found.told():
-        typer.echo(line, err=True)
-    send(data)
+            send(buffer.getvalue())
 
 
 def _as_text(frame: pl.DataFrame) -> str:
@@ -374,6 +374,8 @@ def _as_text(frame: pl.DataFrame) -> str:
     for name, dtype in frame.schema.items():
         table.add_column(name.upper(), justify="right" if dtype.is_numeric() else "left")
     for row in frame.rows():
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+        table.add_row(
+            *(f"{cell:,}" if isinstance(cell, int) else printable(str(cell)) for cell in row)
+        )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     return drawn([table], width)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 import typer
 
 import hpabatch
-from hpabatch.cli.stdout import forget_stdout, send
+from hpabatch.cli.stdout import forget_stdout, send, send_json, send_text
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
+from hpabatch.model.printable import encodable
 
 if TYPE_CHECKING:
     from hpabatch.cluster.client import ApiClient
@@ -101,7 +103,7 @@ class _Run:
         kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
         connection = connect(kubeconfig, request.context, request.in_cluster, os.environ)
         self.client: ApiClient = stack.enter_context(ApiClient(connection))
-        self.cluster = request.cluster or connection.cluster
+        self.cluster = encodable(request.cluster or connection.cluster)
         discovery = Discovery(self.client)
         try:
             version = discovery.server_version().text
@@ -149,13 +151,13 @@ class _Run:
         comparison = loop.one_pass()
         if not len(comparison.result) and not comparison.result.problems:
             where = ", ".join(self.request.namespaces) or "any namespace"
-            typer.echo(f"no HPA was found in {where} of {self.cluster}", err=True)
+            say(f"no HPA was found in {where} of {self.cluster}")
         for problem in comparison.result.problems:
             name = f"{problem.namespace}/{problem.name}"
-            typer.echo(f"skipped: {name}: {problem.text}", err=True)
+            say(f"skipped: {name}: {problem.text}")
         warnings = self.site.problems()
         for about, text in warnings.items():
-            typer.echo(f"warning: {about}: {text}", err=True)
+            say(f"warning: {about}: {text}")
         _print(comparison, form, self.settings.k8s, self.cluster, len(self.request.namespaces) != 1)
         if comparison.result.problems or warnings:
             raise typer.Exit(EXIT_REFUSED)
@@ -345,15 +347,15 @@ def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_names
     hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
     if form in ("table", "wide"):
         wide = form == "wide"
-        text = live_table(hpas, now_ms, k8s=k8s, with_namespace=with_namespace, wide=wide)
-        send(text.encode(errors="replace"))
+        send_text(live_table(hpas, now_ms, k8s=k8s, with_namespace=with_namespace, wide=wide))
         return
     frame = live_frame(hpas, now_ms, k8s=k8s, cluster=cluster)
     if form == "parquet":
         send(frame_parquet(frame))
-        return
-    text = frame_csv(frame) if form == "csv" else frame.write_json() + "\n"
-    send(text.encode(errors="replace"))
+    elif form == "csv":
+        send(frame_csv(frame).encode())
+    else:
+        send_json(frame.write_json() + "\n")
 
 
 def _live_hpas(comparison: Comparison) -> list[LiveHpa]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, ManifestError, RefusedError
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
 
     checked = check_manifests(load_manifests(paths).entries, profile)
     for line in talk_lines(checked):
-        typer.echo(line, err=True)
+        say(line)
     code = exit_code(checked)
     found: dict[tuple[str, str], HPA] = {}
     places: dict[tuple[str, str], str] = {}
@@ -40,7 +39,7 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
         key, place = (item.hpa.namespace or "default", item.hpa.name), item.entry.place
         if key in found:
             told = f"given twice, first at {places[key]}: only that one is replayed"
-            typer.echo(f"{place}: {'/'.join(key)}: {told}", err=True)
+            say(f"{place}: {'/'.join(key)}: {told}")
             code = code or EXIT_REFUSED
             continue
         found[key], places[key] = item.hpa, place

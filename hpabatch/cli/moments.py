@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import typer
-
 from hpabatch.cli.arguments import parse_at, parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import Events
 from hpabatch.cli.progress import share_on_stderr
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -89,10 +88,10 @@ class MomentReader:
                 reason = f"there was no such HPA at {at}"
             else:
                 continue
-            typer.echo(f"{_label(self.plan, _key(candidate))}: {reason}", err=True)
+            say(f"{_label(self.plan, _key(candidate))}: {reason}")
             self.code = self.code or EXIT_REFUSED
         if len(absent) == len(self.plan.chosen) and self.code == EXIT_OK:
-            typer.echo(f"there was no HPA at {at}", err=True)
+            say(f"there was no HPA at {at}")
 
 
 def _exists(candidate: Candidate, at_ms: int) -> bool:
@@ -134,11 +133,11 @@ def open_moments(request: MomentRequest) -> MomentReader:
     skipped = {(s.cluster, s.namespace, s.hpa): s.reason for s in plan.skipped}
     asked.check(skipped)
     for key in filter(asked.is_meant, skipped):
-        typer.echo(f"skipped: {_label(plan, key)}: {skipped[key]}", err=True)
+        say(f"skipped: {_label(plan, key)}: {skipped[key]}")
         code = code or EXIT_REFUSED
     at_ms = plan.clocks.to_ms if parameters.until_ms is None else parameters.until_ms
     for warning in (*plan.versions.warnings, *_late(plan, at_ms)):
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     if not plan.chosen:
         raise RefusedError(f"{request.history}: no HPA can be replayed")
     return MomentReader(plan, Metadata(history, manifests), at_ms, code, bool(request.names))

@@ -26,7 +26,7 @@ from hpabatch.cli.options import (
     WhereOption,
 )
 from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send, table_shape
+from hpabatch.cli.stdout import check_stdout, send, send_json, table_shape
 from hpabatch.cli.talk import tell, tell_skipped
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 
@@ -256,11 +256,10 @@ def _show(found: CapacityPlan, written: Sequence[str], output: Output) -> None:
     match output:
         case Output.table:
             width, styled = table_shape()
-            data = forms.to_table(found, written, width, styled=styled).encode(errors="replace")
+            send(forms.to_table(found, written, width, styled=styled).encode())
         case Output.json:
-            data = forms.to_json(found, written).encode()
+            send_json(forms.to_json(found, written))
         case Output.csv:
-            data = forms.to_csv(found.hpas).encode()
+            send(forms.to_csv(found.hpas).encode())
         case Output.parquet:
-            data = forms.to_parquet(found.hpas, found.evidence)
-    send(data)
+            send(forms.to_parquet(found.hpas, found.evidence))

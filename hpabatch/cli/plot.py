@@ -10,8 +10,10 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_at, parse_duration
 from hpabatch.cli.options import MinimizeOption, Output, SloOption
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.stdout import check_stdout, send_text
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
+from hpabatch.model.printable import printable_line
 
 _HELP = """Draw pictures of a sweep: front, heat maps, before and after.
 
@@ -136,10 +138,8 @@ def plot(
         )
     )
     for note in drawn.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}")
     for reason in drawn.refused:
-        typer.echo(f"not drawn: {reason}", err=True)
-    with data_stream() as stdout:
-        for path in drawn.paths:
-            stdout.write(f"{path}\n")
+        say(f"not drawn: {reason}")
+    send_text("".join(f"{printable_line(str(path))}\n" for path in drawn.paths))
     raise typer.Exit(EXIT_REFUSED if drawn.refused else EXIT_OK)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-import typer
+from hpabatch.cli.talk import say
+from hpabatch.model.printable import printable_line
 
 if TYPE_CHECKING:
     from hpabatch.jobs.loop import Status
@@ -74,7 +75,7 @@ class _Lines:
 
     def say(self, line: str) -> None:
         """Write a line."""
-        typer.echo(line, err=True)
+        say(line)
 
 
 @contextmanager
@@ -113,7 +114,7 @@ class _Bar:
 
     def step(self, name: str) -> None:
         """Show a bar that only moves."""
-        self.bar.update(self.task, description=name, total=None, rate="")
+        self.bar.update(self.task, description=printable_line(name), total=None, rate="")
 
     def status(self, status: Status) -> None:
         """Show how far the job is."""
@@ -131,7 +132,7 @@ class _Bar:
 
     def say(self, line: str) -> None:
         """Write a line above the bar."""
-        self.bar.console.print(line)
+        self.bar.console.print(printable_line(line))
 
 
 def tell_compiling(kernel: str) -> None:
@@ -139,7 +140,7 @@ def tell_compiling(kernel: str) -> None:
     from hpabatch import _jit
 
     if not _jit.has_compiled(kernel):
-        typer.echo(_COMPILED_FIRST[kernel], err=True)
+        say(_COMPILED_FIRST[kernel])
 
 
 @contextmanager
@@ -167,7 +168,7 @@ def share_on_stderr(kernel: str | None = None) -> Iterator[Callable[[str, float]
             now = time.monotonic()
             if now - last >= _TELL_EVERY_S and share > 0:
                 left = (now - began) * (1 - share) / share
-                typer.echo(f"{message}; {share:.0%}, about {left:.0f} s left", err=True)
+                say(f"{message}; {share:.0%}, about {left:.0f} s left")
                 last = now
 
         yield tell
@@ -175,13 +176,13 @@ def share_on_stderr(kernel: str | None = None) -> Iterator[Callable[[str, float]
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn())
     left, console = TimeRemainingColumn(), Console(stderr=True)
     with Progress(*columns, left, console=console, transient=True) as bar:
         task = bar.add_task("opening", total=1.0)
 
         def report(message: str, share: float) -> None:
             tell_once()  # (the bar lets what goes to stderr pass above itself)
-            bar.update(task, description=message, completed=share)
+            bar.update(task, description=printable_line(message), completed=share)
 
         yield report

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
+from hpabatch.cli.arguments import check_replaced_folder
 from hpabatch.cli.options import MinimizeOption, Output, OutputOption, SloOption
 from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -145,6 +147,7 @@ def recommend(
     if patches is not None:
         from hpabatch.cli.recommend_files import check_folder
 
+        check_replaced_folder(patches, "--patches")
         check_folder(Path(patches))
     goal = (tuple(slo or ()), minimize)
     report = _recommended(sweep, goal, bound or (), rules, days, recommender.value)
@@ -154,7 +157,7 @@ def recommend(
 
         report, code = write_files(report, patches, tuple(hpas or ()), in_place=in_place)
     for warning in report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     _show(report, output)
     raise typer.Exit(code)
 

@@ -91,6 +91,7 @@ def write_files(
 
 def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
     """Write a folder beside its place, then put it there: it is never half."""
+    folder = folder.resolve()  # what a link points to is replaced, and `a/../b` needs no `a`
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     former = folder.with_name(f".{folder.name}.former")
     try:
@@ -201,6 +202,7 @@ def _copies(edited: _Edited, hpas: Sequence[str]) -> Iterator[str]:
     for path in edited.texts:
         tree = Path(edited.trees[path])
         inside = path.relative_to(tree) if tree.is_dir() else Path(path.name)
-        number = f"{list(hpas).index(edited.trees[path]) + 1}-{tree.resolve().name}"
-        folder = f"{number}/" if several and tree.is_dir() else f"{number[:1]}/" if several else ""
+        number = list(hpas).index(edited.trees[path]) + 1
+        named = f"{number}-{tree.resolve().name}" if tree.is_dir() else str(number)
+        folder = f"{named}/" if several else ""
         yield f"{folder}{inside.as_posix()}"

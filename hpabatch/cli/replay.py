@@ -21,7 +21,7 @@ from hpabatch.cli.options import (
 )
 from hpabatch.cli.progress import Progress, progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.cli.talk import tell, tell_skipped
+from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, RefusedError
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def replay(
         )
         code = run.replay(request)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted: {run.left()}", err=True)
+        say(f"interrupted: {run.left()}")
         code = EXIT_INTERRUPTED
     raise typer.Exit(code)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import parse_duration, selection
+from hpabatch.cli.arguments import check_replaced_folder, parse_duration, selection
 from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import (
     Gaps,
@@ -188,6 +189,7 @@ def _run(request: Request) -> int:
 def _check_places(request: Request) -> None:
     """Refuse places to write to before anything is computed (UsageError)."""
     if request.export is not None:
+        check_replaced_folder(request.export, "--export")
         folder = Path(request.export)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"--export {folder} is there already; name a new or empty folder")
@@ -244,9 +246,8 @@ def _write(request: Request, result: LoopResult, progress: Report) -> list[str]:
     if request.export is not None:
         arguments = _export(request, result, progress)
         setting = _exported(result.loop)[0].setting
-        written.append(
-            f"exported run ({setting}): hpabatch replay {request.export} {' '.join(arguments)}"
-        )
+        command = shlex.join(["hpabatch", "replay", request.export, *arguments])
+        written.append(f"exported run ({setting}): {command}")
     return written
 
 

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from hpabatch.cli.options import Output
 from hpabatch.errors import UsageError
+from hpabatch.model.printable import printable_json, printable_lines
 
 
 def check_stdout(output: Output) -> None:
@@ -51,6 +52,20 @@ def send(data: bytes) -> None:
         stdout.buffer.write(data)
 
 
+def send_text(text: str) -> None:
+    """Write text without styles to stdout, nothing in it but its line ends drives a terminal.
+
+    Raises:
+        UsageError: stdout cannot be written.
+    """
+    send(printable_lines(text).encode())
+
+
+def send_json(text: str) -> None:
+    """Write JSON to stdout, what does not show escaped (UsageError: it cannot be written)."""
+    send(printable_json(text).encode())
+
+
 def table_shape() -> tuple[int | None, bool]:
     """Return the width of a table for stdout (None: no terminal), and whether it has styles."""
     if not sys.stdout.isatty():
@@ -69,10 +84,9 @@ def show_report(forms: Any, report: Any, output: Output) -> None:
     match output:
         case Output.table:
             width, styled = table_shape()
-            # (names of a broken history may hold what no encoding has)
-            data = forms.to_table(report, width, styled=styled).encode(errors="replace")
+            data = forms.to_table(report, width, styled=styled).encode()
         case Output.json:
-            data = forms.to_json(report).encode()
+            data = printable_json(forms.to_json(report)).encode()
         case Output.csv:
             data = forms.to_csv(report).encode()
         case Output.parquet:

@@ -31,7 +31,7 @@ from hpabatch.cli.options import (
 )
 from hpabatch.cli.progress import resumed_line, share_on_stderr, tell_compiling
 from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.cli.talk import tell, tell_skipped
+from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -176,7 +176,7 @@ class _Run:
         try:
             return self.sweep(output)
         except KeyboardInterrupt:
-            typer.echo(f"interrupted: {self.left()}", err=True)
+            say(f"interrupted: {self.left()}")
             return EXIT_INTERRUPTED
 
     def sweep(self, output: Output) -> int:
@@ -204,7 +204,7 @@ class _Run:
     def _reporter(self, progress: Callable[[str, float], None]) -> Callable[[Status], None]:
         def report(status: Status) -> None:
             if status.resumed and not self.told:
-                typer.echo(resumed_line(status), err=True)
+                say(resumed_line(status))
             if not self.told and status.done < status.tasks:
                 tell_compiling("simulate_fleet")
             self.told = True

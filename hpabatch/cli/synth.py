@@ -10,6 +10,7 @@ import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import parse_duration
+from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def synth(
         settings.check()
         _make(out, settings)
     except KeyboardInterrupt:
-        typer.echo("interrupted: the same command goes on where this one stopped", err=True)
+        say("interrupted: the same command goes on where this one stopped")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     raise typer.Exit(EXIT_OK)
 
@@ -154,9 +155,7 @@ def _make(out: str, settings: FleetSettings) -> None:
     _check_room(out, settings)
     store = open_writer(out)
     check_store(settings, store)
-    typer.echo(
-        f"{out}: about {settings.samples:,} samples, {_size(settings.bytes)} of Parquet", err=True
-    )
+    say(f"{out}: about {settings.samples:,} samples, {_size(settings.bytes)} of Parquet")
     began = time.monotonic()
     with _progress() as progress:
         written = write_fleet(settings, store, progress)
@@ -198,14 +197,13 @@ def _tell(out: str, store: StoreWriter, written: Written, seconds: float) -> Non
     rows = sum(file.rows for file in files)
     size = _size(sum(file.bytes for file in files))
     if not written.parts:
-        typer.echo(f"{out}: already complete: {rows:,} rows, {size}", err=True)
+        say(f"{out}: already complete: {rows:,} rows, {size}")
         return
     rate = written.samples / max(seconds, 1e-9)
     before = f", continued after {written.skipped} parts" if written.skipped else ""
-    typer.echo(
+    say(
         f"{out}: {rows:,} rows, {size}; {written.samples:,} samples written in {seconds:.1f} s "
-        f"({rate:,.0f} per second){before}",
-        err=True,
+        f"({rate:,.0f} per second){before}"
     )
 
 
@@ -232,7 +230,7 @@ def _progress() -> Iterator[Progress | None]:
         TextColumn("writing"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[rate]}", markup=False),
         TimeRemainingColumn(),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:

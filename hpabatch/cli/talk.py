@@ -1,4 +1,4 @@
-"""What commands write to stderr beside their data."""
+"""Everything that commands write to stderr beside their data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,30 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from hpabatch.model.printable import printable, printable_line
+
 if TYPE_CHECKING:
     from hpabatch.engine.candidates import Skipped
+    from hpabatch.errors import HpabatchError
+
+
+def say(text: str) -> None:
+    """Write a line: whatever names and messages in it hold, it stays one."""
+    typer.echo(printable_line(text), err=True)
+
+
+def tell_error(error: HpabatchError) -> None:
+    """Write the message of an error: its own lines, and no other that a name in it forges."""
+    first, *others = map(str, error.args or ("",))
+    say(f"error: {first}")
+    for line in others:
+        say(line)
 
 
 def tell(texts: Iterable[str], kind: str = "warning") -> None:
     """Write a line for each text."""
     for text in texts:
-        typer.echo(f"{kind}: {text}", err=True)
+        say(f"{kind}: {text}")
 
 
 def tell_skipped(skipped: Iterable[Skipped]) -> None:
@@ -23,4 +39,4 @@ def tell_skipped(skipped: Iterable[Skipped]) -> None:
 
     for item in skipped:
         name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
-        typer.echo(f"skipped: {name}: {item.reason}", err=True)
+        say(f"skipped: {printable(name)}: {item.reason}")

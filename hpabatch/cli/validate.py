@@ -9,6 +9,7 @@ import typer
 from hpabatch.cli.app import app
 from hpabatch.cli.options import DEFAULT_K8S, GatesOption, K8sOption, Output, OutputOption
 from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.talk import say
 
 _HELP = """Load, default and validate HPAs of any API version.
 
@@ -50,14 +51,14 @@ def validate(
 
     profile = profile_for(k8s, feature_gates)
     if profile.notes:
-        typer.echo(f"warning: {profile.notes}", err=True)
+        say(f"warning: {profile.notes}")
     check_stdout(output)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know Unicode
     manifests = load_manifests(paths)
     checked = check_manifests(manifests.entries, profile, strict)
     for line in validation.talk_lines(checked):
-        typer.echo(line, err=True)
+        say(line)
     rows = validation.validation_rows(checked)
     with data_stream() as stdout:
         match output:
@@ -69,5 +70,5 @@ def validate(
                 validation.write_csv(rows, stdout)
             case Output.parquet:
                 validation.write_parquet(rows, stdout.buffer)
-    typer.echo(validation.summary_line(checked, manifests.skipped, profile.name), err=True)
+    say(validation.summary_line(checked, manifests.skipped, profile.name))
     raise typer.Exit(exit_code(checked))

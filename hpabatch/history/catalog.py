@@ -214,10 +214,11 @@ def folder_of(table: str, cluster: str, day: str | None) -> str:
 
 def quote(name: str) -> str:
     """Return a name that every file system and URL takes: other characters become ~xx."""
-    text = "".join(c if c in _SAFE else "".join(f"~{b:02x}" for b in c.encode()) for c in name)
+    data = name.encode("utf-8", "surrogatepass")
+    text = "".join(chr(b) if chr(b) in _SAFE else f"~{b:02x}" for b in data)
     if len(text) <= 120:
         return text
-    return f"{text[:100]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return f"{text[:100]}~{hashlib.sha256(data).hexdigest()[:16]}"
 
 
 def decode_entry(data: bytes, where: str) -> LogEntry:

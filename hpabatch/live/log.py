@@ -38,6 +38,7 @@ from typing import Final, TextIO
 from hpabatch.cluster.inbox import clock_ms
 from hpabatch.live.result import ACTIONS, ERRORS, NO_STATUS, PassResult
 from hpabatch.live.shadow import NEVER_MS, SAME, Comparison
+from hpabatch.model.printable import printable_json, printable_line
 
 DECISION: Final = "decision"
 FAILS: Final = "fails"
@@ -133,9 +134,10 @@ class LineLog:
     def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
         ts = show_ms(self._clock() if ts_ms is None else ts_ms)
         if self._as_json:
-            line = json.dumps({"ts": ts, "event": event, "cluster": self._cluster} | fields)
+            whole = {"ts": ts, "event": event, "cluster": self._cluster} | fields
+            line = printable_json(json.dumps(whole))
         else:
-            line = f"{ts[:19]}Z {_printable(text)}"
+            line = f"{ts[:19]}Z {printable_line(text)}"
         with self._lock:
             self._out.write(f"{line}\n")
             if event not in _OF_HPAS:  # those come by the thousand
@@ -250,7 +252,3 @@ def _sentence(result: PassResult, h: int, event: str, fields: dict[str, _Field])
     else:
         said = f"{head}stay at {fields['desired']}, theirs {theirs}"
     return f"{said}: {fields['why']}"
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

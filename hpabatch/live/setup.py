@@ -10,6 +10,7 @@ from pathlib import Path
 from hpabatch.cluster.controller import ControllerSeen
 from hpabatch.engine.flags import FEATURE_GATES, FLAGS, PREFIX, parse_flags
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.catalog import quote
 from hpabatch.model.versions import ControllerFlags, Profile, profile_for
 
 
@@ -116,5 +117,4 @@ def state_file(environ: Mapping[str, str], cluster: str) -> Path:
                 "--stateless"
             ) from None
     folder = Path(named) if named else home / ".local" / "state"
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in cluster)[:100]
-    return folder / "hpabatch" / f"live-{safe}.npz"
+    return folder / "hpabatch" / f"live-{quote(cluster)}.npz"

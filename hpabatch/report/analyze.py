@@ -18,8 +18,9 @@ from hpabatch.engine.analyze_map import Band, Piece
 from hpabatch.engine.analyze_remarks import Remark, ramp_text
 from hpabatch.layout import codes
 from hpabatch.model.hpa import HPA
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.extras import json_rows
-from hpabatch.report.texts import label, printable
+from hpabatch.report.texts import label
 
 KINDS: Final = {
     codes.RESOURCE_UTILIZATION: "utilization",
@@ -88,7 +89,7 @@ def to_table(findings: Findings, width: int | None = None) -> str:
     told = [(item.name, remark) for item in findings.hpas for remark in item.remarks]
     lines += ["", f"Remarks ({len(told)}):" if told else "Nothing stands out."]
     width = max((len(name) for name, _ in told), default=0)
-    lines += [f"  {printable(name).ljust(width)}  {printable(r.text)}" for name, r in told]
+    lines += [f"  {printable(name).ljust(width)}  {printable_line(r.text)}" for name, r in told]
     return "\n".join(lines) + "\n"
 
 

@@ -9,6 +9,7 @@ from hpabatch.engine.analyze import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.engine.analyze_loop import REACHED, STUCK, Ramp
 from hpabatch.engine.analyze_map import Band, Piece
 from hpabatch.engine.analyze_remarks import duration_text
+from hpabatch.model.printable import printable_line
 from hpabatch.report.analyze import (
     Analyzed,
     Findings,
@@ -17,7 +18,6 @@ from hpabatch.report.analyze import (
     stay_text,
     target_text,
 )
-from hpabatch.report.texts import printable
 
 _SHOWN_SIZES: Final = 24
 _SHOWN_STEPS: Final = 12
@@ -26,7 +26,7 @@ _SHOWN_CYCLES: Final = 5
 
 def to_screen(findings: Findings, item: Analyzed) -> str:
     """Return the text for people."""
-    return "".join(f"{printable(line)}\n" for line in _lines(findings, item))
+    return "".join(f"{printable_line(line)}\n" for line in _lines(findings, item))
 
 
 def _lines(findings: Findings, item: Analyzed) -> Iterator[str]:

@@ -16,10 +16,11 @@ import polars as pl
 from hpabatch.engine.capacity import CapacityPlan
 from hpabatch.engine.loop_result import CENSORED_PCT
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn
 from hpabatch.report.extras import json_rows
 from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import label, many_clusters, printable
+from hpabatch.report.texts import frame_csv, label, many_clusters
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,7 +93,7 @@ def _unusable(plan: CapacityPlan) -> Iterator[str]:
         many = many_clusters(plan.hpas)
         for row in refused.head(SHOWN_REASONS).iter_rows(named=True):
             name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-            yield printable(f"  {name}: {row['why_not']}")
+            yield f"  {printable(name)}: {printable_line(row['why_not'])}"
         if refused.height > SHOWN_REASONS:
             yield f"  … and {refused.height - SHOWN_REASONS} more: why_not in --output csv"
     if plan.skipped:
@@ -277,7 +278,7 @@ def to_json(plan: CapacityPlan, written: Sequence[str] = ()) -> str:
 
 def to_csv(frame: pl.DataFrame) -> str:
     """Return a frame as CSV with a header; an absent value is empty."""
-    return _texts(frame).write_csv()
+    return frame_csv(_texts(frame))
 
 
 def to_parquet(frame: pl.DataFrame, evidence: Mapping[str, str]) -> bytes:

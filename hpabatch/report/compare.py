@@ -20,10 +20,11 @@ from hpabatch.engine.compare_loop import WHY_NOT
 from hpabatch.engine.compare_sides import LeftOut
 from hpabatch.engine.summary import KEY
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn
 from hpabatch.report.extras import json_rows
 from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import label, printable
+from hpabatch.report.texts import frame_csv, label
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -182,7 +183,7 @@ def _parts(report: CompareReport) -> Iterator[RenderableType]:
         shown = rows.head(report.top)
         if comparison.compared == VERSIONS:
             yield "What changed:"
-            yield from (printable(f"  {count:,} × {words}") for count, words in _grouped(rows))
+            yield from (printable_line(f"  {count:,} × {words}") for count, words in _grouped(rows))
             yield ""
         if shown.height:
             yield _table(shown, comparison)
@@ -284,8 +285,10 @@ def _md_table(
 
 def _md(text: str) -> str:
     """Return text as one line of Markdown that shows just that."""
-    line = printable(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;")
-    escaped = "".join(f"\\{c}" if c in "\\`*[]|~" else c for c in line)
+    line = printable_line(text).replace("&", "&amp;").replace("<", "&lt;")
+    escaped = "".join(f"\\{c}" if c in "\\`*[]|~@" else c for c in line)
+    # GitHub makes links of bare addresses, too.
+    escaped = escaped.replace("://", "\\://").replace("www.", "www\\.")
     # An underscore inside of a word is one, before it a mark of emphasis.
     return " ".join(f"\\{w}" if w.startswith("_") else w for w in escaped.split(" "))
 
@@ -333,7 +336,7 @@ def _with_time_texts(rows: pl.DataFrame) -> pl.DataFrame:
 
 def to_csv(report: CompareReport) -> str:
     """Return one row per HPA that differs as CSV with a header; an absent value is empty."""
-    return _with_time_texts(report.comparison.differences).write_csv()
+    return frame_csv(_with_time_texts(report.comparison.differences))
 
 
 def to_parquet(report: CompareReport) -> bytes:

@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from hpabatch.model.printable import printable_lines
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -16,7 +18,7 @@ PLAIN_WIDTH: Final = 100_000
 def drawn(
     parts: Iterable[RenderableType], width: int | None = None, *, styled: bool = False
 ) -> str:
-    """Return parts one below the other, no line with blanks at its end.
+    """Return printable parts one below the other, no line with blanks at its end.
 
     Args:
         parts: texts and tables.
@@ -24,6 +26,7 @@ def drawn(
         styled: with ANSI styles.
     """
     from rich.console import Console
+    from rich.segment import Segment, Segments
 
     console = Console(
         file=io.StringIO(),
@@ -38,5 +41,11 @@ def drawn(
     )
     with console.capture() as capture:
         for part in parts:
-            console.print(part)
+            # Cells are printable already. Here the styles are still apart from the text.
+            console.print(
+                Segments(
+                    Segment(printable_lines(piece.text), piece.style)
+                    for piece in console.render(part)
+                )
+            )
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())

@@ -11,11 +11,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from hpabatch.engine.explain_facts import Explanation
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.model.times import show_api_time, show_instant
 from hpabatch.report.console import drawn
 from hpabatch.report.explain_steps import explanation_steps
 from hpabatch.report.explain_text import Step
-from hpabatch.report.texts import label, printable
+from hpabatch.report.texts import label
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -50,7 +51,7 @@ def to_table(explanation: Explanation, width: int | None = None, *, styled: bool
         "",
         _steps_table(explanation_steps(explanation)),
         "",
-        *(printable(line) for line in _foot(explanation)),
+        *(printable_line(line) for line in _foot(explanation)),
     ]
     return drawn(parts, width, styled=styled)
 
@@ -97,7 +98,7 @@ def _steps_table(steps: list[Step]) -> RenderableType:
     before = Step("", "")
     for step in steps:
         same_step = (step.step, step.metric) == (before.step, before.metric)
-        text = Text(printable(step.text))
+        text = Text(printable_line(step.text))
         if step.upstream and not (same_step and step.upstream == before.upstream):
             text.append(f"  [{step.upstream.partition(' ')[2]}]", style="dim")
         table.add_row("" if same_step else _label(step, steps), text)

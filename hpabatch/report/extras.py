@@ -11,7 +11,8 @@ import polars as pl
 from hpabatch.engine.score import Score, class_table, total
 from hpabatch.engine.score_events import CLASSES
 from hpabatch.engine.summary import KEY
-from hpabatch.report.texts import label, many_clusters, printable
+from hpabatch.model.printable import printable
+from hpabatch.report.texts import label, many_clusters
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -17,10 +17,11 @@ import polars as pl
 from hpabatch.engine.fidelity import Fidelity
 from hpabatch.engine.summary import KEY
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import PLAIN_WIDTH, drawn
 from hpabatch.report.extras import json_rows
 from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import label, many_clusters, printable
+from hpabatch.report.texts import frame_csv, label, many_clusters
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -111,7 +112,7 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
 def _reasons(refused: pl.DataFrame, many: bool) -> Iterator[str]:
     for row in refused.head(SHOWN_REASONS).iter_rows(named=True):
         name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        yield printable(f"  {name}: {row['why_not']}")
+        yield f"  {printable(name)}: {printable_line(row['why_not'])}"
 
 
 def _table(hpas: pl.DataFrame, width: int) -> RenderableType:
@@ -200,7 +201,7 @@ def to_json(found: Fidelity) -> str:
 
 def to_csv(found: Fidelity) -> str:
     """Return one row per HPA as CSV with a header; an absent value is empty."""
-    return found.hpas.write_csv()
+    return frame_csv(found.hpas)
 
 
 def to_parquet(found: Fidelity) -> bytes:

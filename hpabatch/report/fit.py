@@ -15,9 +15,10 @@ import polars as pl
 
 from hpabatch.engine.candidates import Skipped
 from hpabatch.engine.workload import NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.model.printable import printable
 from hpabatch.report.extras import json_rows
 from hpabatch.report.history import frame_csv, frame_parquet
-from hpabatch.report.texts import label, printable
+from hpabatch.report.texts import label
 
 DIGITS: Final = 9
 """Significant digits of a fact's numbers: what follows is not known, and differs by machine."""

@@ -9,6 +9,8 @@ from datetime import datetime
 import polars as pl
 
 from hpabatch.history.info import HistoryInfo
+from hpabatch.model.printable import printable, printable_line
+from hpabatch.report import texts
 
 _FORMAT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
@@ -20,11 +22,11 @@ def info_table(info: HistoryInfo) -> str:
     head = f"{info.location}: {info.layout}, schema {info.schema}, {noun} {clusters}"
     if info.parts:
         head += f", {info.parts} named part{'s' * (info.parts > 1)}"
-    text = f"{printable(head)}\n\n{frame_table(info.tables)}"
+    text = f"{printable_line(head)}\n\n{frame_table(info.tables)}"
     if info.provenance.height:
         text += f"\n{frame_table(_provenance(info))}"
     for remark in info.remarks:
-        text += f"\n{printable(remark)}\n"
+        text += f"\n{printable_line(remark)}\n"
     return text
 
 
@@ -86,7 +88,7 @@ def frame_json(frame: pl.DataFrame) -> str:
 
 def frame_csv(frame: pl.DataFrame) -> str:
     """Return a frame as CSV with a header."""
-    return _texts(frame).write_csv()
+    return texts.frame_csv(_texts(frame))
 
 
 def frame_parquet(frame: pl.DataFrame) -> bytes:
@@ -94,11 +96,6 @@ def frame_parquet(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd")
     return buffer.getvalue()
-
-
-def printable(text: str) -> str:
-    """Return text without control characters, which could drive the reader's terminal."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _texts(frame: pl.DataFrame) -> pl.DataFrame:

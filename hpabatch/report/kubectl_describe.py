@@ -6,20 +6,20 @@ Follows k8s.io/kubectl pkg/describe/describe.go: describeHorizontalPodAutoscaler
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from email.utils import format_datetime
 
 from hpabatch.model.events import COMPONENT, Event
 from hpabatch.model.field_errors import go_quote
 from hpabatch.model.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus, ScalingRules
+from hpabatch.model.printable import printable_line
 from hpabatch.report.kubectl_text import (
     NONE,
     UNKNOWN,
     UNSET,
     columns,
     current_of,
-    escape,
     human_duration,
     read_time,
     release_of,
@@ -29,6 +29,7 @@ from hpabatch.report.kubectl_text import (
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION = 140  # bytes of `key: value`; a longer one stands below its key, cut
+_Cells = tuple[str, ...]
 _NO_TIME = "Mon, 01 Jan 0001 00:00:00 +0000"
 
 
@@ -46,24 +47,29 @@ def describe_text(hpa: HPA, events: Sequence[Event], now_ms: int, *, k8s: str) -
     release_of(k8s)
     head = [*_metadata(hpa), *_metrics(hpa), *_sizes(hpa), *_conditions(hpa)]
     if not events:
-        return columns(map(escape, [*head, f"Events:\t{NONE}"]))
-    return columns(map(escape, head)) + columns(map(escape, _events(events, now_ms)))
+        return _aligned([*head, ("Events:", NONE)])
+    return _aligned(head) + _aligned(_events(events, now_ms))
 
 
-def _metadata(hpa: HPA) -> Iterator[str]:
+def _aligned(lines: Iterable[_Cells]) -> str:
+    """Align lines; a cell is one, whatever it holds (kubectl escapes nothing but ESC and CR)."""
+    return columns("\t".join(map(printable_line, cells)) for cells in lines)
+
+
+def _metadata(hpa: HPA) -> Iterator[_Cells]:
     reference = hpa.spec.scale_target_ref
-    yield f"Name:\t{hpa.name}"
-    yield f"Namespace:\t{hpa.namespace or 'default'}"
+    yield "Name:", hpa.name
+    yield "Namespace:", hpa.namespace or "default"
     labels = [f"{key}={value}" for key, value in sorted(hpa.labels)] or [NONE]
     yield from _below_one_title("Labels", labels)
     yield from _below_one_title("Annotations", list(_annotations(hpa)) or [NONE])
-    yield f"CreationTimestamp:\t{_creation(read_time(hpa.creation_timestamp))}"
-    yield f"Reference:\t{reference.kind}/{reference.name}"
+    yield "CreationTimestamp:", _creation(read_time(hpa.creation_timestamp))
+    yield "Reference:", f"{reference.kind}/{reference.name}"
 
 
-def _below_one_title(title: str, lines: Sequence[str]) -> Iterator[str]:
+def _below_one_title(title: str, lines: Sequence[str]) -> Iterator[_Cells]:
     for index, line in enumerate(lines):
-        yield f"{'' if index else title + ':'}\t{line}"
+        yield "" if index else f"{title}:", line
 
 
 def _annotations(hpa: HPA) -> Iterator[str]:
@@ -94,37 +100,40 @@ def _creation(time: datetime | None) -> str:
     return _NO_TIME if time is None else format_datetime(time)
 
 
-def _metrics(hpa: HPA) -> Iterator[str]:
-    yield "Metrics:\t( current / target )"
+def _metrics(hpa: HPA) -> Iterator[_Cells]:
+    yield "Metrics:", "( current / target )"
     for index, metric in enumerate(hpa.spec.metrics):
         target, current = target_of(metric), current_of(hpa, index)
         if target is None:
-            yield f"  <unknown metric type {go_quote(metric.type)}>"
+            yield (f"  <unknown metric type {go_quote(metric.type)}>",)
         else:
-            yield "  " + _metric(metric, target, current)
+            title, sizes = _metric(metric, target, current)
+            yield f"  {title}", sizes
 
 
-def _metric(metric: MetricSpec, target: MetricTarget, current: MetricValueStatus | None) -> str:
-    """Return a metric's line. Only External looks first whether the average is set."""
+def _metric(
+    metric: MetricSpec, target: MetricTarget, current: MetricValueStatus | None
+) -> tuple[str, str]:
+    """Return a metric's cells. Only External looks first whether the average is set."""
     if metric.external is not None and metric.type == "External":
         name = go_quote(metric.external.metric.name)
         if target.average_value is not None:
             now = None if current is None else current.average_value
             shown = UNKNOWN if now is None else show(now)
-            return f"{name} (target average value):\t{shown} / {show(target.average_value)}"
-        return f"{name} (target value):\t{_value(target, current)}"
+            return f"{name} (target average value):", f"{shown} / {show(target.average_value)}"
+        return f"{name} (target value):", _value(target, current)
     if metric.object is not None and metric.type == "Object":
         described = metric.object.described_object
         title = f'"{metric.object.metric.name}" on {described.kind}/{described.name}'
         if target.type == "AverageValue":
-            return f"{title} (target average value):\t{_average(target, current)}"
-        return f"{title} (target value):\t{_value(target, current)}"
+            return f"{title} (target average value):", _average(target, current)
+        return f"{title} (target value):", _value(target, current)
     if metric.pods is not None and metric.type == "Pods":
-        return f"{go_quote(metric.pods.metric.name)} on pods:\t{_average(target, current)}"
+        return f"{go_quote(metric.pods.metric.name)} on pods:", _average(target, current)
     title = f"{_resource_title(metric)} on pods"
     if target.average_value is not None:
-        return f"{title}:\t{_average(target, current)}"
-    return f"{title}  (as a percentage of request):\t{_utilization(target, current)}"
+        return f"{title}:", _average(target, current)
+    return f"{title}  (as a percentage of request):", _utilization(target, current)
 
 
 def _resource_title(metric: MetricSpec) -> str:
@@ -151,54 +160,55 @@ def _utilization(target: MetricTarget, current: MetricValueStatus | None) -> str
     return f"{shown} / {'<auto>' if wanted is None else f'{wanted}%'}"
 
 
-def _sizes(hpa: HPA) -> Iterator[str]:
+def _sizes(hpa: HPA) -> Iterator[_Cells]:
     """Yield the limits, the behavior if there is one, and the replicas."""
     spec, status = hpa.spec, hpa.status
-    yield f"Min replicas:\t{UNSET if spec.min_replicas is None else spec.min_replicas}"
-    yield f"Max replicas:\t{spec.max_replicas}"
+    yield "Min replicas:", UNSET if spec.min_replicas is None else str(spec.min_replicas)
+    yield "Max replicas:", str(spec.max_replicas)
     if spec.behavior is not None:
-        yield "Behavior:"
+        yield ("Behavior:",)
         yield from _direction("Scale Up", spec.behavior.scale_up)
         yield from _direction("Scale Down", spec.behavior.scale_down)
     sizes = f"{status.current_replicas} current / {status.desired_replicas} desired"
-    yield f"{spec.scale_target_ref.kind} pods:\t{sizes}"
+    yield f"{spec.scale_target_ref.kind} pods:", sizes
 
 
-def _direction(title: str, rules: ScalingRules | None) -> Iterator[str]:
+def _direction(title: str, rules: ScalingRules | None) -> Iterator[_Cells]:
     """Yield one direction of the behavior; kubectl does not show the tolerance."""
     if rules is None:
         return
-    yield f"  {title}:"
+    yield (f"  {title}:",)
     if rules.stabilization_window_seconds is not None:
-        yield f"    Stabilization Window: {rules.stabilization_window_seconds} seconds"
+        yield (f"    Stabilization Window: {rules.stabilization_window_seconds} seconds",)
     if rules.policies:
-        yield f"    Select Policy: {'Max' if rules.select_policy is None else rules.select_policy}"
-        yield "    Policies:"
+        select = "Max" if rules.select_policy is None else rules.select_policy
+        yield (f"    Select Policy: {select}",)
+        yield ("    Policies:",)
     for policy in rules.policies or ():
         period = f"Period: {policy.period_seconds} seconds"
-        yield f"      - Type: {policy.type}\tValue: {policy.value}\t{period}"
+        yield f"      - Type: {policy.type}", f"Value: {policy.value}", period
 
 
-def _conditions(hpa: HPA) -> Iterator[str]:
+def _conditions(hpa: HPA) -> Iterator[_Cells]:
     if hpa.status.conditions:
-        yield "Conditions:"
-        yield "  Type\tStatus\tReason\tMessage"
-        yield "  ----\t------\t------\t-------"
+        yield ("Conditions:",)
+        yield "  Type", "Status", "Reason", "Message"
+        yield "  ----", "------", "------", "-------"
     for item in hpa.status.conditions:
-        yield f"  {item.type}\t{item.status}\t{item.reason}\t{item.message}"
+        yield f"  {item.type}", item.status, item.reason, item.message
 
 
-def _events(events: Sequence[Event], now_ms: int) -> Iterator[str]:
-    yield "Events:"
-    yield "  Type\tReason\tAge\tFrom\tMessage"
-    yield "  ----\t------\t----\t----\t-------"
+def _events(events: Sequence[Event], now_ms: int) -> Iterator[_Cells]:
+    yield ("Events:",)
+    yield "  Type", "Reason", "Age", "From", "Message"
+    yield "  ----", "------", "----", "----", "-------"
     for item in sorted(events, key=lambda item: _whole(item.last_ms)):
         age = human_duration(now_ms - _whole(item.first_ms))
         if item.count > 1:
             last = human_duration(now_ms - _whole(item.last_ms))
             age = f"{last} (x{item.count} over {age})"
         message = item.message.strip(" \t\n\v\f\r\x85\xa0")
-        yield f"  {item.type}\t{item.reason}\t{age}\t{COMPONENT}\t{message}"
+        yield f"  {item.type}", item.reason, age, COMPONENT, message
 
 
 def _whole(time_ms: int) -> int:

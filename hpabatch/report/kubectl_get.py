@@ -6,11 +6,11 @@ pkg/printers/tableprinter.go (kubectl prints them).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hpabatch.model.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus
+from hpabatch.model.printable import printable
 from hpabatch.report.kubectl_text import (
     NONE,
     UNKNOWN,
@@ -18,7 +18,6 @@ from hpabatch.report.kubectl_text import (
     age_of,
     columns,
     current_of,
-    escape,
     read_time,
     release_of,
     show,
@@ -30,7 +29,6 @@ _SHOWN_METRICS = 2
 _NAMED_SINCE = (1, 30)
 _MIN_WIDTH = 6
 _PADDING = 3
-_LINE_END = re.compile("[\f\n\r]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def get_table(rows: Sequence[GetRow], with_namespace: bool) -> str:
         return ""
     fields = [name for name in GetRow.__slots__ if with_namespace or name != "namespace"]
     lines = ["\t".join(name.upper() for name in fields)]
-    lines += ["\t".join(_cell(str(getattr(row, name))) for name in fields) for row in rows]
+    lines += ["\t".join(printable(str(getattr(row, name))) for name in fields) for row in rows]
     return columns(lines, _MIN_WIDTH, _PADDING)
 
 
@@ -82,12 +80,6 @@ def _row(hpa: HPA, now_ms: int, named: bool) -> GetRow:
         replicas=hpa.status.current_replicas,
         age=age_of(read_time(hpa.creation_timestamp), now_ms),
     )
-
-
-def _cell(text: str) -> str:
-    """Cut a cell at its first line end."""
-    first, *others = _LINE_END.split(text, maxsplit=1)
-    return escape(first) + ("..." if others else "")
 
 
 def _targets(hpa: HPA, named: bool) -> str:

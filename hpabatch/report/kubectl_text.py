@@ -111,11 +111,6 @@ def _align(text: str, min_width: int, padding: int) -> str:
     return "\n".join("".join(row) for row in rows)
 
 
-def escape(text: str) -> str:
-    """Replace what could drive the reader's terminal, as kubectl does: escape, carriage return."""
-    return text.replace("\x1b", "^[").replace("\r", "\\r")
-
-
 def show(quantity: Quantity | None) -> str:
     """Return a quantity as it comes back from the API server, `<nil>` for one that is not set.
 

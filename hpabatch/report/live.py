@@ -14,8 +14,9 @@ import polars as pl
 
 from hpabatch.layout import codes
 from hpabatch.model.hpa import HPA
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.kubectl_get import GetRow, get_rows
-from hpabatch.report.kubectl_text import NONE, columns, escape
+from hpabatch.report.kubectl_text import NONE, columns
 
 _MIN_WIDTH = 6
 _PADDING = 3
@@ -70,11 +71,11 @@ def live_table(
         return ""
     rows = get_rows([hpa.document for hpa in hpas], now_ms, k8s=k8s)
     fields = [name for name in _GET_FIELDS if with_namespace or name != "namespace"]
-    reasons = [_cell(hpa.why) if wide or hpa.is_told else "" for hpa in hpas]
+    reasons = [_sentence(hpa.why) if wide or hpa.is_told else "" for hpa in hpas]
     heads = [*(name.upper() for name in fields), "DESIRED", "CLUSTER"]
     lines = ["\t".join(heads + ["WHY"] * any(reasons))]
     for row, hpa, reason in zip(rows, hpas, reasons, strict=True):
-        cells = [_cell(str(getattr(row, name))) for name in fields]
+        cells = [printable(str(getattr(row, name))) for name in fields]
         cells += [_number(hpa.desired), _number(hpa.theirs)]
         lines.append("\t".join(cells + [reason] * any(reasons)))
     text = columns(lines, _MIN_WIDTH, _PADDING)
@@ -111,5 +112,5 @@ def _number(value: int | None) -> str:
     return NONE if value is None else str(value)
 
 
-def _cell(text: str) -> str:
-    return escape(" ".join(text.split()))
+def _sentence(text: str) -> str:
+    return printable_line(" ".join(text.split()))

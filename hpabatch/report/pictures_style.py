@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
-from hpabatch.report.texts import printable
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

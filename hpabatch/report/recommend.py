@@ -15,10 +15,11 @@ from hpabatch.engine.recommend import Recommendations
 from hpabatch.engine.recommend_answer import CHANGE, KEEP, NONE
 from hpabatch.engine.recommend_frames import advice_frame, candidates_frame, folds_frame
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn
 from hpabatch.report.extras import json_rows
 from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import label, many_clusters, printable
+from hpabatch.report.texts import frame_csv, label, many_clusters
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -204,7 +205,7 @@ def _reasons(frame: pl.DataFrame) -> Iterator[str]:
             name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
             because = ", because" if answer == NONE else ":"
             notes = f" [{row['notes']}]" if row["notes"] else ""
-            yield printable(f"  {name}{because} {row['reasons']}{notes}")
+            yield f"  {printable(name)}" + printable_line(f"{because} {row['reasons']}{notes}")
         yield ""
 
 
@@ -232,7 +233,7 @@ def _plain(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 def to_csv(report: RecommendReport) -> str:
     """Return one row per HPA as CSV with a header; an absent value is empty."""
-    return advice_frame(report.found).write_csv(datetime_format=_TIME_FORMAT)
+    return frame_csv(advice_frame(report.found), _TIME_FORMAT)
 
 
 def to_parquet(report: RecommendReport) -> bytes:

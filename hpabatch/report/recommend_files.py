@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import yaml
 from hpabatch.engine.certificate import certificate
 from hpabatch.engine.recommend import Recommendation, Recommendations
 from hpabatch.engine.recommend_answer import CHANGE
-from hpabatch.report.texts import printable
+from hpabatch.model.printable import printable_line
 from hpabatch.sources.kubernetes_yaml import plain_value
 
 INDEX: Final = "recommendations.json"
@@ -32,6 +33,9 @@ _SHOWN: Final = (
     "regret_pct",
 )
 
+_DEVICE: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])\.", re.IGNORECASE)
+_DOTLESS: Final = re.compile("[a-z0-9][a-z0-9_-]*")
+_STEM: Final = re.compile(rf"(?!{_DEVICE.pattern})[a-z0-9._-]{{1,{_LONGEST_NAME}}}")
 _PLAIN: Final = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
 
 
@@ -74,21 +78,26 @@ def index_file(found: Recommendations, names: Sequence[str]) -> str:
 
 
 def file_stem(item: Recommendation, *, with_cluster: bool = False) -> str:
-    """Return `namespace.hpa`, with the cluster in front where there are several."""
+    """Return `namespace.hpa`, with the cluster in front where there are several.
+
+    A digest makes names one of a kind that are not a namespace's and an HPA's in Kubernetes, or
+    that some file system takes for another's, for a device's or for too long.
+    """
     cluster, namespace, hpa = item.key
-    stem = ".".join(part for part in (cluster if with_cluster else "", namespace, hpa) if part)
-    safe = "".join(c if c.isalnum() or c in "-._" else "_" for c in stem)
-    if safe == stem and len(stem) <= _LONGEST_NAME:
+    parts = (cluster, namespace, hpa) if with_cluster else (namespace, hpa)
+    stem = ".".join(parts)
+    if all(map(_DOTLESS.fullmatch, parts[:-1])) and _STEM.fullmatch(stem):
         return stem
-    digest = hashlib.sha256("/".join(item.key).encode()).hexdigest()[:12]
-    return f"{safe[:_LONGEST_NAME]}-{digest}"
+    digest = hashlib.sha256(json.dumps(item.key).encode()).hexdigest()[:12]
+    safe = re.sub("[^A-Za-z0-9._-]", "_", stem)[:_LONGEST_NAME]
+    return f"{'' if safe[:1].isalnum() and not _DEVICE.match(safe) else '_'}{safe}-{digest}"
 
 
 def patch_yaml(
     item: Recommendation, found: Recommendations, told: Mapping[str, Any], stem: str
 ) -> str:
     """Return a patch as YAML, its evidence before it as comments."""
-    comments = [printable(line) for line in _comments(item, found, told, stem)]
+    comments = [printable_line(line) for line in _comments(item, found, told, stem)]
     body = yaml.dump(told["patch"], Dumper=_Dumper, width=math.inf, sort_keys=False)
     return "".join(f"# {line}".rstrip() + "\n" for line in comments) + body
 
@@ -100,8 +109,8 @@ def _comments(
     version = found.patch_version.rpartition("/")[2]
     yield f"{namespace}/{hpa}: {told['setting']}"
     yield (
-        f"apply: kubectl patch horizontalpodautoscalers.{version}.autoscaling {hpa} -n {namespace} "
-        f"--type strategic --patch-file {stem}.yaml"
+        f"apply: kubectl patch horizontalpodautoscalers.{version}.autoscaling {shlex.quote(hpa)} "
+        f"-n {shlex.quote(namespace)} --type strategic --patch-file {stem}.yaml"
     )
     yield ""
     yield f"asked for: {found.options.goal}"

@@ -17,6 +17,7 @@ import polars as pl
 
 from hpabatch.engine.summary import KEY, FleetTotals
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable
 from hpabatch.report.console import drawn
 from hpabatch.report.extras import (
     json_rows,
@@ -25,7 +26,7 @@ from hpabatch.report.extras import (
     sensitivity_json,
     sensitivity_parts,
 )
-from hpabatch.report.texts import label, many_clusters, printable
+from hpabatch.report.texts import frame_csv, label, many_clusters
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -268,7 +269,7 @@ def _with_time_texts(summary: pl.DataFrame) -> pl.DataFrame:
 
 def to_csv(report: ReplayReport) -> str:
     """Return the summary as CSV with a header; an absent value is empty."""
-    return _with_time_texts(report.summary).write_csv()
+    return frame_csv(_with_time_texts(report.summary))
 
 
 def to_parquet(report: ReplayReport) -> bytes:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn
 from hpabatch.report.extras import json_rows
 from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import label, many_clusters, printable
+from hpabatch.report.texts import frame_csv, label, many_clusters
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -88,7 +89,7 @@ def _reasons(refused: pl.DataFrame) -> Iterator[str]:
         .iter_rows(named=True)
     ):
         name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        yield printable(f"{name}: {row['why_not']}")
+        yield f"{printable(name)}: {printable_line(row['why_not'])}"
 
 
 def _totals(measures: pl.DataFrame) -> Iterator[str]:
@@ -206,7 +207,7 @@ def to_json(report: SimulateReport) -> str:
 
 def to_csv(report: SimulateReport) -> str:
     """Return one row per HPA and setting as CSV with a header; an absent value is empty."""
-    return report.measures.write_csv()
+    return frame_csv(report.measures)
 
 
 def to_parquet(report: SimulateReport) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -13,10 +14,11 @@ import polars as pl
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.engine.sweep_summary import summarize_sweep
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn
 from hpabatch.report.extras import json_rows
 from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import label, many_clusters, printable
+from hpabatch.report.texts import frame_csv, label, many_clusters
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,12 +63,13 @@ def _parts(report: SweepReport) -> Iterator[RenderableType]:
     yield ""
     if result.parameters["skipped"]:
         yield f"skipped: {_count(len(result.parameters['skipped']), 'HPA')} (why: on stderr)"
-    yield printable(f"{report.out}: settings, hpas, results and blocks as Parquet; go on with")
+    yield printable_line(f"{report.out}: settings, hpas, results and blocks as Parquet; go on with")
     # (without recorded limits nobody knows when pods are at their ceiling)
     knows = result.hpas["ceiling"].is_in(["recorded", "given"]).any()
     measure = "saturated_minutes" if knows else "short_pod_hours"
-    yield printable(f"  hpabatch recommend {report.out} --slo '{measure}<10/week'")
-    yield printable(f"  hpabatch plot {report.out} --front --out pictures/")
+    out = shlex.quote(report.out)
+    yield printable_line(f"  hpabatch recommend {out} --slo '{measure}<10/week'")
+    yield printable_line(f"  hpabatch plot {out} --front --out pictures/")
 
 
 def _table(summary: pl.DataFrame) -> RenderableType:
@@ -122,7 +125,7 @@ def to_json(report: SweepReport) -> str:
 
 def to_csv(report: SweepReport) -> str:
     """Return one row per HPA as CSV."""
-    return summarize_sweep(report.result).write_csv()
+    return frame_csv(summarize_sweep(report.result))
 
 
 def to_parquet(report: SweepReport) -> bytes:

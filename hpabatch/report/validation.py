@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO, TextIO
 
+from hpabatch.model.printable import printable, printable_cell, printable_json
 from hpabatch.sources.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
 
 Row = dict[str, str | int]
@@ -60,16 +61,17 @@ def talk_lines(checked: Iterable[CheckedEntry]) -> Iterable[str]:
     for item in checked:
         name = _label(item)
         for complaint in item.complaints:
-            yield _text(f"{item.entry.place}: {name}{complaint}")
+            yield f"{item.entry.place}: {name}{complaint}"
         for warning in item.warnings:
-            yield _text(f"{item.entry.place}: {name}warning: {warning}")
+            yield f"{item.entry.place}: {name}warning: {warning}"
 
 
 def _label(item: CheckedEntry) -> str:
     hpa = item.entry.hpa
     if hpa is None or not hpa.name:
         return ""
-    return f"{hpa.namespace}/{hpa.name}: " if hpa.namespace else f"{hpa.name}: "
+    name = printable(hpa.name)
+    return f"{printable(hpa.namespace)}/{name}: " if hpa.namespace else f"{name}: "
 
 
 def summary_line(
@@ -95,7 +97,7 @@ def write_table(rows: Sequence[Row], stream: TextIO) -> None:
     """Draw a table: folded to a terminal's width, or else as wide as its content."""
     columns = [name for name in COLUMNS if name != "message"]  # stderr has the sentences
     heads = [name.upper() for name in columns]
-    cells = [[_printable(row[name]) for name in columns] for row in rows]
+    cells = [[printable(str(row[name])) for name in columns] for row in rows]
     right = [name in _NUMBERS for name in columns]
     if stream.isatty():
         styles = ["" if row["result"] == VALID else "red" for row in rows]
@@ -129,26 +131,21 @@ def _draw(
     Console(file=stream, highlight=False).print(table)
 
 
-def _printable(value: str | int) -> str:
-    """Return text without control characters, which could drive the reader's terminal."""
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(rune if rune.isprintable() else "\N{REPLACEMENT CHARACTER}" for rune in text)
-
-
 def write_json(rows: Sequence[Row], stream: TextIO) -> None:
     """Write a JSON array, one document a line."""
-    lines = ",\n".join(json.dumps(row) for row in rows)
+    lines = printable_json(",\n".join(json.dumps(row) for row in rows))
     stream.write(f"[\n{lines}\n]\n" if rows else "[]\n")
 
 
 def write_csv(rows: Sequence[Row], stream: TextIO) -> None:
-    """Write CSV with a header."""
+    """Write CSV with a header; strings are as `printable_cell` returns them."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(
+        {name: printable_cell(v) if isinstance(v, str) else v for name, v in row.items()}
+        for row in rows
+    )
     stream.write(buffer.getvalue())
 
 

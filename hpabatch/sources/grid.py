@@ -31,11 +31,11 @@ class GridError(UsageError):
     def __init__(self, mistakes: Iterable[str]) -> None:
         """Keep the mistakes one by one; the message lists them."""
         self.mistakes = tuple(dict.fromkeys(mistakes))
-        text = self.mistakes[0]
-        if len(self.mistakes) > 1:
-            listed = "".join(f"\n  - {mistake}" for mistake in self.mistakes)
-            text = f"there are {len(self.mistakes)} mistakes; correct all of them:{listed}"
-        super().__init__(text)
+        lines = self.mistakes
+        if len(lines) > 1:
+            head = f"there are {len(lines)} mistakes; correct all of them:"
+            lines = (head, *(f"  - {mistake}" for mistake in lines))
+        super().__init__(*lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ def test_texts_that_no_terminal_can_show(run: Run, tmp_path: Path) -> None:
     history = write_history(web(hpas=[hpa]), tmp_path)
     done = run(history, "one", *AT)
     assert done.code == 0
-    assert ["Labels:", "a=?"] in squeezed(done.lines)
+    assert ["Labels:", "a=\\ud800"] in squeezed(done.lines)
     assert "\x1b" not in done.stdout
     (item,) = json.loads(run(history, "one", "-o", "json", *AT).stdout)["items"]
-    assert item["hpa"]["metadata"]["labels"] == {"a": "?"}
+    assert item["hpa"]["metadata"]["labels"] == {"a": "\ud800"}

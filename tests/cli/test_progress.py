@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from hpabatch.cli import main
 from hpabatch.cli.progress import progress_on_stderr, rate_text, share_on_stderr
 from hpabatch.jobs.loop import Status
+from tests.cli.hostile import NASTY
 
 DEMO = str(Path(__file__).parents[2] / "data" / "demo")
 
@@ -148,3 +151,22 @@ def test_commands_say_it_before_they_compile(
     with pytest.raises(ToldError):
         main()
     assert told == [kernel]
+
+
+def test_a_name_in_a_bar_is_only_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("TERM", "xterm")
+    end, terminal = os.openpty()
+    with os.fdopen(terminal, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with share_on_stderr() as report:
+            report(NASTY, 0.5)
+        with progress_on_stderr() as progress:
+            progress.step(NASTY)
+            progress.say(f"said {NASTY}")
+        shown = os.read(end, 65536).decode()
+    os.close(end)
+    assert shown.count("\\x1b]8;;x\\x1b\\[red]") >= 2
+    assert "\\r\\nerror: forged\\t\\x07\\x08\\x7f\\x9b31m\\x85\\u2028" in shown
+    assert "\x1b]8" not in shown
+    assert not any(c in shown for c in "\x07\x9b\u202e\u200b")

@@ -100,7 +100,7 @@ def test_lines_for_people() -> None:
 def test_lines_for_people_hold_no_control_characters() -> None:
     loop = Loop(as_json=False)
     loop.said.say("watch", "bad \x1b[31m text\nnext")
-    assert loop.lines() == ["2027-01-15T08:00:00Z problem: watch: bad �[31m text�next"]
+    assert loop.lines() == ["2027-01-15T08:00:00Z problem: watch: bad \\x1b[31m text\\nnext"]
 
 
 def test_an_hpa_that_fails_is_told_when_it_begins_and_when_it_is_over() -> None:

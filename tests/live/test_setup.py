@@ -66,7 +66,7 @@ def test_a_bad_flag_is_a_sentence(flag: str, said: str) -> None:
 
 def test_a_state_file_has_a_harmless_name() -> None:
     found = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west")
-    assert found == Path("/state/hpabatch/live-prod_.._eu_west.npz")
+    assert found == Path("/state/hpabatch/live-prod~2f..~2feu~20west.npz")
     assert state_file({"HOME": "/home/me"}, "a").parent == Path("/home/me/.local/state/hpabatch")
 
 

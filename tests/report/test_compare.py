@@ -166,9 +166,10 @@ def test_markdown_is_a_table() -> None:
         ("a|b", "a\\|b"),
         ("*bold* `code`", "\\*bold\\* \\`code\\`"),
         ("<b>&amp;", "&lt;b>&amp;amp;"),
-        ("two\nlines\x1b[31m", "two lines\N{REPLACEMENT CHARACTER}\\[31m"),
+        ("two\nlines\x1b[31m", "two\\\\nlines\\\\x1b\\[31m"),
         ("_x_ a_b", "\\_x_ a_b"),
         ("[link](x)", "\\[link\\](x)"),
+        ("http://x.y www.x.y a@x.y", "http\\://x.y www\\.x.y a\\@x.y"),
     ],
 )
 def test_markdown_shows_just_the_text(name: str, shown: str) -> None:

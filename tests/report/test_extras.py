@@ -116,7 +116,7 @@ def test_the_sensitivity_is_told(width: int | None) -> None:
     assert "max age 5 s 0 0" in lines
     assert "\x1b" not in text
     if width is None:
-        told = "delay 15 s 85.0% -5.0 1,200 1 demo/shop/ca\N{REPLACEMENT CHARACTER}rt -25.0"
+        told = "delay 15 s 85.0% -5.0 1,200 1 demo/shop/ca\\x1brt -25.0"
         assert told in lines
     else:
         assert max(map(len, text.splitlines())) <= width

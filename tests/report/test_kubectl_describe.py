@@ -235,7 +235,7 @@ def test_events_stand_in_the_order_of_their_last_times() -> None:
 
 def test_what_could_drive_a_terminal_is_escaped() -> None:
     broken = Condition("T", "False", "R", "a\x1b[31mb\r")
-    assert "R       a^[[31mb\\r\n" in describe(with_conditions(hpa(), broken))
+    assert "R       a\\x1b[31mb\\r\n" in describe(with_conditions(hpa(), broken))
 
 
 def test_a_version_that_is_none() -> None:

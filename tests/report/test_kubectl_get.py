@@ -108,7 +108,7 @@ def test_a_cell_ends_at_its_first_line_end() -> None:
     item = hpa(CPU)
     reference = CrossVersionObjectReference("De\x1bploy", "we\nb")
     item = replace(item, spec=replace(item.spec, scale_target_ref=reference))
-    assert "   De^[ploy/we...   " in get_table(get_rows([item], NOW_MS, k8s="1.36"), False)
+    assert "   De\\x1bploy/we\\nb   " in get_table(get_rows([item], NOW_MS, k8s="1.36"), False)
 
 
 def test_a_version_that_is_none() -> None:

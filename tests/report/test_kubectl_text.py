@@ -1,4 +1,4 @@
-"""Ages, columns and escaping of kubectl's views."""
+"""Ages and columns of kubectl's views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hpabatch.model.quantity import Quantity
 from hpabatch.report.kubectl_text import (
     age_of,
     columns,
-    escape,
     human_duration,
     read_time,
     release_of,
@@ -61,10 +60,6 @@ def test_a_form_feed_ends_all_columns() -> None:
 def test_columns_count_code_points_and_have_a_least_width() -> None:
     assert columns(["é\tb", "ab\tc"]) == "é   b\nab  c\n"
     assert columns(["a\tb"], min_width=6, padding=3) == "a     b\n"
-
-
-def test_escape() -> None:
-    assert escape("\x1b[31mred\r\n") == "^[[31mred\\r\n"
 
 
 @pytest.mark.parametrize(

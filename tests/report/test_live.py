@@ -43,7 +43,7 @@ def test_those_that_differ_say_why() -> None:
     assert found[2].endswith("2         2")
     wide = table([live(web, 3, 3), live(worker, 2, 2, "two\n lines \x1b[1m")], wide=True)
     assert wide[1].endswith(WHY)
-    assert wide[2].endswith("two lines ^[[1m")
+    assert wide[2].endswith("two lines \\x1b[1m")
 
 
 def test_what_is_not_known_is_none() -> None:

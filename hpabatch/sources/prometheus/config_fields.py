@@ -36,7 +36,7 @@ class Mistakes:
             shown = [*self.found[:_SHOWN]]
             more = len(self.found) - _SHOWN
             shown += [f"and {more} more"] if more > 0 else []
-            raise UsageError("\n  ".join([f"{len(self.found)} mistakes:", *shown]))
+            raise UsageError(f"{len(self.found)} mistakes:", *(f"  {line}" for line in shown))
 
 
 class ConfigFields:
