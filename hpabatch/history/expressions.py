@@ -110,6 +110,17 @@ def condition_on(text: str, schema: Schema, told: str) -> pl.Expr:
         raise _no_condition(told, schema, str(error)) from None
 
 
+def evaluate(frame: pl.DataFrame, expr: pl.Expr) -> pl.Series:
+    """Return one value per row of a frame, also where an expression has no column.
+
+    Raises:
+        PolarsError: a value cannot be converted.
+    """
+    found = frame.select(expr.alias("found")).to_series()
+    constant = len(found) == 1 and frame.height != 1
+    return found.new_from_index(0, frame.height) if constant else found
+
+
 def is_true(frame: pl.DataFrame, condition: pl.Expr, told: str) -> pl.Series:
     """Return for which rows of a frame a condition is true (Boolean without nulls).
 
@@ -117,11 +128,10 @@ def is_true(frame: pl.DataFrame, condition: pl.Expr, told: str) -> pl.Series:
         UsageError: a value cannot be converted; `told` is what the message calls the condition.
     """
     try:
-        found = frame.select(condition.alias("condition"))["condition"]
+        found = evaluate(frame, condition)
     except BROKEN as error:
         raise _no_condition(told, frame.schema, first_line(error)) from None
-    whole = found.new_from_index(0, frame.height) if len(found) != frame.height else found
-    return whole.fill_null(value=False)
+    return found.fill_null(value=False)
 
 
 def _no_condition(told: str, schema: Schema, reason: str) -> UsageError:

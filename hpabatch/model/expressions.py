@@ -102,7 +102,9 @@ class _Parser:
     def expect_end(self) -> None:
         token = self._peek()
         if token.word == "OVER":
-            self._fail("a window (OVER) looks at other rows, and an expression does not", token)
+            self._fail(
+                "expected an operator or the end, got OVER", token, "; windows are not known"
+            )
         if token.kind is not Kind.end:
             self._fail(f"expected an operator or the end, got {token.show()}", token)
 
@@ -171,9 +173,9 @@ class _Parser:
     def _no_chain(self) -> NoReturn:
         token = self._peek()
         self._fail(
-            f"expected AND or OR, got {token.show()}: comparisons do not chain",
+            f"expected AND or OR, got {token.show()}",
             token,
-            "; put the first one in parentheses",
+            ": comparisons do not chain; put the first one in parentheses",
         )
 
     def _in(self, left: Node, negated: bool) -> Node:
@@ -223,7 +225,7 @@ class _Parser:
         operator, opposite = _MATCHES[token.word]
         pattern = self._constant_string(f"a pattern in quotes after {token.text}")
         if self._peek().word == "ESCAPE":
-            self._fail("expected no ESCAPE: a pattern has no escape character", self._peek())
+            self._fail("expected AND, OR or the end, got ESCAPE", self._peek(), ": it is not known")
         return Match(token.at, operator, left, unquoted(pattern), pattern.at, negated != opposite)
 
     def _sum(self) -> Node:
@@ -317,7 +319,9 @@ class _Parser:
 
     def _no_subquery(self, token: Token) -> NoReturn:
         self._fail(
-            f"expected a value, got {token.show()}: subqueries and tables are not possible", token
+            f"expected a value, got {token.show()}",
+            token,
+            ": subqueries and tables are not possible",
         )
 
     def _case(self, token: Token) -> Node:

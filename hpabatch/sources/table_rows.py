@@ -16,7 +16,7 @@ import polars as pl
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.history.columns import MEMORY_BYTES_MAX
-from hpabatch.history.expressions import compile_condition, quoted
+from hpabatch.history.expressions import compile_condition, evaluate, quoted
 from hpabatch.history.polars_errors import BROKEN, first_line
 from hpabatch.model.expression_tokens import ExpressionError
 from hpabatch.sources.table_fields import quantity_milli
@@ -205,23 +205,18 @@ class _Piece:
         """Return a source's raw values, one per row."""
         try:
             expression = source.expression(self.raw.schema)
-            found = self.raw.select(expression.alias("_found")).to_series()
+            return evaluate(self.raw, expression)
         except (ExpressionError, *BROKEN) as error:
             told = f"{self.where}: {place}: sql {quoted(source.sql or '')}"
             raise HistoryError(f"{told}: {_reason(error)}") from None
-        constant = len(found) == 1 and self.raw.height != 1
-        return found.new_from_index(0, self.raw.height) if constant else found
 
     def filter(self, raw: pl.DataFrame, condition: str) -> pl.DataFrame:
         """Return the rows for which the map's `where` is true."""
         try:
-            compiled = compile_condition(condition, raw.schema)
-            kept = raw.select(compiled.alias("_kept")).to_series()
+            return raw.filter(evaluate(raw, compile_condition(condition, raw.schema)))
         except (ExpressionError, *BROKEN) as error:
             told = f"{self.where}: where {quoted(condition)}"
             raise HistoryError(f"{told}: {_reason(error)}") from None
-        whole = kept.new_from_index(0, raw.height) if len(kept) != raw.height else kept
-        return raw.filter(whole)
 
     def _text(self, source: Source, place: str) -> pl.Series:
         found = self.evaluate(source, place)
