@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -31,6 +32,8 @@ from hpabatch.model.expression_tree import Call, Literal
 Build: TypeAlias = Callable[[Call, Sequence[Typed]], Typed]
 
 _MAX_DIGITS = 15
+# What means something in a replacement: `\\1` is a group, `\\\\` a backslash, `$` itself.
+_SPECIAL = re.compile(r"\$|\\([0-9]|\\)")
 # Capitals of one letter may take this many times its bytes.
 _CASE_GROWTH = 3
 _TIME_OF_DAY = ("HOUR", "MINUTE", "SECOND")
@@ -246,14 +249,30 @@ def _regexp_like(node: Call, parts: Sequence[Typed]) -> Typed:
 
 
 def _regexp_replace(node: Call, parts: Sequence[Typed]) -> Typed:
-    text, new = as_string(parts[0]), _constant_text(node, 2)
-    pattern = checked_pattern(_constant_text(node, 1), node.arguments[1].at)
-    groups = new.count("$")
+    text, pattern = as_string(parts[0]), _constant_text(node, 1)
+    pattern = checked_pattern(pattern, node.arguments[1].at)
+    new, groups = _with_groups(_constant_text(node, 2))
     return Typed.of(
         node.at, TEXT, text.expr.str.replace(pattern, new), text,
         grown=text.grown * (1 + groups),
         added=text.added * (1 + groups) + len(new.encode(errors="replace")),
     )  # fmt: skip
+
+
+def _with_groups(new: str) -> tuple[str, int]:
+    r"""Return a replacement as Polars writes it, and its number of groups: `\1` becomes `${1}`."""
+    groups = 0
+
+    def written(found: re.Match[str]) -> str:
+        nonlocal groups
+        if found[0] == "$":
+            return "$$"
+        if found[1] == "\\":
+            return "\\"
+        groups += 1
+        return f"${{{found[1]}}}"
+
+    return _SPECIAL.sub(written, new), groups
 
 
 def _strpos(node: Call, parts: Sequence[Typed]) -> Typed:

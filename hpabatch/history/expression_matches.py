@@ -73,7 +73,7 @@ def _like(string: pl.Expr, node: Match) -> pl.Expr:
     if is_plain(node):
         starts, ends = pattern.endswith("%"), pattern.startswith("%")
         if not inner:
-            return string == "" if not pattern else string.is_not_null() | pl.lit(None)
+            return string.str.starts_with("") if pattern else string == ""
         if starts and ends:
             return string.str.contains(inner, literal=True)
         if starts:

@@ -46,7 +46,7 @@ FUNCTIONS: Final = {
     "REGEXP_LIKE": Function("REGEXP_LIKE(string, 'pattern'[, 'flags'])", 2, 3, "whether a part of "
                             "the string matches; flags: i (any case), m, s, x"),
     "REGEXP_REPLACE": Function("REGEXP_REPLACE(string, 'pattern', 'new')", 3, 3, "the first match "
-                               "replaced; `$1` is the first group"),
+                               "replaced; `\\1` is the first group"),
     "REPLACE": Function("REPLACE(string, 'old', 'new')", 3, 3, "every occurrence replaced"),
     "RIGHT": Function("RIGHT(string, n)", 2, 2, "the last n characters; all but the first -n where "
                       "n is negative"),

@@ -110,7 +110,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
     if missing:
         hint = did_you_mean(missing[0], columns)
         raise HistoryError(
-            f"{path} has no column {missing[0]!r} that {table.path} names{hint} "
+            f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
         )
     return TableFile(path, number, parquet, rows, columns, separator)

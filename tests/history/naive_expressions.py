@@ -31,14 +31,12 @@ def computed(tree: tuple[Any, ...], row: Mapping[str, Any]) -> Any:
             return max(plain) if plain else (found[0] if found else None)
         case ("in", inner, values, negated):
             equal = [_compared("=", computed(inner, row), value) for value in values]
-            found = _joined(True, equal)
-            return None if found is None else found != negated
+            return _negated(_joined(True, equal), negated)
         case ("between", inner, low, high, negated):
             value = computed(inner, row)
             ends = [_compared(">=", value, computed(low, row)),
                     _compared("<=", value, computed(high, row))]  # fmt: skip
-            found = _joined(False, ends)
-            return None if found is None else found != negated
+            return _negated(_joined(False, ends), negated)
         case ("IS DISTINCT FROM", left, right):
             one, other = computed(left, row), computed(right, row)
             if one is None or other is None:
@@ -92,6 +90,10 @@ def _arithmetic(operator: str, one: Any, other: Any) -> Any:
     return math.copysign(math.inf, one) * math.copysign(1, other)
 
 
+def _negated(found: bool | None, negated: bool) -> bool | None:
+    return None if found is None else found != negated
+
+
 def _joined(either: bool, values: list[bool | None]) -> bool | None:
     if either in values:
         return either
@@ -106,7 +108,7 @@ def _compared(operator: str, one: Any, other: Any) -> bool | None:
         "=": one == other, "<>": one != other, "<": one < other, "<=": one <= other,
         ">": one > other, ">=": one >= other,
     }  # fmt: skip
-    return found[operator]
+    return bool(found[operator])
 
 
 def _order(value: Any) -> tuple[bool, Any]:

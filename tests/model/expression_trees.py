@@ -162,15 +162,15 @@ def as_tree(node: made.Node) -> Tree:
             return ("column", node.name)
         case made.Many():
             operator = "join" if node.operator == "||" else node.operator
-            found, *more = (as_tree(operand) for operand in node.operands)
-            for right in more:
-                found = (operator, found, right)
-            return found
+            joined, *more = (as_tree(operand) for operand in node.operands)
+            for other in more:
+                joined = (operator, joined, other)
+            return joined
         case made.Chain():
-            found = as_tree(node.first)
-            for operator, right in node.rest:
-                found = (operator, found, as_tree(right))
-            return found
+            chain = as_tree(node.first)
+            for sign, right in node.rest:
+                chain = (sign, chain, as_tree(right))
+            return chain
         case made.Unary():
             return ("NOT" if node.operator == "NOT" else "minus", as_tree(node.operand))
         case made.Comparison():
