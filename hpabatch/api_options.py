@@ -33,7 +33,7 @@ class Options(TypedDict, total=False):
     Attributes:
         k8s: Kubernetes version whose rules apply; as recorded, else the default.
         feature_gates: gates that are not as in that version: `HPAScaleToZero=false,…`.
-        where: an SQL condition on the columns of `Recording.hpas`.
+        where: a condition on the columns of `Recording.hpas`, see docs/expressions.md.
         manifests: paths of manifests whose HPAs are replayed instead of the recorded ones.
         events: "recorded" or "decided": which size changes spend the policies' budgets.
         instants: "grid", "recorded" or "passes": decide at every sync, when the controller was

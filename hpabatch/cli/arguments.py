@@ -1,4 +1,4 @@
-"""Arguments that need more than a type: durations, SQL conditions, places to write to.
+"""Arguments that need more than a type: durations, conditions, places to write to.
 
 Nothing heavy is imported before it is needed.
 """

@@ -50,7 +50,7 @@ Work in an Object or External metric has no default: say in a plant file what it
 \b
 One row per HPA goes to stdout; JSON, CSV and Parquet have every fact: value, unit, 95 % interval,
 source (recorded, fitted, assumed, given, not identified) and how it was found. stderr says which
-HPAs cannot be simulated and what to do. --where is an SQL condition, as in `hpabatch replay`.
+HPAs cannot be simulated and what to do. --where is a condition, as in `hpabatch replay`.
 
 \b
 Exit codes: 0 fine, 2 something cannot be read, 3 some HPAs have no plant (the others are told).

@@ -60,7 +60,11 @@ HpasOption = Annotated[
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true."),
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only HPAs for which this is true (docs/expressions.md).",
+    ),
 ]
 
 

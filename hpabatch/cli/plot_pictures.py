@@ -22,6 +22,7 @@ from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageErro
 from hpabatch.jobs.sweep_files import read_sweep
 from hpabatch.model.setting import SettingError, parse_setting
 from hpabatch.model.setting_values import AS_TODAY
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.report import pictures
 from hpabatch.report.pictures import (
     Marked,
@@ -31,7 +32,6 @@ from hpabatch.report.pictures import (
     heatmap_figure,
 )
 from hpabatch.report.pictures_data import members_of, only, profile_name
-from hpabatch.sources.table_fields import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

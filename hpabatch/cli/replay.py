@@ -42,8 +42,8 @@ durations such as 500ms, 15s or 1m, and each is written down with where it came 
 replays again with other delays, max ages and phases: does the agreement hang on them?
 --instants passes decides all HPAs of a cluster at the passes of the live loop that recorded it,
 with memory lost where the loop began: then the decisions are the loop's own.
---where is an SQL condition on the columns cluster, namespace, hpa, target_kind, target,
-min_replicas, max_replicas, has_behavior, specs and labels (a JSON text).
+--where is a condition (see docs/expressions.md) on the columns cluster, namespace, hpa,
+target_kind, target, min_replicas, max_replicas, has_behavior, specs and labels (a JSON text).
 
 \b
 --out FILE is one Parquet file; --out FOLDER/ a folder of them, with the evidence in evidence.json.
@@ -133,7 +133,12 @@ def replay(
     feature_gates: GatesOption = "",
     output: OutputOption = Output.table,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Only HPAs for which this is true.")
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Only HPAs for which this is true (docs/expressions.md).",
+        ),
     ] = None,
     top: Annotated[
         int,

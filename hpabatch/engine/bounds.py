@@ -16,8 +16,8 @@ from hpabatch.errors import UsageError
 from hpabatch.model.defaults import DEFAULT_SCALE_DOWN, DEFAULT_SCALE_UP
 from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec, MetricTarget, ScalingRules
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.versions import ControllerFlags
-from hpabatch.sources.table_fields import did_you_mean
 
 NUMBERS: Final = {
     "target": "points of a utilization; percent of today's for a target that is a quantity",

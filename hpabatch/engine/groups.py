@@ -11,9 +11,10 @@ from hpabatch.engine.labels import label_map
 from hpabatch.errors import UsageError
 from hpabatch.model.selection import Selector, matches
 from hpabatch.model.selectors import parse_selector
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources import document_kinds as kinds
 from hpabatch.sources.document_keys import MapOf
-from hpabatch.sources.documents import Place, did_you_mean, read_document
+from hpabatch.sources.documents import Place, read_document
 
 _TOLD: Final = 3
 _LISTED: Final = 20

@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.errors import UsageError
-from hpabatch.sources.table_fields import did_you_mean
+from hpabatch.model.suggestions import did_you_mean
 
 MEASURES: Final[dict[str, str]] = {
     "replica_hours": "the target's size over time",

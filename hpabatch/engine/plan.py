@@ -36,6 +36,7 @@ from hpabatch.engine.parameters import (
 )
 from hpabatch.engine.sources import POD_TABLES
 from hpabatch.engine.versions import Versions, versions_of
+from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
 from hpabatch.model.hpa import HPA
@@ -188,7 +189,8 @@ def _candidates(
 def _meant(skipped: Sequence[Skipped], select: Select | None) -> list[Skipped]:
     """Return those of the HPAs left out that a selection by a condition does not rule out.
 
-    Only their names are known, so a condition on anything else rules none out.
+    Only their names are known, so a condition on anything else rules none out, nor does one that
+    cannot convert a name.
     """
     condition = getattr(select, "condition", None)
     if condition is None or not skipped:
@@ -201,7 +203,10 @@ def _meant(skipped: Sequence[Skipped], select: Select | None) -> list[Skipped]:
     known = pl.DataFrame(names)
     others = {n: t for n, t in candidate_frame([]).schema.items() if n not in names}
     frame = known.with_columns(pl.lit(None, dtype=t).alias(n) for n, t in others.items())
-    outside = frame.select((~condition).fill_null(value=False).alias("outside"))["outside"]
+    try:
+        outside = frame.select((~condition).fill_null(value=False).alias("outside"))["outside"]
+    except BROKEN:
+        return list(skipped)
     return [s for s, out in zip(skipped, outside.to_list(), strict=True) if not out]
 
 

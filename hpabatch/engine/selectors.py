@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.candidates import Candidate, candidate_frame
 from hpabatch.errors import UsageError
+from hpabatch.history.expressions import condition_on, is_true, quoted
 from hpabatch.model.plant import signal_name
 from hpabatch.model.selection import Selector, matches
 
-_BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 # What any workload may have, whatever its HPA measures.
 _USUAL_SIGNALS = ("resource/cpu", "resource/memory")
 
@@ -67,43 +67,12 @@ def _mask(
         )
     if selector.where is None:
         return mask
-    mask &= condition_mask(selector.where, f"{selector.place}: {selector.where!r}", frame)
+    told = f"{selector.place}: {quoted(selector.where)}"
+    mask &= is_true(frame, condition_on(selector.where, frame.schema, told), told).to_numpy()
     if not mask.any():
         both = " where hpa matches" if selector.hpas else ""
-        raise UsageError(
-            f"{selector.place}: {selector.where!r} is true for none of {len(candidates)} "
-            f"HPAs{both}; widen it"
-        )
+        raise UsageError(f"{told} is true for none of {len(candidates)} HPAs{both}; widen it")
     return mask
-
-
-def condition_mask(where: str, told: str, frame: pl.DataFrame) -> NDArray[np.bool_]:
-    """Return for which rows of a frame an SQL condition is true, shape (rows,).
-
-    `told` is what messages call the condition: its place, and itself.
-
-    Raises:
-        UsageError: it is not a condition on the frame's columns.
-    """
-    try:
-        found = frame.with_columns(pl.sql_expr(where).alias("condition"))["condition"]
-    except _BROKEN as error:
-        raise _no_condition(told, frame, _first_line(error)) from None
-    if found.dtype != pl.Boolean():
-        raise _no_condition(told, frame, f"this is not a condition but of type {found.dtype}")
-    return found.fill_null(value=False).to_numpy()
-
-
-def _no_condition(told: str, frame: pl.DataFrame, reason: str) -> UsageError:
-    return UsageError(
-        f"{told}: {reason}; give an SQL condition on {', '.join(frame.columns)}, such "
-        "as \"namespace = 'shop' AND max_replicas > 5\""
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].partition("; valid columns")[0] if lines else type(error).__name__
 
 
 def check_signals(globs: Iterable[tuple[str, str]], candidates: Sequence[Candidate]) -> None:

@@ -1,4 +1,4 @@
-"""What a replay is told in words: durations, and SQL conditions on its HPAs.
+"""What a replay is told in words: durations, and conditions on its HPAs.
 
 Nothing heavy is imported before it is needed.
 """
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MAX_DURATION_MS = 366 * 24 * 3_600_000
-
-# Texts, quoted names and words; the name of one column is a word of SQL, and so must be quoted.
-_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\w+")
-_SQL_WORD = "cluster"
 
 
 def parse_duration(text: str, option: str, minimum_ms: int = 0) -> int:
@@ -43,7 +39,7 @@ def parse_duration(text: str, option: str, minimum_ms: int = 0) -> int:
 
 
 def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """Return a function that keeps the candidate HPAs for which an SQL condition is true.
+    """Return a function that keeps the candidate HPAs for which a condition is true.
 
     `name` is what messages call it.
 
@@ -51,47 +47,18 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
         UsageError: the text is not a condition on the candidates' columns; the function itself
             raises it if no HPA is left.
     """
-    import polars as pl
-
     from hpabatch.engine.candidates import candidate_frame
+    from hpabatch.history.expressions import condition_on, is_true, quoted
 
-    empty = candidate_frame([])
-    columns = ", ".join(empty.columns)
-
-    def refuse(reason: str) -> UsageError:
-        return UsageError(
-            f"{name} {where!r}: {reason}; give an SQL condition on {columns}, such as "
-            "\"namespace = 'shop' AND max_replicas > 5\""
-        )
-
-    try:
-        condition = pl.sql_expr(_NAMES.sub(_quoted, where))
-        found = empty.select(condition.alias("condition"))["condition"].dtype
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise refuse(_first_line(error)) from None
-    if found != pl.Boolean():
-        raise refuse(f"this is not a condition but of type {found}")
+    told = f"{name} {quoted(where)}"
+    condition = condition_on(where, candidate_frame([]).schema, told)
 
     def select(candidates: pl.DataFrame) -> pl.DataFrame:
-        try:
-            kept = candidates.filter(condition)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise refuse(_first_line(error)) from None
+        kept = candidates.filter(is_true(candidates, condition, told))
         if kept.is_empty() and not candidates.is_empty():
-            raise UsageError(
-                f"{name} {where!r} is true for none of {candidates.height} HPAs; widen it"
-            )
+            raise UsageError(f"{told} is true for none of {candidates.height} HPAs; widen it")
         return kept
 
     # What says of an HPA that cannot be replayed whether it was meant, see `engine.plan`.
     select.condition = condition  # type: ignore[attr-defined]
     return select
-
-
-def _quoted(found: re.Match[str]) -> str:
-    return f'"{_SQL_WORD}"' if found[0].lower() == _SQL_WORD else found[0]
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].partition("; valid columns")[0] if lines else type(error).__name__

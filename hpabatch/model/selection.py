@@ -1,4 +1,4 @@
-"""Which HPAs a part of a file is for: globs of names, an SQL condition, or both."""
+"""Which HPAs a part of a file is for: globs of names, a condition, or both."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from functools import lru_cache
 class Selector:
     """All HPAs that match one of the globs (none: every HPA) and the condition (None: every HPA).
 
-    A glob is `namespace/hpa` or `cluster/namespace/hpa`. `where` is an SQL condition on the columns
-    of the fleet's HPAs. `place` says where in which file the selector stands, for messages.
+    A glob is `namespace/hpa` or `cluster/namespace/hpa`. `where` is a condition on the columns of
+    the fleet's HPAs. `place` says where in which file the selector stands, for messages.
     """
 
     hpas: tuple[str, ...] = ()

@@ -16,9 +16,9 @@ from hpabatch.engine.judge_unit import KEY, TODAY_ID, Array, Key, Mask, UnitBloc
 from hpabatch.engine.objective import MEASURES, UNIT_HOURS, Goal, Slo, parse_goal
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.report.pictures_style import drawable
 from hpabatch.report.texts import label, many_clusters
-from hpabatch.sources.table_fields import did_you_mean
 
 HARMS: Final = ("saturated_minutes", "unserved", "waiting", "short_pod_hours", "rescales")
 """What a setting may do harm by; the first one that is known of a unit is drawn by itself."""

@@ -23,8 +23,8 @@ from hpabatch.model.quantity import Quantity
 from hpabatch.model.setting_fields import SPEC, find_field, metric_of
 from hpabatch.model.setting_targets import counting_member, tuned_metric
 from hpabatch.model.setting_values import AS_TODAY, Numbers, exact
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.versions import ControllerFlags
-from hpabatch.sources.table_fields import did_you_mean
 
 MOST_VALUES: Final = 16
 """More values of a field are put together to ranges."""

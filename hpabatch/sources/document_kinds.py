@@ -11,6 +11,7 @@ from typing import Any, Final
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.scenario import Moment
 from hpabatch.model.selection import matches
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import (
     DURATION_FORM,
     INSTANT_FORM,
@@ -21,7 +22,7 @@ from hpabatch.model.times import (
     show_duration,
 )
 from hpabatch.sources.document_keys import ListOf, Scalar
-from hpabatch.sources.documents import did_you_mean, show
+from hpabatch.sources.documents import show
 
 MAX_FACTOR_MILLI: Final = 1_000_000
 MAX_AMOUNT_MILLI: Final = 2**53

@@ -12,7 +12,7 @@ from hpabatch.sources.documents import Place
 SELECTOR_KEYS: Final = (
     Key("hpa", kinds.HPA_GLOBS, "only for these HPAs; `*` and `?` are wild", field="hpas",
         default="all"),
-    Key("where", kinds.text("an SQL condition"), "only for HPAs for which this SQL condition is "
+    Key("where", kinds.text("a condition"), "only for HPAs for which this condition is "
         "true, as `--where`", field="where", default="all"),
 )  # fmt: skip
 

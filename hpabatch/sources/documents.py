@@ -15,9 +15,10 @@ from typing import NoReturn
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from hpabatch.errors import UsageError
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources.kubernetes_yaml import start_line
 from hpabatch.sources.manifest_documents import DocumentError, parse_documents
-from hpabatch.sources.table_fields import did_you_mean, show
+from hpabatch.sources.table_fields import show
 
 MAX_BYTES = 4 * 2**20
 
@@ -134,7 +135,7 @@ def _line(node: Node | None) -> int | None:
     return None if node is None else start_line(node) + 1
 
 
-__all__ = ["Place", "did_you_mean", "parse_document", "read_document", "show"]
+__all__ = ["Place", "parse_document", "read_document", "show"]
 
 
 def digests_of(paths: Iterable[Path | str | None]) -> dict[str, str]:

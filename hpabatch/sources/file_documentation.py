@@ -48,8 +48,8 @@ error, too.
   `d`: `5/s`, `300/m`, `10Mi/h`.
 * *HPAs*: `namespace/hpa`, or `cluster/namespace/hpa`, one or a list of them. `*` stands for any
   letters and `?` for one; a text that begins with `*` needs quotes in YAML: `"*/web"`.
-* `where` is an SQL condition as for `--where`, on cluster, namespace, hpa, target_kind, target,
-  min_replicas, max_replicas, has_behavior, specs and labels.
+* `where` is a [condition](expressions.md) as for `--where`, on cluster, namespace, hpa,
+  target_kind, target, min_replicas, max_replicas, has_behavior, specs and labels.
 
 ## Scenarios
 

@@ -16,7 +16,7 @@ from hpabatch.model.policy_sets import PolicySet
 from hpabatch.model.setting import TODAY, Setting, made_setting
 from hpabatch.model.setting_fields import FIELDS, NAMED_TARGET, field_order, find_field
 from hpabatch.model.setting_values import AS_TODAY
-from hpabatch.sources.documents import did_you_mean
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources.grid_axis import Axis, read_items
 from hpabatch.sources.grid_sample import lacking, sampled
 

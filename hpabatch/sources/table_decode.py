@@ -16,7 +16,6 @@ from hpabatch.sources.table_map import (
     Scales,
     TableMap,
 )
-from hpabatch.sources.table_sql import check_sql
 from hpabatch.sources.table_units import (
     CPU_MILLI,
     DURATION_MS,
@@ -28,6 +27,7 @@ from hpabatch.sources.table_units import (
 from hpabatch.sources.table_values import (
     Amount,
     Source,
+    check_expression,
     decode_amount,
     decode_source,
     decode_time,
@@ -261,10 +261,7 @@ class _Decoder:
     def _where(self) -> str | None:
         where = self.top.text("where")
         if where is not None:
-            try:
-                check_sql(where)
-            except ValueError as error:
-                self.top.refuse("where", str(error))
+            check_expression(self.top, "where", where)
         return where
 
     def _format(self) -> Format:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
 from hpabatch.errors import UsageError
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources.manifest_documents import DocumentError, parse_documents
 
 MAX_BYTES = 16 * 2**20
@@ -19,13 +19,6 @@ _MAX_DURATION_MS = 366 * 86_400_000
 # Thousandths are kept in 64 bits; the same limit as for amounts of rows (MILLI_MAX).
 _MAX_MILLI = 2**62
 _LARGEST = Quantity.from_milli(_MAX_MILLI)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean x?`, or "" where nothing known looks alike."""
-    lower = {item.lower(): item for item in known}
-    close = get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
-    return f"; did you mean {lower[close[0]]}?" if close else ""
 
 
 def read_document(path: Path | str, what: str) -> object:

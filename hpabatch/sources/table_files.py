@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
-from hpabatch.sources.table_fields import did_you_mean, show
+from hpabatch.history.polars_errors import BROKEN
+from hpabatch.model.suggestions import did_you_mean
+from hpabatch.sources.table_fields import show
 from hpabatch.sources.table_map import SEPARATORS, Format, TableMap
-from hpabatch.sources.table_sql import BROKEN
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
@@ -109,7 +110,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
     if missing:
         hint = did_you_mean(missing[0], columns)
         raise HistoryError(
-            f"{path} has no column {missing[0]!r} that {table.path} names{hint} "
+            f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
         )
     return TableFile(path, number, parquet, rows, columns, separator)

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from hpabatch.model.expression_tree import columns
+from hpabatch.model.expressions import parse_expression
 from hpabatch.sources.table_hpas import HpaMap
-from hpabatch.sources.table_sql import check_sql
 from hpabatch.sources.table_units import Rounding
 from hpabatch.sources.table_values import (
     Amount,
@@ -127,7 +128,7 @@ class TableMap:
         for source in sources:
             names.update(dict.fromkeys(source.columns if source is not None else ()))
         if self.where is not None:
-            names.update(dict.fromkeys(check_sql(self.where)))
+            names.update(dict.fromkeys(columns(parse_expression(self.where))))
         names.pop(TIME_COLUMN, None)
         return list(names)
 

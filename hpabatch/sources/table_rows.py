@@ -16,10 +16,12 @@ import polars as pl
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.history.columns import MEMORY_BYTES_MAX
+from hpabatch.history.expressions import compile_condition, evaluate, quoted
+from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.model.expression_tokens import ExpressionError
 from hpabatch.sources.table_fields import quantity_milli
 from hpabatch.sources.table_files import TableFile
 from hpabatch.sources.table_map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
-from hpabatch.sources.table_sql import BROKEN, first_line, probe
 from hpabatch.sources.table_time import time_ms
 from hpabatch.sources.table_units import QUANTITY
 from hpabatch.sources.table_values import Source
@@ -94,10 +96,10 @@ def clean_rows(
 
     Raises:
         HistoryError: a column is of a type that cannot hold what the map says, the unit or zone of
-            the time is not said, decimals have commas, or an SQL expression fails.
+            the time is not said, decimals have commas, or an expression fails.
     """
     tally = Tally(read=raw.height)
-    piece = _Piece(raw.with_row_index(_ROW), table, str(file.path), first == 0)
+    piece = _Piece(raw.with_row_index(_ROW), table, str(file.path))
     times = piece.evaluate(table.time.source, "columns.time")
     raw = piece.raw.with_columns(
         times.is_null().alias(_NO_TIME), time_ms(times, table.time, piece.where).alias(TIME_COLUMN)
@@ -106,7 +108,7 @@ def clean_rows(
         kept = piece.filter(raw, table.where)
         tally.excluded = raw.height - kept.height
         raw = kept
-    piece = _Piece(raw, table, piece.where, first == 0)
+    piece = _Piece(raw, table, piece.where)
     piece.collect()
     seq = raw[_ROW].cast(pl.Int64) + first + (file.number << _SEQ_BITS)
     frame = pl.DataFrame([*piece.columns, seq.alias("seq")])
@@ -124,11 +126,10 @@ class _Piece:
     A column whose name begins with `!` says where there was something that could not be read.
     """
 
-    def __init__(self, raw: pl.DataFrame, table: TableMap, where: str, probed: bool) -> None:
+    def __init__(self, raw: pl.DataFrame, table: TableMap, where: str) -> None:
         self.raw = raw
         self.table = table
         self.where = where
-        self.probed = probed
         self.columns: list[pl.Series] = []
         self.checks: list[tuple[str, pl.Expr]] = []
 
@@ -202,25 +203,20 @@ class _Piece:
 
     def evaluate(self, source: Source, place: str) -> pl.Series:
         """Return a source's raw values, one per row."""
-        told = f"{self.where}: {place}: sql {source.sql!r}"
-        expression = source.expression()
         try:
-            found = self.raw.select(expression.alias("_found")).to_series()
-            if self.probed and source.sql is not None:
-                probe(self.raw, expression, told)
-        except BROKEN as error:
-            raise HistoryError(f"{told}: {_first(error)}") from None
-        constant = len(found) == 1 and self.raw.height != 1
-        return found.new_from_index(0, self.raw.height) if constant else found
+            expression = source.expression(self.raw.schema)
+            return evaluate(self.raw, expression)
+        except (ExpressionError, *BROKEN) as error:
+            told = f"{self.where}: {place}: sql {quoted(source.sql or '')}"
+            raise HistoryError(f"{told}: {_reason(error)}") from None
 
     def filter(self, raw: pl.DataFrame, condition: str) -> pl.DataFrame:
         """Return the rows for which the map's `where` is true."""
         try:
-            if self.probed:
-                probe(raw, pl.sql_expr(condition), f"{self.where}: where {condition!r}")
-            return raw.filter(pl.sql_expr(condition))
-        except BROKEN as error:
-            raise HistoryError(f"{self.where}: where {condition!r}: {_first(error)}") from None
+            return raw.filter(evaluate(raw, compile_condition(condition, raw.schema)))
+        except (ExpressionError, *BROKEN) as error:
+            told = f"{self.where}: where {quoted(condition)}"
+            raise HistoryError(f"{told}: {_reason(error)}") from None
 
     def _text(self, source: Source, place: str) -> pl.Series:
         found = self.evaluate(source, place)
@@ -270,11 +266,9 @@ class _Piece:
         return number.fill_nan(None), (bad | infinite).fill_null(value=False)
 
 
-def _first(error: BaseException) -> str:
-    """Return a reason in one line; that a CSV's columns are texts surprises in comparisons."""
-    line = first_line(error)
-    if "str" not in line and "String" not in line:
+def _reason(error: BaseException) -> str:
+    """Return a reason in one line; that a CSV's columns are strings surprises in comparisons."""
+    line = str(error) if isinstance(error, ExpressionError) else first_line(error)
+    if "CAST(x AS DOUBLE)" not in line:
         return line
-    return (
-        f"{line} (columns of a CSV are texts: write CAST(x AS DOUBLE); the time is {TIME_COLUMN})"
-    )
+    return f"{line} (columns of a CSV are strings; the time is {TIME_COLUMN})"

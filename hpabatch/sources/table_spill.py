@@ -23,10 +23,10 @@ import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path
+from hpabatch.history.polars_errors import first_line
 from hpabatch.sources.table_files import CHUNK_ROWS, TableFile, read_chunks
 from hpabatch.sources.table_map import Level, TableMap
 from hpabatch.sources.table_rows import Tally, clean_rows
-from hpabatch.sources.table_sql import first_line
 
 RUN_ROWS = 1 << 19
 """Clean rows sorted together: fewer runs make fewer, longer reads."""

@@ -7,7 +7,7 @@ from typing import Literal
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.sources.table_sql import first_line
+from hpabatch.history.polars_errors import first_line
 from hpabatch.sources.table_units import TIME_PER_MS
 from hpabatch.sources.table_values import TEXT_TIME, TimeSource
 

@@ -1,4 +1,4 @@
-"""Where the map file finds a value: a column, an SQL expression, a constant or a list."""
+"""Where the map file finds a value: a column, an expression, a constant or a list."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from pathlib import Path
 
 import polars as pl
 
+from hpabatch.history.expressions import Schema, compile_expression, quoted
+from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.model.expression_tokens import ExpressionError
+from hpabatch.model.expression_tree import columns
+from hpabatch.model.expressions import parse_expression
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources.table_fields import (
     Section,
-    did_you_mean,
     quantity_milli,
     read_document,
     show,
 )
-from hpabatch.sources.table_sql import BROKEN, check_sql, first_line
 from hpabatch.sources.table_units import QUANTITY, TIME_PER_MS
 
 AMBIGUOUS = ("earliest", "latest", "drop")
@@ -45,7 +49,7 @@ class Source:
         """The columns that it reads."""
         if self.column is not None:
             return (self.column,)
-        return check_sql(self.sql) if self.sql is not None else ()
+        return columns(parse_expression(self.sql)) if self.sql is not None else ()
 
     def with_unit(self, unit: str) -> Source:
         """Return the same with another unit."""
@@ -55,11 +59,17 @@ class Source:
         """Return the same with another factor."""
         return replace(self, factor=factor)
 
-    def expression(self) -> pl.Expr:
-        """Return the raw value as an expression on the table's columns."""
+    def expression(self, schema: Schema) -> pl.Expr:
+        """Return the raw value as an expression on the table's columns.
+
+        Raises:
+            ExpressionError: `sql` is not an expression on columns of these types.
+        """
         if self.column is not None:
             return pl.col(self.column)
-        return pl.sql_expr(self.sql) if self.sql is not None else pl.lit(self.value)
+        if self.sql is not None:
+            return compile_expression(self.sql, schema)
+        return pl.lit(self.value)
 
     def describe(self) -> str:
         """Return it as a person would say it."""
@@ -160,15 +170,24 @@ def _one_of(inner: Section) -> Source:
     if len(given) != 1:
         inner.refuse("", "say exactly one of `column`, `sql` and `value`")
     if sql is not None:
-        try:
-            check_sql(sql)
-        except ValueError as error:
-            inner.refuse("sql", str(error))
+        check_expression(inner, "sql", sql)
     if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
         hint = ": put it in quotes" if isinstance(value, bool) else ""
         inner.refuse("value", f"a text or a number is wanted, found {show(value)}{hint}")
     assert value is None or isinstance(value, str | int | float)
     return Source(column=column, sql=sql, value=value)
+
+
+def check_expression(section: Section, key: str, text: str) -> None:
+    """Refuse what is no expression, whatever columns there are.
+
+    Raises:
+        UsageError: the place in the map, and the position in the expression.
+    """
+    try:
+        parse_expression(text)
+    except ExpressionError as error:
+        section.refuse(key, f"{quoted(text)} is not an expression: {error}")
 
 
 def _pattern(inner: Section) -> str | None:

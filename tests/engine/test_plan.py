@@ -247,6 +247,10 @@ def test_an_hpa_is_replayed_alone_as_among_its_rivals_with_estimated_instants(
         ("hpa = 'cart'", []),
         ("namespace = 'batch'", ["thumbnails"]),
         ("max_replicas > 5", ["thumbnails"]),  # of one that is refused nothing else is known
+        (
+            "CAST(CASE WHEN max_replicas > 0 THEN '1' ELSE hpa END AS INT) = 1",
+            ["thumbnails"],  # its name is no number
+        ),
     ],
 )
 def test_of_the_refused_only_those_that_may_be_meant_are_told(where: str, told: list[str]) -> None:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from hpabatch.engine.replay import ReplayResult
+from hpabatch.history.expressions import compile_expression
 from hpabatch.history.reader import open_history
 from tests.real.replays import FILES, MAPS, import_map, phase_ms, replay, summary_table
 from tests.real.settings import VARIABLE
@@ -130,7 +131,7 @@ def factor(name: str, resource: str) -> pl.Expr:
     """Return by what the map multiplies the mean."""
     sql = said(name)["columns"][resource]["sql"]
     text: str = sql.split("_usage_mean *")[1]
-    return pl.sql_expr(text)
+    return compile_expression(text, {"service": pl.String()})
 
 
 @pytest.mark.parametrize(("app", "target"), RUNS)

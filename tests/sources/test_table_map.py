@@ -56,7 +56,10 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
         merged(POD_MAP, {"columns": {"namespace": {"value": False}}}),
         "columns.namespace.value: a text or a number is wanted, found False: put it in quotes",
     ),
-    (merged(POD_MAP, {"where": "cpu >"}), "where: 'cpu >' is not an SQL expression"),
+    (
+        merged(POD_MAP, {"where": "cpu >"}),
+        "where: 'cpu >' is not an expression: expected a value, got the end at character 6",
+    ),
     (merged(POD_MAP, {"window": 15}), "window: 15 is not a duration"),
     (merged(POD_MAP, {"window": "900d"}), "longer than a year"),
     (

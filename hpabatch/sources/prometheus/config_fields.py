@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hpabatch.errors import UsageError
-from hpabatch.sources.table_fields import did_you_mean, show
+from hpabatch.model.suggestions import did_you_mean
+from hpabatch.sources.table_fields import show
 
 _SHOWN = 30  # mistakes; a file with more is of another kind
 

@@ -9,11 +9,12 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from hpabatch.model.selectors import parse_selector
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources.prometheus.adapter import LABEL, selector_matchers
 from hpabatch.sources.prometheus.config_fields import ConfigFields, Mistakes
 from hpabatch.sources.prometheus.metric_queries import PODS_HOLE
 from hpabatch.sources.prometheus.queries import Scalable
-from hpabatch.sources.table_fields import did_you_mean, show
+from hpabatch.sources.table_fields import show
 
 TOP_KEYS: Final = ("metrics", "scalables")
 """The keys by which a mapping file is recognized."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpabatch.errors import UsageError
-from hpabatch.sources.table_fields import Section, did_you_mean, read_document, show
+from hpabatch.model.suggestions import did_you_mean
+from hpabatch.sources.table_fields import Section, read_document, show
 
 BUILT_IN = Path(__file__).with_name("queries.yaml")
 """The file with the usual names; `hpabatch import prometheus --print-queries` prints it."""

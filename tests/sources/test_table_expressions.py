@@ -1,4 +1,4 @@
-"""SQL of a map: computed row by row, or refused."""
+"""Expressions of a map: computed row by row, or refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.model.expressions import parse_expression
 from hpabatch.sources import table_files
 from hpabatch.sources.table_decode import read_map
-from hpabatch.sources.table_sql import check_sql, probe
 from tests.sources.tables import BEGIN_S, POD_MAP, merged, run_import, write_map
 
 ACROSS = [
@@ -50,16 +50,26 @@ ROW_BY_ROW = [
 
 @pytest.mark.parametrize("text", ACROSS)
 def test_what_looks_at_other_rows_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match="looks at other rows"):
-        check_sql(text)
     for said in ({"where": text}, {"columns": {"cpu": {"column": None, "sql": text}}}):
-        with pytest.raises(UsageError, match=r"looks at other rows .*before the import"):
+        with pytest.raises(UsageError, match=r"is not an expression: expected a function of one r"):
             read_map(write_map(tmp_path, merged(POD_MAP, said)))
 
 
 @pytest.mark.parametrize("text", ROW_BY_ROW)
 def test_what_is_computed_row_by_row_is_taken(text: str) -> None:
-    check_sql(text)
+    parse_expression(text)
+
+
+def test_types_are_checked_at_the_first_rows(tmp_path: Path) -> None:
+    row = f"ts,app,pod,cpu,mem\n{BEGIN_S},web,web-1,0.5,1000\n"
+    said = {"where": "cpu > 0", "columns": {"cpu": {"column": None, "sql": "cpu * 2"}}}
+    refused = {
+        "where": "where 'cpu > 0': cannot compare a string with a number at character 5",
+        "columns": "cpu: sql 'cpu [*] 2': expected a number, got a value of type TEXT",
+    }
+    for key, told in refused.items():
+        with pytest.raises(HistoryError, match=told + ".*; write CAST.*columns of a CSV are strin"):
+            run_import(tmp_path, merged(POD_MAP, {key: said[key]}), row)
 
 
 def test_any_pieces_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,19 +87,6 @@ def test_any_pieces_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         folder.mkdir()
         found.append(run_import(folder, said, frame)[1]["pod_metrics"]["cpu_milli"].to_list())
     assert found[0] == found[1] == [(2 * k + 1) * 1000 for k in range(20)]
-
-
-def test_what_the_names_do_not_tell_the_values_do() -> None:
-    rows = pl.DataFrame({"a": [1.0, 2.0, float("nan"), None], "b": ["x", None, "y", "z"]})
-    probe(rows, pl.col("a") * 2, "it")
-    probe(rows, pl.lit(5), "it")
-    probe(rows.clear(), pl.col("a").sum(), "it")
-    for expression in (pl.col("a").rank(), pl.col("a").fill_null(strategy="forward")):
-        with pytest.raises(HistoryError, match="it looks at other rows"):
-            probe(rows, expression, "it")
-    for expression in (pl.col("b").drop_nulls(), pl.col("a").first()):
-        with pytest.raises(HistoryError, match="not one value per row"):
-            probe(rows, expression, "it")
 
 
 def test_a_column_of_any_name_can_be_used(tmp_path: Path) -> None:

@@ -1,0 +1,12 @@
+"""Errors of Polars in one line."""
+
+from __future__ import annotations
+
+import polars as pl
+
+BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, its name if it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

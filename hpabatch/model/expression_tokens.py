@@ -1,0 +1,122 @@
+"""Row expressions: their tokens, limits and errors.
+
+`expressions` parses them; docs/expressions.md is the grammar.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+MAX_CHARACTERS: Final = 10_000_000
+MAX_VALUES: Final = 200_000
+"""Constants in all `IN` lists together."""
+MAX_NODES: Final = 40_000
+"""Names, constants, operators and calls, without the constants of `IN` lists."""
+MAX_DEPTH: Final = 40
+"""Parentheses, calls, CASE, NOT and signs inside of each other."""
+
+_SHOWN = 40
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>[\ \t\r\n\f]+|--[^\n]*|/\*.*?\*/)
+    |(?P<string>'[^']*(?:''[^']*)*')
+    |(?P<quoted>"[^"]*(?:""[^"]*)*"|`[^`]*(?:``[^`]*)*`)
+    |(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
+    |(?P<word>[^\W\d]\w*)
+    |(?P<symbol><=>|!~\*|::|\|\||!~|~\*|<>|<=|>=|==|!=|/(?!\*)|[-+*%=<>(),~])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_UNCLOSED = {"'": "string", '"': "quoted name", "`": "quoted name", "/": "comment"}
+
+
+class ExpressionError(ValueError):
+    """A text that is not a row expression, or not one on these columns.
+
+    `at` is the position of the first wrong character, counted from 1.
+    """
+
+    def __init__(self, problem: str, at: int, remedy: str = "") -> None:
+        """Take the problem, its position, and what follows it (`; did you mean x?`)."""
+        super().__init__(f"{problem} at character {at}{remedy}")
+        self.at = at
+
+
+class Kind(StrEnum):
+    """Kinds of tokens."""
+
+    string = "string"
+    quoted = "quoted"
+    number = "number"
+    word = "word"
+    symbol = "symbol"
+    end = "end"
+
+
+class Token(NamedTuple):
+    """A token: `text` as it stands, for words and symbols in capitals also `word`."""
+
+    kind: Kind
+    text: str
+    word: str
+    at: int
+
+    def show(self) -> str:
+        """Return it for a message, shortened."""
+        if self.kind is Kind.end:
+            return "the end"
+        return shown(self.text)
+
+
+def shown(text: str) -> str:
+    """Return a text for a message, quoted and shortened."""
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of an expression, the last of them the end.
+
+    Raises:
+        ExpressionError: a character that begins no token, or something that is not closed.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise ExpressionError(
+            f"expected at most {MAX_CHARACTERS:,} characters, got {len(text):,}", MAX_CHARACTERS + 1
+        )
+    begin, number_end = 0, -1
+    while begin < len(text):
+        found = _TOKEN.match(text, begin)
+        if found is None:
+            raise _no_token(text, begin)
+        kind, told = str(found.lastgroup), found[0]
+        if begin == number_end and kind in ("word", "number"):
+            raise ExpressionError(f"expected an operator after the number, got {shown(told)}",
+                                  begin + 1)  # fmt: skip
+        if kind != "blank":
+            # Other alphabets have letters whose capitals are ASCII: they spell no word of ours.
+            word = told.upper() if told.isascii() and kind in ("word", "symbol") else ""
+            yield Token(Kind(kind), told, word, begin + 1)
+        begin = found.end()
+        number_end = begin if kind == "number" else -1
+    yield Token(Kind.end, "", "", len(text) + 1)
+
+
+def _no_token(text: str, begin: int) -> ExpressionError:
+    letter = text[begin]
+    what = _UNCLOSED.get(letter)
+    if what is not None and (letter != "/" or text.startswith("/*", begin)):
+        return ExpressionError(f"expected the end of the {what} that begins", begin + 1)
+    if letter == ";":
+        return ExpressionError("expected one expression, got ';'", begin + 1, "; remove it")
+    name = "" if letter.isascii() else f" ({unicodedata.name(letter, 'without a name')})"
+    return ExpressionError(f"unexpected character {letter!r}{name}", begin + 1)
+
+
+def unquoted(token: Token) -> str:
+    """Return what a string or a quoted name says."""
+    quote = token.text[0]
+    return token.text[1:-1].replace(quote * 2, quote)

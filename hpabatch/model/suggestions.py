@@ -1,0 +1,18 @@
+"""Suggestions for misspelled names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_LONGEST = 200
+"""Names of more letters get no suggestion: comparing takes quadratic time."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean x?`, or "" where nothing known looks alike."""
+    if len(name) > _LONGEST:
+        return ""
+    lower = {item.lower(): item for item in known if len(item) <= _LONGEST}
+    close = get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
+    return f"; did you mean {lower[close[0]]}?" if close else ""
