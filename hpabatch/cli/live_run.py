@@ -184,9 +184,11 @@ class _Run:
                 if not stop.is_set():
                     loop.run(stop)
         finally:
-            if recorder is not None:
-                recorder.close()
+            whole = recorder is None or recorder.close()
         self.log.say("stop", "stopped")
+        self.log.close()
+        if not whole or (recorder is not None and recorder.figures.rows_lost):
+            raise typer.Exit(EXIT_REFUSED)
 
     def _say_start(self, path: Path | None) -> None:
         settings = self.settings

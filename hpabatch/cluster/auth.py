@@ -1,60 +1,30 @@
-"""Credentials that a program gives (exec plugins of kubeconfig), until they expire.
+"""Credentials of requests: from files that are replaced, and of programs (exec plugins).
 
-The protocol is client.authentication.k8s.io, v1 and v1beta1: the program is told about the cluster
-in the variable KUBERNETES_EXEC_INFO, and prints an ExecCredential with a token, a client
-certificate, or both.
+The protocol of programs is client.authentication.k8s.io, v1 and v1beta1: the program is told about
+the cluster in the variable KUBERNETES_EXEC_INFO, and prints an ExecCredential with a token, a
+client certificate, or both.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 import msgspec
 
 from hpabatch.cluster.errors import Unreachable
-from hpabatch.errors import UsageError
+from hpabatch.cluster.files import read_small
+from hpabatch.cluster.plugin import PATIENCE_S, ExecSpec, run_program
+from hpabatch.web.secrets import Secrets
 
-_GROUP: Final = "client.authentication.k8s.io"
-VERSIONS: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
-_INFO: Final = "KUBERNETES_EXEC_INFO"
-_EXTENSION: Final = "client.authentication.k8s.io/exec"
-_PATIENCE_S: Final = 60.0
-_MOST_TEXT: Final = 300
 _AGAIN_S: Final = 5.0
 """A program that failed is run again after this, however many requests wait."""
-_Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ExecSpec:
-    """A program that gives credentials, as a kubeconfig names it.
-
-    Attributes:
-        version: of the protocol, group and version.
-        command: a program and its arguments.
-        variables: of its environment, beside ours.
-        cluster: what it is told about the cluster, None: nothing.
-        hint: how it is installed, "": not said.
-        where: of which file, for messages.
-    """
-
-    version: str
-    command: tuple[str, ...]
-    variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    cluster: _Json | None = field(default=None, repr=False)
-    hint: str = ""
-    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,69 +42,6 @@ class Credential:
     expires_s: float | None = None
 
 
-def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpec:
-    """Return the program of a kubeconfig's user.
-
-    Args:
-        plugin: the user's `exec`.
-        cluster: the cluster's entry.
-        where: of which file, for messages.
-
-    Raises:
-        UsageError: it is incomplete, or of a version that is not spoken.
-    """
-    if not isinstance(plugin, dict) or not isinstance(plugin.get("command"), str):
-        raise UsageError(f"{where}: the user's exec has no command")
-    version = plugin.get("apiVersion")
-    if version not in VERSIONS:
-        raise UsageError(
-            f"{where}: the user's exec is of apiVersion {version!r}: let it be one of "
-            f"{' and '.join(VERSIONS)}"
-        )
-    if plugin.get("interactiveMode") == "Always":
-        raise UsageError(
-            f"{where}: the user's exec wants to ask at a terminal (interactiveMode: Always), which "
-            "cannot be done while requests go on: use a kubeconfig that does not"
-        )
-    args, env = plugin.get("args") or [], plugin.get("env") or []
-    try:
-        variables = tuple((one["name"], one["value"]) for one in env)
-    except (TypeError, KeyError):
-        variables = ((None, None),)
-    texts = [*(args if isinstance(args, list) else [None]), *chain.from_iterable(variables)]
-    if not all(isinstance(text, str) for text in texts):
-        raise UsageError(
-            f"{where}: the user's exec has args or env that are no texts: let args be a list of "
-            "texts, and env one of name and value (numbers in quotes)"
-        )
-    command = (plugin["command"], *args)
-    told = _told(cluster) if plugin.get("provideClusterInfo") else None
-    return ExecSpec(
-        version, command, variables, told, str(plugin.get("installHint") or "").strip(), where
-    )
-
-
-def _told(cluster: Mapping[str, Any]) -> _Json:
-    """Return what a program is told about the cluster."""
-    keys = (
-        "server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data",
-        "proxy-url", "disable-compression",
-    )  # fmt: skip
-    found = {key: cluster[key] for key in keys if key in cluster}
-    if "certificate-authority" in cluster:
-        try:
-            authority = Path(cluster["certificate-authority"]).read_bytes()
-        except OSError as error:
-            raise UsageError(
-                f"{cluster['certificate-authority']} cannot be read: {error.strerror}"
-            ) from None
-        found["certificate-authority-data"] = base64.b64encode(authority).decode("ascii")
-    for one in cluster.get("extensions") or ():
-        if isinstance(one, dict) and one.get("name") == _EXTENSION:
-            found["config"] = one.get("extension")
-    return found
-
-
 class ExecAuth(httpx2.Auth):
     """Asks a program for credentials, and again when they expire or are refused.
 
@@ -145,21 +52,32 @@ class ExecAuth(httpx2.Auth):
         self,
         spec: ExecSpec,
         environ: Mapping[str, str],
+        secrets: Secrets | None = None,
         clock: Callable[[], float] = time.time,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         """Prepare; the program runs when the first request is sent.
 
         Args:
             spec: which program.
             environ: what its environment is made of.
+            secrets: that no message may show; None: there are none.
             clock: UTC s.
+            patience_s: how long the program may take.
         """
         self._spec = spec
         self._environ = environ
+        self._secrets = secrets or Secrets()
         self._clock = clock
+        self._patience_s = patience_s
+        self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._current: Credential | None = None
         self._failed: tuple[float, Unreachable] | None = None
+
+    def close(self) -> None:
+        """End the program if it runs."""
+        self._stopped.set()
 
     def current(self) -> Credential:
         """Return credentials that have not expired.
@@ -203,58 +121,62 @@ class ExecAuth(httpx2.Auth):
 
     def _run(self) -> Credential:
         """Run the program; the lock is held."""
-        now = time.monotonic()
-        if self._failed is not None and now < self._failed[0] + _AGAIN_S:
+        if self._failed is not None and time.monotonic() < self._failed[0] + _AGAIN_S:
             raise self._failed[1]
         try:
-            found = read_credential(run_program(self._spec, self._environ), self._spec)
+            printed = run_program(
+                self._spec, self._environ, self._secrets.hide, self._stopped, self._patience_s
+            )
+            found = read_credential(printed, self._spec)
+            if self._is_over(found):
+                raise Unreachable(
+                    f"getting credentials: exec plugin {self._spec.command[0]} returned "
+                    "credentials that have expired: log in with it again, or correct the clock"
+                )
         except Unreachable as error:
-            self._failed = now, error
+            # By when it ended: else whoever waited meanwhile would run it at once.
+            self._failed = time.monotonic(), error
             raise
         self._current, self._failed = found, None
         return found
 
 
+class TokenFileAuth(httpx2.Auth):
+    """Adds the token of a file, which is read again when a server refuses it."""
+
+    def __init__(self, path: Path) -> None:
+        """Prepare; the file is read with the first request."""
+        self._path = path
+        self._token: str | None = None
+
+    def sync_auth_flow(
+        self, request: httpx2.Request
+    ) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Add the token, and send a second request with what the file holds by then."""
+        token = self._token
+        if token is None:
+            token = self._read()
+        request.headers["Authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == 401:
+            request.headers["Authorization"] = f"Bearer {self._read()}"
+            yield request
+
+    def _read(self) -> str:
+        try:
+            self._token = read_small(self._path).decode("ascii").strip()
+        except UnicodeDecodeError:
+            raise Unreachable(f"getting credentials: {self._path} holds no token") from None
+        except OSError as error:
+            raise Unreachable(
+                f"getting credentials: {self._path} cannot be read: {error.strerror}"
+            ) from None
+        return self._token
+
+
 def _add(request: httpx2.Request, credential: Credential) -> None:
     if credential.token is not None:
         request.headers["Authorization"] = f"Bearer {credential.token}"
-
-
-def run_program(spec: ExecSpec, environ: Mapping[str, str]) -> bytes:
-    """Return what a program prints.
-
-    Raises:
-        Unreachable: it is not there, failed, or took too long.
-    """
-    told: _Json = {"interactive": False}
-    if spec.cluster is not None:
-        told["cluster"] = spec.cluster
-    info = {"apiVersion": spec.version, "kind": "ExecCredential", "spec": told}
-    environment = {**environ, **dict(spec.variables), _INFO: json.dumps(info)}
-    name = spec.command[0]
-    try:
-        done = subprocess.run(  # noqa: S603 - the kubeconfig names it, as for kubectl
-            spec.command, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=_PATIENCE_S, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        hint = f" {spec.hint}" if spec.hint else ""
-        raise Unreachable(
-            f"getting credentials: exec: executable {name} not found ({spec.where}).{hint}"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise Unreachable(
-            f"getting credentials: exec: {name} was not done after {_PATIENCE_S:.0f} s"
-        ) from None
-    except OSError as error:
-        raise Unreachable(f"getting credentials: exec: {name}: {error.strerror}") from None
-    if done.returncode != 0:
-        said = " ".join(done.stderr.decode("utf-8", "replace").split())[-_MOST_TEXT:]
-        raise Unreachable(
-            f"getting credentials: exec: executable {name} failed with exit code "
-            f"{done.returncode}{': ' + said if said else ''}"
-        )
-    return done.stdout
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -294,6 +216,11 @@ def read_credential(printed: bytes, spec: ExecSpec) -> Credential:
     if bool(pair[0]) != bool(pair[1]):
         raise Unreachable(
             f"getting credentials: exec plugin {name} returned only one of certificate and key"
+        )
+    if status.token and not (status.token.isascii() and status.token.isprintable()):
+        raise Unreachable(
+            f"getting credentials: exec plugin {name} returned a token with more than one line, or "
+            "with what no header may have"
         )
     if not status.token and not pair[0]:
         raise Unreachable(

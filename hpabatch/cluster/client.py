@@ -31,6 +31,7 @@ from hpabatch.cluster.objects import UNREADABLE
 from hpabatch.cluster.requests import RequestCounter
 from hpabatch.cluster.skew import Dated
 from hpabatch.cluster.wire import Sockets, Wire
+from hpabatch.web.bounded import is_plain, read_body
 
 __all__ = ["ApiClient", "Page", "WatchStream"]
 
@@ -49,6 +50,8 @@ _REPLY_S: Final = 30.0
 _GRACE_S: Final = 30.0
 """A watch is given so much longer than it asked for before its server counts as gone."""
 _MOST_LISTS: Final = 3
+_MOST_PAGES: Final = 2000  # of 500 objects: a million
+_MOST_EMPTY: Final = 16
 _OWN_PATH: Final = "/version"
 _FIRST_WAIT_S: Final = 0.25
 _LONGEST_WAIT_S: Final = 10.0
@@ -112,6 +115,10 @@ class ApiClient:
         """How many requests were sent."""
         return self._wire.requests
 
+    def hide(self, text: str) -> str:
+        """Return the first 16 KiB of what a server says, without the secrets of requests."""
+        return self._wire.hide(text)
+
     def close(self) -> None:
         """End all requests under way, whichever thread waits for them, and begin no other."""
         self._wire.close()
@@ -157,8 +164,8 @@ class ApiClient:
         with self._wire.replied("get", _OWN_PATH, {}, timeout) as reply:
             came_s = time.time()
             if reply.status_code != 200:
-                raise _refusal(reply, _OWN_PATH, self.connection.server)
-            _read_body(reply, GET_BYTES, time.monotonic() + timeout)
+                raise _refusal(reply, _OWN_PATH, self._wire)
+            read_body(reply, GET_BYTES, time.monotonic() + timeout)
             return Dated(reply.headers.get("date", ""), asked_s, came_s)
 
     def list_pages(
@@ -183,9 +190,11 @@ class ApiClient:
             timeout: seconds for each page, all attempts together.
 
         Raises:
-            ApiError: see `errors`; Expired if it expired again and again.
+            ApiError: see `errors`; Expired if it expired again and again, BadAnswer if it has no
+                end.
         """
         lists, token = 1, ""
+        walk = _Walk(path)
         while True:
             asked = {**(params or {}), "limit": str(chunk)}
             if token:
@@ -201,12 +210,14 @@ class ApiClient:
                 if not token or lists == _MOST_LISTS:
                     raise
                 lists, token = lists + 1, ""
+                walk = _Walk(path)
                 continue
             meta = found.metadata or _ListMeta()
             yield Page(found.items or [], meta.resourceVersion or "", not token)
             token = meta.continue_ or ""
             if not token:
                 return
+            walk.check(token, bool(found.items))
 
     def watch(
         self,
@@ -265,14 +276,41 @@ class ApiClient:
         left = max(until - time.monotonic(), 0.001)
         with self._wire.replied(verb, path, params, left) as reply:
             if reply.status_code != 200:
-                raise _refusal(reply, path, self.connection.server)
-            body, complete = _read_body(reply, limit_bytes, until)
+                raise _refusal(reply, path, self._wire)
+            body, complete = read_body(reply, limit_bytes, until)
             if not complete:
                 raise TooLarge(
                     f"{path}: the answer is larger than {limit_bytes / 2**20:.3g} MiB",
                     200, where=self.connection.server,
                 )  # fmt: skip
             return body
+
+
+class _Walk:
+    """The pages of one list so far, to tell when it has no end."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._tokens: set[int] = set()
+        self._empty = 0
+
+    def check(self, token: str, has_objects: bool) -> None:
+        """Take the continue token of a page.
+
+        Raises:
+            BadAnswer: the list cannot end, or is longer than any.
+        """
+        self._empty = 0 if has_objects else self._empty + 1
+        if hash(token) in self._tokens:
+            wrong = "a continue token that it gave before"
+        elif self._empty > _MOST_EMPTY:
+            wrong = f"{self._empty} pages without an object, one after the other"
+        elif len(self._tokens) >= _MOST_PAGES:
+            wrong = f"more than {_MOST_PAGES} pages"
+        else:
+            self._tokens.add(hash(token))
+            return
+        raise BadAnswer(f"{self._path}: expected a list that ends, got {wrong}", 200)
 
 
 class WatchStream:
@@ -302,7 +340,7 @@ class WatchStream:
                 self._wire.replied("watch", self._path, self._params, _REPLY_S, self._sockets)
             )
             if reply.status_code != 200:
-                raise _refusal(reply, self._path, self._wire.connection.server)
+                raise _refusal(reply, self._path, self._wire)
             # From now on it may be quiet until the server ends it.
             reply.request.extensions["timeout"]["read"] = self._timeout_s + _GRACE_S
             self._reply = reply
@@ -320,7 +358,17 @@ class WatchStream:
             TooLarge: a line is too long.
         """
         assert self._reply is not None, "enter it first"
-        return split_lines(self._reply.iter_bytes(), self._longest_line, self._path)
+        return split_lines(self._pieces(self._reply), self._longest_line, self._path)
+
+    def _pieces(self, reply: httpx2.Response) -> Iterator[bytes]:
+        """Yield what comes until the server ends the watch, or should have."""
+        until = time.monotonic() + self._timeout_s + _GRACE_S
+        if not is_plain(reply.headers):
+            raise httpx2.DecodingError("a Content-Encoding that was not asked for")
+        for piece in reply.iter_bytes():
+            yield piece
+            if time.monotonic() > until:
+                return
 
     def end(self) -> None:
         """End it from another thread: its reader's next line is an Unreachable."""
@@ -392,24 +440,8 @@ class _Patience:
         return 0.0 if time.monotonic() + wait_s < self._until else False
 
 
-def _read_body(reply: httpx2.Response, most: int, until: float) -> tuple[bytes, bool]:
-    """Return a body, and whether that is all of it: not if it is larger than `most` bytes.
-
-    Raises:
-        httpx2.ReadTimeout: it was still coming at the deadline.
-    """
-    pieces, size = [], 0
-    for piece in reply.iter_bytes():
-        pieces.append(piece)
-        size += len(piece)
-        if size > most:
-            return b"".join(pieces)[:most], False
-        if time.monotonic() > until:
-            raise httpx2.ReadTimeout("the answer was still coming", request=reply.request)
-    return b"".join(pieces), True
-
-
-def _refusal(reply: httpx2.Response, path: str, where: str) -> Exception:
+def _refusal(reply: httpx2.Response, path: str, wire: Wire) -> Exception:
     """Return the error that a reply of another status is."""
-    body, _ = _read_body(reply, _ERROR_BYTES, time.monotonic() + _REPLY_S)
-    return error_of_reply(reply.status_code, reply.headers, body, path, where)
+    body, _ = read_body(reply, _ERROR_BYTES, time.monotonic() + _REPLY_S)
+    where = wire.connection.server
+    return error_of_reply(reply.status_code, reply.headers, body, path, where, wire.hide)

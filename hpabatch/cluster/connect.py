@@ -23,10 +23,13 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.models import User
 
 from hpabatch import __version__
-from hpabatch.cluster.auth import ExecAuth
+from hpabatch.cluster.auth import ExecAuth, TokenFileAuth
 from hpabatch.cluster.errors import Unreachable
+from hpabatch.cluster.files import read_small
 from hpabatch.cluster.kubeconfig import SERVICE_ACCOUNT, Target, in_pod, of_files
 from hpabatch.errors import UsageError
+from hpabatch.web.bounded import Deadline
+from hpabatch.web.secrets import Secrets, secrets_of_options, secrets_of_url
 
 _KEPT: Final = httpx2.Limits(
     max_connections=None, max_keepalive_connections=32, keepalive_expiry=60
@@ -71,6 +74,8 @@ class Connection:
         cluster: its name there.
         namespace: of the context, "default" if it names none.
         extensions: what the HTTP client is told beside, with every request.
+        secrets: that were configured, and those of the last requests.
+        deadline: of whatever a thread waits for.
     """
 
     def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
@@ -87,7 +92,9 @@ class Connection:
         parts = _parts(self.server, target.where)
         self.extensions = {"sni_hostname": target.server_name} if target.server_name else {}
         self._proxy = target.proxy or _proxy_of(parts.scheme, parts.hostname or "", environ)
-        self._plugin = ExecAuth(target.plugin, environ) if target.plugin else None
+        self.secrets = Secrets(_secrets(target) | secrets_of_url(self._proxy))
+        self.deadline = Deadline()
+        self._plugin = ExecAuth(target.plugin, environ, self.secrets) if target.plugin else None
         self._auth = self._plugin or _auth(target)
         self._lock = threading.Lock()
         self._pools: _Pools | None = None
@@ -101,6 +108,8 @@ class Connection:
 
     def close(self) -> None:
         """Close all connections, those in use when they are done with."""
+        if self._plugin is not None:
+            self._plugin.close()
         with self._lock:
             self._closed = True
             if self._pools is not None:
@@ -181,9 +190,11 @@ class Connection:
                     limits=limits, proxy=self._proxy, socket_options=_alive(),
                 )  # fmt: skip
             except (ImportError, ValueError, httpx2.InvalidURL) as error:
+                said = self.secrets.hide(str(error))
                 raise UsageError(
-                    f"{target.where}: the proxy {_bare(self._proxy)} cannot be used: {error}"
+                    f"{target.where}: the proxy {_bare(self._proxy)} cannot be used: {said}"
                 ) from None
+            self.deadline.keep([transport])
             headers = [
                 ("Accept", "application/json"), ("Accept-Encoding", "identity"),
                 ("User-Agent", f"hpabatch/{__version__}"), *target.headers,
@@ -240,9 +251,20 @@ def _auth(target: Target) -> httpx2.Auth | None:
     user = target.config.user
     if user is None:
         return None
-    if user.username and not (user.token_file or user.token):
+    if user.token_file:
+        return TokenFileAuth(Path(user.token_file))
+    if user.username and not user.token:
         return httpx2.BasicAuth(user.username, user.password or "")
     return user_auth(user)
+
+
+def _secrets(target: Target) -> set[str]:
+    """Return the secrets of a kubeconfig's user; those of files and programs come later."""
+    user = target.config.user or User()
+    found = {one for one in (user.token, user.password) if one}
+    if target.plugin is not None:
+        found |= secrets_of_options(target.plugin.command[1:], dict(target.plugin.variables))
+    return found
 
 
 def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
@@ -270,7 +292,7 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
 
 def _text(path: str, where: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii", errors="replace")
+        return read_small(Path(path)).decode("ascii", "replace")
     except OSError as error:
         raise UsageError(f"{where} names {path}, which cannot be read: {error.strerror}") from None
 
@@ -299,6 +321,8 @@ def _parts(server: str, where: str) -> SplitResult:
     Raises:
         UsageError: it is none.
     """
+    if "@" in server:  # what is before it may be a password, wherever the parser sees it
+        raise UsageError(f"{where}: the server's address holds a user: give it as the user's entry")
     try:
         parts = urlsplit(server)
         _ = parts.port
@@ -308,8 +332,6 @@ def _parts(server: str, where: str) -> SplitResult:
         raise UsageError(
             f"{where}: the server {server!r} is no address such as https://10.0.0.1:6443"
         )
-    if parts.username is not None or parts.password is not None:
-        raise UsageError(f"{where}: the server's address holds a user: give it as the user's entry")
     return parts
 
 
@@ -349,8 +371,8 @@ def _within(host: str, network: str) -> bool:
 
 def _bare(proxy: str | None) -> str:
     """Return a proxy's address without a user and a password."""
-    parts = urlsplit(proxy or "")
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    scheme, _, rest = (proxy or "").rpartition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _alive() -> list[tuple[int, int, int]]:

@@ -19,7 +19,7 @@ code (apimachinery pkg/api/errors, NewGenericServerResponse).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -145,7 +145,12 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 def error_of_reply(
-    status: int, headers: Mapping[str, str], body: bytes, path: str, where: str = ""
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    path: str,
+    where: str = "",
+    hide: Callable[[str], str] = str,
 ) -> ApiError:
     """Return the error that a reply with a status other than 200 is.
 
@@ -155,24 +160,28 @@ def error_of_reply(
         body: of the reply, or its beginning.
         path: what was asked for.
         where: the server's address.
+        hide: takes secrets out of what the server says.
     """
     said = _read_status(body)
     if said is not None and said.message:
-        text, reason = said.message, said.reason or ""
+        text, reason = hide(said.message), _short(said.reason)
     else:
-        text, reason = _worded(status, _plain(headers, body), path), ""
+        text, reason = _worded(status, hide(_plain(headers, body)), path), ""
     error = _classed(status, text, reason, where)
     if isinstance(error, Busy):
         error.retry_after = _seconds(headers.get("retry-after"))
     return error
 
 
-def error_of_event(status_object: bytes | msgspec.Raw, where: str = "") -> ApiError:
-    """Return the error that the Status of a watch's ERROR event is."""
+def error_of_event(
+    status_object: bytes | msgspec.Raw, where: str = "", hide: Callable[[str], str] = str
+) -> ApiError:
+    """Return the error that the Status of a watch's ERROR event is; `hide`: see above."""
     said = _read_status(status_object)
     if said is None:
         return BadAnswer("the watch ended with an error that is no Status", where=where)
-    return _classed(said.code or 0, said.message or "unknown", said.reason or "", where)
+    text = hide(said.message or "unknown")
+    return _classed(said.code or 0, text, _short(said.reason), where)
 
 
 def _classed(status: int, text: str, reason: str, where: str) -> ApiError:
@@ -186,6 +195,11 @@ def _classed(status: int, text: str, reason: str, where: str) -> ApiError:
     elif status == 429 or status >= 500:
         kind = Busy
     return kind(text, status, reason, where)
+
+
+def _short(reason: str | None) -> str:
+    """Return a reason, "" if it is none: they are single words, and no text of the server's."""
+    return reason if reason and len(reason) <= 64 and reason.isalpha() else ""
 
 
 def _read_status(body: bytes | msgspec.Raw) -> _Status | None:

@@ -18,7 +18,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError
 
-from hpabatch.cluster.auth import ExecSpec, exec_spec
+from hpabatch.cluster.plugin import ExecSpec, exec_spec
 from hpabatch.errors import UsageError
 
 VARIABLE: Final = "KUBECONFIG"
@@ -48,7 +48,7 @@ class Target:
     config: SingleConfig = field(repr=False)
     where: str
     server_name: str | None = None
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = ()
     plugin: ExecSpec | None = None
 

@@ -62,6 +62,9 @@ class Gets(Protocol):
     ) -> bytes:
         """Return the body of a good reply (ApiError: there was none)."""
 
+    def hide(self, text: str) -> str:
+        """Return what a server says without the secrets of requests."""
+
 
 class MetricApis(Protocol):
     """What has to be known of the API server's groups: `discovery.Discovery`."""
@@ -280,8 +283,9 @@ class Fetcher:
             slow = self._pool.now() - begun >= _SLOW_SHARE * timeout
             return _Reply(Answer(self._clock(), error=error.text), (), forbidden, slow)
         except ValueError as error:
-            return _Reply(Answer(self._clock(), error=str(error)))
-        named = tuple(f"{path.removeprefix('/apis/')}: {note}" for note in notes)
+            return _Reply(Answer(self._clock(), error=self._client.hide(str(error))))
+        hide = self._client.hide
+        named = tuple(f"{path.removeprefix('/apis/')}: {hide(note)}" for note in notes)
         return _Reply(Answer(fetched_ms, samples), named)  # type: ignore[arg-type]
 
 

@@ -94,7 +94,7 @@ def read_scale_from(client: Gets, apis: ScaleApis, key: ScaleKey, timeout: float
     except ApiError as error:
         return ScaleObject(key, error=error.text, code=codes.SCALE_GET_FAILED)
     except BrokenObjectError as error:
-        return ScaleObject(key, error=str(error), code=codes.SCALE_GET_FAILED)
+        return ScaleObject(key, error=client.hide(str(error)), code=codes.SCALE_GET_FAILED)
 
 
 class ScaleBook:

@@ -190,7 +190,7 @@ class Watcher:
         name = f"{label} in {namespace}" if namespace else label
         memory = Memory(
             self.kind, self._decoder, self._inbox, lambda text: self._tell(f"{name}: {text}"),
-            self._decoding,
+            self._decoding, self._client.hide,
         )  # fmt: skip
         part = Part(
             self._client, self._collection.path(namespace), memory,

@@ -67,6 +67,7 @@ class Memory:
         inbox: Inbox,
         tell: Callable[[str], None],
         lock: threading.Lock | None = None,
+        hide: Callable[[str], str] = str,
     ) -> None:
         """Begin with no objects.
 
@@ -76,6 +77,7 @@ class Memory:
             inbox: takes the changes.
             tell: is given a sentence about a broken object, once while it stays broken.
             lock: is held while the decoder works, where several memories share it.
+            hide: takes secrets out of what the server says of errors.
         """
         self.version = ""
         self.events = 0
@@ -86,6 +88,7 @@ class Memory:
         self._put = inbox.put
         self._tell = tell
         self._lock = lock or threading.Lock()
+        self._hide = hide
         self._seen: dict[PodKey, _Seen] = {}
         self._listed: set[PodKey] = set()
         self._wrong: dict[str, str] = {}
@@ -138,7 +141,7 @@ class Memory:
             self.broken += 1
             raise BadAnswer(f"an event cannot be read: {error}", 200) from None
         if event.type == "ERROR":
-            raise error_of_event(event.object)
+            raise error_of_event(event.object, hide=self._hide)
         if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
             self._break("event", f"an event of the unknown type {event.type!r}")
             return
@@ -199,6 +202,7 @@ class Memory:
     def _break(self, name: str, text: str) -> None:
         """Count what cannot be understood, and say it once; `name` has a "/" if it has a name."""
         self.broken += 1
+        text = self._hide(text)
         known = self._wrong if "/" in name else self._nameless
         if name not in known and len(known) < _MOST_NAMED:
             self._tell(text)

@@ -20,6 +20,7 @@ from hpabatch.cluster.errors import ApiError, Unreachable, asked_for
 from hpabatch.cluster.requests import RequestCounter
 
 _CONNECT_S: Final = 10.0
+_LONGEST_TEXT: Final = 2**14
 _OPENED: Final = ("connect_tcp.complete", "start_tls.complete")
 _REASONS: Final = {
     errno.ECONNREFUSED: "connect: connection refused",
@@ -96,6 +97,10 @@ class Wire:
         """Return the error of a request that this side ended."""
         return Unreachable("the client was closed", where=self.connection.server)
 
+    def hide(self, text: str) -> str:
+        """Return the first 16 KiB of what a server says, without the secrets of requests."""
+        return self.connection.secrets.hide(text[:_LONGEST_TEXT])
+
     @contextmanager
     def replied(
         self,
@@ -114,7 +119,7 @@ class Wire:
             verb: what it counts as.
             path: after the server's address.
             params: of the query.
-            timeout: seconds between two pieces of the reply.
+            timeout: seconds until the reply begins, and between two pieces of its body.
             sockets: is given the connection, which is then this request's alone.
         """
         address = self.connection.server + path + ("?" + urlencode(params) if params else "")
@@ -156,21 +161,32 @@ class Wire:
                 timeout=httpx2.Timeout(timeout, connect=min(_CONNECT_S, timeout), pool=None),
                 extensions={"trace": note, **self.connection.extensions},
             )  # fmt: skip
-            reply = http.send(request, stream=True)
+            reply = self._reply_to(request, http, timeout)
             status = reply.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return self._failure(error, address)
-        except (ConfigError, OSError, ValueError) as error:  # of a token's file
-            return Unreachable(f"getting credentials: {error}", where=self.connection.server)
+        except (ConfigError, OSError, ValueError) as error:  # of credentials
+            said = self.hide(str(error))
+            return Unreachable(f"getting credentials: {said}", where=self.connection.server)
         finally:
             self.requests.add(verb, label(path), status)
         return reply
+
+    def _reply_to(
+        self, request: httpx2.Request, http: httpx2.Client, timeout: float
+    ) -> httpx2.Response:
+        try:
+            with self.connection.deadline.within(timeout):
+                return http.send(request, stream=True)
+        finally:
+            # Whoever gives credentials has added them to this very request.
+            self.connection.secrets.note(request.headers.get("Authorization"))
 
     def _failure(self, error: Exception, address: str) -> Unreachable:
         """Return what a failure of the connection means, as the controller's client words it."""
         if self.stopped.is_set():
             return Unreachable("the client was closed", where=self.connection.server)
-        text = f'Get "{address}": {_reason(error, address)}'
+        text = f'Get "{address}": {self.hide(_reason(error, address))}'
         found = Unreachable(text, where=self.connection.server)
         found.of_tls = _cause(error, ssl.SSLError) is not None
         return found
@@ -228,4 +244,6 @@ def _reason(error: Exception, address: str) -> str:
         if "closed connection" in said:
             return "unexpected EOF"
         return f"net/http: HTTP/1.x transport connection broken: {said}"
+    if isinstance(error, httpx2.DecodingError):
+        return "the reply is packed in a way that was not asked for"
     return " ".join(str(error).split()) or type(error).__name__

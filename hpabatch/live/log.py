@@ -29,6 +29,7 @@ Fields of a JSON line; those that say nothing are left out:
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ def show_ms(ms: int) -> str:
 class LineLog:
     """Writes lines, each at once; JSON, or text for people. Any thread may have something to say.
 
-    A stream whose reader has gone raises BrokenPipeError at the writer, as print does.
+    A stream whose reader has gone raises BrokenPipeError at the writer, as print does. Where there
+    is no room, as on a full disk, lines are left out until there is, and counted then.
     """
 
     def __init__(
@@ -86,6 +88,16 @@ class LineLog:
         """Write to `out`; `clock` gives UTC ms."""
         self._out, self._cluster, self._as_json, self._clock = out, cluster, as_json, clock
         self._lock = threading.Lock()
+        self._full, self._left_out = "", 0
+
+    def close(self) -> None:
+        """Write what was not yet; what cannot be is dropped, with all that comes later."""
+        try:
+            self._out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())  # else Python tries again
 
     def say(self, event: str, text: str, about: str = "", ts_ms: int | None = None) -> None:
         """Write a line that is about no HPA in particular."""
@@ -114,7 +126,8 @@ class LineLog:
                 f"and {len(lines) - most} more changes in this pass (--log-format json tells all)"
             )
             self.say(NOTE, text, ts_ms=comparison.result.now_ms)
-        self._out.flush()
+        with self._lock:
+            self._try(self._out.flush)
 
     def _changes(self, comparison: Comparison) -> list[tuple[int, str]]:
         """Return what to tell of which lane, in the order of lanes."""
@@ -132,16 +145,43 @@ class LineLog:
         return sorted(found, key=lambda line: line[0])
 
     def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
-        ts = show_ms(self._clock() if ts_ms is None else ts_ms)
+        line = self._line(event, self._clock() if ts_ms is None else ts_ms, fields, text)
+        with self._lock:
+            if self._full and not self._has_room():
+                self._left_out += 1
+                return
+            self._try(lambda: self._out.write(f"{line}\n"))
+            if event not in _OF_HPAS:  # those come by the thousand
+                self._try(self._out.flush)
+
+    def _line(self, event: str, ts_ms: int, fields: dict[str, _Field], text: str) -> str:
+        ts = show_ms(ts_ms)
         if self._as_json:
             whole = {"ts": ts, "event": event, "cluster": self._cluster} | fields
-            line = printable_json(json.dumps(whole))
-        else:
-            line = f"{ts[:19]}Z {printable_line(text)}"
-        with self._lock:
-            self._out.write(f"{line}\n")
-            if event not in _OF_HPAS:  # those come by the thousand
-                self._out.flush()
+            return printable_json(json.dumps(whole))
+        return f"{ts[:19]}Z {printable_line(text)}"
+
+    def _try(self, put: Callable[[], object]) -> None:
+        """Write or flush; a disk that is full must not end the loop. The lock is held."""
+        try:
+            put()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._full = error.strerror or type(error).__name__
+
+    def _has_room(self) -> bool:
+        """Say whether what waits can be written by now, and write how much was left out."""
+        why, self._full = self._full, ""
+        self._try(self._out.flush)
+        if self._full:
+            return False
+        if self._left_out:
+            count, self._left_out = self._left_out, 0
+            text = f"{count} lines were left out of this log: {why}"
+            note = self._line(NOTE, self._clock(), {"text": text}, text)
+            self._try(lambda: self._out.write(f"{note}\n"))
+        return True
 
 
 @dataclass(slots=True)

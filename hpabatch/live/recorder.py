@@ -55,6 +55,8 @@ _EARLY_SHARE = 8
 
 _BEHIND_MS = 60_000
 _CLOSE_S = 60.0
+_HOPELESS_S = 10.0
+"""At the end, where nothing could be written before; a pod is given 30 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ class Recorder:
             self._end_gap(self._now_ms + 1)
         self._hand_over()
         waiting = self._writer.pending_bytes
-        done = self._writer.close(timeout_s)
+        done = self._writer.close(min(timeout_s, _HOPELESS_S) if self._in_trouble else timeout_s)
         self._say_changes()
         if not done and waiting:
             self._say(f"recording: rows were not written before the end: {self._writer.trouble}")

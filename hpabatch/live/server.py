@@ -1,7 +1,9 @@
 """The HTTP endpoint of the live loop: /metrics, /healthz, /readyz.
 
 It has its own threads and never waits for the loop, nor the loop for it. A client that is slow or
-silent is cut off; more clients than a few at once are turned away.
+silent is cut off, at once where there are many: first those that have not yet sent a request, so
+that a probe, which sends it with its connection, is always answered. Few scrapes are answered at
+once, others with 503.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -24,7 +27,9 @@ from hpabatch.live.exporter import WatchState
 
 _SILENT_S: Final = 5.0  # a client may say nothing for so long
 _LONGEST_S: Final = 15.0  # and all in all take so long
-_MAX_CLIENTS: Final = 16
+_MAX_CLIENTS: Final = 64
+_MAX_SCRAPES: Final = 16
+_MOST_BYTES: Final = 2**16  # of a request
 _GRACE_PERIODS: Final = 3
 _LEAST_GRACE_S: Final = 60.0
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -129,8 +134,16 @@ class MetricsServer:
         self._thread.join()
 
 
+@dataclass(slots=True)
+class _Client:
+    """A client since when it is connected; `has_asked`: it sent its whole request."""
+
+    since_s: float
+    has_asked: bool = False
+
+
 class _Server(ThreadingHTTPServer):
-    """Threads per client, at most so many, none for long."""
+    """A thread per client, at most so many, none for long."""
 
     daemon_threads = True
     block_on_close = False
@@ -138,7 +151,8 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
         self.registry, self.health = registry, health
-        self._clients: dict[socket.socket, float] = {}
+        self.scrapes = threading.BoundedSemaphore(_MAX_SCRAPES)
+        self._clients: dict[socket.socket, _Client] = {}
         self._lock = threading.Lock()
         self._dual_stack = host == "" and socket.has_dualstack_ipv6()
         info = socket.getaddrinfo(
@@ -161,9 +175,16 @@ class _Server(ThreadingHTTPServer):
     def verify_request(self, request: Any, client_address: Any) -> bool:
         with self._lock:
             if len(self._clients) >= _MAX_CLIENTS:
-                return False
-            self._clients[request] = time.monotonic()
+                waits = [client for client, told in self._clients.items() if not told.has_asked]
+                self._cut(next(iter(waits or self._clients)))  # the oldest: they are in order
+            self._clients[request] = _Client(time.monotonic())
             return True
+
+    def has_asked(self, request: Any) -> None:
+        """Note that a client's request is there."""
+        with self._lock:
+            if request in self._clients:
+                self._clients[request].has_asked = True
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:
@@ -178,14 +199,32 @@ class _Server(ThreadingHTTPServer):
         """Cut off who takes longer; it makes room for others at once."""
         now = time.monotonic()
         with self._lock:
-            late = [client for client, since in self._clients.items() if now - since >= longest_s]
-            for client in late:
-                del self._clients[client]
-                with suppress(OSError):  # it has gone by itself
-                    client.shutdown(socket.SHUT_RDWR)
+            for client, told in list(self._clients.items()):
+                if now - told.since_s >= longest_s:
+                    self._cut(client)
+
+    def _cut(self, client: socket.socket) -> None:
+        """Cut a client off; the lock is held."""
+        del self._clients[client]
+        with suppress(OSError):  # it has gone by itself
+            client.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that goes away in the middle is no error of ours."""
+
+
+class _AtMost:
+    """The beginning of what a client sends: after that many bytes it is at its end."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._left = _MOST_BYTES
+        self.close = stream.close
+
+    def readline(self, size: int) -> bytes:
+        line: bytes = self._stream.readline(min(size, self._left))
+        self._left -= len(line)
+        return line
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -194,7 +233,12 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "hpabatch"
     sys_version = ""
 
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _AtMost(self.rfile)  # type: ignore[assignment]
+
     def do_GET(self) -> None:
+        self.server.has_asked(self.connection)
         path = self.path.partition("?")[0]
         match path:
             case "/metrics":
@@ -209,6 +253,15 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - the base class looks for this name
 
     def _metrics(self) -> None:
+        if not self.server.scrapes.acquire(blocking=False):
+            self._answer(503, b"too many scrapes at once: try again later\n", _TEXT)
+            return
+        try:
+            self._exposition()
+        finally:
+            self.server.scrapes.release()
+
+    def _exposition(self) -> None:
         encode, content_type = choose_encoder(self.headers.get("Accept", ""))
         body = encode(self.server.registry)
         packed = "gzip" in self.headers.get("Accept-Encoding", "")

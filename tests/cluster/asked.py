@@ -45,6 +45,9 @@ class Asked:
             raise reply
         return reply if isinstance(reply, bytes) else reply(timeout)
 
+    def hide(self, text: str) -> str:
+        return text
+
 
 @dataclass
 class Kinds:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.auth import VERSIONS, Credential, ExecAuth, ExecSpec
+from hpabatch.cluster.auth import Credential, ExecAuth
 from hpabatch.cluster.client import ApiClient
 from hpabatch.cluster.errors import Refused, Unreachable
+from hpabatch.cluster.plugin import VERSIONS, ExecSpec
 from hpabatch.errors import UsageError
 from tests.cluster.fake_api import Got, Json, Wire, connected, serving
 from tests.cluster.test_connect import PODS, tls_of
@@ -113,11 +114,12 @@ def test_what_expires_is_asked_for_again(plugin: Plugin) -> None:
     plugin.answers(token="t-COUNT", expirationTimestamp="2026-01-01T00:01:00Z")
     start = 1767225600.0  # 2026-01-01T00:00:00Z
     now = start
-    auth = ExecAuth(plugin.spec(), dict(os.environ), lambda: now)
+    auth = ExecAuth(plugin.spec(), dict(os.environ), clock=lambda: now)
     assert auth.current() == Credential("t-1", None, start + 60)
     now = start + 59
     assert auth.current().token == "t-1"
     now = start + 60
+    plugin.answers(token="t-COUNT", expirationTimestamp="2026-01-01T00:02:00Z")
     assert auth.current().token == "t-2"
 
 

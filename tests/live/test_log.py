@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 import pytest
@@ -211,3 +213,36 @@ def test_what_comes_and_goes_is_not_over() -> None:
     loop.said.only("cluster", {}, 2)
     loop.said.only("cluster", {}, 2)
     assert [o["event"] for o in loop.objects()] == ["fine"]
+
+
+def said_on(stream: TextIO, room: bool) -> LineLog:
+    """Say some lines while there is no room, and one after there is."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    free = os.dup(stream.fileno())
+    log = LineLog(stream, "east", as_json=True, clock=lambda: START_S * 1000)
+    log.say("note", "first")
+    os.dup2(full, stream.fileno())
+    for number in range(5):
+        log.say("note", f"{number}")
+    log.tell(Shadow(30_000).compare(pass_of(START_S, [3, 4], [3, NO_STATUS])))
+    if room:
+        os.dup2(free, stream.fileno())
+        log.say("note", "last")
+    log.close()
+    return log
+
+
+def test_a_log_on_a_full_disk_does_not_end_the_loop(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("w") as stream:
+        said_on(stream, room=True)
+    texts = [json.loads(line)["text"] for line in path.read_text().splitlines()]
+    # The line that found the disk full waits; those after it are counted.
+    assert texts == ["first", "0", "6 lines were left out of this log: No space left on device",
+                     "last"]  # fmt: skip
+
+
+def test_a_log_that_stays_full_ends_without_a_traceback(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as stream:
+        said_on(stream, room=False)
+    assert "first" in (tmp_path / "log").read_text()

@@ -7,7 +7,7 @@ import http.client
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
@@ -119,26 +119,96 @@ def test_other_paths_and_methods() -> None:
         assert headers["Server"].strip() == "hpabatch"
 
 
-def test_clients_that_hang_are_turned_away_and_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def connected(server: MetricsServer, stack: ExitStack, sent: bytes = b"") -> socket.socket:
+    client = stack.enter_context(socket.socket())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(30)
+    client.connect(("127.0.0.1", server.port))
+    client.sendall(sent)
+    return client
+
+
+LONG = 8_000_000  # more than the buffers of a connection hold
+SCRAPE = b"GET /metrics HTTP/1.1\r\n\r\n"
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let only the server's bounds cut clients off, and no time."""
     monkeypatch.setattr(server_module, "_LONGEST_S", 1000.0)
     monkeypatch.setattr(server_module._Handler, "timeout", 1000.0)
+
+
+@pytest.mark.usefixtures("patience")
+def test_clients_that_hang_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(Loop()) as server, ExitStack() as stack:
-        silent = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
-            for _ in range(server_module._MAX_CLIENTS)
-        ]
-        for client in silent:
-            client.sendall(b"GET /metrics HTTP/1.1\r\nHo")  # and no more
-        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as more:
-            assert _is_closed(more)
-        silent[0].setblocking(False)
+        begun = b"GET /metrics HTTP/1.1\r\nHo"  # and no more
+        silent = [connected(server, stack, begun) for _ in range(server_module._MAX_CLIENTS)]
+        connected(server, stack, begun)
+        assert _is_closed(silent[0])  # the oldest makes room
+        silent[1].setblocking(False)
         with pytest.raises(BlockingIOError):
-            silent[0].recv(1)
-        silent[0].settimeout(30)
+            silent[1].recv(1)
+        silent[1].settimeout(30)
         monkeypatch.setattr(server_module, "_LONGEST_S", 0.0)
         assert all(_is_closed(client) for client in silent)
         monkeypatch.setattr(server_module, "_LONGEST_S", 1000.0)
         assert ask(server, "/healthz")[0] == 200
+
+
+@pytest.mark.usefixtures("patience")
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"G", b"GET /healthz HTTP/1.1\r\nX: ", SCRAPE],
+    ids=["nothing", "a byte", "half a request", "a scrape that is not read"],
+)
+def test_200_slow_clients_do_not_keep_a_probe_waiting(sent: bytes) -> None:
+    loop = Loop()
+    Gauge("long", "x" * LONG, registry=loop.registry)
+    with serving(loop) as server, ExitStack() as stack:
+        for number in range(200):
+            client = connected(server, stack)
+            with suppress(OSError):
+                client.sendall(sent)
+            if number % 40 == 39:
+                assert ask(server, "/healthz")[:2] == (200, b"ok\n")
+        assert ask(server, "/readyz")[0] == 503
+
+
+@pytest.mark.usefixtures("patience")
+def test_clients_that_send_nothing_do_not_end_a_scrape() -> None:
+    loop = Loop()
+    Gauge("long", "x" * LONG, registry=loop.registry)
+    with serving(loop) as server, ExitStack() as stack:
+        scrape = connected(server, stack, SCRAPE)
+        assert scrape.recv(1) == b"H"  # it is being answered
+        for _ in range(2 * server_module._MAX_CLIENTS):
+            connected(server, stack)
+        body = b"".join(iter(lambda: scrape.recv(2**20), b""))
+        assert len(body) > LONG
+        assert body.endswith(b"\nlong 0.0\n")
+
+
+@pytest.mark.usefixtures("patience")
+def test_more_scrapes_than_a_few_are_refused() -> None:
+    loop = Loop()
+    Gauge("long", "x" * LONG, registry=loop.registry)
+    with serving(loop) as server, ExitStack() as stack:
+        for _ in range(server_module._MAX_SCRAPES):
+            assert connected(server, stack, SCRAPE).recv(1) == b"H"  # and reads no more
+        status, body, _ = ask(server, "/metrics")
+        assert (status, body) == (503, b"too many scrapes at once: try again later\n")
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_request_is_read_up_to_a_size() -> None:
+    with serving(Loop()) as server, ExitStack() as stack:
+        client = connected(server, stack, b"GET /healthz HTTP/1.1\r\n")
+        with suppress(OSError):
+            for _ in range(3):
+                client.sendall(b"X: " + b"x" * 60_000 + b"\r\n")
+        with suppress(ConnectionError):
+            assert client.recv(4) in (b"HTTP", b"")  # though its end never came
 
 
 def _is_closed(client: socket.socket) -> bool:

@@ -5,6 +5,7 @@ It has the API server's own certificate. What is asked is handed on unless a fau
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import socket
@@ -73,6 +74,12 @@ class Exchange:
         headers = {name.replace("_", "-"): value for name, value in more.items()}
         self._head(code, {"Content-Type": kind, "Content-Length": str(len(body)), **headers})
         self._handler.wfile.write(body)
+
+    def echo(self) -> None:
+        """Refuse, and repeat all headers of the request, as they are and in base64."""
+        headers = json.dumps(dict(self._handler.headers.items()))
+        packed = base64.b64encode(headers.encode()).decode()
+        self.reply(500, status(500, "InternalError", f"gateway: {headers} {packed}"))
 
     def hand_on(self, change: Callable[[bytes], bytes] | None = None, date_s: float = 0) -> None:
         """Answer as the server does, the body changed, its Date shifted by seconds."""

@@ -241,8 +241,7 @@ class Server:
 
         found = self._ask(attempt)
         self._wire.count(samples=found.count)
-        with self._lock:
-            self.findings.add(noted)
+        self._note(noted)
         return found
 
     def _texts(
@@ -262,9 +261,14 @@ class Server:
             return decode_values(reply.body, noted)
 
         found = self._ask(attempt)
-        with self._lock:
-            self.findings.add(noted)
+        self._note(noted)
         return found
+
+    def _note(self, noted: Findings) -> None:
+        """Keep what an answer noted, in part the server's own words."""
+        with self._lock:
+            for (kind, detail), count in noted.counts.items():
+                self.findings.note(kind, self._wire.hide(detail), count)
 
     def _ask(self, attempt: Callable[[], T], most_lies: int = _MOST_LIES) -> T:
         """Return what one of several attempts gives."""
@@ -289,7 +293,7 @@ class Server:
         try:
             found = attempt()
         except LyingError as lie:
-            told = self._wire.login.hide(str(lie))
+            told = self._wire.hide(str(lie))
             check_size(told, f"{self.url}: {told}")  # some say so with status 200
             raise AgainError(f"{self.url}: {told}", lied=True) from None
         self._wire.gate.answered()
@@ -342,7 +346,7 @@ class Server:
 
     def _check(self, reply: Reply) -> Reply:
         """Return a reply that may hold an answer."""
-        check_reply(reply, self.url, time.time(), self._wire.login.hide)
+        check_reply(reply, self.url, time.time(), self._wire.hide)
         return reply
 
 

@@ -102,11 +102,10 @@ def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], st
     if reply.status == 200:
         _check_format(reply, where, hide)
         return
-    text, kind = error_text(reply)
-    text = hide(text)
+    text, kind = error_text(reply, hide)
     told = f"{where} answers {reply.status}{': ' if text else ''}{text}"
     check_size(text, told, reply.status)
-    _check_address(reply, where, told)
+    _check_address(reply, where, told, hide)
     wait_s = retry_after_s(reply.headers, now_s)
     slow = reply.status == 504 or kind == "timeout" or _TOO_SLOW.search(text) is not None
     if slow and "query queue" not in text:
@@ -136,7 +135,7 @@ def check_size(text: str, told: str, status: int = 200) -> None:
         raise TooMuchError(told, reason)
 
 
-def error_text(reply: Reply) -> tuple[str, str]:
+def error_text(reply: Reply, hide: Callable[[str], str] = str) -> tuple[str, str]:
     """Return what an error says, on one line, and its kind where Prometheus names one."""
     try:
         found = _ERROR.decode(reply.body)
@@ -145,7 +144,8 @@ def error_text(reply: Reply) -> tuple[str, str]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         start = bytes(reply.body[: 16 * _MOST_TEXT]).decode("utf-8", "replace")
         text, kind = _TAGS.sub(" ", start), ""
-    line = " ".join(str(text).split())
+    # Hidden before it is cut: the beginning of a secret says much of it.
+    line = " ".join(hide(str(text)[: 16 * _MOST_TEXT]).split())
     return (line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]} …"), kind
 
 
@@ -173,15 +173,15 @@ def _moment_s(value: str) -> float | None:
 def _check_format(reply: Reply, where: str, hide: Callable[[str], str]) -> None:
     kind = reply.headers.get("content-type", "").lower()
     if "html" in kind or reply.body[:1] == b"<":
-        text, _ = error_text(reply)
+        text, _ = error_text(reply, hide)
         raise AgainError(
-            f"{where} answers with a page where JSON belongs ({hide(text)[:80]}): a "
+            f"{where} answers with a page where JSON belongs ({text[:80]}): a "
             "proxy's error, a page to log in, or not the address of a Prometheus API",
             lied=True,
         )
 
 
-def _check_address(reply: Reply, where: str, told: str) -> None:
+def _check_address(reply: Reply, where: str, told: str, hide: Callable[[str], str]) -> None:
     """Raise for what another attempt with the same address and login will not change."""
     if reply.status == 401:
         raise CredentialsError(
@@ -190,7 +190,7 @@ def _check_address(reply: Reply, where: str, told: str) -> None:
     if reply.status in (403, 407):
         raise CredentialsError(f"{told}. Who asks may not do so: another token, user or tenant?")
     if 300 <= reply.status < 400:
-        to = reply.headers.get("location", "").partition("?")[0]
+        to = hide(reply.headers.get("location", "").partition("?")[0])[:_MOST_TEXT]
         raise UsageError(
             f"{where} sends us on to {to or 'another address'}: give that address as --url if it "
             "is the server's; a page to log in would need a token instead"

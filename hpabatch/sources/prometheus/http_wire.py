@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 from urllib.parse import urlencode
+from urllib.request import getproxies
 
 import httpx2
 
@@ -24,6 +27,8 @@ from hpabatch.sources.prometheus.http_gate import Gate
 from hpabatch.sources.prometheus.http_params import Fields
 from hpabatch.sources.prometheus.http_replies import Reply
 from hpabatch.sources.prometheus.login import Login, server_url
+from hpabatch.web.bounded import Deadline, pieces_of
+from hpabatch.web.secrets import Secrets, secrets_of_url
 
 _LOOPBACK: Final = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 _CONNECT_S: Final = 15.0
@@ -116,12 +121,15 @@ class Wire:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._figures = Figures()
-        patience = limits.timeout_s + _GRACE_S
+        proxies = [secrets_of_url(proxy) for proxy in getproxies().values()]
+        self._secrets = Secrets(login.secrets().union(*proxies))
+        self._deadline = Deadline()
+        self._patience_s = limits.timeout_s + _GRACE_S
         # Loading the usual authorities takes a while; without TLS none are needed.
         bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._client = httpx2.Client(
             verify=login.tls() if self.url.startswith("https:") else bare,
-            timeout=httpx2.Timeout(patience, connect=_CONNECT_S, pool=None),
+            timeout=httpx2.Timeout(self._patience_s, connect=_CONNECT_S, pool=None),
             limits=httpx2.Limits(max_connections=None, keepalive_expiry=30),
             headers={
                 "Accept": "application/json",
@@ -131,11 +139,16 @@ class Wire:
             mounts=None if transport else dict.fromkeys(_LOOPBACK),  # never through a proxy
             transport=transport,
         )
+        self._deadline.keep([self._client._transport, *self._client._mounts.values()])
 
     @property
     def login(self) -> Login:
         """Who asks, with the token that was read last."""
         return self._login
+
+    def hide(self, text: str) -> str:
+        """Return what a server says without the secrets of requests."""
+        return self._secrets.hide(text)
 
     @property
     def figures(self) -> Figures:
@@ -194,16 +207,36 @@ class Wire:
         return reply if fresh == login else self._send(method, path, fields, fresh)
 
     def is_alive(self) -> bool:
-        """Say whether the server replies anything to a small question."""
+        """Say whether the server begins a reply to a small question; what it says is not read."""
+        address = f"{self.url}/api/v1/status/buildinfo"
+        headers = self._login.request_headers()
         try:
-            self._client.get(
-                f"{self.url}/api/v1/status/buildinfo",
-                headers=self._login.request_headers(),
-                timeout=_CONNECT_S,
-            )
+            with self._opened("GET", address, None, headers, _CONNECT_S):
+                return True
         except httpx2.HTTPError:
             return False
-        return True
+
+    @contextmanager
+    def _opened(
+        self,
+        method: str,
+        address: str,
+        content: bytes | None,
+        headers: dict[str, str],
+        wait_s: float,
+    ) -> Iterator[httpx2.Response]:
+        """Send a request and give its reply, which begins within a time; its body is unread."""
+        self._secrets.note(headers.get("Authorization"))
+        timeout = httpx2.Timeout(wait_s, connect=_CONNECT_S, pool=None)
+        request = self._client.build_request(
+            method, address, content=content, headers=headers, timeout=timeout
+        )
+        with self._deadline.within(wait_s):
+            response = self._client.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            response.close()
 
     def _send(self, method: str, path: str, fields: Fields, login: Login) -> Reply:
         address, form = f"{self.url}/api/v1/{path}", urlencode(fields)
@@ -216,9 +249,7 @@ class Wire:
         with self.gate.request() as begun:
             status, body, received = 0, bytearray(), 0
             try:
-                with self._client.stream(
-                    method, address, content=content, headers=headers
-                ) as response:
+                with self._opened(method, address, content, headers, self._patience_s) as response:
                     status = response.status_code
                     self.has_replied = True
                     self._read(response, body, begun)
@@ -231,7 +262,7 @@ class Wire:
 
     def _read(self, response: httpx2.Response, body: bytearray, begun: float) -> None:
         most, until = self._limits.answer_bytes, begun + _SLOWEST * self._limits.timeout_s
-        for chunk in response.iter_bytes():
+        for chunk in pieces_of(response, math.inf, self._clock):
             body += chunk
             if len(body) > most:
                 raise TooMuchError(
@@ -259,13 +290,13 @@ class Wire:
     def _fail(self, error: httpx2.HTTPError) -> NoReturn:
         """Raise what a failure of the connection means."""
         text = re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split()))
-        said = self._login.hide(text) or type(error).__name__
+        said = self.hide(text) or type(error).__name__
         self._fail_of_tls(said)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
             raise AgainError(f"{self.url} cannot be reached: {said}", unreached=True) from None
         if isinstance(error, httpx2.ReadTimeout):
             raise AgainError(
-                f"{self.url} said nothing for {self._limits.timeout_s + _GRACE_S:.0f} s",
+                f"{self.url} said nothing for {self._patience_s:.0f} s",
                 silent=True,
             ) from None
         if isinstance(error, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):

@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from hpabatch.errors import UsageError
+from hpabatch.web.secrets import basic
 
 TOKEN_VARIABLE: Final = "HPABATCH_PROMETHEUS_TOKEN"  # noqa: S105 - a name, no token
 PASSWORD_VARIABLE: Final = "HPABATCH_PROMETHEUS_PASSWORD"  # noqa: S105 - a name, no password
@@ -126,14 +127,12 @@ class Login:
             parts.append("certificate of the server not checked")
         return "; ".join(parts) or "nobody in particular"
 
-    def hide(self, text: str) -> str:
-        """Return a text, e.g. a server's error, without the secrets that it may repeat."""
-        secrets = [self.token, self.password, *(v for _, v in self.headers if _is_secret(v))]
+    def secrets(self) -> set[str]:
+        """Return what no message may show."""
+        found = {self.token or "", *(v for _, v in self.headers if _is_secret(v))}
         if self.password is not None:
-            secrets.append(self._basic())
-        for secret in sorted({one for one in secrets if one}, key=len, reverse=True):
-            text = text.replace(secret, "***")
-        return text
+            found |= basic(self.user or "", self.password)
+        return found - {""}
 
     def _basic(self) -> str:
         return base64.b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")

@@ -1,0 +1,208 @@
+"""Secrets of a client, and texts of servers and programs without them.
+
+A server, a gateway or a program may repeat what it was given, as it came or written otherwise:
+percent-encoded, escaped as in JSON or HTML, in base64, over several lines, cut off. A text is
+decoded as far as that goes, with the place of every character, and what it shares with a secret is
+replaced there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+HIDDEN: Final = "***"
+_PIECE: Final = 12
+"""Characters of a secret that are hidden wherever they stand together; of a shorter one: all."""
+_CUT: Final = 6
+"""So many at the end of a text may be the beginning of a secret that was cut off."""
+_KEPT: Final = 8
+"""Credentials of so many requests are remembered: a reply may come after a token was replaced."""
+_ROUNDS: Final = 3
+_ESCAPE: Final = re.compile(
+    r"%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\.|&#?[0-9A-Za-z]{1,8};"
+    r"|[\s\x00-\x1f\x7f]+|[-_]"
+)
+_LINE_ENDS: Final = ("\\n", "\\r", "\\t")
+_URL_SAFE: Final = {"-": "+", "_": "/"}  # the two alphabets of base64 are one here
+_SECRET_NAME: Final = re.compile(
+    r"secret|token|passw|pwd|credential|api[-_]?key|access[-_]?key", re.IGNORECASE
+)
+_Span = tuple[int, int]
+
+
+class _Pieces(NamedTuple):
+    """What is hidden: `anywhere` by length, `at_end` only where a text ends."""
+
+    anywhere: Mapping[int, frozenset[str]]
+    at_end: frozenset[str]
+
+
+class Secrets:
+    """The secrets of one client. Several threads may use it at once; `repr` shows none."""
+
+    def __init__(self, secrets: Iterable[str | None] = ()) -> None:
+        """Begin with the secrets that are configured; empty ones are none."""
+        self._configured = frozenset(one for one in secrets if one)
+        self._carried: dict[str, None] = {}
+        self._lock = threading.Lock()
+        self._pieces: _Pieces | None = None
+
+    def note(self, authorization: str | None) -> None:
+        """Remember the credentials that a request carries: "SCHEME CREDENTIALS"."""
+        if not authorization or authorization in self._carried:
+            return
+        with self._lock:
+            self._carried[authorization] = None
+            while len(self._carried) > _KEPT:
+                del self._carried[next(iter(self._carried))]
+            self._pieces = None
+
+    def hide(self, text: str) -> str:
+        """Return a text without what it shows of a secret."""
+        pieces = self._all_pieces()
+        if not pieces.anywhere:
+            return text
+        plain, spans = _decoded(text)
+        return _replaced(text, _found(plain, spans, pieces))
+
+    def _all_pieces(self) -> _Pieces:
+        with self._lock:
+            if self._pieces is None:
+                known = set(self._configured)
+                for authorization in self._carried:
+                    known.update(_credentials(authorization))
+                self._pieces = _pieces(known)
+            return self._pieces
+
+
+def secrets_of_url(url: str | None) -> set[str]:
+    """Return the password of a URL with a user, and what a request says for both."""
+    user, _, password = (url or "").rpartition("@")[0].rpartition("://")[2].partition(":")
+    return {password, *basic(unquote(user), unquote(password))} if password else set()
+
+
+def basic(user: str, password: str) -> set[str]:
+    """Return the secrets of basic authentication."""
+    return {password, base64.b64encode(f"{user}:{password}".encode()).decode("ascii")}
+
+
+def secrets_of_options(words: Iterable[str], variables: Mapping[str, str]) -> set[str]:
+    """Return what is secret, by its name, of a program's arguments and variables."""
+    found = {value for name, value in variables.items() if _SECRET_NAME.search(name)}
+    named = False
+    for word in words:
+        name, equals, value = word.partition("=")
+        if named:
+            found.add(word)
+        named = word.startswith("-") and not equals and bool(_SECRET_NAME.search(word))
+        if equals and _SECRET_NAME.search(name):
+            found.add(value)
+    return {one for one in found if len(one) >= _CUT}
+
+
+def _credentials(authorization: str) -> set[str]:
+    """Return the secrets in the header Authorization."""
+    scheme, _, given = authorization.partition(" ")
+    given = given.strip() or scheme
+    found = {given}
+    if scheme.lower() == "basic":
+        with suppress(binascii.Error, UnicodeDecodeError):
+            found.add(base64.b64decode(given).decode("utf-8").partition(":")[2])
+    return found - {""}
+
+
+def _pieces(secrets: Iterable[str]) -> _Pieces:
+    found: dict[int, set[str]] = {}
+    at_end: set[str] = set()
+    for form in {form for secret in secrets for form in _forms(secret)}:
+        size = min(len(form), _PIECE)
+        places = range(len(form) - size + 1)
+        found.setdefault(size, set()).update(form[k : k + size] for k in places)
+        at_end.update(form[:k] for k in range(_CUT, size))
+    return _Pieces({size: frozenset(all_) for size, all_ in found.items()}, frozenset(at_end))
+
+
+def _forms(secret: str) -> set[str]:
+    """Return a secret as it may be written, decoded like the texts that it is looked for in."""
+    data = secret.encode("utf-8", "surrogateescape")
+    found = {secret, data.decode("latin-1"), secret.replace(" ", "+")}
+    if len(data) >= _CUT:
+        for before in range(3):  # it begins anywhere in a group of three bytes
+            coded = base64.b64encode(bytes(before) + data).decode("ascii").rstrip("=")
+            whole = (before + len(data)) // 3 * 4
+            found.add(coded[-(-before * 8 // 6) : whole])
+    return {_decoded(form)[0] for form in found} - {""}
+
+
+def _decoded(text: str) -> tuple[str, list[_Span]]:
+    """Return what a text says without escapes and white space, and where each character was."""
+    spans = [(k, k + 1) for k in range(len(text))]
+    for _ in range(_ROUNDS):
+        before = text
+        text, spans = _decoded_once(text, spans)
+        if text == before:
+            break
+    return text, spans
+
+
+def _decoded_once(text: str, spans: list[_Span]) -> tuple[str, list[_Span]]:
+    parts: list[str] = []
+    kept: list[_Span] = []
+    at = 0
+    for match in _ESCAPE.finditer(text):
+        start, end = match.span()
+        parts.append(text[at:start])
+        kept += spans[at:start]
+        said = _meaning(match[0])
+        parts.append(said)
+        kept += [(spans[start][0], spans[end - 1][1])] * len(said)
+        at = end
+    return "".join([*parts, text[at:]]), kept + spans[at:]
+
+
+def _meaning(escape: str) -> str:
+    """Return what an escape stands for; white space is nothing."""
+    if escape[0] == "%":
+        return chr(int(escape[1:], 16))
+    if escape[0] == "\\" and len(escape) > 2:
+        return chr(int(escape[2:], 16))
+    if escape[0] == "\\":
+        return "" if escape in _LINE_ENDS else escape[1]
+    if escape[0] == "&":
+        return html.unescape(escape)
+    return _URL_SAFE.get(escape, "")
+
+
+def _found(plain: str, spans: Sequence[_Span], pieces: _Pieces) -> list[_Span]:
+    """Return the places of the text that are to be replaced, in order; they may overlap."""
+    found: list[_Span] = []
+    for size, texts in pieces.anywhere.items():
+        found += [
+            (spans[start][0], spans[start + size - 1][1])
+            for start in range(len(plain) - size + 1)
+            if plain[start : start + size] in texts
+        ]
+    found += [
+        (spans[-left][0], spans[-1][1])
+        for left in range(_CUT, min(_PIECE, len(plain) + 1))
+        if plain[-left:] in pieces.at_end
+    ]
+    return sorted(found)
+
+
+def _replaced(text: str, places: Iterable[_Span]) -> str:
+    parts: list[str] = []
+    at = -1
+    for start, end in places:
+        if start > at:
+            parts += [text[max(at, 0) : start], HIDDEN]
+        at = max(at, end)
+    return "".join([*parts, text[max(at, 0) :]])
