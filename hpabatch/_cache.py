@@ -95,10 +95,12 @@ def choose_cache_folder(digest: str) -> tuple[Path | None, bool]:
     for base in [*([Path(named)] if named else []), inside, *_user_caches()]:
         folder = Path(os.path.realpath(base)) / digest
         top = PACKAGE if base == inside else None
+        was_there = os.path.isdir(folder)
         refusal, writable = why_not_ours(folder, top), False
         if refusal is None:
             writable = _is_writable(folder)
-            refusal = why_not_ours(folder, top)  # somebody may have been quicker in making it
+        if refusal is None and not was_there:  # somebody may have been quicker in making it
+            refusal = why_not_ours(folder, top)
         if refusal is not None:
             _warn(
                 f"expected a folder for compiled code that only this user and root can change, got "

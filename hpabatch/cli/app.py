@@ -31,7 +31,8 @@ app = typer.Typer(
     name="hpabatch",
     cls=_Commands,
     help="Kubernetes HPA decisions in bulk, exactly as the controller makes them.",
-    epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 read but refused.",
+    epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 read but refused, "
+    "130 interrupted, 143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

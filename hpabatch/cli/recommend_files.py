@@ -111,8 +111,8 @@ def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
         shutil.rmtree(former, ignore_errors=True)
     except BaseException as error:
         shutil.rmtree(unfinished, ignore_errors=True)
-        if former.exists() and not folder.exists():
-            os.replace(former, folder)
+        if former.exists():
+            shutil.rmtree(former) if folder.exists() else os.replace(former, folder)
         if not isinstance(error, OSError):
             raise
         raise UsageError(

@@ -13,6 +13,7 @@ from hpabatch.errors import UsageError
 from hpabatch.history.storage import LocalStorage
 from hpabatch.sources import table as table_import
 from hpabatch.sources.table import import_table, work_folder
+from hpabatch.sources.table_decode import read_map
 from tests.sources.tables import BEGIN_S, POD_MAP, read_tables, write_csv, write_map
 
 ROWS = "ts,app,pod,cpu,mem\n" + "".join(
@@ -70,7 +71,7 @@ def test_a_folder_of_somebody_else_is_refused(
     with pytest.raises(UsageError, match=f"got {place}: {place} {reason}; .*another with --work"):
         work_folder("s3://bucket/h", "0" * 64)
     source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
-    digest = table_import._digest([Path(source)], path, table_import.read_map(path))
+    digest = table_import._digest([Path(source)], path, read_map(path))
     beside = work_folder(tmp_path / "h", digest)
     if make is not link:  # (it has been made above)
         make(beside)
