@@ -17,7 +17,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from hpabatch import _jit
+from hpabatch import _cache
 
 DIGEST = "0123456789abcdef"
 COMPILED_LAYERS = ("layout", "rules", "kernels")
@@ -27,7 +27,7 @@ COMPILED_LAYERS = ("layout", "rules", "kernels")
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the package in a folder of its own, which `_jit` takes for its own."""
     copy = copy_package(tmp_path)
-    monkeypatch.setattr(_jit, "PACKAGE", copy)
+    monkeypatch.setattr(_cache, "PACKAGE", copy)
     monkeypatch.delenv("HPABATCH_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     return copy
@@ -36,7 +36,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def copy_package(folder: Path) -> Path:
     copy = folder / "site" / "hpabatch"
     ignored = shutil.ignore_patterns("_kernels", "__pycache__")
-    shutil.copytree(Path(_jit.__file__).parent, copy, ignore=ignored)
+    shutil.copytree(Path(_cache.__file__).parent, copy, ignore=ignored)
     return copy
 
 
@@ -44,42 +44,42 @@ def copy_package(folder: Path) -> Path:
 
 
 def test_the_digest_is_the_same_for_the_same_sources(package: Path) -> None:
-    digest = _jit.source_digest()
-    assert digest == _jit._DIGEST
+    digest = _cache.source_digest()
+    assert digest == _cache.DIGEST
     assert len(digest) == 16
     assert int(digest, 16) >= 0
 
 
 @pytest.mark.parametrize("layer", COMPILED_LAYERS)
 def test_an_edited_rule_in_any_compiled_layer_changes_the_digest(package: Path, layer: str) -> None:
-    before = _jit.source_digest()
+    before = _cache.source_digest()
     source = sorted((package / layer).glob("*.py"))[-1]
     text = source.read_text()
     source.write_text(text + "\n# edited\n")
-    assert _jit.source_digest() != before
+    assert _cache.source_digest() != before
     source.write_text(text)
-    assert _jit.source_digest() == before
+    assert _cache.source_digest() == before
     source.rename(source.with_name("renamed.py"))
-    assert _jit.source_digest() != before
+    assert _cache.source_digest() != before
 
 
 def test_jit_itself_and_numba_are_part_of_the_digest(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = _jit.source_digest()
+    before = _cache.source_digest()
     monkeypatch.setattr(numba, "__version__", "0.0.0")
-    other_numba = _jit.source_digest()
+    other_numba = _cache.source_digest()
     (package / "_jit.py").write_text("")
-    assert len({before, other_numba, _jit.source_digest()}) == 3
+    assert len({before, other_numba, _cache.source_digest()}) == 3
 
 
 def test_layers_that_compiled_code_cannot_see_do_not_matter(package: Path) -> None:
-    before = _jit.source_digest()
+    before = _cache.source_digest()
     (package / "cli" / "new.py").write_text("pass\n")
     (package / "model" / "validate.py").write_text("")
     (package / "packing" / "pack.py").write_text("")
     (package / "__init__.py").write_text("")
-    assert _jit.source_digest() == before
+    assert _cache.source_digest() == before
 
 
 # ---- the choice ----------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_a_named_folder_comes_first(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HPABATCH_CACHE_DIR", str(tmp_path / "named"))
-    assert _jit.choose_cache_folder(DIGEST) == (tmp_path / "named" / DIGEST, True)
+    assert _cache.choose_cache_folder(DIGEST) == (tmp_path / "named" / DIGEST, True)
     assert list((tmp_path / "named" / DIGEST).iterdir()) == []  # nothing is left of the try
     assert not (package / "_kernels").exists()
 
@@ -99,17 +99,17 @@ def test_a_named_folder_that_fails_is_not_replaced_by_another(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HPABATCH_CACHE_DIR", str(tmp_path / "file" / "below"))
-    assert _jit.choose_cache_folder(DIGEST) == (None, False)
+    assert _cache.choose_cache_folder(DIGEST) == (None, False)
     assert not (package / "_kernels").exists()
 
 
 def test_the_package_comes_second(package: Path) -> None:
-    assert _jit.choose_cache_folder(DIGEST) == (package / "_kernels" / DIGEST, True)
+    assert _cache.choose_cache_folder(DIGEST) == (package / "_kernels" / DIGEST, True)
 
 
 def test_the_users_cache_comes_last(package: Path, tmp_path: Path) -> None:
     (package / "_kernels").write_text("a file in the way, also for root")
-    assert _jit.choose_cache_folder(DIGEST) == (tmp_path / "user" / "hpabatch" / DIGEST, True)
+    assert _cache.choose_cache_folder(DIGEST) == (tmp_path / "user" / "hpabatch" / DIGEST, True)
 
 
 def test_without_xdg_the_users_cache_is_in_the_home(
@@ -119,7 +119,7 @@ def test_without_xdg_the_users_cache_is_in_the_home(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     expected = tmp_path / "home" / ".cache" / "hpabatch" / DIGEST
-    assert _jit.choose_cache_folder(DIGEST) == (expected, True)
+    assert _cache.choose_cache_folder(DIGEST) == (expected, True)
 
 
 def test_a_user_whose_home_nobody_knows_has_no_cache(
@@ -130,39 +130,39 @@ def test_a_user_whose_home_nobody_knows_has_no_cache(
     for name in ("XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    assert _jit.choose_cache_folder(DIGEST) == (None, False)
+    assert _cache.choose_cache_folder(DIGEST) == (None, False)
 
 
 def test_nowhere_to_write_is_no_folder(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_jit, "_is_writable", lambda folder: False)
-    assert _jit.choose_cache_folder(DIGEST) == (None, False)
+    monkeypatch.setattr(_cache, "_is_writable", lambda folder: False)
+    assert _cache.choose_cache_folder(DIGEST) == (None, False)
 
 
 def test_a_read_only_folder_is_used_if_it_was_filled(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_jit, "_is_writable", lambda folder: "user" in str(folder))
+    monkeypatch.setattr(_cache, "_is_writable", lambda folder: "user" in str(folder))
     folder = package / "_kernels" / DIGEST / "rules"
     folder.mkdir(parents=True)
-    chosen, writable = _jit.choose_cache_folder(DIGEST)
+    chosen, writable = _cache.choose_cache_folder(DIGEST)
     assert chosen is not None
     assert (chosen.parent.name, writable) == ("hpabatch", True)  # an empty one is passed over
-    (folder / "numbers.add64.nbi").write_text("")
-    assert _jit.choose_cache_folder(DIGEST) == (folder.parent, False)
+    (folder / "numbers.add64.nbc").write_text("")
+    assert _cache.choose_cache_folder(DIGEST) == (folder.parent, False)
 
 
 def test_writable_means_that_a_file_can_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _jit._is_writable(tmp_path / "new" / "folder")
+    assert _cache._is_writable(tmp_path / "new" / "folder")
     (tmp_path / "file").write_text("")
-    assert not _jit._is_writable(tmp_path / "file" / "below")
+    assert not _cache._is_writable(tmp_path / "file" / "below")
 
     def refuse(**_: object) -> None:
         raise PermissionError("read-only file system")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    assert not _jit._is_writable(tmp_path / "new" / "folder")
+    assert not _cache._is_writable(tmp_path / "new" / "folder")
 
 
 # ---- pruning -------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_pruning_keeps_the_newest_and_touches_nothing_else(tmp_path: Path) -> No
         (tmp_path / name).mkdir()
     (tmp_path / "fedcba9876543210").write_text("a file")
     oldest = tmp_path / folder_names(6)[5]
-    _jit._prune(tmp_path, keep=oldest)
+    _cache._prune(tmp_path, keep=oldest)
     kept = {path.name for path in tmp_path.iterdir()}
     assert kept == {*folder_names(3), oldest.name, *others, "fedcba9876543210"}
 
@@ -193,13 +193,13 @@ def test_choosing_a_folder_prunes_beside_it(
     for age, name in enumerate(folder_names(4)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    _jit.choose_cache_folder(DIGEST)
+    _cache.choose_cache_folder(DIGEST)
     names = [name for name in [DIGEST, *folder_names(4)] if (tmp_path / name).exists()]
     assert names == [DIGEST, *folder_names(2)]
 
 
 def test_a_folder_that_vanishes_meanwhile_is_no_error(tmp_path: Path) -> None:
-    _jit._prune(tmp_path / "gone", keep=tmp_path)
+    _cache._prune(tmp_path / "gone", keep=tmp_path)
 
 
 # ---- processes -----------------------------------------------------------------------------------
@@ -210,14 +210,14 @@ if "read-only" in sys.argv:
     def refuse(**_):
         raise PermissionError("read-only file system")
     tempfile.TemporaryFile = refuse
-from hpabatch import _jit
+from hpabatch import _cache
 from hpabatch.rules.numbers import add64
 assert add64(2**62, 2**62) == -(2**63)
 if "more" in sys.argv:
     assert add64(1.0, 2.0) == 3
 stats = add64.stats
 hits, misses = sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
-print(_jit._FOLDER, _jit._WRITABLE, hits, misses)
+print(_cache.FOLDER, _cache.WRITABLE, hits, misses)
 """
 
 
@@ -297,8 +297,8 @@ def test_nowhere_to_write_is_one_warning_and_works(tmp_path: Path) -> None:
 
 def test_interpreted_nothing_is_chosen_or_warned_of(tmp_path: Path) -> None:
     copy = copy_package(tmp_path)
-    code = "from hpabatch import _jit; from hpabatch.rules.numbers import add64; "
-    code += "print(_jit._FOLDER, add64(2**62, 2**62), type(add64).__name__)"
+    code = "from hpabatch import _cache; from hpabatch.rules.numbers import add64; "
+    code += "print(_cache.FOLDER, add64(2**62, 2**62), type(add64).__name__)"
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env=os.environ | {"PYTHONPATH": str(copy.parent), "NUMBA_DISABLE_JIT": "1"},

@@ -6,18 +6,34 @@ Nothing heavier than typer is imported here: `hpabatch --help` must start at onc
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from hpabatch import __version__
+from hpabatch.cli.signals import Signals
 from hpabatch.cli.talk import tell_error
-from hpabatch.errors import EXIT_INTERRUPTED, HpabatchError
+from hpabatch.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, HpabatchError
+
+
+class _Commands(TyperGroup):
+    """The commands; no error of theirs is taken for the user's wish to end."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; typer makes "Aborted!" of an EOFError, as if a prompt had got Ctrl-D."""
+        try:
+            return super().invoke(ctx)
+        except EOFError as error:
+            raise RuntimeError(f"EOFError: {error}") from error
+
 
 app = typer.Typer(
     name="hpabatch",
+    cls=_Commands,
     help="Kubernetes HPA decisions in bulk, exactly as the controller makes them.",
-    epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 read but refused.",
+    epilog="Exit codes: 0 fine, 1 a bug of ours, 2 cannot be read, 3 read but refused, "
+    "130 interrupted, 143 terminated.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -49,7 +65,7 @@ def root(
     """Kubernetes HPA decisions in bulk, exactly as the controller makes them."""
 
 
-def main() -> None:
+def run(signals: Signals) -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
     try:
         from hpabatch.cli import (  # noqa: F401  (each registers its command)
@@ -76,10 +92,15 @@ def main() -> None:
             validate,
         )
 
+        signals.working = True
         app()
     except HpabatchError as error:
         tell_error(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        # While loading; inside a command typer ends with the same code.
+    except (KeyboardInterrupt, SystemExit) as leaving:
+        if signals.terminated:
+            sys.exit(EXIT_TERMINATED)
+        if isinstance(leaving, SystemExit):
+            raise
+        # Before typer's own handling, which ends with the same code.
         sys.exit(EXIT_INTERRUPTED)

@@ -40,11 +40,12 @@ leaves open gets a default that stderr and the result name ("assumed: ...").
 Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything is
 written. Of rows with the same key the last one counts. stdout gets a row per workload.
 An interrupted import is continued by the same command. Intermediate files of about the input's
-size lie beside --out, or below --work, until it is done.
+size lie beside --out (of an object store: in TMPDIR), or below --work, until it is done.
 Pods of which only the number was recorded are made up, and marked as generated.
 
 \b
-Exit codes: 0 fine, 2 something cannot be read, 3 refused, 130 interrupted.
+Exit codes: 0 fine, 2 something cannot be read, 3 refused, 130 interrupted, 143
+terminated.
 
 \b
 Examples:
@@ -77,7 +78,9 @@ def table(
     work: Annotated[
         str | None,
         typer.Option(
-            "--work", metavar="FOLDER", help="For intermediate files.  [default: beside --out]"
+            "--work",
+            metavar="FOLDER",
+            help="For intermediate files.  [default: beside --out; of an object store: in TMPDIR]",
         ),
     ] = None,
     output: OutputOption = Output.table,

@@ -47,7 +47,7 @@ HPABATCH_PROMETHEUS_TOKEN and HPABATCH_PROMETHEUS_PASSWORD, and are never stored
 
 \b
 Exit codes: 0 fine, 2 the server or a file cannot be read, 3 refused, or no HPA was found, 130
-interrupted.
+interrupted, 143 terminated.
 
 \b
 Examples:
@@ -190,7 +190,9 @@ def prometheus(
     work: Annotated[
         str | None,
         typer.Option(
-            "--work", metavar="FOLDER", help="For intermediate files.  [default: beside --out]"
+            "--work",
+            metavar="FOLDER",
+            help="For intermediate files.  [default: beside --out; of an object store: in TMPDIR]",
         ),
     ] = None,
     output: OutputOption = Output.table,

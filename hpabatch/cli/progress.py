@@ -37,9 +37,9 @@ class Progress(Protocol):
 
 def must_compile() -> bool:
     """Say whether the first decision has to wait for the compiler."""
-    from hpabatch import _jit
+    from hpabatch import _cache
 
-    return not _jit.has_compiled("replay_observations")
+    return not _cache.has_compiled("replay_observations")
 
 
 def resumed_line(status: Status) -> str:
@@ -137,9 +137,9 @@ class _Bar:
 
 def tell_compiling(kernel: str) -> None:
     """Write to stderr that a kernel, which a job is about to run, is still to be compiled."""
-    from hpabatch import _jit
+    from hpabatch import _cache
 
-    if not _jit.has_compiled(kernel):
+    if not _cache.has_compiled(kernel):
         say(_COMPILED_FIRST[kernel])
 
 

@@ -13,7 +13,7 @@ from hpabatch.engine.recommend import Recommendation
 from hpabatch.engine.recommend_answer import CHANGE
 from hpabatch.engine.recommend_specs import profile_of
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
-from hpabatch.history.atomic import atomic_path
+from hpabatch.history.atomic import atomic_path, flush
 from hpabatch.report.recommend import RecommendReport
 from hpabatch.report.recommend_files import INDEX, MANIFESTS, index_file, recommendation_files
 from hpabatch.sources.manifest_edit import edit_manifest
@@ -101,15 +101,21 @@ def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
             path = unfinished / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text)
+            flush(path)
+        for place in {(unfinished / name).parent for name in files}:
+            flush(place)
         if folder.exists():
             shutil.rmtree(former, ignore_errors=True)
             os.replace(folder, former)
         os.replace(unfinished, folder)
+        flush(folder.parent)
         shutil.rmtree(former, ignore_errors=True)
-    except OSError as error:
+    except BaseException as error:
         shutil.rmtree(unfinished, ignore_errors=True)
-        if former.exists() and not folder.exists():
-            os.replace(former, folder)
+        if former.exists():
+            shutil.rmtree(former) if folder.exists() else os.replace(former, folder)
+        if not isinstance(error, OSError):
+            raise
         raise UsageError(
             f"--patches {folder} cannot be written: {error.strerror}; name another place"
         ) from error

@@ -35,7 +35,7 @@ options nothing is written.
 
 \b
 Nothing goes to stdout; stderr gets the estimate, a progress bar and a summary.
-Exit codes: 0 fine, 2 not possible as asked, 130 interrupted.
+Exit codes: 0 fine, 2 not possible as asked, 130 interrupted, 143 terminated.
 
 \b
 Examples:

@@ -36,9 +36,9 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
         yield temporary
         if not temporary.exists():
             raise RuntimeError(f"nothing was written for {final}")
-        _flush(temporary)
+        flush(temporary)
         os.replace(temporary, final)
-        _flush(final.parent)
+        flush(final.parent)
     except OSError as error:
         if not _is_about(error, final, temporary):
             raise
@@ -61,7 +61,8 @@ def _is_about(error: OSError, final: Path, temporary: Path) -> bool:
     return named in (temporary, final) or named in final.parents
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Flush a file or folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.atomic import flush
 
 WORK = "_work"
 """Folder of unfinished files in a local store; whatever is in it counts nothing."""
@@ -165,21 +166,21 @@ class LocalStorage:
             _make_folder(final.parent)
             try:
                 temporary.write_bytes(data)
-                _flush(temporary)
+                flush(temporary)
                 # A link fails if the name is taken: rename would silently replace it.
                 os.link(temporary, final)
             except FileExistsError:
                 return False
             finally:
                 temporary.unlink(missing_ok=True)
-            _flush(final.parent)
+            flush(final.parent)
         return True
 
     def put(self, file: Path, name: str) -> None:
         """Move a file of the workspace to its name."""
         final = self.root / name
         with self._writing(name):
-            _flush(file)
+            flush(file)
             try:
                 _make_folder(final.parent)
                 os.replace(file, final)
@@ -187,7 +188,7 @@ class LocalStorage:
                 # Somebody who deleted the last file there has removed the empty folder as well.
                 _make_folder(final.parent)
                 os.replace(file, final)
-            _flush(final.parent)
+            flush(final.parent)
 
     def delete(self, names: Sequence[str]) -> None:
         """Remove files, and folders that are empty then."""
@@ -259,16 +260,8 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
-    _flush(folder.parent)
+    flush(folder.parent)
 
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

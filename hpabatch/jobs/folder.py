@@ -26,7 +26,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
+from hpabatch._trust import why_not_private
 from hpabatch.errors import UsageError
+from hpabatch.history.atomic import flush
 
 FORMAT: Final = 1
 RECORD: Final = "record.json"
@@ -141,12 +143,17 @@ def open_job(path: Path, identity: Identity, *, restart: bool = False) -> JobFol
         restart: throw away what an earlier run left.
 
     Raises:
-        UsageError: another process works there, it belongs to another job, is no job folder, or
-            cannot be written.
+        UsageError: another process works there, others can change it, it belongs to another job,
+            is no job folder, or cannot be written.
     """
     lock = None
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(0o700, parents=True, exist_ok=True)
+        if (fault := why_not_private(path)) is not None:
+            raise UsageError(
+                f"expected a folder for finished parts that only this user can change, got {path}: "
+                f"{fault}; remove it, or name another output"
+            )
         if {entry.name for entry in path.iterdir()} - _OURS:
             raise UsageError(f"{path} holds files that are not of hpabatch; move it away")
         lock = (path / _LOCK).open("a")
@@ -232,15 +239,6 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def flush(path: Path) -> None:
-    """Flush a file or folder to disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove(path: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from hpabatch.errors import UsageError
-from hpabatch.jobs.folder import PUBLISHED, REPLACED, JobFolder, cannot_write, flush, remove
+from hpabatch.history.atomic import flush
+from hpabatch.jobs.folder import PUBLISHED, REPLACED, JobFolder, cannot_write, remove
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata
 

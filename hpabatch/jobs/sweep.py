@@ -33,6 +33,7 @@ from hpabatch.engine.sweep import (
 )
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.history.atomic import flush
 from hpabatch.history.reader import History
 from hpabatch.jobs.folder import (
     PUBLISHED,
@@ -41,7 +42,6 @@ from hpabatch.jobs.folder import (
     JobFolder,
     cannot_write,
     count_kept,
-    flush,
     open_job,
     remove,
 )

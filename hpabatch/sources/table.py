@@ -8,6 +8,7 @@ starts again with the same arguments: complete runs and parts are kept.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 import time
@@ -34,7 +35,7 @@ from hpabatch.sources.table_scales import (
     summarize_workloads,
     workload_sizes,
 )
-from hpabatch.sources.table_spill import GROUP_ROWS, Spill, locked, spill_files
+from hpabatch.sources.table_spill import GROUP_ROWS, Spill, locked, make_private, spill_files
 from hpabatch.sources.table_workloads import unsized_rows
 
 READER_VERSION = 2
@@ -126,10 +127,16 @@ def import_table(
 
 
 def work_folder(out: Path | str, digest: str) -> Path:
-    """Return the default folder for intermediate files: beside a local store, else among temps."""
+    """Return the default folder for intermediate files: beside a local store, else among temps.
+
+    Raises:
+        UsageError: there is no place beside it, or others can change the folder of this user's.
+    """
     name = f"import-{digest[:16]}"
     if "://" in str(out):
-        return Path(tempfile.gettempdir()) / f"hpabatch-{name}"
+        private = Path(tempfile.gettempdir()) / f"hpabatch-{os.geteuid()}"
+        make_private(private)
+        return private / name
     place = Path(out).absolute()
     if not place.name:
         raise UsageError(f"{out} is no place for a history: name a folder in it")

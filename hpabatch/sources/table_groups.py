@@ -177,14 +177,14 @@ def keep_result(folder: Path, number: int, result: GroupResult, figures: Figures
 
 
 def kept_result(folder: Path, number: int) -> tuple[GroupResult, Figures] | None:
-    """Return what a group gave in an earlier run, None where that is not known."""
-    place = folder / f"group-{number:05d}.json"
-    if not place.exists():
+    """Return what a group gave in an earlier run; None: unknown, or files are damaged."""
+    try:
+        said = json.loads((folder / f"group-{number:05d}.json").read_text())
+        figures = Figures(**{**said, "written": Counter(said["written"])})
+        lives, sizes = (
+            pl.read_parquet(folder / f"group-{number:05d}.{name}.parquet")
+            for name in ("lives", "sizes")
+        )
+    except (OSError, ValueError, LookupError, TypeError, pl.exceptions.PolarsError):
         return None
-    said = json.loads(place.read_text())
-    figures = Figures(**{**said, "written": Counter(said["written"])})
-    lives, sizes = (
-        pl.read_parquet(folder / f"group-{number:05d}.{name}.parquet")
-        for name in ("lives", "sizes")
-    )
     return GroupResult(lives, sizes, figures.samples, figures.duplicates), figures

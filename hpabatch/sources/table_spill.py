@@ -21,8 +21,9 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
+from hpabatch._trust import make_folder, why_not_private
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.history.atomic import atomic_path
+from hpabatch.history.atomic import atomic_path, flush
 from hpabatch.history.polars_errors import first_line
 from hpabatch.sources.table_files import CHUNK_ROWS, TableFile, read_chunks
 from hpabatch.sources.table_map import Level, TableMap
@@ -94,9 +95,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Make a work folder and keep it to this process while the block runs.
 
     Raises:
-        UsageError: it cannot be made, or another process works in it.
+        UsageError: it cannot be made, others can change it, or another process works in it.
     """
     place = folder / _LOCK
+    make_private(folder)
     with disk_errors(folder):
         stream = _open_lock(place)
     with stream:
@@ -114,8 +116,24 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder for this user alone, unless it is there.
+
+    Raises:
+        UsageError: it cannot be made, or others can change it: what lies there is believed.
+    """
+    with disk_errors(folder):
+        make_folder(folder.parent)
+        make_folder(folder, 0o700)
+    if (fault := why_not_private(folder)) is not None:
+        raise UsageError(
+            "expected a folder for intermediate files that only this user can change, got "
+            f"{folder}: {fault}; remove it or name another with --work"
+        )
+
+
 def _open_lock(place: Path) -> BinaryIO:
-    place.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(place.parent, 0o700)
     return place.open("ab")
 
 
@@ -145,21 +163,37 @@ def spill_files(
     counts = []
     for file in files:
         done = folder / f"file-{file.number:05d}"
-        if not (done / _DONE).exists():
+        kept = _kept_file(done)
+        if kept is None:
             _spill_file(file, table, done, lambda rows: progress(spill.tally.read + rows))
-        said = json.loads((done / _DONE).read_text())
-        spill.tally.add(Tally(said["read"], said["excluded"], Counter(said["dropped"])))
-        spill.runs += [Run(done / name) for name in said["runs"]]
-        counts.append(pl.read_parquet(done / _COUNTS))
+            kept = _kept_file(done)
+            assert kept is not None
+        spill.tally.add(kept[0])
+        spill.runs += kept[1]
+        with disk_errors(folder):
+            counts.append(pl.read_parquet(done / _COUNTS))
         progress(spill.tally.read)
     _group(spill, pl.concat(counts), table, group_rows)
     return spill
 
 
+def _kept_file(folder: Path) -> tuple[Tally, list[Run]] | None:
+    """Return what was read of a file and its runs; None: it is not known, or not all is there."""
+    try:
+        said = json.loads((folder / _DONE).read_text())
+        sizes = said["sizes"]
+        if any((folder / name).stat().st_size != size for name, size in sizes.items()):
+            return None
+        tally = Tally(said["read"], said["excluded"], Counter(said["dropped"]))
+        return tally, [Run(folder / name) for name in sizes if name != _COUNTS]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
 def _spill_file(
     file: TableFile, table: TableMap, folder: Path, progress: Callable[[int], None]
 ) -> None:
-    """Write the runs of one file, its counts, and last of all `done.json`."""
+    """Write the runs of one file, its counts, and, once they are on disk, `done.json`."""
     with disk_errors(folder.parent):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -179,8 +213,12 @@ def _spill_file(
     empty = pl.DataFrame(schema={**dict.fromkeys(key_names(table), pl.String), **_COUNTED})
     with disk_errors(folder.parent):
         (counts[0] if counts else empty).write_parquet(folder / _COUNTS)
+        written = [folder / name for name in (*runs, _COUNTS)]
+        for path in (*written, folder):
+            flush(path)
+        sizes = {path.name: path.stat().st_size for path in written}
     told = {
-        "runs": runs,
+        "sizes": sizes,
         "read": tally.read,
         "excluded": tally.excluded,
         "dropped": dict(tally.dropped),

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
 import pytest
 import yaml
 
+from hpabatch.cli import recommend_files
 from hpabatch.engine.recommend_frames import COLUMNS
+from hpabatch.history.atomic import flush
 from hpabatch.model.decode import decode_hpa
 from hpabatch.model.encode import encode_spec
 from hpabatch.model.patch import apply_patch
@@ -114,6 +119,35 @@ def test_patches_and_certificates(run: Run, sweep: Path, tmp_path: Path) -> None
     assert "#   saves 25.0 % of pod_hours" in comments
     assert any(line.endswith(told["sweep"]["sha256"]) for line in comments)
     assert not {p.name for p in tmp_path.iterdir()} - {"sweep", "patches"}
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4, 5])
+def test_an_interruption_leaves_the_old_files_or_the_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Wherever it comes: at each flush to disk, and at each renaming."""
+    out = tmp_path / "patches"
+    recommend_files._write_folder(out, {"a": b"old"})
+    calls = 0
+
+    def counted(original: Callable[..., None]) -> Callable[..., None]:
+        def call(*given: Path) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                raise KeyboardInterrupt
+            original(*given)
+
+        return call
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr("hpabatch.cli.recommend_files.flush", counted(flush))
+        patch.setattr("os.replace", counted(os.replace))
+        recommend_files._write_folder(out, {"a": b"new"})
+    # flush a, flush its folder, old one away, new one in its place, flush the folder above
+    assert calls >= (at or 5)
+    assert (out / "a").read_bytes() == (b"new" if at in (0, 5) else b"old")
+    assert os.listdir(tmp_path) == ["patches"]
 
 
 def test_earlier_recommendations_are_replaced_and_nothing_else(

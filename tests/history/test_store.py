@@ -500,7 +500,7 @@ def test_rows_that_wait_for_pods_are_put_aside(
 
 def test_new_folders_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[Path] = []
-    monkeypatch.setattr(storage_module, "_flush", flushed.append)
+    monkeypatch.setattr(storage_module, "flush", flushed.append)
     LocalStorage(tmp_path / "a" / "b").create("c/d/x.json", b"{}")
     for folder in (tmp_path, *(tmp_path / name for name in ("a", "a/b", "a/b/c", "a/b/c/d"))):
         assert folder in flushed

@@ -56,6 +56,18 @@ def test_all_tasks_in_order(tmp_path: Path) -> None:
     assert count_kept(tmp_path / "job") == 0
 
 
+def test_parts_that_others_could_have_put_there_are_not_taken_over(tmp_path: Path) -> None:
+    with open_job(tmp_path / "job", JOB) as folder:
+        run_job(tasks(1), Squares(), folder)
+        assert folder.path.stat().st_mode & 0o777 == 0o700
+    (tmp_path / "job").chmod(0o777)
+    with pytest.raises(UsageError, match=r"job can be written by everybody; remove it, or name"):
+        open_job(tmp_path / "job", JOB)
+    (tmp_path / "job").chmod(0o755)  # as earlier versions made it
+    with open_job(tmp_path / "job", JOB) as folder:
+        assert list(folder.done()) == ["000"]
+
+
 def test_no_tasks(tmp_path: Path) -> None:
     with open_job(tmp_path / "job", JOB) as folder:
         assert run_job([], Squares(), folder) == []

@@ -229,13 +229,13 @@ def _cannot_be_user() -> str:
 
 
 _RUN = """
-from hpabatch import _jit
+from hpabatch import _cache
 from hpabatch.live import warm
 assert warm.main() == 0
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.kernels.status import status_fleet
 counts = [f.stats for f in (replay_newest, status_fleet)]
-print(_jit._WRITABLE, *(n for s in counts for n in (len(s.cache_hits), len(s.cache_misses))))
+print(_cache.WRITABLE, *(n for s in counts for n in (len(s.cache_hits), len(s.cache_misses))))
 """
 
 
