@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final
 
 import httpx2
@@ -24,6 +23,7 @@ import msgspec
 
 from hpabatch.cluster.errors import Unreachable
 from hpabatch.errors import UsageError
+from hpabatch.history.files import read_regular
 
 _GROUP: Final = "client.authentication.k8s.io"
 VERSIONS: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
@@ -123,7 +123,7 @@ def _told(cluster: Mapping[str, Any]) -> _Json:
     found = {key: cluster[key] for key in keys if key in cluster}
     if "certificate-authority" in cluster:
         try:
-            authority = Path(cluster["certificate-authority"]).read_bytes()
+            authority = read_regular(cluster["certificate-authority"])
         except OSError as error:
             raise UsageError(
                 f"{cluster['certificate-authority']} cannot be read: {error.strerror}"

@@ -27,6 +27,7 @@ from hpabatch.cluster.auth import ExecAuth
 from hpabatch.cluster.errors import Unreachable
 from hpabatch.cluster.kubeconfig import SERVICE_ACCOUNT, Target, in_pod, of_files
 from hpabatch.errors import UsageError
+from hpabatch.history.files import read_regular
 
 _KEPT: Final = httpx2.Limits(
     max_connections=None, max_keepalive_connections=32, keepalive_expiry=60
@@ -270,7 +271,7 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
 
 def _text(path: str, where: str) -> str:
     try:
-        return Path(path).read_text(encoding="ascii", errors="replace")
+        return read_regular(path).decode("ascii", "replace")
     except OSError as error:
         raise UsageError(f"{where} names {path}, which cannot be read: {error.strerror}") from None
 

@@ -20,6 +20,7 @@ from lightkube.core.exceptions import ConfigError
 
 from hpabatch.cluster.auth import ExecSpec, exec_spec
 from hpabatch.errors import UsageError
+from hpabatch.history.files import open_regular, read_regular
 
 VARIABLE: Final = "KUBECONFIG"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -78,7 +79,7 @@ def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target
                 "(automountServiceAccountToken)"
             )
     try:
-        namespace = (folder / "namespace").read_text(encoding="utf-8").strip()
+        namespace = read_regular(folder / "namespace").decode("utf-8", "replace").strip()
     except OSError:
         namespace = ""
     address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
@@ -134,7 +135,7 @@ def _usual(environ: Mapping[str, str]) -> list[Path]:
 def _read(path: Path) -> _Json:
     path = path.expanduser()
     try:
-        with path.open("rb") as stream:
+        with open_regular(path, pipes=True) as stream:
             text = stream.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None

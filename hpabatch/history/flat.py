@@ -16,6 +16,7 @@ from hpabatch.history.catalog import Place
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.datafiles import place_columns, split_places
+from hpabatch.history.files import open_regular
 from hpabatch.history.parquet import check_pages, load, open_file, row_count
 from hpabatch.history.schema import SCHEMA_KEY, TABLES
 
@@ -50,7 +51,7 @@ class FlatHistory(History):
         for table, files in self.files.items():
             digest = hashlib.sha256()
             for file in files:
-                with file.open("rb") as stream:
+                with open_regular(file) as stream:
                     while part := stream.read(1 << 20):
                         digest.update(part)
             found[table] = digest.hexdigest()
@@ -372,9 +373,7 @@ def _find_tables(folder: Path) -> dict[str, tuple[Path, ...]]:
 
 def _parts_of(folder: Path) -> tuple[Path, ...]:
     # A name with a dot in front is somebody's unfinished file.
-    parts = tuple(
-        p for p in sorted(folder.glob("*.parquet")) if p.is_file() and not p.name.startswith(".")
-    )
+    parts = tuple(p for p in sorted(folder.glob("*.parquet")) if not p.name.startswith("."))
     if not parts:
         raise HistoryError(
             f"the folder {folder} holds no Parquet file; put the table's files there, or remove it"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.files import open_regular, read_regular
 
 WORK = "_work"
 """Folder of unfinished files in a local store; whatever is in it counts nothing."""
@@ -117,7 +118,7 @@ class LocalStorage:
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes."""
         try:
-            return (self.root / name).read_bytes()
+            return read_regular(self.root / name)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -126,7 +127,7 @@ class LocalStorage:
     def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
         """Return a file's size and last bytes."""
         try:
-            with (self.root / name).open("rb") as stream:
+            with open_regular(self.root / name) as stream:
                 size = stream.seek(0, os.SEEK_END)
                 stream.seek(max(0, size - count))
                 return size, stream.read(count)
@@ -138,7 +139,7 @@ class LocalStorage:
     def chunks(self, name: str) -> Iterator[bytes]:
         """Yield a file's bytes."""
         try:
-            with (self.root / name).open("rb") as stream:
+            with open_regular(self.root / name) as stream:
                 while part := stream.read(1 << 20):
                     yield part
         except OSError as error:
@@ -147,7 +148,7 @@ class LocalStorage:
     def checksum(self, name: str, start: int, stop: int) -> int:
         """Return the CRC-32 of a file's bytes."""
         try:
-            with (self.root / name).open("rb", buffering=0) as stream:
+            with open_regular(self.root / name) as stream:
                 stream.seek(start)
                 found, buffer = 0, memoryview(bytearray(min(stop - start, 1 << 20)))
                 while start < stop and (count := stream.readinto(buffer[: stop - start])):

@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import IO, Any, Final
 
 from hpabatch.errors import UsageError
+from hpabatch.history.files import read_regular
 
 FORMAT: Final = 1
 RECORD: Final = "record.json"
@@ -228,7 +229,7 @@ def _read_record(place: Path) -> dict[str, Any] | None:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_regular(path))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

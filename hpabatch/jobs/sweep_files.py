@@ -11,6 +11,7 @@ import polars as pl
 
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError
+from hpabatch.history.files import open_regular, read_regular
 from hpabatch.jobs.parquet import write_parquet
 
 FORMAT: Final = 1
@@ -64,7 +65,7 @@ def _about(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise _NoSweepError("it is no folder" if folder.exists() else "there is none")
     try:
-        found = json.loads((folder / ABOUT).read_text("utf-8"))
+        found = json.loads(read_regular(folder / ABOUT))
     except OSError as error:
         raise _NoSweepError(_cannot_open(ABOUT, error)) from error
     except ValueError as error:
@@ -81,7 +82,7 @@ def _table(folder: Path, name: str) -> pl.DataFrame:
     """Return a table that has all columns that all of its kind have."""
     file = f"{name}.parquet"
     try:
-        with (folder / file).open("rb"):  # the system's own word, which polars does not pass on
+        with open_regular(folder / file):  # the system's own word, which polars does not pass on
             found = pl.read_parquet(folder / file)
     except OSError as error:
         raise _NoSweepError(_cannot_open(file, error)) from error

@@ -20,6 +20,7 @@ from typing import Protocol
 import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.files import read_regular
 from hpabatch.model.encode import spec_to_json
 from hpabatch.sources.table_decode import read_map
 from hpabatch.sources.table_files import TableFile, digest_files, find_files, open_file
@@ -138,7 +139,7 @@ def work_folder(out: Path | str, digest: str) -> Path:
 
 def _digest(paths: Sequence[Path], map_file: Path, table: TableMap) -> str:
     """Return a digest of the input, the map and the lists and manifests that it names."""
-    digest = hashlib.sha256(map_file.read_bytes())
+    digest = hashlib.sha256(read_regular(map_file))
     hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
     specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
     digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.files import check_regular, open_regular
 from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
 from hpabatch.sources.table_fields import did_you_mean, show
 from hpabatch.sources.table_map import SEPARATORS, Format, TableMap
@@ -66,12 +67,12 @@ def _named(text: str) -> list[Path]:
     path = Path(text)
     if path.is_dir():
         return sorted(p for p in path.rglob("*") if _is_table(p) and _is_visible(p, path))
-    if path.is_file():
+    if path.exists():
         if not _is_table(path):
             raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
         return [path]
     found = map(Path, glob.glob(text, recursive=True))
-    return sorted(p for p in found if p.is_file() and _is_table(p))
+    return sorted(p for p in found if not p.is_dir() and _is_table(p))
 
 
 def _is_table(path: Path) -> bool:
@@ -79,7 +80,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _is_visible(path: Path, root: Path) -> bool:
-    return path.is_file() and not any(
+    return not path.is_dir() and not any(
         part.startswith((".", "_")) for part in path.relative_to(root).parts
     )
 
@@ -93,6 +94,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
     parquet = path.name.lower().endswith(PARQUET)
     separator, rows = "", 0
     try:
+        check_regular(path)
         if path.stat().st_size == 0:
             raise HistoryError(f"{path} is empty (0 bytes)")
         if parquet:
@@ -121,7 +123,7 @@ def _check_parquet(path: Path) -> None:
     Raises:
         HistoryError: the file is one of those.
     """
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         head = stream.read(4)
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - 8))
@@ -154,7 +156,7 @@ def digest_files(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise HistoryError(_broken(path, error)) from None

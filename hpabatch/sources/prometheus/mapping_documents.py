@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from hpabatch.history.files import open_regular
 from hpabatch.sources.kubernetes_yaml import end_line, start_line
 from hpabatch.sources.manifest_documents import (
     Document,
@@ -80,7 +81,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _read_file(path: Path, into: Mapped, mistakes: Mistakes, in_folder: bool) -> None:
     source = f"{_WHAT} {path}"
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
