@@ -5,13 +5,14 @@ Nothing heavier than typer is imported here: `hpabatch --help` must start at onc
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated
 
 import typer
 
 from hpabatch import __version__
-from hpabatch.errors import EXIT_INTERRUPTED, HpabatchError
+from hpabatch.errors import EXIT_INTERRUPTED, EXIT_UNREADABLE, HpabatchError
 
 app = typer.Typer(
     name="hpabatch",
@@ -23,6 +24,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+# What the machine refuses, wherever a reader or writer did not expect it, is no bug of ours.
+_SURROUNDINGS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE),
+)
+_REMEDY = "name another place, or let this user have this one"
 
 
 def _print_version(value: bool) -> None:
@@ -79,6 +88,11 @@ def main() -> None:
     except HpabatchError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is None or error.errno not in _SURROUNDINGS:
+            raise
+        typer.echo(f"error: {error.filename}: {error.strerror}; {_REMEDY}", err=True)
+        sys.exit(EXIT_UNREADABLE)
     except KeyboardInterrupt:
         # While loading; inside a command typer ends with the same code.
         sys.exit(EXIT_INTERRUPTED)

@@ -73,7 +73,7 @@ def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target
         )
     token, authority = folder / "token", folder / "ca.crt"
     for path in (token, authority):
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UsageError(
                 f"--in-cluster: there is no {path}: let the pod have a service account's token "
                 "(automountServiceAccountToken)"
@@ -104,7 +104,7 @@ def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str,
         UsageError: a file or an entry is missing, broken, or asks for what cannot be done.
     """
     paths = [kubeconfig] if kubeconfig is not None else _usual(environ)
-    read = [(path, _read(path)) for path in paths if kubeconfig is not None or path.exists()]
+    read = [(path, _read(path)) for path in paths if kubeconfig is not None or os.path.exists(path)]
     if not read:
         raise UsageError(
             f"no kubeconfig: {' and '.join(str(path) for path in paths)} is not there. Name one "

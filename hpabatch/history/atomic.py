@@ -28,9 +28,9 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
             the way, or a device).
     """
     final = Path(path)
-    if final.is_dir():
+    if os.path.isdir(final):
         raise UsageError(f"cannot write {final}: it is a folder; name a file")
-    if final.exists() and not final.is_file():
+    if os.path.exists(final) and not os.path.isfile(final):
         # The rename would put a file in the place of a device such as /dev/null.
         raise UsageError(f"cannot write {final}: it is not a regular file; name another")
     temporary = final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")

@@ -330,6 +330,7 @@ def open_flat(folder: Path) -> FlatHistory:
     """
     try:
         entries = sorted(folder.iterdir())
+        history = FlatHistory(folder, _find_tables(folder), list(_strays(entries)))
     except NotADirectoryError:
         raise HistoryError(
             f"{folder} is a file; a history is a folder of tables: name the folder"
@@ -338,7 +339,6 @@ def open_flat(folder: Path) -> FlatHistory:
         raise HistoryError(f"{folder}: there is no such folder; name that of a history") from None
     except OSError as error:
         raise HistoryError(f"{folder} cannot be read: {error.strerror}") from error
-    history = FlatHistory(folder, _find_tables(folder), list(_strays(entries)))
     if not history.files:
         raise HistoryError(
             f"{folder} holds no history table; expected are Parquet files such as hpas.parquet and "

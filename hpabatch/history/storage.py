@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import shutil
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -252,6 +253,16 @@ def disk_error(path: Path | str, error: OSError) -> UsageError:
     if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
         hint = "the file system must know hard links and renames: choose another place"
     return UsageError(f"cannot write {path}: {reason}; {hint}")
+
+
+def temporary_root() -> str:
+    """Return the folder that temporary folders are made in (UsageError: none can be written)."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        raise UsageError(
+            "expected a folder for temporary files, got none that this user can write; set TMPDIR"
+        ) from None
 
 
 def _make_folder(folder: Path) -> None:

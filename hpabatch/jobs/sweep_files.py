@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -62,8 +63,13 @@ class _NoSweepError(Exception):
 
 def _about(folder: Path) -> dict[str, Any]:
     """Return what a sweep is; of another format's only `format` is known to be there."""
-    if not folder.is_dir():
-        raise _NoSweepError("it is no folder" if folder.exists() else "there is none")
+    try:
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise _NoSweepError("it is no folder")
+    except FileNotFoundError:
+        raise _NoSweepError("there is none") from None
+    except OSError as error:
+        raise _NoSweepError(f"it cannot be read: {error.strerror or error}") from error
     try:
         found = json.loads(read_regular(folder / ABOUT))
     except OSError as error:

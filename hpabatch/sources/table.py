@@ -21,6 +21,7 @@ import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.files import read_regular
+from hpabatch.history.storage import temporary_root
 from hpabatch.model.encode import spec_to_json
 from hpabatch.sources.table_decode import read_map
 from hpabatch.sources.table_files import TableFile, digest_files, find_files, open_file
@@ -107,7 +108,7 @@ def import_table(
     files = [open_file(path, number, table) for number, path in enumerate(paths)]
     digest = _digest(paths, Path(map_file), table)
     if out is None:
-        with tempfile.TemporaryDirectory(prefix="hpabatch-import-") as name:
+        with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
             return _Job(table, files, digest, Path(name), Sink(None), progress).run(
                 strict, group_rows
             )
@@ -130,7 +131,7 @@ def work_folder(out: Path | str, digest: str) -> Path:
     """Return the default folder for intermediate files: beside a local store, else among temps."""
     name = f"import-{digest[:16]}"
     if "://" in str(out):
-        return Path(tempfile.gettempdir()) / f"hpabatch-{name}"
+        return Path(temporary_root()) / f"hpabatch-{name}"
     place = Path(out).absolute()
     if not place.name:
         raise UsageError(f"{out} is no place for a history: name a folder in it")

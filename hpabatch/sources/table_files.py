@@ -55,7 +55,8 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
             names = _named(text)
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise UsageError(f"{show(text)} cannot be read: {reason}") from None
+            place = getattr(error, "filename", None) or text
+            raise UsageError(f"{show(place)} cannot be read: {reason}") from None
         if not names:
             raise UsageError(f"{text}: no such file, folder or pattern of Parquet or CSV files")
         found.update(dict.fromkeys(names))
@@ -66,7 +67,7 @@ def _named(text: str) -> list[Path]:
     """Return the files that one name stands for."""
     path = Path(text)
     if path.is_dir():
-        return sorted(p for p in path.rglob("*") if _is_table(p) and _is_visible(p, path))
+        return sorted(_below(path))
     if path.exists():
         if not _is_table(path):
             raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
@@ -79,10 +80,17 @@ def _is_table(path: Path) -> bool:
     return path.name.lower().endswith(PARQUET + TEXT)
 
 
-def _is_visible(path: Path, root: Path) -> bool:
-    return not path.is_dir() and not any(
-        part.startswith((".", "_")) for part in path.relative_to(root).parts
-    )
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the tables below a folder (OSError: a folder in it cannot be read)."""
+    for root, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in files:
+            if _is_table(Path(name)) and not name.startswith((".", "_")):
+                yield Path(root, name)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def open_file(path: Path, number: int, table: TableMap) -> TableFile:

@@ -57,8 +57,8 @@ class Mapped:
 def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
     """Read a file, or all manifests below a folder."""
     before = into.count + len(mistakes.found)
-    if path.is_dir():
-        for one in _files(path):
+    if os.path.isdir(path):
+        for one in _files(path, mistakes):
             _read_file(one, into, mistakes, in_folder=True)
         if into.count + len(mistakes.found) == before:
             mistakes.add(f"{_WHAT} folder {path}", f"nothing in it is understood; {_WANTED}")
@@ -70,8 +70,11 @@ def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
         mistakes.add(f"{_WHAT} {path}", f"holds {kinds}; {_WANTED}")
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for root, folders, files in os.walk(folder):
+def _files(folder: Path, mistakes: Mistakes) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        mistakes.add(f"{_WHAT} folder {error.filename}", f"cannot be read: {error.strerror}")
+
+    for root, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
