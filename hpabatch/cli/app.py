@@ -5,6 +5,7 @@ Nothing heavier than typer is imported here: `hpabatch --help` must start at onc
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated, Any
 
@@ -13,8 +14,8 @@ from typer.core import TyperGroup
 
 from hpabatch import __version__
 from hpabatch.cli.signals import Signals
-from hpabatch.cli.talk import tell_error
-from hpabatch.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, HpabatchError
+from hpabatch.cli.talk import say, tell_error
+from hpabatch.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
 
 
 class _Commands(TyperGroup):
@@ -40,6 +41,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+# What the machine refuses, wherever a reader or writer did not expect it, is no bug of ours.
+_SURROUNDINGS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE),
+)
+_REMEDY = "name another place, or let this user have this one"
 
 
 def _print_version(value: bool) -> None:
@@ -97,6 +106,11 @@ def run(signals: Signals) -> None:
     except HpabatchError as error:
         tell_error(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.filename is None or error.errno not in _SURROUNDINGS:
+            raise
+        say(f"error: {error.filename}: {error.strerror}; {_REMEDY}")
+        sys.exit(EXIT_UNREADABLE)
     except (KeyboardInterrupt, SystemExit) as leaving:
         if signals.terminated:
             sys.exit(EXIT_TERMINATED)

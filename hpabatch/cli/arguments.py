@@ -84,6 +84,22 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
         elif place.is_file() and is_folder:
             raise UsageError(f"--out {out} is a file; name it without / at its end, or another")
         check_inputs(out, place, history, manifests)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"--out {out} cannot be written: {reason}; name another place") from None
+    check_writable("--out", out)
+    return Destination(Path(text), is_folder)
+
+
+def check_writable(option: str, out: str | Path) -> None:
+    """Refuse a file or folder that cannot be made, before anything is computed for it.
+
+    Raises:
+        UsageError: the first folder on the way that is there takes no file, or the name is too
+            long.
+    """
+    place = _real(str(out))
+    try:
         existing = next(folder for folder in place.parents if folder.exists())
         with tempfile.TemporaryFile(dir=existing):
             pass
@@ -92,8 +108,9 @@ def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> De
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UsageError(f"--out {out} cannot be written: {reason}; name another place") from None
-    return Destination(Path(text), is_folder)
+        raise UsageError(
+            f"{option} {out} cannot be written: {reason}; name another place"
+        ) from None
 
 
 def check_inputs(out: str | Path, place: Path, history: History, manifests: Sequence[str]) -> None:

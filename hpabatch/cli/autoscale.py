@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ from hpabatch.cli.options import DEFAULT_K8S, Output
 from hpabatch.cli.stdout import check_stdout, send_json, send_text
 from hpabatch.cli.talk import say
 from hpabatch.errors import ManifestError, RefusedError, UsageError
+from hpabatch.history.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -181,7 +181,7 @@ def _text_of(file: str) -> str:
                 raise ManifestError("-f -: standard input is closed; name a file")
             data = sys.stdin.buffer.read(_MAX_BYTES + 1)
         else:
-            with Path(file).open("rb") as stream:
+            with open_regular(file, pipes=True) as stream:
                 data = stream.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             raise ManifestError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import parse_duration, selection
+from hpabatch.cli.arguments import check_writable, parse_duration, selection
 from hpabatch.cli.options import (
     DelayOption,
     GatesOption,
@@ -152,8 +153,10 @@ def _minutes(value: float) -> float:
 
 
 def _checked_place(changes: str | None) -> str | None:
-    if changes is not None and Path(changes).is_dir():
+    if changes is not None and os.path.isdir(changes):
         raise UsageError(f"--changes {changes} is a folder; name a file in it")
+    if changes is not None:
+        check_writable("--changes", Path(changes))
     return changes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import parse_duration, selection
+from hpabatch.cli.arguments import check_writable, parse_duration, selection
 from hpabatch.cli.options import (
     GatesOption,
     HistoryArgument,
@@ -169,11 +170,13 @@ def _check_places(request: Request) -> None:
     """Refuse places to write to before anything is computed (UsageError)."""
     if request.out is not None:
         folder = Path(request.out)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if os.path.exists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"--out {folder} is there already; name a new or empty folder")
+        check_writable("--out", folder)
     if request.totals is not None:
         path = Path(request.totals)
-        if path.is_dir():
+        check_writable("--totals", path)
+        if os.path.isdir(path):
             raise UsageError(f"--totals {path} is a folder; name a file in it")
         if path.suffix not in (".csv", ".parquet"):
             raise UsageError(f"--totals {path}: a name that ends with .csv or .parquet is wanted")

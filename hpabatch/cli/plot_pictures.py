@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -107,7 +108,7 @@ def _check_folder(out: str) -> None:
     """Refuse a place that is no folder."""
     if "://" in out or out in ("", "-"):
         raise UsageError(f"--out {out!r}: pictures go to a local folder; name one")
-    if Path(out).exists() and not Path(out).is_dir():
+    if os.path.exists(out) and not os.path.isdir(out):
         raise UsageError(f"--out {out} is a file; name a folder")
 
 

@@ -14,6 +14,7 @@ from hpabatch.engine.recommend_answer import CHANGE
 from hpabatch.engine.recommend_specs import profile_of
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path, flush
+from hpabatch.history.files import read_regular
 from hpabatch.report.recommend import RecommendReport
 from hpabatch.report.recommend_files import INDEX, MANIFESTS, index_file, recommendation_files
 from hpabatch.sources.manifest_edit import edit_manifest
@@ -50,7 +51,7 @@ def _listed(index: Path) -> set[str]:
     if not index.is_file():
         return set()
     try:
-        told = json.loads(index.read_text())
+        told = json.loads(read_regular(index))
         return {str(name) for name in told["files"]}
     except (ValueError, KeyError, TypeError):
         return set()
@@ -180,7 +181,7 @@ def _edit(
     specs = report.found.specs
     assert item.wanted is not None
     try:
-        data = edited.texts.get(path) or path.read_bytes()
+        data = edited.texts.get(path) or read_regular(path)
         text = data.decode("utf-8")
         mark = _BOM if text.startswith(_BOM) else ""
         after = edit_manifest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
@@ -12,7 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import check_replaced_folder, parse_duration, selection
+from hpabatch.cli.arguments import (
+    check_replaced_folder,
+    check_writable,
+    parse_duration,
+    selection,
+)
 from hpabatch.cli.manifests import load_hpas
 from hpabatch.cli.options import (
     Gaps,
@@ -191,10 +197,15 @@ def _check_places(request: Request) -> None:
     if request.export is not None:
         check_replaced_folder(request.export, "--export")
         folder = Path(request.export)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if os.path.exists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"--export {folder} is there already; name a new or empty folder")
-    if request.trajectories is not None and Path(request.trajectories).is_dir():
-        raise UsageError(f"--trajectories {request.trajectories} is a folder; name a file in it")
+        check_writable("--export", folder)
+    if request.trajectories is not None:
+        if os.path.isdir(request.trajectories):
+            raise UsageError(
+                f"--trajectories {request.trajectories} is a folder; name a file in it"
+            )
+        check_writable("--trajectories", Path(request.trajectories))
 
 
 def _prepare(

@@ -19,8 +19,8 @@ import httpx2
 import msgspec
 
 from hpabatch.cluster.errors import Unreachable
-from hpabatch.cluster.files import read_small
 from hpabatch.cluster.plugin import PATIENCE_S, ExecSpec, run_program
+from hpabatch.history.files import read_small
 from hpabatch.web.secrets import Secrets
 
 _AGAIN_S: Final = 5.0

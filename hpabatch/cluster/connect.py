@@ -25,9 +25,9 @@ from lightkube.config.models import User
 from hpabatch import __version__
 from hpabatch.cluster.auth import ExecAuth, TokenFileAuth
 from hpabatch.cluster.errors import Unreachable
-from hpabatch.cluster.files import read_small
 from hpabatch.cluster.kubeconfig import SERVICE_ACCOUNT, Target, in_pod, of_files
 from hpabatch.errors import UsageError
+from hpabatch.history.files import read_small
 from hpabatch.web.bounded import Deadline
 from hpabatch.web.secrets import Secrets, secrets_of_options, secrets_of_url
 
@@ -292,7 +292,7 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
 
 def _text(path: str, where: str) -> str:
     try:
-        return read_small(Path(path)).decode("ascii", "replace")
+        return read_small(path).decode("ascii", "replace")
     except OSError as error:
         raise UsageError(f"{where} names {path}, which cannot be read: {error.strerror}") from None
 

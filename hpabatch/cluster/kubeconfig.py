@@ -20,6 +20,7 @@ from lightkube.core.exceptions import ConfigError
 
 from hpabatch.cluster.plugin import ExecSpec, exec_spec
 from hpabatch.errors import UsageError
+from hpabatch.history.files import open_regular, read_regular
 
 VARIABLE: Final = "KUBECONFIG"
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -72,13 +73,13 @@ def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target
         )
     token, authority = folder / "token", folder / "ca.crt"
     for path in (token, authority):
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UsageError(
                 f"--in-cluster: there is no {path}: let the pod have a service account's token "
                 "(automountServiceAccountToken)"
             )
     try:
-        namespace = (folder / "namespace").read_text(encoding="utf-8").strip()
+        namespace = read_regular(folder / "namespace").decode("utf-8", "replace").strip()
     except OSError:
         namespace = ""
     address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
@@ -103,7 +104,7 @@ def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str,
         UsageError: a file or an entry is missing, broken, or asks for what cannot be done.
     """
     paths = [kubeconfig] if kubeconfig is not None else _usual(environ)
-    read = [(path, _read(path)) for path in paths if kubeconfig is not None or path.exists()]
+    read = [(path, _read(path)) for path in paths if kubeconfig is not None or os.path.exists(path)]
     if not read:
         raise UsageError(
             f"no kubeconfig: {' and '.join(str(path) for path in paths)} is not there. Name one "
@@ -134,7 +135,7 @@ def _usual(environ: Mapping[str, str]) -> list[Path]:
 def _read(path: Path) -> _Json:
     path = path.expanduser()
     try:
-        with path.open("rb") as stream:
+        with open_regular(path, pipes=True) as stream:
             text = stream.read(_MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None

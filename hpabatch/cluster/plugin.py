@@ -19,12 +19,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import IO, Any, Final
 
 from hpabatch.cluster.errors import Unreachable
-from hpabatch.cluster.files import read_small
 from hpabatch.errors import UsageError
+from hpabatch.history.files import read_small
 
 _GROUP: Final = "client.authentication.k8s.io"
 VERSIONS: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
@@ -111,7 +110,7 @@ def _told(cluster: Mapping[str, Any]) -> _Json:
     found = {key: cluster[key] for key in keys if key in cluster}
     if "certificate-authority" in cluster:
         try:
-            authority = read_small(Path(cluster["certificate-authority"]))
+            authority = read_small(cluster["certificate-authority"])
         except OSError as error:
             raise UsageError(
                 f"{cluster['certificate-authority']} cannot be read: {error.strerror}"

@@ -25,11 +25,14 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 
     Raises:
         UsageError: the file cannot be written there (no permission, disk full, a folder is in
-            the way).
+            the way, or a device).
     """
     final = Path(path)
-    if final.is_dir():
+    if os.path.isdir(final):
         raise UsageError(f"cannot write {final}: it is a folder; name a file")
+    if os.path.exists(final) and not os.path.isfile(final):
+        # The rename would put a file in the place of a device such as /dev/null.
+        raise UsageError(f"cannot write {final}: it is not a regular file; name another")
     temporary = final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         final.parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def conform(frame: pl.DataFrame, table: Table, where: str, *, texts: bool = True
 
     Raises:
         HistoryError: a wrong type, a null, NaN or negative number where none may be, a text that
-            is not allowed, a time that cannot be.
+            is not allowed, a time that cannot be, or is before one that it must follow.
     """
     columns = [c for c in table.columns if c.name in frame.columns]
     converted = pl.DataFrame(
@@ -65,6 +65,8 @@ def conform(frame: pl.DataFrame, table: Table, where: str, *, texts: bool = True
     )
     for column in columns:
         _check_values(converted, column, where, texts)
+        if column.not_before in converted.columns:
+            _check_order(converted, column, where)
     return converted
 
 
@@ -239,6 +241,17 @@ def _check_times(frame: pl.DataFrame, series: pl.Series, at: str) -> None:
         at,
         f"a time before 2000 or after 2100 ({value} ms since 1970)",
         _likely_unit(value),
+    )
+
+
+def _check_order(frame: pl.DataFrame, column: Column, where: str) -> None:
+    early = (frame[column.name] < frame[column.not_before]).fill_null(value=False)
+    refuse_rows(
+        frame,
+        early,
+        f"{where}: column {column.name}",
+        f"a time before {column.not_before}",
+        f"correct it, or write null where {column.name} is not known",
     )
 
 

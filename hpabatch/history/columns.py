@@ -34,6 +34,7 @@ class Column:
         minimum, maximum: bounds of an integer column, both allowed.
         values: the only texts allowed, or () for any.
         json: "object" or "array" where the text is a JSON document of that type, else "".
+        not_before: the time column of the same table that this one must not be before, or "".
     """
 
     name: str
@@ -47,6 +48,7 @@ class Column:
     maximum: int | None = None
     values: tuple[str, ...] = ()
     json: str = ""
+    not_before: str = ""
 
     @property
     def holds_nulls(self) -> bool:
@@ -120,9 +122,13 @@ def truth_column(name: str, doc: str) -> Column:
     return Column(name, BOOL, doc)
 
 
-def time_column(name: str, doc: str, *, nullable: bool = False, optional: bool = False) -> Column:
+def time_column(
+    name: str, doc: str, *, nullable: bool = False, optional: bool = False, not_before: str = ""
+) -> Column:
     """Return a time column."""
-    return Column(name, TIME, doc, "time", nullable=nullable, optional=optional)
+    return Column(
+        name, TIME, doc, "time", nullable=nullable, optional=optional, not_before=not_before
+    )
 
 
 def amount_column(

@@ -126,6 +126,8 @@ def _may_be(column: Column) -> str:
 
 def _meaning(column: Column) -> str:
     text = column.doc
+    if column.not_before:
+        text += f"; not before `{column.not_before}`"
     if column.fill is not None:
         text += f"; null is read as `{column.fill}`" if column.fill else "; null is read as empty"
     if column.minimum is not None or column.maximum is not None:

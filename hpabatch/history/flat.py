@@ -16,6 +16,7 @@ from hpabatch.history.catalog import Place
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.datafiles import place_columns, split_places
+from hpabatch.history.files import open_regular
 from hpabatch.history.parquet import check_pages, load, open_file, row_count
 from hpabatch.history.schema import SCHEMA_KEY, TABLES
 
@@ -50,7 +51,7 @@ class FlatHistory(History):
         for table, files in self.files.items():
             digest = hashlib.sha256()
             for file in files:
-                with file.open("rb") as stream:
+                with open_regular(file) as stream:
                     while part := stream.read(1 << 20):
                         digest.update(part)
             found[table] = digest.hexdigest()
@@ -329,6 +330,7 @@ def open_flat(folder: Path) -> FlatHistory:
     """
     try:
         entries = sorted(folder.iterdir())
+        history = FlatHistory(folder, _find_tables(folder), list(_strays(entries)))
     except NotADirectoryError:
         raise HistoryError(
             f"{folder} is a file; a history is a folder of tables: name the folder"
@@ -337,7 +339,6 @@ def open_flat(folder: Path) -> FlatHistory:
         raise HistoryError(f"{folder}: there is no such folder; name that of a history") from None
     except OSError as error:
         raise HistoryError(f"{folder} cannot be read: {error.strerror}") from error
-    history = FlatHistory(folder, _find_tables(folder), list(_strays(entries)))
     if not history.files:
         raise HistoryError(
             f"{folder} holds no history table; expected are Parquet files such as hpas.parquet and "
@@ -372,9 +373,7 @@ def _find_tables(folder: Path) -> dict[str, tuple[Path, ...]]:
 
 def _parts_of(folder: Path) -> tuple[Path, ...]:
     # A name with a dot in front is somebody's unfinished file.
-    parts = tuple(
-        p for p in sorted(folder.glob("*.parquet")) if p.is_file() and not p.name.startswith(".")
-    )
+    parts = tuple(p for p in sorted(folder.glob("*.parquet")) if not p.name.startswith("."))
     if not parts:
         raise HistoryError(
             f"the folder {folder} holds no Parquet file; put the table's files there, or remove it"

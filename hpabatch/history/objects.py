@@ -19,7 +19,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import from_url
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.storage import Listed, disk_error
+from hpabatch.history.storage import Listed, disk_error, temporary_root
 
 # Per request, on errors of the server or the network.
 MAX_RETRIES = 4
@@ -153,10 +153,11 @@ class ObjectStorage:
 
 @contextmanager
 def _temporary() -> Iterator[Path]:
+    root = temporary_root()
     try:
-        folder = tempfile.TemporaryDirectory(prefix="hpabatch-")
+        folder = tempfile.TemporaryDirectory(prefix="hpabatch-", dir=root)
     except OSError as error:
-        raise disk_error(tempfile.gettempdir(), error) from error
+        raise disk_error(root, error) from error
     with folder as name:
         yield Path(name)
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hpabatch.errors import HistoryError
 from hpabatch.history import schema
 from hpabatch.history.columns import Table
+from hpabatch.history.files import open_regular
 
 # PanicException is a BaseException: some broken pages end there.
 BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError)
@@ -32,7 +33,7 @@ def open_file(file: Path, spec: Table) -> pl.Schema:
             another table.
     """
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             head = stream.read(4)
             size = stream.seek(0, 2)
             stream.seek(max(0, size - 8))

@@ -196,14 +196,22 @@ PODS = Table(
         time_column(
             "created", "metadata.creationTimestamp, or when a recorder saw it appear, if later"
         ),
+        # Of a pod that runs when a recording begins it is before `created`.
         time_column("started", "status.startTime, unset before; null: never", nullable=True),
         time_column(
             "deletion_requested",
             "when metadata.deletionTimestamp appeared; null: never",
             nullable=True,
             optional=True,
+            not_before="created",
         ),
-        time_column("gone", "when the object vanished; null: never", nullable=True, optional=True),
+        time_column(
+            "gone",
+            "when the object vanished; null: never",
+            nullable=True,
+            optional=True,
+            not_before="created",
+        ),
         text_column("node", "spec.nodeName; null: not recorded", nullable=True, optional=True),
         Column(
             "origin",

@@ -175,6 +175,7 @@ PROVENANCE = Table(
             "valid_to",
             "until when, exclusive; null: until a later row of the same subject",
             nullable=True,
+            not_before="valid_from",
         ),
         text_column(
             "method",

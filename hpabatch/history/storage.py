@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import shutil
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.atomic import flush
+from hpabatch.history.files import open_regular, read_regular
 
 WORK = "_work"
 """Folder of unfinished files in a local store; whatever is in it counts nothing."""
@@ -118,7 +120,7 @@ class LocalStorage:
     def read(self, name: str) -> bytes | None:
         """Return a file's bytes."""
         try:
-            return (self.root / name).read_bytes()
+            return read_regular(self.root / name)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -127,7 +129,7 @@ class LocalStorage:
     def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
         """Return a file's size and last bytes."""
         try:
-            with (self.root / name).open("rb") as stream:
+            with open_regular(self.root / name) as stream:
                 size = stream.seek(0, os.SEEK_END)
                 stream.seek(max(0, size - count))
                 return size, stream.read(count)
@@ -139,7 +141,7 @@ class LocalStorage:
     def chunks(self, name: str) -> Iterator[bytes]:
         """Yield a file's bytes."""
         try:
-            with (self.root / name).open("rb") as stream:
+            with open_regular(self.root / name) as stream:
                 while part := stream.read(1 << 20):
                     yield part
         except OSError as error:
@@ -148,7 +150,7 @@ class LocalStorage:
     def checksum(self, name: str, start: int, stop: int) -> int:
         """Return the CRC-32 of a file's bytes."""
         try:
-            with (self.root / name).open("rb", buffering=0) as stream:
+            with open_regular(self.root / name) as stream:
                 stream.seek(start)
                 found, buffer = 0, memoryview(bytearray(min(stop - start, 1 << 20)))
                 while start < stop and (count := stream.readinto(buffer[: stop - start])):
@@ -252,6 +254,16 @@ def disk_error(path: Path | str, error: OSError) -> UsageError:
     if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
         hint = "the file system must know hard links and renames: choose another place"
     return UsageError(f"cannot write {path}: {reason}; {hint}")
+
+
+def temporary_root() -> str:
+    """Return the folder that temporary folders are made in (UsageError: none can be written)."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        raise UsageError(
+            "expected a folder for temporary files, got none that this user can write; set TMPDIR"
+        ) from None
 
 
 def _make_folder(folder: Path) -> None:

@@ -29,6 +29,7 @@ from typing import IO, Any, Final
 from hpabatch._trust import why_not_private
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import flush
+from hpabatch.history.files import read_regular
 
 FORMAT: Final = 1
 RECORD: Final = "record.json"
@@ -235,7 +236,7 @@ def _read_record(place: Path) -> dict[str, Any] | None:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_regular(path))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

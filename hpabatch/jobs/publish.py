@@ -12,6 +12,7 @@ from typing import Final
 
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import flush
+from hpabatch.history.files import read_regular
 from hpabatch.jobs.folder import PUBLISHED, REPLACED, JobFolder, cannot_write, remove
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata
@@ -44,7 +45,7 @@ def is_result_folder(path: Path) -> bool:
     try:
         if not any(path.iterdir()):
             return True
-        found = json.loads((path / EVIDENCE_FILE).read_text())
+        found = json.loads(read_regular(path / EVIDENCE_FILE))
         names = {EVIDENCE_FILE, *found["parts"]}
         return EVIDENCE_KEY in found and {p.name for p in path.iterdir()} <= names
     except (OSError, ValueError, TypeError, KeyError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ import polars as pl
 
 from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError
+from hpabatch.history.files import open_regular, read_regular
 from hpabatch.jobs.parquet import write_parquet
 
 FORMAT: Final = 1
@@ -61,10 +63,15 @@ class _NoSweepError(Exception):
 
 def _about(folder: Path) -> dict[str, Any]:
     """Return what a sweep is; of another format's only `format` is known to be there."""
-    if not folder.is_dir():
-        raise _NoSweepError("it is no folder" if folder.exists() else "there is none")
     try:
-        found = json.loads((folder / ABOUT).read_text("utf-8"))
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise _NoSweepError("it is no folder")
+    except FileNotFoundError:
+        raise _NoSweepError("there is none") from None
+    except OSError as error:
+        raise _NoSweepError(f"it cannot be read: {error.strerror or error}") from error
+    try:
+        found = json.loads(read_regular(folder / ABOUT))
     except OSError as error:
         raise _NoSweepError(_cannot_open(ABOUT, error)) from error
     except ValueError as error:
@@ -81,7 +88,7 @@ def _table(folder: Path, name: str) -> pl.DataFrame:
     """Return a table that has all columns that all of its kind have."""
     file = f"{name}.parquet"
     try:
-        with (folder / file).open("rb"):  # the system's own word, which polars does not pass on
+        with open_regular(folder / file):  # the system's own word, which polars does not pass on
             found = pl.read_parquet(folder / file)
     except OSError as error:
         raise _NoSweepError(_cannot_open(file, error)) from error

@@ -245,7 +245,8 @@ def add_life(life: Life, gone_ms: int | None, into: Segment) -> None:
     pod = life.pod
     into.table("pods").add(
         *(life.namespace, life.target, life.uid, life.name, life.labels, pod.owner),
-        *(life.created_ms, time_or_none(pod.started_ms), life.deletion_ms, gone_ms),
+        *(life.created_ms, time_or_none(pod.started_ms)),
+        *(_after(life, life.deletion_ms), _after(life, gone_ms)),
         *(pod.node, "recorded"),
         text_bytes=len(life.labels),
     )
@@ -254,9 +255,15 @@ def add_life(life: Life, gone_ms: int | None, into: Segment) -> None:
 def _add_stored(life: StoredLife, gone_ms: int, into: Segment) -> None:
     into.table("pods").add(
         *(life.namespace, life.target, life.uid, life.name, life.labels, life.owner),
-        *(life.created_ms, life.started_ms, life.deletion_ms, gone_ms, life.node, "recorded"),
+        *(life.created_ms, life.started_ms, life.deletion_ms, _after(life, gone_ms)),
+        *(life.node, "recorded"),
         text_bytes=len(life.labels),
     )
+
+
+def _after(life: Life | StoredLife, ms: int | None) -> int | None:
+    """Return a time of a life, its creation at least: clocks are set back."""
+    return None if ms is None else max(ms, life.created_ms)
 
 
 def _add_state(life: Life, at_ms: int, into: Segment) -> None:

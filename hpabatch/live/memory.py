@@ -16,6 +16,7 @@ import numpy as np
 
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
+from hpabatch.history.files import read_regular
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
     HEAD_CONDITIONS,
@@ -211,7 +212,7 @@ def load(path: Path, what: str) -> Saved | None:
         UsageError: it cannot be read, is no such file, or belongs to something else.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:

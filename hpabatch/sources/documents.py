@@ -15,6 +15,7 @@ from typing import NoReturn
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from hpabatch.errors import UsageError
+from hpabatch.history.files import open_regular, read_regular
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources.kubernetes_yaml import start_line
 from hpabatch.sources.manifest_documents import DocumentError, parse_documents
@@ -90,7 +91,7 @@ def read_document(path: Path | str, what: str) -> Place:
     """
     source = f"{what} {path}"
     try:
-        with Path(path).open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
@@ -143,5 +144,5 @@ def digests_of(paths: Iterable[Path | str | None]) -> dict[str, str]:
     found = {}
     for path in paths:
         if path is not None:
-            found[f"sha256:{Path(path).name}"] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            found[f"sha256:{Path(path).name}"] = hashlib.sha256(read_regular(path)).hexdigest()
     return found

@@ -6,6 +6,7 @@ were set to. docs/hpa-events.md tells how to record them, and which instants are
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ def _files(paths: Sequence[str | Path]) -> list[Path]:
             inside = sorted(path.iterdir()) if path.is_dir() else [path]
         except OSError as error:
             raise UnreadableError(f"{path} cannot be read: {error.strerror}") from error
-        files = [one for one in inside if not one.is_dir() and not one.name.startswith(".")]
+        files = [one for one in inside if not os.path.isdir(one) and not one.name.startswith(".")]
         if not files:
             raise UnreadableError(f"the folder {path} holds no file; name audit logs or watches")
         found += files if path.is_dir() else [path]

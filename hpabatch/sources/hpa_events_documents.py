@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from hpabatch.errors import UnreadableError
+from hpabatch.history.files import open_regular
 
 MAX_BYTES: Final = 256 * 2**20
 """Of one document; the largest are lists of all HPAs."""
@@ -179,7 +180,7 @@ class DocumentReader:
             raise UnreadableError(f"{self.path} cannot be read: {reason}") from error
 
     def _open(self) -> BinaryIO | gzip.GzipFile:
-        with self.path.open("rb") as stream:
+        with open_regular(self.path) as stream:
             packed = stream.read(len(_GZIP)) == _GZIP
         return gzip.open(self.path, "rb") if packed else self.path.open("rb")
 

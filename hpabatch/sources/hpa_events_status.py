@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.history.storage import temporary_root
 from hpabatch.model.encode_status import encode_status
 from hpabatch.model.hpa import HPAStatus
 from hpabatch.sources.hpa_events_lives import compact_json
@@ -139,9 +140,10 @@ class StatusStore:
         self._rows = []
         if len(self._chunks) < self._kept_chunks:
             return
-        with disk_errors(Path(tempfile.gettempdir())):
+        root = temporary_root()
+        with disk_errors(Path(root)):
             if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="hpabatch-"))
+                self._folder = Path(tempfile.mkdtemp(prefix="hpabatch-", dir=root))
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             file = self._folder / f"{len(self._files)}.parquet"
             pl.concat(self._chunks).sort("ts").write_parquet(file)

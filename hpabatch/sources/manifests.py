@@ -7,7 +7,6 @@ an `error`; the others go on. Documents of other kinds are counted.
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from hpabatch.history.files import open_regular
 from hpabatch.model.decode import KIND, decode_hpa
 from hpabatch.model.decode_fields import Problem
 from hpabatch.model.hpa import HPA
@@ -122,9 +122,7 @@ def _walk(folder: Path, tree: str, found: Manifests) -> Iterator[Path]:
 
 def _read_file(path: Path, tree: str, found: Manifests, required: bool) -> None:
     try:
-        if not required and not stat.S_ISREG(path.stat().st_mode):
-            return  # a pipe or device in a folder: reading it might never end
-        with path.open("rb") as stream:
+        with open_regular(path, pipes=required) as stream:
             _read_stream(stream, str(path), tree, found, required)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         _fail(found, str(path), tree, _os_error(error))

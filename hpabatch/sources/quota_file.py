@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from hpabatch.errors import UsageError
+from hpabatch.history.files import open_regular
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.quota import JUDGED, MATCHING_SCOPES, MILLI_UNITS, MOST, Limit, Quota
 from hpabatch.sources.documents import show
@@ -70,7 +71,7 @@ def file_of(text: str | Path, clusters: Sequence[str]) -> tuple[str | None, Path
 def _read(path: Path) -> Quotas:
     source = f"{WHAT} {path}"
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:

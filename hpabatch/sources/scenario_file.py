@@ -5,6 +5,7 @@ docs/scenarios.md lists all keys, from the shapes below.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -95,7 +96,7 @@ def _overlay(place: Place, given: dict[str, Any]) -> Overlay:
     history = given.get("history")
     if history is not None and "://" not in history:
         found = place.folder.joinpath(history)
-        if not found.exists():
+        if not os.path.exists(found):
             member_of(place, "history").refuse(
                 f"{show(history)}: there is no {found}; name a history as for the run itself, "
                 "from the folder of this file"

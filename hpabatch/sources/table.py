@@ -21,6 +21,8 @@ from typing import Protocol
 import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.files import read_regular
+from hpabatch.history.storage import temporary_root
 from hpabatch.model.encode import spec_to_json
 from hpabatch.sources.table_decode import read_map
 from hpabatch.sources.table_files import TableFile, digest_files, find_files, open_file
@@ -107,7 +109,7 @@ def import_table(
     files = [open_file(path, number, table) for number, path in enumerate(paths)]
     digest = _digest(paths, Path(map_file), table)
     if out is None:
-        with tempfile.TemporaryDirectory(prefix="hpabatch-import-") as name:
+        with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
             return _Job(table, files, digest, Path(name), Sink(None), progress).run(
                 strict, group_rows
             )
@@ -134,7 +136,7 @@ def work_folder(out: Path | str, digest: str) -> Path:
     """
     name = f"import-{digest[:16]}"
     if "://" in str(out):
-        private = Path(tempfile.gettempdir()) / f"hpabatch-{os.geteuid()}"
+        private = Path(temporary_root()) / f"hpabatch-{os.geteuid()}"
         make_private(private)
         return private / name
     place = Path(out).absolute()
@@ -145,7 +147,7 @@ def work_folder(out: Path | str, digest: str) -> Path:
 
 def _digest(paths: Sequence[Path], map_file: Path, table: TableMap) -> str:
     """Return a digest of the input, the map and the lists and manifests that it names."""
-    digest = hashlib.sha256(map_file.read_bytes())
+    digest = hashlib.sha256(read_regular(map_file))
     hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
     specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
     digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())

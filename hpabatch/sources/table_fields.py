@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from hpabatch.errors import UsageError
+from hpabatch.history.files import open_regular
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.sources.manifest_documents import DocumentError, parse_documents
@@ -28,7 +29,7 @@ def read_document(path: Path | str, what: str) -> object:
         UsageError: the file cannot be read, is not YAML, or holds not exactly one document.
     """
     try:
-        with Path(path).open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.files import check_regular, open_regular
 from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.model.suggestions import did_you_mean
@@ -55,7 +56,8 @@ def find_files(inputs: Sequence[str]) -> list[Path]:
             names = _named(text)
         except (OSError, ValueError) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise UsageError(f"{show(text)} cannot be read: {reason}") from None
+            place = getattr(error, "filename", None) or text
+            raise UsageError(f"{show(place)} cannot be read: {reason}") from None
         if not names:
             raise UsageError(f"{text}: no such file, folder or pattern of Parquet or CSV files")
         found.update(dict.fromkeys(names))
@@ -66,23 +68,30 @@ def _named(text: str) -> list[Path]:
     """Return the files that one name stands for."""
     path = Path(text)
     if path.is_dir():
-        return sorted(p for p in path.rglob("*") if _is_table(p) and _is_visible(p, path))
-    if path.is_file():
+        return sorted(_below(path))
+    if path.exists():
         if not _is_table(path):
             raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
         return [path]
     found = map(Path, glob.glob(text, recursive=True))
-    return sorted(p for p in found if p.is_file() and _is_table(p))
+    return sorted(p for p in found if not p.is_dir() and _is_table(p))
 
 
 def _is_table(path: Path) -> bool:
     return path.name.lower().endswith(PARQUET + TEXT)
 
 
-def _is_visible(path: Path, root: Path) -> bool:
-    return path.is_file() and not any(
-        part.startswith((".", "_")) for part in path.relative_to(root).parts
-    )
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the tables below a folder (OSError: a folder in it cannot be read)."""
+    for root, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in files:
+            if _is_table(Path(name)) and not name.startswith((".", "_")):
+                yield Path(root, name)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def open_file(path: Path, number: int, table: TableMap) -> TableFile:
@@ -94,6 +103,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
     parquet = path.name.lower().endswith(PARQUET)
     separator, rows = "", 0
     try:
+        check_regular(path)
         if path.stat().st_size == 0:
             raise HistoryError(f"{path} is empty (0 bytes)")
         if parquet:
@@ -122,7 +132,7 @@ def _check_parquet(path: Path) -> None:
     Raises:
         HistoryError: the file is one of those.
     """
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         head = stream.read(4)
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - 8))
@@ -155,7 +165,7 @@ def digest_files(files: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             raise HistoryError(_broken(path, error)) from None

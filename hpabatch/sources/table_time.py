@@ -13,7 +13,7 @@ from hpabatch.sources.table_values import TEXT_TIME, TimeSource
 
 _RFC3339 = (
     r"^\s*(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d{1,9})\d*)?"
-    r"\s*([Zz]|UTC|[+-]\d{2}:?(?:\d{2})?)?\s*$"
+    r"\s*([Zz]|UTC|[+-](?:[01]\d|2[0-3]):?(?:[0-5]\d)?)?\s*$"
 )
 _OFFSET = r"^([+-])(\d{2}):?(\d{2})?$"
 _AMBIGUOUS: dict[str, Literal["earliest", "latest", "null"]] = {

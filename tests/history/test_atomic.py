@@ -82,3 +82,13 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
 def test_errors_about_other_things_pass_unchanged(tmp_path: Path, error: OSError) -> None:
     with pytest.raises(type(error)), atomic_path(tmp_path / "out"):
         raise error
+
+
+def test_a_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused = pytest.raises(UsageError, match="it is not a regular file; name another")
+    with refused, atomic_path(pipe) as temporary:
+        temporary.write_text("new")
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

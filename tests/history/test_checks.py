@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -7,9 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.history.checks import order_rows
+from hpabatch.errors import HistoryError
+from hpabatch.history.checks import conform, order_rows
+from hpabatch.history.columns import TIME
+from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from tests.history.frames import frame, minute
+from hpabatch.history.verify import check_history
+from tests.history.frames import frame, minute, write_all
 
 Row = tuple[str | None, str, int, str]
 
@@ -54,3 +60,51 @@ def test_less_than_two_rows_are_in_order(height: int) -> None:
     ordered, dropped = order_rows(rows, TABLES["pod_metrics"])
     assert ordered.equals(rows)
     assert dropped == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "bound"),
+    [
+        ("pods", "gone", "created"),
+        ("pods", "deletion_requested", "created"),
+        ("provenance", "valid_to", "valid_from"),
+    ],
+)
+def test_a_time_before_the_one_it_must_follow(table: str, column: str, bound: str) -> None:
+    rows, spec = frame(table)[:1], TABLES[table]
+    same = rows.with_columns(pl.col(bound).alias(column))
+    assert conform(same, spec, "x").height == 1
+    early = same.with_columns(pl.col(column) - timedelta(milliseconds=1))
+    with pytest.raises(HistoryError, match=f"x: column {column}: a time before {bound} in 1 row"):
+        conform(early, spec, "x")
+    unknown = same.with_columns(pl.lit(None, dtype=TIME).alias(column))
+    assert conform(unknown, spec, "x").height == 1
+
+
+def test_every_pair_of_times_of_a_row_is_thought_of() -> None:
+    """A new time column either follows another one or stands here."""
+    free = {
+        # A pod that ran before the recording began has `created` from its begin.
+        ("pods", "started"),
+        # Clocks of nodes, of metric servers and of the API server differ.
+        *((name, "fetched_at") for name in TABLES if name.endswith("_metrics")),
+        ("pod_states", "last_transition"),
+        ("hpa_status", "last_scale_time"),
+        # `check_validity` looks at the specs of an HPA together.
+        *(("hpas", name) for name in ("valid_to", "created")),
+    }
+    for spec in TABLES.values():
+        times = [c for c in spec.columns if c.dtype == TIME]
+        for column in times[1:]:
+            assert bool(column.not_before) != ((spec.name, column.name) in free), column.name
+
+
+def test_replay_and_check_refuse_a_pod_that_ends_before_it_begins(tmp_path: Path) -> None:
+    folder = write_all(tmp_path)
+    file = folder / "pods.parquet"
+    rows = pl.read_parquet(file)
+    rows.with_columns(gone=pl.col("created") - timedelta(hours=1)).write_parquet(file)
+    with pytest.raises(HistoryError, match="column gone: a time before created"):
+        open_history(folder, "replay").read("pods")
+    problems = check_history(open_history(folder))["problem"].to_list()
+    assert any("column gone: a time before created" in text for text in problems)

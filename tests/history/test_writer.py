@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.columns import BOOL, INT, TIME, Column
+from hpabatch.history.columns import BOOL, INT, TIME, Column, Table
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.writer import write_table
@@ -120,6 +120,14 @@ def _cell(column: Column) -> st.SearchStrategy[Any]:
     return st.none() | cells if column.holds_nulls else cells
 
 
+def _in_order(row: dict[str, Any], spec: Table) -> dict[str, Any]:
+    """Return the row with no time before the one that it must follow."""
+    for column in spec.columns:
+        if column.not_before and row[column.name] is not None:
+            row[column.name] = max(row[column.name], row[column.not_before])
+    return row
+
+
 TABLES_TO_TRY = [name for name in TABLES if name != "hpas"]  # its validities must not overlap
 
 
@@ -130,7 +138,9 @@ def test_whatever_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, table: str, data: st.DataObject
 ) -> None:
     spec = TABLES[table]
-    row = st.fixed_dictionaries({c.name: _cell(c) for c in spec.columns})
+    row = st.fixed_dictionaries({c.name: _cell(c) for c in spec.columns}).map(
+        lambda drawn: _in_order(drawn, spec)
+    )
     rows = data.draw(
         st.lists(
             row, min_size=1, max_size=8, unique_by=lambda r: tuple(str(r[k]) for k in spec.key)

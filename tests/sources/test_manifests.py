@@ -303,9 +303,10 @@ def test_links_to_folders_end(tmp_path: Path) -> None:
     assert _names(load_manifests([tmp_path])) == [("a", 1)]
 
 
-def test_pipes_in_folders_are_left_alone(tmp_path: Path) -> None:
+def test_pipes_in_folders_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
-    assert load_manifests([tmp_path]).entries == []
+    (entry,) = load_manifests([tmp_path]).entries
+    assert entry.error == "cannot be read: expected a regular file, got a named pipe"
 
 
 def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +315,7 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     (entry,) = load_manifests([tmp_path / "a.yaml"]).entries
     assert entry.error == "cannot be read: permission denied"
     monkeypatch.setattr(os, "scandir", refuse)

@@ -64,7 +64,21 @@ def test_texts_may_each_have_their_own_zone(text: str, found: str) -> None:
     assert ms([text], zone="Europe/Berlin") == [at(found)]
 
 
-@pytest.mark.parametrize("text", ["", "x", "2024-13-01T00:00:00Z", "2024-01-01", "24:00", None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "2024-13-01T00:00:00Z",
+        "2024-01-01",
+        "24:00",
+        None,
+        "2024-01-01T00:00:00+99:99",
+        "2024-01-01T00:00:00-24:00",
+        "2024-01-01T00:00:00+05:60",
+        "2027-02-29T00:00:00Z",
+    ],
+)
 def test_what_is_no_time_is_null(text: str | None) -> None:
     assert ms([text], pl.String(), zone="UTC") == [None]
 
@@ -143,3 +157,40 @@ def test_times_that_no_calendar_has_are_none(unit: Any, zone: str) -> None:
     assert found[2] == -(offset // MS)
     with pytest.raises(HistoryError, match="times without a zone"):
         time_ms(wild, TimeSource(COLUMN), "f")
+
+
+SHIFTS = {
+    "Europe/Berlin": ("2026-03-29T00:00", "2026-10-25T00:00"),
+    "Europe/Dublin": ("2026-10-25T00:00",),  # whose summer time is the usual one
+    "Australia/Lord_Howe": ("2026-04-05T00:00", "2026-10-04T00:00"),  # by half an hour
+    "Pacific/Apia": ("2011-12-29T21:00", "2011-12-30T21:00"),  # without a 30 December
+    "America/Sao_Paulo": ("2018-11-03T22:00",),  # at midnight
+    "America/St_Johns": ("2006-10-28T22:00",),  # a minute past it
+    "Asia/Pyongyang": ("2015-08-14T22:00",),  # no summer time, another offset
+    "Africa/Casablanca": ("2026-02-15T00:00",),  # for Ramadan
+    "UTC": ("2028-02-28T22:00", "2028-02-29T22:00", "2027-12-31T22:00"),
+}
+
+
+@pytest.mark.parametrize("ambiguous", ["earliest", "latest", "drop"])
+@pytest.mark.parametrize("zone", SHIFTS)
+def test_a_change_of_offset_is_read_as_python_reads_it(zone: str, ambiguous: str) -> None:
+    """Texts, texts of a format and naive times, around changes of a zone's offset."""
+    place = ZoneInfo(zone)
+    local = [
+        datetime.fromisoformat(begin) + timedelta(minutes=450 * k / 60)
+        for begin in SHIFTS[zone]
+        for k in range(40)
+    ]
+    wanted: list[int | None] = []
+    for time in local:
+        both = {time.replace(tzinfo=place, fold=fold).astimezone(UTC) for fold in (0, 1)}
+        real = sorted(t for t in both if t.astimezone(place).replace(tzinfo=None) == time)
+        chosen = real[:1] if ambiguous == "earliest" or len(real) < 2 else real[1:]
+        dropped = ambiguous == "drop" and len(real) == 2
+        wanted.append(None if dropped or not chosen else round(chosen[0].timestamp() * 1000))
+    form = "%d.%m.%Y %H:%M:%S"
+    said: dict[str, Any] = {"zone": zone, "ambiguous": ambiguous}
+    assert ms([t.isoformat(" ") for t in local], **said) == wanted
+    assert ms([t.strftime(form) for t in local], format=form, **said) == wanted
+    assert ms([*local], pl.Datetime("us"), **said) == wanted

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from hpabatch.errors import UsageError
+from hpabatch.history.storage import temporary_root
 from hpabatch.sources.prometheus.beside import Beside, read_beside
 from hpabatch.sources.prometheus.fetch import Fetcher
 from hpabatch.sources.prometheus.imagined import Imagined, NothingThere
@@ -116,7 +117,8 @@ def _imagine(server: Imagined, request: ImportRequest, beside: Beside, window: W
     site = Site({}, names, known, (request.cluster,), {request.cluster: spaces})
     series = AdapterSeries(NothingThere(), 0, 0)
     result = ImportResult(window.span.after_ms, window.span.until_ms, site)
-    with Fetcher(server, Pieces(None), 1) as fetcher, TemporaryDirectory() as folder:
+    root = temporary_root()
+    with Fetcher(server, Pieces(None), 1) as fetcher, TemporaryDirectory(dir=root) as folder:
         lite = Path(folder) if request.lite else None
         place = Place(request, beside, site, series, request.cluster, fetcher, Sink(None), lite)
         import_window(place, window, result, lambda share: None)

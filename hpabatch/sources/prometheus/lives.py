@@ -274,4 +274,6 @@ def _ended_by_next(rows: pl.DataFrame) -> pl.DataFrame:
     taken = pl.when(following[1] > pl.col("last")).then(
         pl.max_horizontal(following[0], pl.col("last"))
     )
-    return rows.with_columns(gone=pl.min_horizontal("gone", taken))
+    rows = rows.with_columns(gone=pl.min_horizontal("gone", taken))
+    # The API server's clock says when it was created, Prometheus' clock when it was seen last.
+    return rows.with_columns(pl.col("deletion_requested", "gone").clip(pl.col("created")))

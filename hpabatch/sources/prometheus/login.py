@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from hpabatch.errors import UsageError
+from hpabatch.history.files import open_regular
 from hpabatch.web.secrets import basic
 
 TOKEN_VARIABLE: Final = "HPABATCH_PROMETHEUS_TOKEN"  # noqa: S105 - a name, no token
@@ -295,7 +296,7 @@ def _read_secret(path: Path, what: str) -> str:
 def _read(path: Path, what: str) -> bytes:
     """Return what a small file holds."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             found = stream.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(f"{what}: {path} does not exist") from None

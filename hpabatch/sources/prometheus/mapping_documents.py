@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from hpabatch.history.files import open_regular
 from hpabatch.sources.kubernetes_yaml import end_line, start_line
 from hpabatch.sources.manifest_documents import (
     Document,
@@ -56,8 +57,8 @@ class Mapped:
 def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
     """Read a file, or all manifests below a folder."""
     before = into.count + len(mistakes.found)
-    if path.is_dir():
-        for one in _files(path):
+    if os.path.isdir(path):
+        for one in _files(path, mistakes):
             _read_file(one, into, mistakes, in_folder=True)
         if into.count + len(mistakes.found) == before:
             mistakes.add(f"{_WHAT} folder {path}", f"nothing in it is understood; {_WANTED}")
@@ -69,8 +70,11 @@ def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
         mistakes.add(f"{_WHAT} {path}", f"holds {kinds}; {_WANTED}")
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for root, folders, files in os.walk(folder):
+def _files(folder: Path, mistakes: Mistakes) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        mistakes.add(f"{_WHAT} folder {error.filename}", f"cannot be read: {error.strerror}")
+
+    for root, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
@@ -80,7 +84,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def _read_file(path: Path, into: Mapped, mistakes: Mistakes, in_folder: bool) -> None:
     source = f"{_WHAT} {path}"
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:

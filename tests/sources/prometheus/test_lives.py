@@ -121,6 +121,19 @@ def test_a_deletion_that_was_seen_late_counts_from_its_own_time() -> None:
     assert row["deletion_requested"] == 600_000
 
 
+def test_no_life_ends_before_it_begins() -> None:
+    """The API server's clock, which says `created`, may be ahead of Prometheus' clock."""
+    row = one(
+        found_pods(
+            [(pod(), steady(900, 990))],
+            created=[(pod(), 2000)],
+            deleted=[(pod(), at((960, 985), (990, 985)))],
+            heartbeats=BEATS,
+        )
+    )
+    assert (row["created"], row["deletion_requested"], row["gone"]) == (2_000_000,) * 3
+
+
 def test_what_is_not_recorded_is_assumed_and_told() -> None:
     findings = Findings()
     row = one(

@@ -1,0 +1,89 @@
+"""Files opened for reading: a pipe, socket or device in the place of a file is refused unread."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+_SMALL_BYTES: Final = 16 * 2**20
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_DESCRIPTOR = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/([0-9]{1,9})", re.ASCII)
+
+
+def check_regular(path: Path | str) -> None:
+    """Refuse what is no regular file, without opening it: a read might never end.
+
+    Raises:
+        OSError: it is a named pipe, a socket, a device or a folder, or cannot be looked at;
+            `strerror` says so.
+    """
+    _refuse(os.stat(path).st_mode, path)
+
+
+def open_regular(path: Path | str, *, pipes: bool = False) -> BufferedReader:
+    """Open a regular file for reading.
+
+    Args:
+        path: the file.
+        pipes: take a pipe too that the process already holds: /dev/stdin and the /dev/fd/N of a
+            shell's `<(command)`. Only for what is read once, and bounded by the reader.
+
+    Raises:
+        OSError: it is none, or cannot be opened; `strerror` says why.
+        ValueError: the name holds a NUL.
+    """
+    held = _DESCRIPTOR.fullmatch(os.fspath(path)) if pipes else None
+    if held is not None:
+        descriptor = os.dup(int(held[1] or 0))
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+    check_regular(path)
+    # Another file may have taken the name since: opening a pipe must not wait for its writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        _refuse(os.fstat(descriptor).st_mode, path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path | str) -> bytes:
+    """Return a regular file's bytes (OSError: as `open_regular`)."""
+    with open_regular(path) as stream:
+        return stream.read()
+
+
+def read_small(path: Path | str) -> bytes:
+    """Return the bytes of a regular file of at most 16 MiB: a token, a key, a certificate.
+
+    Raises:
+        OSError: as `open_regular`, or it is larger.
+    """
+    with open_regular(path) as stream:
+        found = stream.read(_SMALL_BYTES + 1)
+    if len(found) > _SMALL_BYTES:
+        text = f"expected at most {_SMALL_BYTES // 2**20} MiB"
+        raise OSError(errno.EFBIG, text, os.fspath(path))
+    return found
+
+
+def _refuse(mode: int, path: Path | str) -> None:
+    """Raise an OSError unless the mode is a regular file's."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        text = f"expected a regular file, got {kind}"
+        raise OSError(errno.EINVAL, text, os.fspath(path))
