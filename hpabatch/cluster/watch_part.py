@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hpabatch.cluster.client import LINE_BYTES, PAGE_OBJECTS, ApiClient, WatchStream
+from hpabatch.cluster.client import PAGE_OBJECTS, ApiClient
 from hpabatch.cluster.errors import ApiError, BadAnswer, Busy, Expired, Refused, Unreachable
 from hpabatch.cluster.inbox import clock_ms
 from hpabatch.cluster.types import Kind
 from hpabatch.cluster.watch_memory import Memory
+from hpabatch.cluster.watch_stream import LINE_BYTES, WatchStream
 
 _SHORT_S: Final = 1.0
 _SETTLED_S: Final = 5.0

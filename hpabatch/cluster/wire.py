@@ -6,6 +6,7 @@ import errno
 import socket
 import ssl
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,11 +17,14 @@ import httpx2
 from lightkube.core.exceptions import ConfigError
 
 from hpabatch.cluster.connect import Connection
-from hpabatch.cluster.errors import ApiError, Unreachable, asked_for
+from hpabatch.cluster.errors import ApiError, Unreachable, asked_for, error_of_reply
 from hpabatch.cluster.requests import RequestCounter
+from hpabatch.web.bounded import read_body
 
 _CONNECT_S: Final = 10.0
 _LONGEST_TEXT: Final = 2**14
+_ERROR_BYTES: Final = 256 * 2**10
+_ERROR_S: Final = 30.0
 _OPENED: Final = ("connect_tcp.complete", "start_tls.complete")
 _REASONS: Final = {
     errno.ECONNREFUSED: "connect: connection refused",
@@ -100,6 +104,12 @@ class Wire:
     def hide(self, text: str) -> str:
         """Return the first 16 KiB of what a server says, without the secrets of requests."""
         return self.connection.secrets.hide(text[:_LONGEST_TEXT])
+
+    def refusal(self, reply: httpx2.Response, path: str) -> ApiError:
+        """Return the error that a reply of another status than 200 is; its body is read."""
+        body, _ = read_body(reply, _ERROR_BYTES, time.monotonic() + _ERROR_S)
+        where = self.connection.server
+        return error_of_reply(reply.status_code, reply.headers, body, path, where, self.hide)
 
     @contextmanager
     def replied(

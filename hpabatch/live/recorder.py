@@ -55,7 +55,7 @@ _EARLY_SHARE = 8
 
 _BEHIND_MS = 60_000
 _CLOSE_S = 60.0
-_HOPELESS_S = 10.0
+_HOPELESS_S = 5.0
 """At the end, where nothing could be written before; a pod is given 30 s."""
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from hpabatch import __version__
 from hpabatch.cluster import errors
-from hpabatch.cluster.client import ApiClient, split_lines
+from hpabatch.cluster.client import ApiClient
 from hpabatch.cluster.errors import ApiError, asked_for
 from hpabatch.cluster.requests import Request
+from hpabatch.cluster.watch_stream import split_lines
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
 from tests.ports import hold_port, port_of
 

@@ -438,7 +438,7 @@ def test_a_watch_whose_server_never_replies_stops_soon(tmp_path: Path) -> None:
 def test_a_watch_may_be_quiet_for_longer_than_a_reply_may_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpabatch.cluster.client._REPLY_S", 0.5)
+    monkeypatch.setattr("hpabatch.cluster.watch_stream._REPLY_S", 0.5)
     store = Store()
     with watched(tmp_path, store) as run:
         run.wait(lambda: store.begun >= 1)

@@ -139,7 +139,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing(
         live.until(lambda: bool(of_the_record(live)))
         done = passes(live)
         place.levels(cpu_total_m={"shop/web": 300})
-        live.until(lambda: live.desired()["shop/web"] > 2 and passes(live) >= done + 6)
+        live.until(lambda: live.desired()["shop/web"] > 2 and passes(live) >= done + 2)
         (disk / "ballast").unlink()
         live.until(lambda: len(of_the_record(live)) > 1)
         fill(disk / "ballast")

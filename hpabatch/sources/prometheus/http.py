@@ -265,10 +265,9 @@ class Server:
         return found
 
     def _note(self, noted: Findings) -> None:
-        """Keep what an answer noted, in part the server's own words."""
         with self._lock:
             for (kind, detail), count in noted.counts.items():
-                self.findings.note(kind, self._wire.hide(detail), count)
+                self.findings.note(kind, self._wire.hide(detail), count)  # the server's own words
 
     def _ask(self, attempt: Callable[[], T], most_lies: int = _MOST_LIES) -> T:
         """Return what one of several attempts gives."""
