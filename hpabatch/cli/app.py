@@ -5,6 +5,7 @@ Nothing heavier than typer is imported here: `hpabatch --help` must start at onc
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from typer.core import TyperGroup
 
 from hpabatch import __version__
 from hpabatch.cli.signals import Signals
-from hpabatch.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, HpabatchError
+from hpabatch.errors import EXIT_TERMINATED, HpabatchError
 
 
 class _Commands(TyperGroup):
@@ -96,10 +97,12 @@ def run(signals: Signals) -> None:
     except HpabatchError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, SystemExit) as leaving:
-        if signals.terminated:
+    except SystemExit:
+        if signals.asked == signal.SIGTERM:
             sys.exit(EXIT_TERMINATED)
-        if isinstance(leaving, SystemExit):
+        raise
+    except (KeyboardInterrupt, Exception):
+        if not signals.asked:
             raise
-        # Before typer's own handling, which ends with the same code.
-        sys.exit(EXIT_INTERRUPTED)
+        # Before typer's own handling, or lost in other people's code, which then failed.
+        sys.exit(128 + signals.asked)
