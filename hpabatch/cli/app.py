@@ -6,6 +6,7 @@ Nothing heavier than typer is imported here: `hpabatch --help` must start at onc
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from typer.core import TyperGroup
 from hpabatch import __version__
 from hpabatch.cli.signals import Signals
 from hpabatch.cli.talk import say, tell_error
-from hpabatch.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
+from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
 
 
 class _Commands(TyperGroup):
@@ -107,14 +108,18 @@ def run(signals: Signals) -> None:
         tell_error(error)
         sys.exit(error.exit_code)
     except OSError as error:
+        if signals.asked:
+            sys.exit(128 + signals.asked)
         if error.filename is None or error.errno not in _SURROUNDINGS:
             raise
         say(f"error: {error.filename}: {error.strerror}; {_REMEDY}")
         sys.exit(EXIT_UNREADABLE)
-    except (KeyboardInterrupt, SystemExit) as leaving:
-        if signals.terminated:
+    except SystemExit:
+        if signals.asked == signal.SIGTERM:
             sys.exit(EXIT_TERMINATED)
-        if isinstance(leaving, SystemExit):
+        raise
+    except (KeyboardInterrupt, Exception):
+        if not signals.asked:
             raise
-        # Before typer's own handling, which ends with the same code.
-        sys.exit(EXIT_INTERRUPTED)
+        # Before typer's own handling, or lost in other people's code, which then failed.
+        sys.exit(128 + signals.asked)

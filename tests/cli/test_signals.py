@@ -55,6 +55,31 @@ from hpabatch.cli import main
 main()
 """
 
+# A command during whose compilation a signal comes, where LLVM calls back into Python.
+COMPILING = """
+import signal, sys
+import numba
+from numba.core import codegen
+from hpabatch.cli import main
+from hpabatch.cli.app import app
+
+compiled = codegen.CPUCodeLibrary._object_compiled_hook
+def hook(*given):
+    signal.raise_signal(number)
+    return compiled(*given)
+codegen.CPUCodeLibrary._object_compiled_hook = hook
+
+@app.command("compile")
+def compile_and_wait():
+    print("ready", flush=True)
+    numba.njit(lambda x: x + 1)(1)
+    signal.pause()
+
+number = int(sys.argv[1])
+sys.argv = ["hpabatch", "compile"]
+main()
+"""
+
 FAILING = """
 import sys
 from hpabatch.cli import main
@@ -103,6 +128,12 @@ def test_a_command_at_work_cleans_up_after_both(tmp_path: Path, number: int, cod
     program = AT_WORK.format(cleaning="pass")
     assert ended(program, [number], TMPDIR=str(tmp_path)) == (code, "")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("number", "code"), BOTH)
+def test_a_signal_is_not_lost_in_the_compiler(number: int, code: int) -> None:
+    assert ended(COMPILING, [], f"{int(number)}") == (code, "")
 
 
 def test_a_second_sigterm_does_not_break_off_the_cleaning_up(tmp_path: Path) -> None:
