@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.candidates import Candidate, candidate_frame
 from hpabatch.errors import UsageError
-from hpabatch.history.expressions import condition_on, is_true, quoted
+from hpabatch.history.conditions import condition_on, is_true, quoted
 from hpabatch.model.plant import signal_name
 from hpabatch.model.selection import Selector, matches
 

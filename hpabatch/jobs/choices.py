@@ -48,7 +48,7 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
             raises it if no HPA is left.
     """
     from hpabatch.engine.candidates import candidate_frame
-    from hpabatch.history.expressions import condition_on, is_true, quoted
+    from hpabatch.history.conditions import condition_on, is_true, quoted
 
     told = f"{name} {quoted(where)}"
     condition = condition_on(where, candidate_frame([]).schema, told)

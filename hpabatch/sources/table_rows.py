@@ -16,7 +16,8 @@ import polars as pl
 from hpabatch.errors import HistoryError
 from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
 from hpabatch.history.columns import MEMORY_BYTES_MAX
-from hpabatch.history.expressions import compile_condition, evaluate, quoted
+from hpabatch.history.conditions import evaluate, quoted
+from hpabatch.history.expressions import compile_condition
 from hpabatch.history.polars_errors import BROKEN, first_line
 from hpabatch.model.expression_tokens import ExpressionError
 from hpabatch.sources.table_fields import quantity_milli

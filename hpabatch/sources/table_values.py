@@ -10,7 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
-from hpabatch.history.expressions import Schema, compile_expression, quoted
+from hpabatch.history.conditions import quoted
+from hpabatch.history.expressions import Schema, compile_expression
 from hpabatch.history.polars_errors import BROKEN, first_line
 from hpabatch.model.expression_tokens import ExpressionError
 from hpabatch.model.expression_tree import columns

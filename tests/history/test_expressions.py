@@ -16,16 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
+from hpabatch.history.conditions import condition_on, evaluate, is_true
 from hpabatch.history.expression_calls import CALLS
 from hpabatch.history.expression_documentation import page
 from hpabatch.history.expression_types import CASTS
-from hpabatch.history.expressions import (
-    compile_condition,
-    compile_expression,
-    condition_on,
-    evaluate,
-    is_true,
-)
+from hpabatch.history.expressions import compile_condition, compile_expression
 from hpabatch.model.expression_functions import FUNCTIONS, PARTS, TYPES
 from hpabatch.model.expression_tokens import ExpressionError
 from tests.history.naive_expressions import computed
