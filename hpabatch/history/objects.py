@@ -136,8 +136,7 @@ class ObjectStorage:
             yield
         except (BaseError, OSError) as error:
             raise HistoryError(
-                f"{self.url(name)} cannot be read: {_reason(error)}; check the name, the "
-                "credentials and the endpoint"
+                f"{self.url(name)} cannot be read: {_advised(_reason(error))}"
             ) from error
 
     @contextmanager
@@ -146,8 +145,7 @@ class ObjectStorage:
             yield
         except (BaseError, OSError) as error:
             raise UsageError(
-                f"cannot write {self.url(name)}: {_reason(error)}; check the name, the "
-                "credentials and the endpoint"
+                f"cannot write {self.url(name)}: {_advised(_reason(error))}"
             ) from error
 
 
@@ -170,3 +168,10 @@ def _reason(error: BaseException) -> str:
         return f"the server answered {status.group(1)}"
     text = text.partition(" Debug source:")[0]
     return text.rpartition(" - ")[2][:200].rstrip(". ")
+
+
+def _advised(reason: str) -> str:
+    """Return a reason with what to do: a service that fails now is not one of a wrong name."""
+    if re.search(r"answered (5\d\d|429)|body error", reason):
+        return f"{reason}; repeat the command later"
+    return f"{reason}; check the name, the credentials and the endpoint"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import builtins
 import logging
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,39 @@ def test_a_damaged_object_is_refused(url: str) -> None:
         open_history(url).read("pods")
     assert check_history(open_history(url))["table"].to_list() == ["pods"]
     assert "restore it" in describe_history(open_history(url)).problems[0]
+
+
+def test_a_service_that_is_overloaded_is_told_from_a_wrong_name(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Overloaded(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(503)
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_error(503)
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+    fill(url)
+    before = [(item.name, item.size) for item in open_storage(url).names("")]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Overloaded)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        advice = "the server answered 503 Service Unavailable; repeat the command later"
+        with pytest.raises(HistoryError, match=advice):
+            open_history(url)
+        with pytest.raises(UsageError, match=advice):
+            open_storage(url).create("x", b"x")
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert [(item.name, item.size) for item in open_storage(url).names("")] == before
+    assert check_history(open_history(url)).is_empty()
 
 
 def test_reading_errors_are_sentences(url: str) -> None:
