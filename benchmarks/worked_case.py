@@ -238,8 +238,8 @@ def _setting_the_scene(told: Told, stated: Stated) -> list[str]:
     )
     return [
         "The demand is recorded: the requests of each minute to the web site of the Football "
-        f"World Cup 1998, {FROM:%-d} to {last:%-d %B} (the first match was on the 10th). The median "
-        f"is {values.quantile(0.5):,.0f} a minute, the highest {peak['value']:,.0f}, on the "
+        f"World Cup 1998, {FROM:%-d} to {last:%-d %B} (the first match was on the 10th). The "
+        f"median is {values.quantile(0.5):,.0f} a minute, the highest {peak['value']:,.0f}, on the "
         f"{at:%-d}th at {at:%H:%M} UTC. (M. Arlitt and T. Jin's log of the site, Internet "
         "Traffic Archive; taken from the series in PasanBhanu/time-series-forcasting-with-"
         "facebook-prophet-lstm-hybrid-model, CC-BY-4.0; its days are those of June 2026 here.) "

@@ -72,7 +72,7 @@ def named_files() -> list[str]:
         before, brace, rest = word.partition("{")
         names, _, after = rest.partition("}")
         found += [before + name + after for name in names.split(",")] if brace else [word]
-    return [name for name in found if not name.startswith(("docs/", "hpabatch/"))]
+    return [name for name in found if not name.startswith(("docs/", "tests/", "hpabatch/"))]
 
 
 @pytest.mark.skipif(not (ROOT / "hpabatch" / "inputs").is_dir(), reason="modules are not moved yet")
