@@ -15,7 +15,7 @@ help:
 	@echo "make test   all tests, compiled and interpreted"
 	@echo "make test-cluster  live beside a real cluster's own controller (KUBECONFIG names another one)"
 	@echo "make lint   ruff, mypy --strict, import layers"
-	@echo "make bench  benchmarks (writes build/bench.json and the README's table)"
+	@echo "make bench  benchmarks (writes build/bench.json, docs/speed.md and the README's extract)"
 	@echo "make fuzz   the long comparison with the naive reference (N=1000000 SEED=7)"
 	@echo "make long   every golden row instead of the committed part (needs HPABATCH_GOLDEN),"
 	@echo "            ten minutes of random levels on a real cluster"
@@ -103,7 +103,7 @@ bench: $(VENV)/.dev
 	@mkdir -p build
 	NUMBA_NUM_THREADS=2 $(BIN)/python -m pytest benchmarks --benchmark-enable -q \
 	  --benchmark-json=build/bench.json
-	$(BIN)/python -m benchmarks.readme README.md build/bench.json
+	$(BIN)/python -m benchmarks.readme README.md docs/speed.md build/bench.json
 
 # N calculator cases and a timeline for every 40 of them against the naive reference, under all
 # versions; `make test` runs a seeded hundredth of the usual number. SEED=... draws others.

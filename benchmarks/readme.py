@@ -1,8 +1,9 @@
-"""Write the README's measured parts: the demo's screen, and the benchmark table.
+"""Measured parts of the pages: the README's screen, the tables of docs/speed.md and their extract.
 
-    python -m benchmarks.readme README.md build/bench.json
+    python -m benchmarks.readme README.md docs/speed.md build/bench.json
 
-Without the JSON file of pytest-benchmark only the screen is renewed.
+Without the JSON file of pytest-benchmark the tables of docs/speed.md stay; the README's screen and
+its extract of these tables are renewed.
 """
 
 from __future__ import annotations
@@ -126,10 +127,40 @@ def start_rows(report: dict[str, Any]) -> list[str]:
     ]
 
 
-def main(readme_path: str, report_path: str | None = None) -> None:
-    """Renew the parts of the README in place."""
-    readme = Path(readme_path)
-    text = replace_part(readme.read_text(), "screen", screen())
+def extract(page: str) -> list[str]:
+    """Return the README's table: rows of the tables of docs/speed.md.
+
+    Raises:
+        SystemExit: a row is missing there.
+    """
+    lines = (line for line in page.splitlines() if line.startswith("|"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+    def last_cell(*first: str) -> str:
+        for row in rows:
+            if row[: len(first)] == list(first):
+                return row[-1]
+        raise SystemExit(f"expected a row that begins with {first} in the tables, got none")
+
+    kernel = [(pods, last_cell(pods, "1")) for pods in ("20", "100")]
+    starts = [
+        (name, last_cell(f"demo replay, {name}"))
+        for name in ("first run (compiles everything)", "later runs")
+    ]
+    return [
+        "| speed (machine and all tables: [docs/speed.md](docs/speed.md)) | measured |",
+        "|---|---:|",
+        *(
+            f"| replay of HPAs with {pods} pods and one metric, decisions/s and core | {rate} |"
+            for pods, rate in kernel
+        ),
+        *(f"| `make demo`, {name} | {seconds} s |" for name, seconds in starts),
+    ]
+
+
+def main(readme_path: str, speed_path: str, report_path: str | None = None) -> None:
+    """Renew the parts of the README and of docs/speed.md in place."""
+    readme, speed = Path(readme_path), Path(speed_path)
     if report_path is not None:
         report = json.loads(Path(report_path).read_text())
         tables = (
@@ -139,8 +170,9 @@ def main(readme_path: str, report_path: str | None = None) -> None:
             start_rows(report),
         )
         lines = [machine(report), *(line for table in tables for line in ("", *table))]
-        text = replace_part(text, "benchmarks", lines)
-    readme.write_text(text)
+        speed.write_text(replace_part(speed.read_text(), "benchmarks", lines))
+    text = replace_part(readme.read_text(), "screen", screen())
+    readme.write_text(replace_part(text, "speed", extract(speed.read_text())))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The closed loop in memory: rules, pods, metric pipeline and all standard measures.
 
 One thread, so that figures are per core. In the same run a plain-Python loop of the same rules does
-the same work, and must come to the same trajectory. `make bench` writes the figures to the README.
+the same work, and must come to the same trajectory. `make bench` writes the figures to
+docs/speed.md.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tests.reference.simulator import simulate as simulate_naively
 HPAS, DAYS = 32, 2
 PEER_TICKS = 3000
 NAIVE_TICKS = 400  # the naive simulator keeps every pod and computes everything anew
-LEAST_FACTOR = 50  # over plain Python; the figures are in the README
+LEAST_FACTOR = 50  # over plain Python; the figures are in docs/speed.md
 
 
 @pytest.fixture(autouse=True)

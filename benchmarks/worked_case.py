@@ -1,10 +1,10 @@
-"""The README's worked case: a default HPA under a public web site's requests, and a better one.
+"""The worked case: a default HPA under a public web site's requests, and a better one.
 
-    HPABATCH_TRACES=FOLDER python -m benchmarks.worked_case README.md
+    HPABATCH_TRACES=FOLDER python -m benchmarks.worked_case docs/worked-case.md
 
 The run of the default HPA (`benchmarks.worked_case_input`) is recorded as a history; from there on
-it is what a user would do, command by command. The README's section stands between two markers;
-the pictures are put into docs/.
+it is what a user would do, command by command. The section stands between two markers of the page;
+the pictures are put beside it.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def true_blocks(
 
 
 def section(told: Told, stated: Stated, printed: str) -> list[str]:
-    """Return the README's section; `printed` is what the recommendation prints."""
+    """Return the page's section; `printed` is what the recommendation prints."""
     words = commands()
     return [
         *_setting_the_scene(told, stated),
@@ -221,9 +221,9 @@ def section(told: Told, stated: Stated, printed: str) -> list[str]:
         "",
         *_judged(told),
         "",
-        "![pod-hours against minutes with too few pods, all settings](docs/front.svg)",
+        "![pod-hours against minutes with too few pods, all settings](front.svg)",
         "",
-        "![the busiest day: demand, replicas, before and after](docs/before-after.svg)",
+        "![the busiest day: demand, replicas, before and after](before-after.svg)",
     ]
 
 
@@ -237,22 +237,22 @@ def _setting_the_scene(told: Told, stated: Stated) -> list[str]:
         f"--min={stated.min_replicas} --max={stated.max_replicas}"
     )
     return [
-        f"The demand is real: the requests of each minute to the web site of the Football World "
-        f"Cup 1998, {FROM:%-d} to {last:%-d %B} (the first match was on the 10th). The median is "
-        f"{values.quantile(0.5):,.0f} a minute, the highest {peak['value']:,.0f}, on the "
+        "The demand is recorded: the requests of each minute to the web site of the Football "
+        f"World Cup 1998, {FROM:%-d} to {last:%-d %B} (the first match was on the 10th). The "
+        f"median is {values.quantile(0.5):,.0f} a minute, the highest {peak['value']:,.0f}, on the "
         f"{at:%-d}th at {at:%H:%M} UTC. (M. Arlitt and T. Jin's log of the site, Internet "
         "Traffic Archive; taken from the series in PasanBhanu/time-series-forcasting-with-"
         "facebook-prophet-lstm-hybrid-model, CC-BY-4.0; its days are those of June 2026 here.) "
-        "The pods are stated, as no log tells them: a request costs "
-        f"{stated.request_cpu_ms} ms of a core, a pod asks for {stated.cpu_request_milli}m, may "
-        f"use {stated.cpu_limit_milli}m, uses {stated.idle_milli}m idle, and serves "
-        f"{min(stated.startup_s) // 60} to {max(stated.startup_s) // 60} minutes after it was "
-        "asked for, as where a node has to "
-        "come first. It is meant to do 80 % of what it can.",
+        "The pods are stated, because no log describes them: a request costs "
+        f"{stated.request_cpu_ms} ms of a core; a pod requests {stated.cpu_request_milli}m, has a "
+        f"limit of {stated.cpu_limit_milli}m, uses {stated.idle_milli}m idle, and serves "
+        f"{min(stated.startup_s) // 60} to {max(stated.startup_s) // 60} minutes after it is "
+        "requested, as where a node must "
+        "start first. A pod is meant to do 80 % of what it can.",
         "",
-        f"The HPA is what `{kubectl}` makes. It was simulated with these pods and recorded; from "
-        "here on only the recording is known (`HPABATCH_TRACES=… python -m benchmarks.worked_case "
-        "README.md` makes it from the series, and this section):",
+        f"The HPA is the one that `{kubectl}` creates. It was simulated with these pods and "
+        "recorded; the commands below know only the recording (`HPABATCH_TRACES=… python -m "
+        "benchmarks.worked_case docs/worked-case.md` makes it from the series, and this section):",
     ]
 
 
@@ -285,29 +285,29 @@ def _judged(told: Told) -> list[str]:
         )
 
     return [
-        f"Chosen among {told.settings} settings on the first days, with half of the limit "
+        f"The setting was chosen among {told.settings} on the first days, with half of the limit "
         f"left free, and judged on the last {days}, which it was not chosen on: "
         f"{pair(today, chosen)}. With the pods as they were stated, "
         f"which neither command knows: {pair(true_today, true_chosen)}. The price is more "
-        "rescales; whoever minds them says so (`--slo 'rescales<400/week'`) and gets another "
-        "answer.",
+        "rescales. A limit on rescales (`--slo 'rescales<400/week'`) gives another answer.",
         "",
         _caveat(told),
     ]
 
 
 def _caveat(told: Told) -> str:
-    """Return what was picked by us, and what the default margin would have come to."""
+    """Return what was picked after the outcome was known, and the default margin's result."""
     chosen = told.weekly[CHOSEN]["setting"]
     text = (
-        "What was picked after looking at outcomes: the slow start of the pods (with one of a "
-        "minute the default HPA copes), their limit, the measure, and the margin. Two weeks are "
-        f"little: with the stated pods the worst week has {told.worst[chosen]:.1f} minutes."
+        "Picked after looking at outcomes: the slow start of the pods (with a start of one "
+        "minute the default HPA holds the SLO), their limit, the measure, and the margin. Two "
+        "weeks are little: with the stated pods the worst week has "
+        f"{told.worst[chosen]:.1f} minutes."
     )
     if told.loose != chosen:
         text += (
             f" With the default margin of 10 % the same sweep recommends `{told.loose}`, whose "
-            f"worst week really has {told.worst[told.loose]:.1f}."
+            f"worst week has {told.worst[told.loose]:.1f} with the stated pods."
         )
     return text
 
@@ -335,15 +335,15 @@ def make(traces: str, stated: Stated) -> list[str]:
     return section(told, stated, printed)
 
 
-def main(readme_path: str) -> None:
-    """Renew the README's section and the pictures."""
+def main(page_path: str) -> None:
+    """Renew the page's section and the pictures."""
     traces = os.environ.get(TRACES)
     if not traces:
         raise SystemExit(f"{TRACES} does not name the folder of demand.parquet")
-    readme = Path(readme_path)
-    text = readme.read_text()
+    page = Path(page_path)
+    text = page.read_text()
     replace_part(text, MARK, [])  # (without its markers nothing is run)
-    readme.write_text(replace_part(text, MARK, make(traces, Stated())))
+    page.write_text(replace_part(text, MARK, make(traces, Stated())))
 
 
 if __name__ == "__main__":

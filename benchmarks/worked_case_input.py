@@ -1,8 +1,8 @@
-"""What the README's worked case starts from: demand, pods, and a default HPA's history.
+"""Input of docs/worked-case.md: demand, pods, and the history of a default HPA.
 
 The demand is real: requests a minute of the web site of the Football World Cup 1998, two weeks
 around its opening match. The pods are not: what one of them needs for a request and how long it
-takes to start is stated here, and in the README.
+takes to start is stated here and on the page.
 """
 
 from __future__ import annotations

@@ -1,62 +1,87 @@
-"""What the README asks of a replay: its Polars and its DuckDB lines find the same."""
+"""README.md: its length, commands, extract of docs/speed.md, columns and tree."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
-import duckdb
-import polars as pl
 import pytest
 
-from hpabatch.cli import main
+from benchmarks.readme import extract, replace_part
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
 
 
-def block(language: str) -> list[str]:
-    """Return the lines of the README's block of a language."""
-    found = re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(found) == 1
-    return str(found[0]).strip().splitlines()
+def block(start: str) -> str:
+    """Return the code block that begins with a text."""
+    (found,) = re.findall(rf"^```\n({re.escape(start)}.*?)^```", README, re.DOTALL | re.MULTILINE)
+    return str(found)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the README's `why.parquet`."""
-    place = tmp_path_factory.mktemp("why")
-    with pytest.MonkeyPatch.context() as patch:
-        out = ["--why", "--out", str(place / "why.parquet"), "--top", "1"]
-        patch.setattr("sys.argv", ["hpabatch", "replay", str(ROOT / "data" / "demo"), *out])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 0
-    return place
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) < 150
 
 
-def answers_of_polars(lines: list[str]) -> list[pl.DataFrame]:
-    found: list[pl.DataFrame] = []
-    names: dict[str, Any] = {"print": found.append}
-    exec("\n".join(lines), names)
-    return found
+@pytest.mark.compiled
+def test_the_commands_for_a_csv_work_when_they_are_pasted(tmp_path: Path) -> None:
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    script = block("cat > own.csv")
+    assert script.count("hpabatch ") == 3
+    ran = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "build" / "own.parquet").is_file()
+    (decision,) = re.findall(r"The last command prints the decision, `(.*?)`", README)
+    assert f"\n{decision}: the metrics' own proposal was applied\n" in ran.stdout
 
 
-def answer_of_duckdb(line: str) -> pl.DataFrame:
-    relation = duckdb.query(line)
-    assert relation is not None
-    found: pl.DataFrame = relation.pl()
-    return found
+def test_its_speed_is_an_extract_of_the_page() -> None:
+    lines = extract((ROOT / "docs" / "speed.md").read_text())
+    assert replace_part(README, "speed", lines) == README
 
 
-def test_polars_and_duckdb_answer_alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    polars = answers_of_polars(block("python"))
-    sql = [answer_of_duckdb(line) for line in block("sql")]
-    assert len(polars) == len(sql) == 5
-    for one, other in zip(polars, sql, strict=True):
-        assert one.height > 0
-        assert sorted(one.columns) == sorted(other.columns)
-        assert sorted(map(str, one.select(sorted(one.columns)).rows())) == sorted(
-            map(str, other.select(sorted(one.columns)).rows())
-        )
+def test_a_row_that_the_page_lacks_is_named() -> None:
+    with pytest.raises(SystemExit, match=r"begins with \('20', '1'\)"):
+        extract("| pods per HPA | metrics |\n|---|---|\n| 10 | 1 | 9.2 | 10.9 M |\n")
+
+
+def columns_of(text: str) -> set[str]:
+    """Return the heads of the tables in a page's screens, those that begin with HPA."""
+    heads = re.findall(r"^HPA  .*$", text, re.MULTILINE)
+    assert heads
+    return {name for line in heads for name in line.split()}
+
+
+def test_the_columns_of_the_screens_are_in_the_glossary() -> None:
+    lines = (ROOT / "docs" / "glossary.md").read_text().partition("## Columns on the screens")[2]
+    rows = [line.split("|")[1] for line in lines.splitlines() if line.startswith("| ")]
+    explained = {name.strip() for cell in rows for name in cell.split(",")}
+    worked = (ROOT / "docs" / "worked-case.md").read_text()
+    assert columns_of(README) | columns_of(worked) <= explained | {"HPA"}
+
+
+def named_files() -> list[str]:
+    """Return the files of the package that the list of places to change names."""
+    part = README.partition("Places to change")[2]
+    found = []
+    for word in re.findall(r"`([a-z0-9_/{},]+/[a-z0-9_{},]*(?:\.py)?)`", part):
+        before, brace, rest = word.partition("{")
+        names, _, after = rest.partition("}")
+        found += [before + name + after for name in names.split(",")] if brace else [word]
+    return [name for name in found if not name.startswith(("docs/", "tests/", "hpabatch/"))]
+
+
+@pytest.mark.skipif(not (ROOT / "hpabatch" / "inputs").is_dir(), reason="modules are not moved yet")
+def test_the_architecture_names_what_there_is() -> None:
+    files = named_files()
+    assert len(files) > 15
+    folders = re.findall(r"^  (\w+)/ ", README, re.MULTILINE)
+    package = {
+        path.name for path in (ROOT / "hpabatch").iterdir() if (path / "__init__.py").exists()
+    }
+    assert set(folders) == package
+    assert [name for name in files if not (ROOT / "hpabatch" / name).exists()] == []

@@ -1,7 +1,8 @@
-"""The README's worked case: its input, and the words that are made of its numbers."""
+"""docs/worked-case.md: its input, and the words that are made of its numbers."""
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_a_folder_without_the_series_is_told(tmp_path: Path) -> None:
 def test_without_traces_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HPABATCH_TRACES", raising=False)
     with pytest.raises(SystemExit, match="HPABATCH_TRACES does not name the folder"):
-        main(str(tmp_path / "README.md"))
+        main(str(tmp_path / "worked-case.md"))
 
 
 def test_the_default_hpa_is_what_kubectl_makes() -> None:
@@ -112,7 +113,7 @@ def test_the_section_has_the_numbers_of_the_files() -> None:
     assert f"| the recommended one, {chosen}" in lines
     assert "16.0 minutes with too few pods at 400 pod-hours become 1.0 at 408" in text
     assert "$ hpabatch recommend build/worked-case/sweep --slo 'under_minutes<10/week'" in text
-    assert not any("/work" in line.replace("build/worked", "") for line in lines)
+    assert not re.search(r"[\s'(=]/\w", text)  # no path of the machine that made it
     # The stated pods have work all day: today's setting runs as many as hold 80 % of it.
     assert told.true[0]["hours"] == 96
     assert 96 * 2 < told.true[0]["pod_hours"] < 96 * 4
