@@ -75,7 +75,6 @@ def named_files() -> list[str]:
     return [name for name in found if not name.startswith(("docs/", "tests/", "hpabatch/"))]
 
 
-@pytest.mark.skipif(not (ROOT / "hpabatch" / "inputs").is_dir(), reason="modules are not moved yet")
 def test_the_architecture_names_what_there_is() -> None:
     files = named_files()
     assert len(files) > 15
