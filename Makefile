@@ -43,7 +43,7 @@ demo: $(VENV)/.core
 # is compiled, then what hardly computes; plain Python, then what reads outside data, from real
 # servers too.
 APART   := cluster docs history jobs model reference report
-OUTSIDE := sources real
+OUTSIDE := inputs importers real
 BUSY    := POLARS_MAX_THREADS=1
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 test-apart test-outside
@@ -71,10 +71,12 @@ kernels-others: $(VENV)/.dev
 # decides the committed part of the golden data only, draws less (tests/effort.py), and leaves out
 # what only reads, writes, shows or sums up: nothing in that is compiled. Of the engine it takes what
 # hands arrays of its own to a kernel.
-ENGINE := align ambiguity export histories_told membership moment overrides plain replay scenario \
-  simulate simulate_laws status sweep_blocks versions
+ENGINE := shards/test_align shards/test_ambiguity simulate/test_export fit/test_histories_told \
+  fleet/test_membership explain/test_moment fit/test_overrides shards/test_plain replay/test_run \
+  simulate/test_scenario simulate/test_loop simulate/test_laws explain/test_status \
+  sweep/test_blocks fleet/test_versions
 INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/model tests/rules \
-  $(ENGINE:%=tests/engine/test_%.py)
+  $(ENGINE:%=tests/engine/%.py)
 
 test-interpreted: $(VENV)/.dev
 	HPABATCH_GOLDEN= NUMBA_DISABLE_JIT=1 $(BUSY) $(BIN)/python -m pytest $(INTERPRETED) \

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from hpabatch.layout.records import I64
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.defaults import default_hpa
-from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.plant import (
     AGE,
     BACKLOG,

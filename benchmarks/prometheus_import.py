@@ -40,9 +40,9 @@ Figures = dict[str, Any]
 
 def import_all(url: str, out: str, start_ms: int, end_ms: int, lite: bool) -> Figures:
     """Import everything from a server; the one place that knows the importer."""
-    from hpabatch.sources.prometheus.job import import_prometheus
-    from hpabatch.sources.prometheus.login import Login
-    from hpabatch.sources.prometheus.request import ImportRequest
+    from hpabatch.importers.prometheus.client.login import Login
+    from hpabatch.importers.prometheus.request import ImportRequest
+    from hpabatch.importers.prometheus.run import import_prometheus
 
     request = ImportRequest(
         url, start_ms, end_ms, cluster_label="cluster", lite=lite, all_workloads=False

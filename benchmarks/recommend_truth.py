@@ -34,19 +34,19 @@ from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
 from benchmarks.truth_judge import ADVICE, KEEP, NO_ADVICE, Answer, Goal, Key, Span, best, judge
 from benchmarks.truth_record import TODAY, record
 from benchmarks.truth_report import summary_of, table
-from hpabatch.engine.objective import parse_goal
-from hpabatch.engine.recommend import recommend
-from hpabatch.engine.recommend_answer import CHANGE, RecommendOptions
-from hpabatch.engine.recommend_answer import KEEP as KEPT
+from hpabatch.engine.advise.answer import CHANGE, RecommendOptions
+from hpabatch.engine.advise.answer import KEEP as KEPT
+from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.run import recommend
+from hpabatch.inputs.grid import parse_grids
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
 from hpabatch.jobs.sweep_request import SweepRequest
-from hpabatch.model.defaults import default_spec
-from hpabatch.model.hpa import HPASpec
-from hpabatch.model.policy_sets import SHIPPED
-from hpabatch.model.setting import SettingError, apply_setting, setting_of
+from hpabatch.model.objects.defaults import default_spec
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.setting import SettingError, apply_setting, setting_of
 from hpabatch.model.versions import Profile, profile_for
-from hpabatch.sources.grid import parse_grids
 
 Row = dict[str, Any]
 Candidates = Mapping[str, HPASpec]

@@ -15,13 +15,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.plan import ReplayPlan, plan_replay
-from hpabatch.engine.replay import replay_shards
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.replay.run import replay_shards
 from hpabatch.history.reader import open_history
-from hpabatch.history.store import open_writer
-from hpabatch.sources.synthetic_scale import write_fleet
-from hpabatch.sources.synthetic_scale_settings import FleetSettings
+from hpabatch.history.store.append import open_writer
+from hpabatch.importers.synth.scale.run import write_fleet
+from hpabatch.importers.synth.scale.settings import FleetSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 HPAS = int(os.environ.get("HPABATCH_BENCH_HPAS", "1000"))

@@ -28,8 +28,8 @@ from benchmarks.plants import (
 )
 from benchmarks.plants import standard_lanes as standard
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.encode import spec_to_json
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.simulation import SimulatedFleet, SimulatedLane, draw_table, pack_simulation
 from tests.reference.simulator import simulate as simulate_naively

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import hpabatch.engine.simulate as simulation
+import hpabatch.engine.simulate.loop as simulation
 import hpabatch.jobs.sweep as jobs
 from hpabatch.cli import main
 from hpabatch.jobs.publish import Destination

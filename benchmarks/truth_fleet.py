@@ -17,9 +17,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.defaults import default_hpa
-from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
 from hpabatch.packing.workloads import Workload
 

@@ -17,10 +17,10 @@ import polars as pl
 
 from benchmarks.truth_fleet import WEEK_MS, Truth
 from benchmarks.truth_record import case_of
-from hpabatch.engine.simulate import parts_of, run_cases
-from hpabatch.engine.simulate_measures import Bounds
-from hpabatch.engine.sweep_blocks import blocks_frame
-from hpabatch.model.hpa import HPASpec
+from hpabatch.engine.simulate.loop import parts_of, run_cases
+from hpabatch.engine.simulate.measures import Bounds
+from hpabatch.engine.sweep.blocks import blocks_frame
+from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.versions import Profile
 
 Key = tuple[str, str, str]

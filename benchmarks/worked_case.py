@@ -36,13 +36,13 @@ from benchmarks.worked_case_input import (
     read_series,
     record_today,
 )
-from hpabatch.engine.simulate import run_cases
-from hpabatch.engine.simulate_measures import Bounds
-from hpabatch.engine.sweep_blocks import UNITS, blocks_frame
-from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.engine.simulate.loop import run_cases
+from hpabatch.engine.simulate.measures import Bounds
+from hpabatch.engine.sweep.blocks import UNITS, blocks_frame
+from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.jobs.sweep_files import read_sweep
-from hpabatch.model.policy_sets import SHIPPED
-from hpabatch.model.setting import apply_setting, parse_setting
+from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.setting import apply_setting, parse_setting
 from hpabatch.model.versions import profile_for
 
 Row = dict[str, Any]

@@ -20,14 +20,14 @@ import yaml
 from benchmarks.plants import MINUTE_MS, SYNC_MS
 from benchmarks.truth_fleet import CPU
 from benchmarks.truth_record import FLAGS, write_history
-from hpabatch.engine.candidates import SpecPeriod
-from hpabatch.engine.frames import NEVER_MS
-from hpabatch.engine.requested import Requested
-from hpabatch.engine.simulation_case import SimulationCase
+from hpabatch.engine.fleet.candidates import SpecPeriod
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.fleet.requested import Requested
+from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.layout.records import I64
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.defaults import default_hpa
-from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import Profile
 from hpabatch.packing.workloads import Workload

@@ -7,7 +7,7 @@
     replay = history.replay(where="namespace = 'shop'")
     replay.summary
 
-`__init__.pyi` says what types these names have; `hpabatch.api` is where they are.
+`__init__.pyi` says what types these names have; `hpabatch.api.recording` is where they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _API = ("Advice", "Recording", "Replay", "Sweep", "open", "open_sweep")
 def __getattr__(name: str) -> object:
     # The command line imports this package at every start, and polars and numba take half a second.
     if name in _API:
-        return getattr(import_module("hpabatch.api"), name)
+        return getattr(import_module("hpabatch.api.recording"), name)
     raise AttributeError(f"module 'hpabatch' has no attribute {name!r}")
 
 

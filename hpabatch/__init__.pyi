@@ -1,8 +1,8 @@
-from hpabatch.api import Advice as Advice
-from hpabatch.api import Recording as Recording
-from hpabatch.api import Replay as Replay
-from hpabatch.api import Sweep as Sweep
-from hpabatch.api import open as open
-from hpabatch.api import open_sweep as open_sweep
+from hpabatch.api.recording import Advice as Advice
+from hpabatch.api.recording import Recording as Recording
+from hpabatch.api.recording import Replay as Replay
+from hpabatch.api.recording import Sweep as Sweep
+from hpabatch.api.recording import open as open
+from hpabatch.api.recording import open_sweep as open_sweep
 
 __version__: str

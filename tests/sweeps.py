@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.engine.objective import MEASURES
-from hpabatch.engine.sweep_result import SweepResult
-from hpabatch.model.defaults import default_spec
-from hpabatch.model.hpa import HPASpec
+from hpabatch.engine.advise.objective import MEASURES
+from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.model.objects.defaults import default_spec
+from hpabatch.model.objects.hpa import HPASpec
 
 START = datetime(2026, 9, 7, tzinfo=UTC)
 COUNTS = ("rescales", "rescales_up", "rescales_down", "reversals")

@@ -13,13 +13,13 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import hpabatch
-from hpabatch.engine import summary
-from hpabatch.engine.observe import SCHEMA as OBSERVED
-from hpabatch.engine.sensitivity import COLUMNS as SENSITIVITY
+from hpabatch.engine.replay import summary
+from hpabatch.engine.replay.sensitivity import COLUMNS as SENSITIVITY
+from hpabatch.engine.shards.observe import SCHEMA as OBSERVED
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.store import open_writer
+from hpabatch.history.store.append import open_writer
 from tests.cli.histories import MANIFESTS, edit, small, table
 from tests.cli.test_startup import HEAVY
 

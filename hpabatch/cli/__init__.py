@@ -6,7 +6,7 @@ from hpabatch.cli.signals import signals_handled
 def main() -> None:
     """Run the command line; of all that is imported only `signals` is unguarded by it."""
     with signals_handled() as signals:
-        from hpabatch.cli.app import run
+        from hpabatch.cli.run import run
 
         run(signals)
 

@@ -1,22 +1,16 @@
-"""The typer application and the one place where errors become messages and exit codes.
+"""The typer application, to which every command adds itself.
 
 Nothing heavier than typer is imported here: `hpabatch --help` must start at once.
 """
 
 from __future__ import annotations
 
-import errno
-import signal
-import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from hpabatch import __version__
-from hpabatch.cli.signals import Signals
-from hpabatch.cli.talk import say, tell_error
-from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
 
 
 class _Commands(TyperGroup):
@@ -44,14 +38,6 @@ app = typer.Typer(
 )
 
 
-# What the machine refuses, wherever a reader or writer did not expect it, is no bug of ours.
-_SURROUNDINGS = (
-    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
-    *(errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE),
-)
-_REMEDY = "name another place, or let this user have this one"
-
-
 def _print_version(value: bool) -> None:
     if value:
         from hpabatch.model.versions import DEFAULT_K8S, PROFILES
@@ -73,53 +59,3 @@ def root(
     ] = False,
 ) -> None:
     """Kubernetes HPA decisions in bulk, exactly as the controller makes them."""
-
-
-def run(signals: Signals) -> None:
-    """Run the command line; every expected error is one message on stderr and an exit code."""
-    try:
-        from hpabatch.cli import (  # noqa: F401  (each registers its command)
-            analyze,
-            autoscale,
-            compare,
-            describe,
-            explain,
-            fidelity,
-            fit,
-            get,
-            history,
-            import_,
-            import_prometheus,
-            live,
-            plan,
-            plot,
-            recommend,
-            record,
-            replay,
-            simulate,
-            sweep,
-            synth,
-            validate,
-        )
-
-        signals.working = True
-        app()
-    except HpabatchError as error:
-        tell_error(error)
-        sys.exit(error.exit_code)
-    except OSError as error:
-        if signals.asked:
-            sys.exit(128 + signals.asked)
-        if error.filename is None or error.errno not in _SURROUNDINGS:
-            raise
-        say(f"error: {error.filename}: {error.strerror}; {_REMEDY}")
-        sys.exit(EXIT_UNREADABLE)
-    except SystemExit:
-        if signals.asked == signal.SIGTERM:
-            sys.exit(EXIT_TERMINATED)
-        raise
-    except (KeyboardInterrupt, Exception):
-        if not signals.asked:
-            raise
-        # Before typer's own handling, or lost in other people's code, which then failed.
-        sys.exit(128 + signals.asked)

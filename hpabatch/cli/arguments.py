@@ -115,8 +115,8 @@ def check_writable(option: str, out: str | Path) -> None:
 
 def check_inputs(out: str | Path, place: Path, history: History, manifests: Sequence[str]) -> None:
     """Refuse a place inside of what is read (UsageError)."""
-    from hpabatch.history.catalog import LOG
     from hpabatch.history.schema import TABLES
+    from hpabatch.history.store.catalog import LOG
 
     root = _real(history.path)
     for table, files in history.files.items():

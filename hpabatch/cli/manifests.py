@@ -9,7 +9,7 @@ from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, ManifestError, RefusedError
 
 if TYPE_CHECKING:
-    from hpabatch.model.hpa import HPA
+    from hpabatch.model.objects.hpa import HPA
     from hpabatch.model.versions import Profile
 
 
@@ -23,9 +23,9 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
     """
     if not paths:
         return None, EXIT_OK
+    from hpabatch.inputs.manifest_checks import check_manifests, exit_code
+    from hpabatch.inputs.manifests import load_manifests
     from hpabatch.report.validation import talk_lines
-    from hpabatch.sources.manifest_checks import check_manifests, exit_code
-    from hpabatch.sources.manifests import load_manifests
 
     checked = check_manifests(load_manifests(paths).entries, profile)
     for line in talk_lines(checked):

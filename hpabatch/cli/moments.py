@@ -17,10 +17,10 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-    from hpabatch.engine.candidates import Candidate
-    from hpabatch.engine.moment import Key, Metadata, Moment
-    from hpabatch.engine.parameters import ReplayParameters
-    from hpabatch.engine.plan import ReplayPlan
+    from hpabatch.engine.explain.moment import Key, Metadata, Moment
+    from hpabatch.engine.fleet.candidates import Candidate
+    from hpabatch.engine.fleet.parameters import ReplayParameters
+    from hpabatch.engine.fleet.plan import ReplayPlan
 
 _MIN_SYNC_PERIOD_MS = 1000
 _MOST_PARTS = 3  # of a name: cluster, namespace, HPA
@@ -61,7 +61,7 @@ class MomentReader:
 
     def read(self) -> Iterator[Moment]:
         """Yield every HPA that there is at the instant, after its last sync; tell of the others."""
-        from hpabatch.engine.moment import planned_moments
+        from hpabatch.engine.explain.moment import planned_moments
 
         total = len(self.plan.chosen)
         shown: set[Key] = set()
@@ -117,9 +117,9 @@ def open_moments(request: MomentRequest) -> MomentReader:
         RefusedError: none of them can be replayed.
         HistoryError: the history cannot be read.
     """
-    from hpabatch.engine.moment import Metadata
-    from hpabatch.engine.plan import plan_replay
-    from hpabatch.engine.versions import history_profile
+    from hpabatch.engine.explain.moment import Metadata
+    from hpabatch.engine.fleet.plan import plan_replay
+    from hpabatch.engine.fleet.versions import history_profile
     from hpabatch.history.reader import open_history
 
     parameters = _parameters(request)
@@ -153,7 +153,7 @@ def _late(plan: ReplayPlan, at_ms: int) -> tuple[str, ...]:
 
 
 def _parameters(request: MomentRequest) -> ReplayParameters:
-    from hpabatch.engine.parameters import ReplayParameters
+    from hpabatch.engine.fleet.parameters import ReplayParameters
 
     def time(text: str | None, option: str, minimum_ms: int = 0) -> int | None:
         return None if text is None else parse_duration(text, option, minimum_ms)

@@ -10,7 +10,7 @@ import typer
 from hpabatch.model.printable import printable, printable_line
 
 if TYPE_CHECKING:
-    from hpabatch.engine.candidates import Skipped
+    from hpabatch.engine.fleet.candidates import Skipped
     from hpabatch.errors import HpabatchError
 
 

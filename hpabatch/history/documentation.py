@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from hpabatch.history.columns import BOOL, INT, TEXT, Column, Table
-from hpabatch.history.datafiles import MAX_FILE_ROWS, MAX_GROUP_ROWS, MIN_GROUP_ROWS
 from hpabatch.history.schema import SCHEMA_KEY, SCHEMA_VERSION, TABLE_KEY, TABLES
+from hpabatch.history.store.datafiles import MAX_FILE_ROWS, MAX_GROUP_ROWS, MIN_GROUP_ROWS
 
 _PREAMBLE = f"""# A history
 

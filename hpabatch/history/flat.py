@@ -12,13 +12,13 @@ import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.base import SIZES, History, Wanted
-from hpabatch.history.catalog import Place
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
-from hpabatch.history.datafiles import place_columns, split_places
 from hpabatch.history.files import open_regular
 from hpabatch.history.parquet import check_pages, load, open_file, row_count
 from hpabatch.history.schema import SCHEMA_KEY, TABLES
+from hpabatch.history.store.catalog import Place
+from hpabatch.history.store.datafiles import place_columns, split_places
 
 # A table of which all columns together stay below this many bytes is read once and kept.
 KEEP_BYTES = 1 << 29

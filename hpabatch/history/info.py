@@ -11,9 +11,7 @@ import polars as pl
 
 from hpabatch.errors import HistoryError
 from hpabatch.history.base import History
-from hpabatch.history.catalog import LOG
 from hpabatch.history.columns import TEXT, TIME
-from hpabatch.history.compact import is_ours
 from hpabatch.history.flat import FlatHistory
 from hpabatch.history.provenance import (
     BEHAVIOR,
@@ -25,7 +23,9 @@ from hpabatch.history.provenance import (
     unrecorded,
 )
 from hpabatch.history.schema import SCHEMA_VERSION
-from hpabatch.history.shards import StoreHistory
+from hpabatch.history.store.catalog import LOG
+from hpabatch.history.store.compact import is_ours
+from hpabatch.history.store.shards import StoreHistory
 
 _TABLES = pl.Schema(
     {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpabatch.history.base import History
-from hpabatch.history.catalog import LOG
 from hpabatch.history.flat import open_flat
-from hpabatch.history.shards import open_store
-from hpabatch.history.storages import as_url, is_folder
+from hpabatch.history.store.catalog import LOG
+from hpabatch.history.store.shards import open_store
+from hpabatch.history.store.storages import as_url, is_folder
 
 __all__ = ["History", "open_history"]
 

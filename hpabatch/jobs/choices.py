@@ -47,8 +47,8 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
         UsageError: the text is not a condition on the candidates' columns; the function itself
             raises it if no HPA is left.
     """
-    from hpabatch.engine.candidates import candidate_frame
-    from hpabatch.history.conditions import condition_on, is_true, quoted
+    from hpabatch.engine.fleet.candidates import candidate_frame
+    from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
 
     told = f"{name} {quoted(where)}"
     condition = condition_on(where, candidate_frame([]).schema, told)
@@ -59,6 +59,6 @@ def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.
             raise UsageError(f"{told} is true for none of {candidates.height} HPAs; widen it")
         return kept
 
-    # What says of an HPA that cannot be replayed whether it was meant, see `engine.plan`.
+    # What says of an HPA that cannot be replayed whether it was meant, see `engine.fleet.plan`.
     select.condition = condition  # type: ignore[attr-defined]
     return select

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import hpabatch
-from hpabatch.engine.plan import ReplayPlan
+from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.jobs.folder import Identity
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.hpa import HPA
 
 _WRITERS = ("numpy", "polars", "pyarrow")  # whose versions may show in the bytes of a part
 

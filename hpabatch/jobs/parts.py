@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.replay import ShardResult, replay_shards
-from hpabatch.engine.score import Score, score
-from hpabatch.engine.sensitivity import Setting
-from hpabatch.engine.shard_input import ShardFacts
-from hpabatch.engine.summary import summarize_part
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.replay.run import ShardResult, replay_shards
+from hpabatch.engine.replay.score import Score, score
+from hpabatch.engine.replay.sensitivity import Setting
+from hpabatch.engine.replay.summary import summarize_part
+from hpabatch.engine.shards.inputs import ShardFacts
 from hpabatch.errors import HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import JobFolder

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.plan import ReplayPlan
-from hpabatch.engine.replay import generated_evidence, replay_warnings
-from hpabatch.engine.score import Score
-from hpabatch.engine.sensitivity import AS_ASKED, Setting, compare, settings_of
-from hpabatch.engine.summary import join_summaries
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.replay.run import generated_evidence, replay_warnings
+from hpabatch.engine.replay.score import Score
+from hpabatch.engine.replay.sensitivity import AS_ASKED, Setting, compare, settings_of
+from hpabatch.engine.replay.summary import join_summaries
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.jobs.folder import JobFolder, count_kept, open_job
 from hpabatch.jobs.identity import replay_identity
@@ -29,7 +29,7 @@ from hpabatch.jobs.parts import (
     skipped_from_json,
 )
 from hpabatch.jobs.publish import Destination, publish
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.hpa import HPA
 
 # Decisions that hardly ever change take 0.8 bytes, and parts and result are there at once: a disk
 # with less room than that clearly has none.

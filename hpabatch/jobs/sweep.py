@@ -17,10 +17,11 @@ from typing import Any, Final
 import polars as pl
 
 import hpabatch
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.closed_loop import KEY
-from hpabatch.engine.recommend_apply import sets_to_json
-from hpabatch.engine.sweep import (
+from hpabatch.engine.advise.apply import sets_to_json
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.simulate.run import KEY
+from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.sweep.run import (
     SweepPlan,
     SweptPart,
     finish_results,
@@ -31,7 +32,6 @@ from hpabatch.engine.sweep import (
     trajectory_points,
     units_frame,
 )
-from hpabatch.engine.sweep_result import SweepResult
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.atomic import flush
 from hpabatch.history.reader import History

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError
 from hpabatch.history.files import open_regular, read_regular
 from hpabatch.jobs.parquet import write_parquet

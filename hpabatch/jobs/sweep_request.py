@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from hpabatch.engine.closed_loop import LoopOptions
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.sweep import SweepOptions, SweepPlan, plan_sweep
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.simulate.run import LoopOptions
+from hpabatch.engine.sweep.run import SweepOptions, SweepPlan, plan_sweep
 from hpabatch.history.reader import History, open_history
+from hpabatch.inputs.documents import digests_of
+from hpabatch.inputs.grid import read_grids
+from hpabatch.inputs.plants import read_plant_file
+from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
+from hpabatch.inputs.prices import read_price_file
+from hpabatch.inputs.scenarios import grown_scenario
 from hpabatch.jobs.choices import selection
-from hpabatch.sources.documents import digests_of
-from hpabatch.sources.grid import read_grids
-from hpabatch.sources.plant_file import read_plant_file
-from hpabatch.sources.policy_file import all_policy_sets, read_policy_sets
-from hpabatch.sources.price_file import read_price_file
-from hpabatch.sources.scenario_file import grown_scenario
 
 
 @dataclass(frozen=True, slots=True)

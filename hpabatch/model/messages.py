@@ -1,7 +1,7 @@
 """The controller's sentences: conditions, events and errors, word for word.
 
-Kernels give codes and numbers, `engine.status` puts them together with what is written here.
-Clients match on these words. Sources: pkg/controller/podautoscaler/horizontal.go,
+Kernels give codes and numbers, `engine.explain.status` puts them together with what is written
+here. Clients match on these words. Sources: pkg/controller/podautoscaler/horizontal.go,
 replica_calculator.go and metrics/client.go.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from hpabatch.layout import codes
-from hpabatch.model.field_errors import go_quote
 from hpabatch.model.go_format import go_format
-from hpabatch.model.hpa import LabelSelector, MetricSpec
+from hpabatch.model.objects.field_errors import go_quote
+from hpabatch.model.objects.hpa import LabelSelector, MetricSpec
 from hpabatch.model.selectors import go_print, selector_from_object, selector_words
 from hpabatch.model.versions import Profile
 

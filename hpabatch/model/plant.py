@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from hpabatch.model.hpa import MetricIdentifier, MetricSpec
+from hpabatch.model.objects.hpa import MetricIdentifier, MetricSpec
 from hpabatch.model.selectors import go_print, selector_from_object
 
 DIVISIBLE: Final = "divisible"
@@ -51,7 +51,7 @@ class Pipeline:
 class Signal:
     """One measured quantity of a workload; fields that a kind does not use are ignored.
 
-    Its work is no parameter but a series beside it (`engine.workload`). `observed_milli` is the
+    Its work is no parameter but a series beside it (`engine.fit.workload`). `observed_milli` is the
     range of usage per pod that was recorded.
     """
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import NoReturn
 
 from hpabatch.model import names
-from hpabatch.model.field_errors import go_quote
-from hpabatch.model.hpa import LabelSelector
+from hpabatch.model.objects.field_errors import go_quote
+from hpabatch.model.objects.hpa import LabelSelector
 from hpabatch.model.versions import Profile
 
 _BLANKS = " \t\r\n"

@@ -38,7 +38,7 @@ from hpabatch.layout.records import (
     Memory,
     records_from,
 )
-from hpabatch.model.hpa import Condition, HPAStatus
+from hpabatch.model.objects.hpa import Condition, HPAStatus
 
 _FAR_PAST = -(2**63 - 1)
 

@@ -28,7 +28,7 @@ from hpabatch.layout.records import (
     records,
     records_from,
 )
-from hpabatch.model.hpa import HPASpec
+from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import (
     ContainerRequests,
@@ -223,7 +223,7 @@ def pack_fleet(
 ) -> Fleet:
     """Return the columns of some HPAs and their ticks; error texts go to `texts`.
 
-    Values are taken as given; refuse bad ones before (`model.validate`, `history.checks`).
+    Values are taken as given; refuse bad ones before (`model.objects.validate`, `history.checks`).
     """
     texts = texts or Texts()
     spec_rows = SpecRows(flags, profile, words=True)

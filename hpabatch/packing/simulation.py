@@ -29,7 +29,7 @@ from hpabatch.layout.records import (
 )
 from hpabatch.layout.switches import COMBINE_MEAN, COMBINE_MIN
 from hpabatch.model import plant as model
-from hpabatch.model.hpa import HPASpec
+from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import make_sized_memory
 from hpabatch.packing.specs import SpecRows, lane_streams, pack_lanes, pack_metric, stream_keys

@@ -1,7 +1,7 @@
 """HPA specs as columns: flags resolved, targets in milli, metrics assigned to streams.
 
 Source of the branches: horizontal.go, computeStatusFor*Metric (which target a metric uses) and
-metrics selectors; hpa defaults are expected to be filled in (`model.defaults`).
+metrics selectors; hpa defaults are expected to be filled in (`model.objects.defaults`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hpabatch.layout.records import (
     records,
     records_from,
 )
-from hpabatch.model.describe import metric_name
-from hpabatch.model.hpa import Behavior, HPASpec, LabelSelector, MetricSpec, ScalingRules
 from hpabatch.model.messages import metric_failure
+from hpabatch.model.objects.describe import metric_name
+from hpabatch.model.objects.hpa import Behavior, HPASpec, LabelSelector, MetricSpec, ScalingRules
 from hpabatch.model.selectors import selector_from_object
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.texts import Texts

@@ -28,7 +28,7 @@ from hpabatch.layout.records import (
     poisoned,
     records_from,
 )
-from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.times import parse_instant_ms
 from hpabatch.packing.memory import known_conditions
 

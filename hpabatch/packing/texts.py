@@ -1,6 +1,6 @@
 """Texts that come with observations (errors of APIs, of pods' requests), as numbers.
 
-Kernels carry numbers; `engine.status` turns them back. Equal texts have equal numbers.
+Kernels carry numbers; `engine.explain.status` turns them back. Equal texts have equal numbers.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
 
-from hpabatch.engine.analyze import Analysis, MetricAnalysis, TimedCycle
-from hpabatch.engine.analyze_loop import Ramp
-from hpabatch.engine.analyze_map import Band, Piece
-from hpabatch.engine.analyze_remarks import Remark, ramp_text
+from hpabatch.engine.analyze.loop import Ramp
+from hpabatch.engine.analyze.map import Band, Piece
+from hpabatch.engine.analyze.remarks import Remark, ramp_text
+from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.layout import codes
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.extras import json_rows
 from hpabatch.report.texts import label

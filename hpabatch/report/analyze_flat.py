@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.analyze import Analysis, MetricAnalysis, TimedCycle
-from hpabatch.engine.analyze_loop import Ramp
+from hpabatch.engine.analyze.loop import Ramp
+from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.report.analyze import KINDS, Analyzed, Findings, identity, plain, several_share
 from hpabatch.report.history import frame_csv, frame_parquet
 

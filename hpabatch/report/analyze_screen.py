@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hpabatch.engine.analyze import Analysis, MetricAnalysis, TimedCycle
-from hpabatch.engine.analyze_loop import REACHED, STUCK, Ramp
-from hpabatch.engine.analyze_map import Band, Piece
-from hpabatch.engine.analyze_remarks import duration_text
+from hpabatch.engine.analyze.loop import REACHED, STUCK, Ramp
+from hpabatch.engine.analyze.map import Band, Piece
+from hpabatch.engine.analyze.remarks import duration_text
+from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.model.printable import printable_line
 from hpabatch.report.analyze import (
     Analyzed,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.capacity import CapacityPlan
-from hpabatch.engine.loop_result import CENSORED_PCT
+from hpabatch.engine.capacity.run import CapacityPlan
+from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.compare import VERSIONS, Comparison
-from hpabatch.engine.compare_frames import DECIDES, EXPLAINS, FROM, TO
-from hpabatch.engine.compare_loop import WHY_NOT
-from hpabatch.engine.compare_sides import LeftOut
-from hpabatch.engine.summary import KEY
+from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, FROM, TO
+from hpabatch.engine.compare.loop import WHY_NOT
+from hpabatch.engine.compare.run import VERSIONS, Comparison
+from hpabatch.engine.compare.sides import LeftOut
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from hpabatch.engine.score import Score, class_table, total
-from hpabatch.engine.score_events import CLASSES
-from hpabatch.engine.summary import KEY
+from hpabatch.engine.replay.score import Score, class_table, total
+from hpabatch.engine.replay.score_events import CLASSES
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.printable import printable
 from hpabatch.report.texts import label, many_clusters
 

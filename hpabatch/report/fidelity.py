@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.fidelity import Fidelity
-from hpabatch.engine.summary import KEY
+from hpabatch.engine.fidelity.run import Fidelity
+from hpabatch.engine.replay.summary import KEY
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import PLAIN_WIDTH, drawn

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.workload import NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.model.printable import printable
 from hpabatch.report.extras import json_rows
 from hpabatch.report.history import frame_csv, frame_parquet

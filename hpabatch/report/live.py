@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 import polars as pl
 
 from hpabatch.layout import codes
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.kubectl_get import GetRow, get_rows
-from hpabatch.report.kubectl_text import NONE, columns
+from hpabatch.report.kubectl.get import GetRow, get_rows
+from hpabatch.report.kubectl.text import NONE, columns
 
 _MIN_WIDTH = 6
 _PADDING = 3

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.certificate import parameters
-from hpabatch.engine.recommend import Recommendations
-from hpabatch.engine.recommend_answer import CHANGE, KEEP, NONE
-from hpabatch.engine.recommend_frames import advice_frame, candidates_frame, folds_frame
+from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
+from hpabatch.engine.advise.certificate import parameters
+from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
+from hpabatch.engine.advise.run import Recommendations
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import yaml
 
-from hpabatch.engine.certificate import certificate
-from hpabatch.engine.recommend import Recommendation, Recommendations
-from hpabatch.engine.recommend_answer import CHANGE
+from hpabatch.engine.advise.answer import CHANGE
+from hpabatch.engine.advise.certificate import certificate
+from hpabatch.engine.advise.run import Recommendation, Recommendations
+from hpabatch.inputs.kubernetes_yaml import plain_value
 from hpabatch.model.printable import printable_line
-from hpabatch.sources.kubernetes_yaml import plain_value
 
 INDEX: Final = "recommendations.json"
 MANIFESTS: Final = "manifests"

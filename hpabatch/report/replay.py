@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from hpabatch.engine.summary import KEY, FleetTotals
+from hpabatch.engine.replay.summary import KEY, FleetTotals
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable
 from hpabatch.report.console import drawn
@@ -31,8 +31,8 @@ from hpabatch.report.texts import frame_csv, label, many_clusters
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hpabatch.engine.candidates import Skipped
-    from hpabatch.engine.score import Score
+    from hpabatch.engine.fleet.candidates import Skipped
+    from hpabatch.engine.replay.score import Score
 
 SHOWN_HPAS: Final = 20
 

@@ -20,8 +20,8 @@ from hpabatch.report.texts import frame_csv, label, many_clusters
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hpabatch.engine.candidates import Skipped
-    from hpabatch.engine.workload import Fact
+    from hpabatch.engine.fit.workload import Fact
+    from hpabatch.engine.fleet.candidates import Skipped
 
 SHOWN_ROWS: Final = 40
 Facts = Mapping[tuple[str, str, str], Sequence["Fact"]]

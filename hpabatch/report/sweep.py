@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.engine.sweep_result import SweepResult
-from hpabatch.engine.sweep_summary import summarize_sweep
+from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.sweep.summary import summarize_sweep
 from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable, printable_line
 from hpabatch.report.console import drawn

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO, TextIO
 
+from hpabatch.inputs.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
 from hpabatch.model.printable import printable, printable_cell, printable_json
-from hpabatch.sources.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
 
 Row = dict[str, str | int]
 

@@ -2,7 +2,7 @@
 
 `rules.tick` decides and sets condition codes; here they get their times, and the parts of the
 status that no decision reads (current metrics, last scale time) are followed. Sentences are made of
-it elsewhere (`engine.status`), for those ticks that somebody asks for.
+it elsewhere (`engine.explain.status`), for those ticks that somebody asks for.
 Source: horizontal.go, setStatus, setCondition, updateStatusIfNeeded.
 """
 

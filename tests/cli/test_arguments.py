@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.cli.arguments import check_out, parse_at, parse_duration, selection
-from hpabatch.engine.candidates import candidate_frame
+from hpabatch.engine.fleet.candidates import candidate_frame
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
 from hpabatch.jobs.parquet import EVIDENCE_KEY

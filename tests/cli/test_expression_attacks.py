@@ -14,7 +14,7 @@ import yaml
 
 from hpabatch.cli import main
 from tests.cli.histories import DEMO
-from tests.sources.tables import POD_MAP, merged, write_map
+from tests.importers.tables import POD_MAP, merged, write_map
 
 TABLE = "ts,app,pod,cpu,mem\n1790000000,web,web-1,0.1,1000\n"
 

@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 import yaml
 
-from hpabatch.history.catalog import folder_of
-from hpabatch.live.setup import state_file
+from hpabatch.history.store.catalog import folder_of
+from hpabatch.live.loop.setup import state_file
 from tests.cli.commands import Run, runner
 from tests.cli.hostile import NASTY, PLAIN, history, raw_characters
-from tests.cli.test_recommend import GRID, MANIFEST, SLO
+from tests.cli.what_if.test_recommend import GRID, MANIFEST, SLO
 from tests.sweeps import SweepMaker, weeks
 
 CALM = [5.0] * 4

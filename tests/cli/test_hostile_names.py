@@ -25,8 +25,8 @@ from tests.cli.hostile import (
     unescaped,
 )
 from tests.cluster.fake_api import Got, Wire, kubeconfig, serving, status
+from tests.importers.tables import BEGIN_S, POD_MAP
 from tests.report.pictured import came_to, maker
-from tests.sources.tables import BEGIN_S, POD_MAP
 
 FORMS = ("table", "json", "csv")
 Commands = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]

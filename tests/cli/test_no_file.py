@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from hpabatch.history.files import check_regular, open_regular, read_regular
-from hpabatch.history.storage import LocalStorage
-from hpabatch.history.store import open_writer
-from hpabatch.live import memory
+from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.storage import LocalStorage
+from hpabatch.live.passes import memory
 from tests.cli.commands import Run, runner
 from tests.cli.histories import DEMO, MANIFESTS
 from tests.history.frames import frame, write_all
-from tests.sources.tables import POD_MAP, write_csv, write_map
+from tests.importers.tables import POD_MAP, write_csv, write_map
 
 WANTED = "expected a regular file, got a named pipe"
 PROGRAM = "from hpabatch.cli import main; main()"

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.history.migrate import migrate
-from hpabatch.history.objects import ObjectStorage
-from hpabatch.sources.table import import_table, work_folder
+from hpabatch.history.store.migrate import migrate
+from hpabatch.history.store.objects import ObjectStorage
+from hpabatch.importers.table.run import import_table, work_folder
 from tests.cli.histories import MANIFESTS, small
 from tests.history.frames import write_all
-from tests.sources.tables import POD_MAP, write_map
+from tests.importers.tables import POD_MAP, write_map
 
 OTHER = 65534
 ATTACK = "import prometheus --url http://127.0.0.1:1 --start 2026-10-01 --out OPEN/out"

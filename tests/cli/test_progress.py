@@ -146,7 +146,7 @@ def test_commands_say_it_before_they_compile(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hpabatch.cli.progress.tell_compiling", tell)
-    monkeypatch.setattr("hpabatch.cli.sweep.tell_compiling", tell)
+    monkeypatch.setattr("hpabatch.cli.what_if.sweep.tell_compiling", tell)
     monkeypatch.setattr("sys.argv", ["hpabatch", *command])
     with pytest.raises(ToldError):
         main()

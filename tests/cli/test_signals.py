@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hpabatch.cli.signals import signals_handled
-from hpabatch.sources.table import import_table
-from tests.sources.tables import BEGIN_S, POD_MAP, write_csv, write_map
+from hpabatch.importers.table.run import import_table
+from tests.importers.tables import BEGIN_S, POD_MAP, write_csv, write_map
 
 BOTH = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 

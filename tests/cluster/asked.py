@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hpabatch.cluster.errors import ApiError, BadAnswer, NotFound
-from hpabatch.cluster.scales import Resource
+from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.connection.errors import ApiError, BadAnswer, NotFound
 
 Reply = bytes | Exception | Callable[[float], bytes]
 

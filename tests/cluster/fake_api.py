@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from hpabatch.cluster.connect import Connection, connect
+from hpabatch.cluster.connection.connect import Connection, connect
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hpabatch.cluster.objects import Decoded, WireBytes
-from hpabatch.cluster.types import Kind, PodKey, PodObject, PodTemplate
+from hpabatch.cluster.objects.objects import Decoded, WireBytes
+from hpabatch.cluster.objects.types import Kind, PodKey, PodObject, PodTemplate
 from tests.cluster.fake_api import Got, Json, Wire, status
 
 PATH = "/api/v1/pods"

@@ -12,19 +12,19 @@ from urllib.parse import quote
 
 import pytest
 
-from hpabatch.cluster.client import ApiClient
-from hpabatch.cluster.connect import connect
-from hpabatch.cluster.discovery import Discovery
-from hpabatch.cluster.errors import ApiError, Unreachable
-from hpabatch.cluster.metrics import Fetcher
-from hpabatch.cluster.plugin import VERSIONS
-from hpabatch.cluster.scales import Resource, read_scale_from
-from hpabatch.cluster.types import ExternalMetricKey, PodMetricKey, ScaleKey, Wanted
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.metrics import Fetcher
+from hpabatch.cluster.apis.scales import Resource, read_scale_from
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.connect import connect
+from hpabatch.cluster.connection.errors import ApiError, Unreachable
+from hpabatch.cluster.connection.plugin import VERSIONS
+from hpabatch.cluster.objects.types import ExternalMetricKey, PodMetricKey, ScaleKey, Wanted
 from hpabatch.errors import UsageError
 from tests.cluster.asked import Kinds
+from tests.cluster.connection.test_client import PODS
 from tests.cluster.fake_api import Got, Json, Wire, connected, kubeconfig, serving, status
-from tests.cluster.test_client import PODS
-from tests.cluster.test_watch import watched
+from tests.cluster.watch.test_watch import watched
 
 TOKEN = "eyJhbGciOiJub25lIn0.swordfish-swordfish-swordfish.trout_trout"
 Echo = Callable[[Got, Wire], None]

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster import client as client_module
-from hpabatch.cluster import errors
-from hpabatch.cluster import watch_stream as stream_module
-from hpabatch.cluster.client import ApiClient
-from hpabatch.cluster.watch_part import WatchLimits
-from hpabatch.sources.prometheus.http import GaveUpError, Limits, Server, TooMuchError
+from hpabatch.cluster.connection import client as client_module
+from hpabatch.cluster.connection import errors
+from hpabatch.cluster.connection import stream as stream_module
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.watch.part import WatchLimits
+from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Server, TooMuchError
+from tests.cluster.connection.test_client import PODS, asking, in_turn, refused
 from tests.cluster.fake_api import Got, Wire, connected, serving, status
-from tests.cluster.test_client import PODS, asking, in_turn, refused
-from tests.cluster.test_watch import watched
+from tests.cluster.watch.test_watch import watched
 
 Reply = Callable[[Wire], None]
 
@@ -167,8 +167,8 @@ SHORT = Limits(attempts=3, first_wait_s=0.001, longest_wait_s=0.01, timeout_s=0.
 def test_a_prometheus_whose_head_has_no_end_is_given_up(
     reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpabatch.sources.prometheus.http_wire._GRACE_S", 0.1)
-    monkeypatch.setattr("hpabatch.sources.prometheus.http_wire._CONNECT_S", 0.3)
+    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._GRACE_S", 0.1)
+    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._CONNECT_S", 0.3)
     with (
         serving(lambda got, wire: reply(wire)) as server,
         Server(server.url, limits=SHORT) as prometheus,
@@ -181,7 +181,7 @@ def test_of_a_prometheus_that_is_alive_only_the_status_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After two silent answers it is asked for a small thing, and answers with a stream."""
-    monkeypatch.setattr("hpabatch.sources.prometheus.http_wire._GRACE_S", 0.1)
+    monkeypatch.setattr("hpabatch.importers.prometheus.client.wire._GRACE_S", 0.1)
     facts, sent = threading.Event(), threading.Event()
 
     def script(got: Got, wire: Wire) -> None:

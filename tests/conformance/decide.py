@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.engine.status import LaneWords, StatusReader
+from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.records import Fleet, Memory, Results, empty_results
 from hpabatch.model import messages
-from hpabatch.model.describe import metric_name
-from hpabatch.model.encode_status import encode_metric
+from hpabatch.model.objects.describe import metric_name
+from hpabatch.model.objects.encode_status import encode_metric
 from hpabatch.model.versions import Profile
 from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
 from hpabatch.packing.pack import LaneView, pack_fleet

@@ -6,8 +6,8 @@ a namespace that look at each other's selectors.
 
 from __future__ import annotations
 
-from hpabatch.engine.selector_store import SelectorStore
-from hpabatch.engine.status import LaneWords, StatusReader
+from hpabatch.engine.explain.status import LaneWords, StatusReader
+from hpabatch.engine.shards.selector_store import SelectorStore
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.status import status_lane
 from hpabatch.layout import codes
@@ -18,7 +18,7 @@ from hpabatch.layout.records import (
     STATUS_NEXT,
     empty_results,
 )
-from hpabatch.model.hpa import HPA, HPAStatus
+from hpabatch.model.objects.hpa import HPA, HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import make_memory, seed_status
 from hpabatch.packing.pack import pack_fleet

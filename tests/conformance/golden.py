@@ -17,12 +17,12 @@ from typing import Any
 
 from hpabatch.layout import codes
 from hpabatch.model import messages
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.hpa import HPA, HPASpec, MetricSpec
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.hpa import HPA, HPASpec, MetricSpec
+from hpabatch.model.objects.stored import as_stored, stored_order
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
 from hpabatch.model.selectors import parse_selector, selector_words
-from hpabatch.model.stored import as_stored, stored_order
 from hpabatch.model.versions import (
     NEWEST_K8S,
     PROFILES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hpabatch.engine.selector_store import SelectorStore
+from hpabatch.engine.shards.selector_store import SelectorStore
 from tests.conformance.drive import Drive
 from tests.conformance.golden import HPALane, Json, decode, selector_text, to_flags, to_profile
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hpabatch.engine.status import LaneWords, StatusReader
-from hpabatch.model.encode_status import encode_metric
-from hpabatch.model.hpa import HPAStatus
+from hpabatch.engine.explain.status import LaneWords, StatusReader
+from hpabatch.model.objects.encode_status import encode_metric
+from hpabatch.model.objects.hpa import HPAStatus
 from tests.conformance.golden import Json
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.model.defaults import default_hpa
+from hpabatch.model.objects.defaults import default_hpa
 from tests.conformance.compare import (
     VERSIONS,
     assert_no_differences,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from hpabatch.cli import live  # noqa: F401 - registers the command
 from hpabatch.cli.app import app
-from hpabatch.live import metric_names
-from hpabatch.live.log import FIELDS
-from hpabatch.live.metric_names import MetricName
+from hpabatch.cli.live import live  # noqa: F401 - registers the command
+from hpabatch.live.serve import metric_names
+from hpabatch.live.serve.log import FIELDS
+from hpabatch.live.serve.metric_names import MetricName
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "live.md").read_text()

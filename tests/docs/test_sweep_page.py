@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hpabatch.cli import main
-from hpabatch.engine.simulate_columns import COLUMNS as MEASURES
+from hpabatch.engine.simulate.columns import COLUMNS as MEASURES
 from hpabatch.jobs.sweep_files import TABLES, read_sweep
 
 ROOT = Path(__file__).parents[2]

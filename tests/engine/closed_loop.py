@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpabatch.engine.candidates import Candidate, SpecPeriod
-from hpabatch.engine.fit_pipeline import Recording
-from hpabatch.engine.fit_series import Cells, Series
-from hpabatch.engine.frames import ALWAYS_MS, NEVER_MS
-from hpabatch.engine.usage import Probes, SignalUsage, Usage
-from hpabatch.engine.usage_pods import Limits, Lives
+from hpabatch.engine.fit.pipeline import Recording
+from hpabatch.engine.fit.series import Cells, Series
+from hpabatch.engine.fit.usage import Probes, SignalUsage, Usage
+from hpabatch.engine.fit.usage_pods import Limits, Lives
+from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
+from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import I64, records_from
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.hpa import HPASpec, MetricSpec
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.plant import signal_name
 
 F64 = NDArray[np.float64]

@@ -11,17 +11,17 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.engine.compare import (
+from hpabatch.engine.compare.run import (
     Comparison,
 )
-from hpabatch.engine.compare_sides import Side
-from hpabatch.engine.decisions import SCHEMA as TICK_SCHEMA
-from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.compare.sides import Side
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.defaults import default_hpa
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA
 from tests.engine.made import PERIOD, START, decisions
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.engine.explain import explain_sync
-from hpabatch.engine.explain_facts import Explanation
-from hpabatch.engine.explain_sync import Sync
-from hpabatch.engine.status import LaneWords, StatusReader
+from hpabatch.engine.explain.facts import Explanation
+from hpabatch.engine.explain.run import explain_sync
+from hpabatch.engine.explain.status import LaneWords, StatusReader
+from hpabatch.engine.explain.sync import Sync
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout.records import Memory, empty_results
-from hpabatch.model.hpa import HPASpec, HPAStatus
+from hpabatch.model.objects.hpa import HPASpec, HPAStatus
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status
 from hpabatch.packing.pack import LaneView, TickView, pack_fleet

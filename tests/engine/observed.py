@@ -11,10 +11,10 @@ from unittest import mock
 
 import numpy as np
 
-from hpabatch.engine import shard_replay
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.plan import plan_replay
-from hpabatch.engine.replay import replay_shard
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import plan_replay
+from hpabatch.engine.replay.run import replay_shard
+from hpabatch.engine.shards import run as shard_replay
 from hpabatch.history.reader import History
 from hpabatch.kernels.align import block_length, extend_lane, fill_block, fill_ticks
 from hpabatch.kernels.replay import replay_lane

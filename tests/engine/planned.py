@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.capacity import CapacityOptions, CapacityPlan, plan_loop
-from hpabatch.engine.capacity_runs import key_of
-from hpabatch.engine.closed_loop import Loop
-from hpabatch.engine.requested import Requested
-from hpabatch.engine.simulation_case import SimulationCase
+from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, plan_loop
+from hpabatch.engine.capacity.runs import key_of
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.requested import Requested
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.run import Loop
 from hpabatch.model.versions import profile_for
 
 PROFILE = profile_for("1.38")

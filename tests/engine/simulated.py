@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.candidates import SpecPeriod
-from hpabatch.engine.frames import NEVER_MS
-from hpabatch.engine.simulate import simulate
-from hpabatch.engine.simulation_case import SimulationCase
-from hpabatch.engine.workload import Workload
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.defaults import default_hpa
-from hpabatch.model.hpa import HPA, HPASpec
+from hpabatch.engine.fit.workload import Workload
+from hpabatch.engine.fleet.candidates import SpecPeriod
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.loop import simulate
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Event, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.kernels.simulations import flags_of, plant_of, spec_of

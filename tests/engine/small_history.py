@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hpabatch.history.columns import TIME
 from hpabatch.history.schema import TABLES
-from hpabatch.history.writer import write_table
+from hpabatch.history.store.writer import write_table
 from tests.engine.naive_align import BROKEN_SELECTORS, SELECTORS, Row, Tables
 
 MIDNIGHT = 1_791_331_200_000  # 2026-10-07T00:00:00Z, on the grid of ticks

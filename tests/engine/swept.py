@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.engine.closed_loop import LoopOptions
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.sweep import (
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.simulate.run import LoopOptions
+from hpabatch.engine.sweep.run import (
     SweepOptions,
     SweepPlan,
     finish_results,
@@ -21,8 +21,8 @@ from hpabatch.engine.sweep import (
     units_frame,
 )
 from hpabatch.history.reader import open_history
-from hpabatch.model.policy_sets import SHIPPED
-from hpabatch.sources.grid import read_grids
+from hpabatch.inputs.grid import read_grids
+from hpabatch.model.settings.policy_sets import SHIPPED
 from tests.cli.histories import SAMPLES, START
 
 KEY = ["cluster", "namespace", "hpa"]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpabatch.engine.moment import Key, Moment, moments
-from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.explain.moment import Key, Moment, moments
+from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.history.reader import History, open_history
-from hpabatch.model.encode_status import encode_status
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.encode_status import encode_status
+from hpabatch.model.objects.hpa import HPA
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,

@@ -23,7 +23,7 @@ from hpabatch.layout.records import (
     Fleet,
     Memory,
 )
-from hpabatch.model.hpa import Behavior, HPASpec, ScalingPolicy, ScalingRules
+from hpabatch.model.objects.hpa import Behavior, HPASpec, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.memory import make_memory
 from hpabatch.packing.pack import LaneView, TickView, pack_fleet

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hpabatch.history.schema import TABLES
-from hpabatch.history.writer import write_table
+from hpabatch.history.store.writer import write_table
 
 START = datetime(2026, 10, 7, tzinfo=UTC)
 AT = {"cluster": "demo", "namespace": "shop"}

@@ -14,7 +14,7 @@ from hpabatch.history.checks import conform, order_rows
 from hpabatch.history.columns import TIME
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.verify import check_history
+from hpabatch.history.store.verify import check_history
 from tests.history.frames import frame, minute, write_all
 
 Row = tuple[str | None, str, int, str]

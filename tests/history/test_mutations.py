@@ -15,11 +15,11 @@ from polars.testing import assert_frame_equal
 from hpabatch.errors import HistoryError
 from hpabatch.history import parquet
 from hpabatch.history.base import History
-from hpabatch.history.datafiles import Limits
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.store import open_writer
-from hpabatch.history.verify import check_history
+from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.datafiles import Limits
+from hpabatch.history.store.verify import check_history
 from tests.history.frames import frame, write_all
 
 TABLE = "pod_metrics"

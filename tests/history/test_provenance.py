@@ -23,8 +23,8 @@ from hpabatch.history.provenance import (
 )
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import empty_frame
-from hpabatch.history.store import open_writer
-from hpabatch.history.writer import write_table
+from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.writer import write_table
 from hpabatch.report.history import info_json, info_table
 from tests.history.frames import minute, write_all
 

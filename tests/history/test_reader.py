@@ -11,7 +11,7 @@ import pytest
 from hpabatch.errors import EXIT_UNREADABLE, HistoryError
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.writer import write_table
+from hpabatch.history.store.writer import write_table
 from tests.history.frames import ROWS, frame, minute, replace, write_all
 
 

@@ -14,15 +14,15 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history import flat
-from hpabatch.history.catalog import entry_name
-from hpabatch.history.compact import compact
 from hpabatch.history.flat import FlatHistory
 from hpabatch.history.info import describe_history
-from hpabatch.history.migrate import migrate
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
-from hpabatch.history.store import StoreWriter, open_writer
-from hpabatch.history.verify import check_history
+from hpabatch.history.store.append import StoreWriter, open_writer
+from hpabatch.history.store.catalog import entry_name
+from hpabatch.history.store.compact import compact
+from hpabatch.history.store.migrate import migrate
+from hpabatch.history.store.verify import check_history
 from tests.history.frames import ROWS, frame, minute, replace, write_all
 
 ROOT = Path(__file__).parents[2]

@@ -15,16 +15,16 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.engine import plan as planning
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.plan import ReplayPlan, plan_replay
-from hpabatch.engine.replay import replay_history
-from hpabatch.engine.score import score
-from hpabatch.engine.sensitivity import Setting
-from hpabatch.engine.summary import summarize
+from hpabatch.engine.fleet import plan as planning
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.replay.run import replay_history
+from hpabatch.engine.replay.score import score
+from hpabatch.engine.replay.sensitivity import Setting
+from hpabatch.engine.replay.summary import summarize
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.history.store import open_writer
+from hpabatch.history.store.append import open_writer
 from hpabatch.jobs.loop import Status, Task
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.jobs.parts import ReplayWork
@@ -110,7 +110,7 @@ ENDS = {
     "flushing the job": ("jobs.folder:flush", 1),
     "flushing the first part": ("jobs.folder:flush", 3),
     "flushing another": ("jobs.folder:flush", 9),
-    "deciding": ("engine.replay:run_step", 6),
+    "deciding": ("engine.replay.run:run_step", 6),
     "joining": ("jobs.publish:join_parquet", 1),
     "copying": ("jobs.joining:_copy", 3),
     "before it is in place": ("jobs.publish:flush", 1),
@@ -229,7 +229,7 @@ def test_another_version_does_not_resume(
 def test_a_history_that_breaks_leaves_nothing(
     tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop_at(monkeypatch, "engine.replay:run_step", 7, HistoryError("a page is damaged"))
+    stop_at(monkeypatch, "engine.replay.run:run_step", 7, HistoryError("a page is damaged"))
     with pytest.raises(HistoryError, match="a page is damaged"):
         run(history, tmp_path / "decisions.parquet")
     assert os.listdir(tmp_path) == []

@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.engine import sweep as engine
-from hpabatch.engine.recommend_apply import sets_of, settings_of
-from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.engine.advise.apply import sets_of, settings_of
+from hpabatch.engine.sweep import run as engine
+from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.jobs.folder import open_job
 from hpabatch.jobs.loop import Status

@@ -11,17 +11,17 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.engine.closed_loop import LoopOptions, prepare_loop
-from hpabatch.engine.loop_result import run_loop
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.recommend_apply import settings_of
-from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.engine.advise.apply import settings_of
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.simulate.result import run_loop
+from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
+from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
 from hpabatch.jobs.sweep_request import SweepRequest
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.hpa import HPA
 from tests.cli.histories import edit
 from tests.engine.swept import HOUR_MS, cut, only
 

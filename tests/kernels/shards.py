@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.frames import NEVER_MS
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.plan import ReplayPlan, plan_replay
-from hpabatch.engine.shard import Shard
-from hpabatch.engine.shard_input import prepare_shard
-from hpabatch.engine.shard_replay import Step, run_step
-from hpabatch.engine.sources import load_rows
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.fleet.sources import load_rows
+from hpabatch.engine.shards.inputs import prepare_shard
+from hpabatch.engine.shards.run import Step, run_step
+from hpabatch.engine.shards.shard import Shard
 from hpabatch.history.reader import open_history
 from hpabatch.layout.records import Memory, Results
 from hpabatch.packing.arena import Arena

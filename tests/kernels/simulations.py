@@ -10,8 +10,8 @@ import numpy as np
 
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import LANE_FULL
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.hpa import HPASpec
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.plant import Event, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.simulation import (

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine.frames import NEVER_MS
-from hpabatch.engine.parameters import STANDING_MS
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.fleet.parameters import STANDING_MS
 from hpabatch.kernels.align import block_length, pods_in_view, replay_observations
 from hpabatch.layout import codes
 from tests.effort import effort

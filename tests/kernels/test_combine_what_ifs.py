@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.kernels.simulate import simulate_fleet
-from hpabatch.model.decode import hpa_from_json
+from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.plant import DIVISIBLE, EXTERNAL, TOTAL, Pipeline, Plant, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.simulation import SimulatedLane, pack_simulation

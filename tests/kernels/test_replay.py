@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hpabatch.kernels.replay import replay_lane, spend_recorded_changes
 from hpabatch.layout.records import CHANGE, Results, records
-from hpabatch.model.hpa import HPASpec
+from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.packing.memory import make_memory
 from hpabatch.packing.pack import LaneView
 from tests.effort import effort

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hpabatch.engine import lanes as engine_lanes
-from hpabatch.engine import usage as engine_usage
-from hpabatch.engine.candidates import Candidate
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.plan import plan_replay
-from hpabatch.engine.usage import SignalUsage, Usage, observed_usage
+from hpabatch.engine.fit import usage as engine_usage
+from hpabatch.engine.fit.usage import SignalUsage, Usage, observed_usage
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import plan_replay
+from hpabatch.engine.shards import lanes as engine_lanes
 from hpabatch.history.reader import open_history
 from hpabatch.kernels.usage import HALF_MS, observe_usage, take_in_usage
 from hpabatch.model.plant import signal_name

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpabatch.cluster.types import (
+from hpabatch.cluster.objects.types import (
     Answer,
     Answers,
     Change,

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from hpabatch.cluster.types import (
+from hpabatch.cluster.objects.types import (
     Answer,
     Answers,
     Change,
@@ -33,10 +33,10 @@ from hpabatch.cluster.types import (
     UsageSample,
 )
 from hpabatch.history.base import History
-from hpabatch.live.recorder import Recorder
-from hpabatch.live.rows import Outcome, labels_text, request_rows, shown_status
-from hpabatch.model.encode import spec_to_json
-from hpabatch.model.hpa import (
+from hpabatch.live.passes.rows import Outcome, labels_text, request_rows, shown_status
+from hpabatch.live.record.recorder import Recorder
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import (
     HPA,
     CrossVersionObjectReference,
     HPASpec,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from hpabatch.cluster.scales import target_key
-from hpabatch.cluster.types import (
+from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.objects.types import (
     Answer,
     ContainerSpec,
     ContainerUsage,
@@ -22,9 +22,9 @@ from hpabatch.cluster.types import (
     SeriesSample,
     UsageSample,
 )
-from hpabatch.cluster.wanted import metric_key
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.hpa import HPA
+from hpabatch.cluster.objects.wanted import metric_key
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.hpa import HPA
 from tests.conformance.golden import optional_ms, to_containers, to_milli, to_ms, to_requests
 
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hpabatch.cluster.types import Change, Kind, PodKey, ScaleKey
-from hpabatch.engine.seeds import take_zero
+from hpabatch.cluster.objects.types import Change, Kind, PodKey, ScaleKey
+from hpabatch.engine.shards.initial import take_zero
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
@@ -24,7 +24,7 @@ from hpabatch.layout.records import (
     empty_results,
     records,
 )
-from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import Profile as Rules
 from hpabatch.packing.memory import make_memory, seed_status
 from hpabatch.packing.pack import TickView, pack_fleet

@@ -12,21 +12,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpabatch.cluster.scales import missing_scale
-from hpabatch.cluster.types import PodKey, ScaleKey
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.moment import status_reader
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.plan import plan_replay
-from hpabatch.engine.shard_replay import run_step, shard_steps
-from hpabatch.engine.status import LaneWords, StatusReader
+from hpabatch.cluster.apis.scales import missing_scale
+from hpabatch.cluster.objects.types import PodKey, ScaleKey
+from hpabatch.engine.explain.moment import status_reader
+from hpabatch.engine.explain.status import LaneWords, StatusReader
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import plan_replay
+from hpabatch.engine.shards.run import run_step, shard_steps
 from hpabatch.history.reader import open_history
 from hpabatch.layout import codes
-from hpabatch.live.decide import Decider
-from hpabatch.live.fleet import TICKS
-from hpabatch.live.memory import load
-from hpabatch.live.recorder import Recorder
-from hpabatch.live.words import PassWords
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.fleet import TICKS
+from hpabatch.live.passes.memory import load
+from hpabatch.live.passes.words import PassWords
+from hpabatch.live.record.recorder import Recorder
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.live.cases import World
 from tests.live.documents import Json, key_of_target

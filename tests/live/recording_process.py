@@ -12,7 +12,7 @@ import resource
 import sys
 from pathlib import Path
 
-from hpabatch.live.recorder import Recorder
+from hpabatch.live.record.recorder import Recorder
 from tests.live.cluster_game import CLUSTER, Game
 
 

@@ -8,10 +8,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hpabatch.cluster.types import Answer, Answers, Change, ContainerUsage, Kind, UsageSample
+from hpabatch.cluster.objects.types import (
+    Answer,
+    Answers,
+    Change,
+    ContainerUsage,
+    Kind,
+    UsageSample,
+)
 from hpabatch.history.reader import open_history
-from hpabatch.history.verify import check_history
-from hpabatch.live.recorder import Recorder
+from hpabatch.history.store.verify import check_history
+from hpabatch.live.record.recorder import Recorder
 from tests.effort import effort
 from tests.live.documents import START_MS, pod_object
 from tests.live.recorded import Recorded

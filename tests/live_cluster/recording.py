@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.parameters import SAMPLE_TABLES, ReplayParameters
-from hpabatch.engine.plan import ReplayPlan, narrow_plan, plan_replay
-from hpabatch.engine.replay import replay_shards
+from hpabatch.engine.fleet.parameters import SAMPLE_TABLES, ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
+from hpabatch.engine.replay.run import replay_shards
 from hpabatch.history.reader import History, open_history
 from tests.live_cluster.truth import Hpa
 

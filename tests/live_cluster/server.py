@@ -19,7 +19,7 @@ import httpx2
 from lightkube import KubeConfig
 from lightkube.config.client_adapter import Client, ConnectionParams
 
-from hpabatch.cluster.connect import connect
+from hpabatch.cluster.connection.connect import connect
 
 Json: TypeAlias = dict[str, Any]
 HPA_COLLECTION = "/apis/autoscaling/v1/horizontalpodautoscalers"

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from hpabatch.model import expression_tree as made
+from hpabatch.model.expressions import tree as made
 
 Tree: TypeAlias = tuple[Any, ...]
 

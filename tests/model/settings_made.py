@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from hpabatch.model.defaults import default_spec
-from hpabatch.model.hpa import (
+from hpabatch.model.objects.defaults import default_spec
+from hpabatch.model.objects.hpa import (
     Behavior,
     ContainerResourceMetricSource,
     CrossVersionObjectReference,
@@ -21,7 +21,7 @@ from hpabatch.model.hpa import (
     ScalingRules,
 )
 from hpabatch.model.quantity import Quantity
-from hpabatch.model.setting import Setting, setting_of
+from hpabatch.model.settings.setting import Setting, setting_of
 
 WEB = CrossVersionObjectReference("Deployment", "web", "apps/v1")
 

@@ -6,7 +6,7 @@ import pytest
 
 from hpabatch.layout import codes
 from hpabatch.model import messages
-from hpabatch.model.hpa import (
+from hpabatch.model.objects.hpa import (
     ContainerResourceMetricSource,
     CrossVersionObjectReference,
     ExternalMetricSource,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpabatch.model.decode import hpa_from_json
-from hpabatch.model.hpa import MetricSpec
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.model.plant import signal_name
 
 

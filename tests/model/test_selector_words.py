@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.model.hpa import LabelSelector, LabelSelectorRequirement
+from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
 from hpabatch.model.selectors import (
     NEWEST_WORDS,
     SelectorWords,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpabatch.model.hpa import LabelSelector, LabelSelectorRequirement
+from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
 from hpabatch.model.selectors import (
     Requirement,
     Selector,

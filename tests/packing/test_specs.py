@@ -9,7 +9,7 @@ import pytest
 
 from hpabatch.layout import codes
 from hpabatch.layout.records import Records
-from hpabatch.model.hpa import Behavior, HPASpec, MetricSpec, ScalingPolicy, ScalingRules
+from hpabatch.model.objects.hpa import Behavior, HPASpec, MetricSpec, ScalingPolicy, ScalingRules
 from hpabatch.model.versions import ControllerFlags, Profile, profile_for
 from hpabatch.packing.specs import (
     PackedMetric,

@@ -21,7 +21,7 @@ from hpabatch.layout.records import (
     STATUS_TIMES,
     Fleet,
 )
-from hpabatch.model.hpa import Condition, HPAStatus, MetricStatus
+from hpabatch.model.objects.hpa import Condition, HPAStatus, MetricStatus
 from hpabatch.model.versions import PROFILES, ControllerFlags
 from hpabatch.packing.pack import LaneView, pack_fleet
 from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory

@@ -13,15 +13,15 @@ import yaml
 
 import hpabatch
 from hpabatch.history.schema import TABLES
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.defaults import default_hpa
-from hpabatch.model.encode import spec_to_json
-from hpabatch.sources.prometheus.http import Limits
-from hpabatch.sources.prometheus.job import import_prometheus
-from hpabatch.sources.prometheus.login import Login
-from hpabatch.sources.prometheus.request import ImportRequest
-from hpabatch.sources.prometheus.result import ImportResult
-from hpabatch.sources.synthetic_scale_settings import FleetSettings
+from hpabatch.importers.prometheus.client.http import Limits
+from hpabatch.importers.prometheus.client.login import Login
+from hpabatch.importers.prometheus.request import ImportRequest
+from hpabatch.importers.prometheus.result import ImportResult
+from hpabatch.importers.prometheus.run import import_prometheus
+from hpabatch.importers.synth.scale.settings import FleetSettings
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.encode import spec_to_json
 from tests.real.openmetrics import expose
 from tests.real.openmetrics_history import jittered, quantized
 from tests.real.openmetrics_site import Site, Tables, read_tables, synthetic

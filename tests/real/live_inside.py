@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hpabatch.cluster.client import ApiClient
-from hpabatch.cluster.connect import connect
-from hpabatch.cluster.discovery import Discovery
-from hpabatch.live.decide import Decider
-from hpabatch.live.log import LineLog
-from hpabatch.live.loop import Listeners, Loop, LoopOptions
-from hpabatch.live.result import PassResult
-from hpabatch.live.setup import settle
-from hpabatch.live.shadow import Shadow
-from hpabatch.live.site import Site
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.connect import connect
+from hpabatch.live.loop.run import Listeners, Loop, LoopOptions
+from hpabatch.live.loop.setup import settle
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.result import PassResult
+from hpabatch.live.passes.shadow import Shadow
+from hpabatch.live.serve.log import LineLog
+from hpabatch.live.serve.site import Site
 from tests.real.api_writes import Json
 from tests.real.live_place import FLAGS, WAIT_S
 

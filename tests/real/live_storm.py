@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from hpabatch.history.reader import open_history
-from hpabatch.history.verify import check_history
+from hpabatch.history.store.verify import check_history
 from tests.real.faulty_proxy import (
     Exchange,
     FaultyProxy,

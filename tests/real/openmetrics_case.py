@@ -6,7 +6,7 @@ from datetime import date
 
 import polars as pl
 
-from hpabatch.sources.synthetic_scale_settings import FleetSettings
+from hpabatch.importers.synth.scale.settings import FleetSettings
 from tests.real.openmetrics_history import both, edited, jittered, renamed_container, resized
 from tests.real.openmetrics_site import Outage, Restart, Site, Tables, synthetic
 

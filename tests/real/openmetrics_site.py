@@ -11,9 +11,9 @@ import polars as pl
 
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import table_named
-from hpabatch.history.writer import write_table
-from hpabatch.sources.synthetic_scale import fleet_parts
-from hpabatch.sources.synthetic_scale_settings import FleetSettings
+from hpabatch.history.store.writer import write_table
+from hpabatch.importers.synth.scale.run import fleet_parts
+from hpabatch.importers.synth.scale.settings import FleetSettings
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

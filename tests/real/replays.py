@@ -14,11 +14,11 @@ from pathlib import Path
 
 import polars as pl
 
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.replay import ReplayResult, replay_history
-from hpabatch.engine.summary import summarize
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.replay.run import ReplayResult, replay_history
+from hpabatch.engine.replay.summary import summarize
 from hpabatch.history.reader import open_history
-from hpabatch.sources.table import ImportResult, import_table
+from hpabatch.importers.table.run import ImportResult, import_table
 from tests.real.settings import traces_folder
 
 MAPS = Path(__file__).parent / "maps"

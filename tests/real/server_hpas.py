@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpabatch.model.decode import KIND, decode_hpa
-from hpabatch.model.decode_fields import Problem
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.decode import KIND, decode_hpa
+from hpabatch.model.objects.decode_fields import Problem
+from hpabatch.model.objects.hpa import HPA
 from tests.real.cluster import Cluster, running_cluster
 from tests.real.kubectl_objects import Json
 

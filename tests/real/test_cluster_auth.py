@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from hpabatch.cluster.client import ApiClient
-from hpabatch.cluster.connect import connect
-from hpabatch.cluster.errors import NotFound, Refused, Unreachable
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.connect import connect
+from hpabatch.cluster.connection.errors import NotFound, Refused, Unreachable
 from tests.real.cluster import Cluster, missing
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from hpabatch.cluster.client import ApiClient
-from hpabatch.cluster.connect import connect
-from hpabatch.cluster.discovery import Discovery
-from hpabatch.cluster.hpas import HpaDecoder
-from hpabatch.cluster.metrics import Fetcher
-from hpabatch.cluster.pods import PodDecoder
-from hpabatch.cluster.scales import ScaleBook, target_key
-from hpabatch.cluster.types import (
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.metrics import Fetcher
+from hpabatch.cluster.apis.scales import ScaleBook, target_key
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.connect import connect
+from hpabatch.cluster.objects.hpas import HpaDecoder
+from hpabatch.cluster.objects.pods import PodDecoder
+from hpabatch.cluster.objects.types import (
     Answers,
     ContainerUsage,
     HpaObject,
@@ -38,8 +38,8 @@ from hpabatch.cluster.types import (
     UsageSample,
     Wanted,
 )
-from hpabatch.cluster.wanted import metric_key, wanted
-from hpabatch.cluster.workloads import BUILT_IN, WorkloadDecoder, read_scale
+from hpabatch.cluster.objects.wanted import metric_key, wanted
+from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder, read_scale
 from hpabatch.layout import codes
 from hpabatch.model.messages import condition_message, metric_failure
 from hpabatch.model.versions import profile_for

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from hpabatch.cluster.client import ApiClient
-from hpabatch.cluster.connect import connect
-from hpabatch.cluster.discovery import Discovery
-from hpabatch.cluster.errors import Expired, NotFound
-from hpabatch.cluster.inbox import Inbox
-from hpabatch.cluster.scales import Resource
-from hpabatch.cluster.types import Change
-from hpabatch.cluster.watch import Collection, Watcher, WatchLimits
-from hpabatch.cluster.watch_memory import Memory
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.connect import connect
+from hpabatch.cluster.connection.errors import Expired, NotFound
+from hpabatch.cluster.objects.inbox import Inbox
+from hpabatch.cluster.objects.types import Change
+from hpabatch.cluster.watch.memory import Memory
+from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits
 from tests.cluster.fake_store import NameDecoder
 from tests.real.api_writes import Writer
 from tests.real.cluster import missing, running_cluster

@@ -17,9 +17,9 @@ import typer.main
 import yaml
 
 import hpabatch
-from hpabatch.cli import live  # noqa: F401 - registers the command
 from hpabatch.cli.app import app
-from hpabatch.live import metric_names
+from hpabatch.cli.live import live  # noqa: F401 - registers the command
+from hpabatch.live.serve import metric_names
 from tests.real import prometheus
 from tests.real.cluster import Cluster, missing, running_cluster
 
@@ -200,7 +200,7 @@ def test_the_containerfile_is_of_these_manifests() -> None:
     for path in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
         for part in path.split():
             assert (DEPLOY.parent / part).exists(), part
-    assert "-m hpabatch.live.warm" in text
+    assert "-m hpabatch.live.loop.warm" in text
     assert 'ENTRYPOINT ["/opt/hpabatch/bin/hpabatch", "live", "--in-cluster"]' in text
 
 
@@ -251,7 +251,7 @@ def test_what_the_image_compiled_is_used_where_it_cannot_be_written() -> None:
         left_out = shutil.ignore_patterns("_kernels", "__pycache__")
         shutil.copytree(Path(hpabatch.__file__).parent, site / "hpabatch", ignore=left_out)
         environment = {"PYTHONPATH": name, "NUMBA_CPU_NAME": "generic", "HOME": "/tmp/none"}
-        build = [sys.executable, "-m", "hpabatch.live.warm"]
+        build = [sys.executable, "-m", "hpabatch.live.loop.warm"]
         subprocess.run(build, env=environment, cwd=site, check=True, capture_output=True)
         run = subprocess.run(
             _as_image_user(site, _RUN), cwd=site, capture_output=True, text=True, check=False

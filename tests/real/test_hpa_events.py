@@ -18,9 +18,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.encode import spec_to_json
-from hpabatch.sources.hpa_events import Events, read_hpa_events
+from hpabatch.importers.hpa_events.run import Events, read_hpa_events
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.encode import spec_to_json
 from tests.real.cluster import Cluster, missing, running_cluster
 from tests.real.kubectl_objects import Json
 

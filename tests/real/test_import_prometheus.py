@@ -18,9 +18,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.history.compact import compact
-from hpabatch.sources.prometheus.http_errors import GaveUpError
-from hpabatch.sources.prometheus.queries import read_queries
+from hpabatch.history.store.compact import compact
+from hpabatch.importers.prometheus.client.errors import GaveUpError
+from hpabatch.importers.prometheus.client.queries import read_queries
+from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.imports import (
     IMPATIENT,
     NEVER_TOLD,
@@ -39,7 +40,6 @@ from tests.real.openmetrics_case import END_MS, HOUR_MS, START_MS, hard_case
 from tests.real.openmetrics_history import both
 from tests.real.openmetrics_site import Site, Tables, write_tables
 from tests.real.prometheus import missing, running_prometheus
-from tests.sources.prometheus.faulty_proxy import FaultyProxy
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 

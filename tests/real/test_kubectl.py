@@ -16,15 +16,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from hpabatch.cli import autoscale  # noqa: F401  (registers the command)
 from hpabatch.cli.app import app
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.decode_fields import Fields, Problem
-from hpabatch.model.decode_status import cpu_metric_statuses, read_metric_statuses
+from hpabatch.cli.what_if import autoscale  # noqa: F401  (registers the command)
 from hpabatch.model.events import COMPONENT, Event
-from hpabatch.model.hpa import HPA, MetricStatus
-from hpabatch.report.kubectl_describe import describe_text
-from hpabatch.report.kubectl_get import get_rows, get_table
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.decode_fields import Fields, Problem
+from hpabatch.model.objects.decode_status import cpu_metric_statuses, read_metric_statuses
+from hpabatch.model.objects.hpa import HPA, MetricStatus
+from hpabatch.report.kubectl.describe import describe_text
+from hpabatch.report.kubectl.get import get_rows, get_table
 from tests.real.cluster import Cluster, missing
 from tests.real.kubectl_objects import EVENTS, METADATA, OBJECTS, Json
 from tests.real.server_hpas import (

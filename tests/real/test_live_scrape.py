@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.live.exporter import About, Exporter, Sources, WatchState
-from hpabatch.live.server import Health, MetricsServer
-from hpabatch.live.shadow import Shadow
+from hpabatch.live.passes.shadow import Shadow
+from hpabatch.live.serve.exporter import About, Exporter, Sources, WatchState
+from hpabatch.live.serve.server import Health, MetricsServer
 from hpabatch.model.versions import profile_for
-from tests.live.passes import pass_of
+from tests.live.made_passes import pass_of
 from tests.real.prometheus import missing, running_prometheus
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

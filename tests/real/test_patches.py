@@ -17,21 +17,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpabatch.engine.bounds import parse_bounds
-from hpabatch.engine.judge import JudgeRules
-from hpabatch.engine.objective import parse_goal
-from hpabatch.engine.recommend import Recommendation, recommend
-from hpabatch.engine.recommend_answer import CHANGE, KEEP, RecommendOptions
-from hpabatch.engine.recommend_apply import settings_of
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.encode import encode_spec
-from hpabatch.model.hpa import HPASpec
-from hpabatch.model.patch import patch_document, patch_version, spec_patch
-from hpabatch.model.policy_sets import SHIPPED
-from hpabatch.model.setting import apply_setting, setting_of
+from hpabatch.engine.advise.answer import CHANGE, KEEP, RecommendOptions
+from hpabatch.engine.advise.apply import settings_of
+from hpabatch.engine.advise.bounds import parse_bounds
+from hpabatch.engine.advise.judge import JudgeRules
+from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.run import Recommendation, recommend
+from hpabatch.inputs.manifest_edit import edit_manifest, stored_spec
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.encode import encode_spec
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.settings.patch import patch_document, patch_version, spec_patch
+from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.setting import apply_setting, setting_of
 from hpabatch.model.versions import profile_for
 from hpabatch.report.recommend_files import recommendation_files
-from hpabatch.sources.manifest_edit import edit_manifest, stored_spec
 from tests.real.cluster import Cluster, missing
 from tests.real.kubectl_objects import CPU, LAST_APPLIED, Json, now, spec, status
 from tests.real.patch_cases import EDITS, EVERYTHING, MANIFESTS, METADATA, SETTINGS, WRITTEN

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import HpabatchError, UsageError
-from hpabatch.sources.prometheus.http import (
+from hpabatch.importers.prometheus.client.http import (
     GaveUpError,
     Limits,
     RefusedQueryError,
     Server,
     TooMuchError,
 )
-from hpabatch.sources.prometheus.login import Login, read_login
+from hpabatch.importers.prometheus.client.login import Login, read_login
+from tests.importers.prometheus.certificates import Authority, Pair
+from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.prometheus import backfill, missing, program, running_prometheus, stop_process
-from tests.sources.prometheus.certificates import Authority, Pair
-from tests.sources.prometheus.faulty_proxy import FaultyProxy
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 

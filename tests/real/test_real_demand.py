@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.candidates import SpecPeriod
-from hpabatch.engine.frames import NEVER_MS
-from hpabatch.engine.simulate import simulate
-from hpabatch.engine.simulation_case import SimulationCase
-from hpabatch.engine.workload import Workload
+from hpabatch.engine.fit.workload import Workload
+from hpabatch.engine.fleet.candidates import SpecPeriod
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.loop import simulate
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import DIVISIBLE, RESOURCE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.fidelity import Fidelity, fidelity
-from hpabatch.engine.fidelity_parameters import FidelityParameters
-from hpabatch.engine.parameters import ReplayParameters
+from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.run import Fidelity, fidelity
+from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.history.reader import open_history
 from tests.real.replays import K8S, import_map, phase_ms
 from tests.real.settings import VARIABLE

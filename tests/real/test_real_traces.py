@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 import yaml
 
-from hpabatch.engine.replay import ReplayResult
-from hpabatch.history.expressions import compile_expression
+from hpabatch.engine.replay.run import ReplayResult
+from hpabatch.history.expressions.compiler import compile_expression
 from hpabatch.history.reader import open_history
 from tests.real.replays import FILES, MAPS, import_map, phase_ms, replay, summary_table
 from tests.real.settings import VARIABLE

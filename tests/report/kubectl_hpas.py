@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpabatch.model.hpa import (
+from hpabatch.model.objects.hpa import (
     HPA,
     ContainerResourceMetricSource,
     CrossVersionObjectReference,

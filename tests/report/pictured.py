@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from hpabatch.engine.sweep_result import SweepResult
+from hpabatch.engine.sweep.result import SweepResult
 from tests.sweeps import SweepMaker
 
 TARGETS = ("50", "60", "70", "80")

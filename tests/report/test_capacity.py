@@ -11,10 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.capacity import CapacityOptions, CapacityPlan
-from hpabatch.engine.capacity_columns import HPA_COLUMNS, TOTAL_COLUMNS
-from hpabatch.engine.requested import Requested
+from hpabatch.engine.capacity.columns import HPA_COLUMNS, TOTAL_COLUMNS
+from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.requested import Requested
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.model.prices import PriceList, Prices
 from hpabatch.model.quota import Limit, Quota

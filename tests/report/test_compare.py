@@ -13,12 +13,12 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from hpabatch.engine.compare import SPECS, VERSIONS, Comparison
-from hpabatch.engine.compare_frames import COLUMNS, SCHEMA, find_differences, side_by_side
-from hpabatch.engine.compare_loop import COLUMNS as LOOP_COLUMNS
-from hpabatch.engine.compare_loop import WHY_NOT
-from hpabatch.engine.compare_sides import BOTH, LeftOut
-from hpabatch.engine.decisions import SCHEMA as TICK_SCHEMA
+from hpabatch.engine.compare.frames import COLUMNS, SCHEMA, find_differences, side_by_side
+from hpabatch.engine.compare.loop import COLUMNS as LOOP_COLUMNS
+from hpabatch.engine.compare.loop import WHY_NOT
+from hpabatch.engine.compare.run import SPECS, VERSIONS, Comparison
+from hpabatch.engine.compare.sides import BOTH, LeftOut
+from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.report.compare import (
     CompareReport,
     headline,

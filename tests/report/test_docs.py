@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.engine import quality, score, sensitivity, simulate_columns
-from hpabatch.engine.parameters import ReplayParameters
-from hpabatch.engine.replay import replay_history
-from hpabatch.engine.summary import COLUMNS
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.quality import run as quality
+from hpabatch.engine.replay import score, sensitivity
+from hpabatch.engine.replay.run import replay_history
+from hpabatch.engine.replay.summary import COLUMNS
+from hpabatch.engine.simulate import columns as simulate_columns
 from hpabatch.history.reader import open_history
 from hpabatch.layout.codes import BINDINGS
 

@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.attention import rank_attention
-from hpabatch.engine.score import COLUMNS as SCORE_COLUMNS
-from hpabatch.engine.score import score
-from hpabatch.engine.sensitivity import SCHEMA
-from hpabatch.engine.summary import summarize, total
+from hpabatch.engine.replay.attention import rank_attention
+from hpabatch.engine.replay.score import COLUMNS as SCORE_COLUMNS
+from hpabatch.engine.replay.score import score
+from hpabatch.engine.replay.sensitivity import SCHEMA
+from hpabatch.engine.replay.summary import summarize, total
 from hpabatch.report import replay as forms
 from hpabatch.report.replay import ReplayReport
 from tests.engine.made import decisions, hpas

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hpabatch.model.hpa import HPA
+from hpabatch.model.objects.hpa import HPA
 from hpabatch.report.history import frame_csv, frame_json
-from hpabatch.report.kubectl_get import get_rows, get_table
+from hpabatch.report.kubectl.get import get_rows, get_table
 from hpabatch.report.live import LiveHpa, live_frame, live_table
 from tests.report.kubectl_hpas import NOW_MS, external, hpa, resource
 

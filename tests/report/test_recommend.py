@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hpabatch.engine.bounds import CHOICES, NUMBERS
-from hpabatch.engine.objective import MEASURES, parse_goal
-from hpabatch.engine.recommend import Recommendations, recommend
-from hpabatch.engine.recommend_answer import RecommendOptions
-from hpabatch.engine.recommend_frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUMNS
-from hpabatch.engine.recommend_specs import WHAT_IFS
+from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.bounds import CHOICES, NUMBERS
+from hpabatch.engine.advise.frames import CANDIDATE_COLUMNS, COLUMNS, FOLD_COLUMNS
+from hpabatch.engine.advise.objective import MEASURES, parse_goal
+from hpabatch.engine.advise.run import Recommendations, recommend
+from hpabatch.engine.advise.specs import WHAT_IFS
+from hpabatch.inputs.manifest_documents import parse_documents
 from hpabatch.report.recommend import RecommendReport, to_table
 from hpabatch.report.recommend_files import file_stem, recommendation_files
-from hpabatch.sources.manifest_documents import parse_documents
 from tests.sweeps import SweepMaker, put, weeks
 
 TEXT = (Path(__file__).parents[2] / "docs" / "recommend.md").read_text()

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.attention import rank_attention
-from hpabatch.engine.candidates import Skipped
-from hpabatch.engine.summary import summarize, total
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.replay.attention import rank_attention
+from hpabatch.engine.replay.summary import summarize, total
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.report import replay as forms
 from hpabatch.report.replay import ReplayReport

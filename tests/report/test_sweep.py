@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hpabatch.engine.objective import MEASURES
-from hpabatch.engine.sweep_blocks import COLUMNS as BLOCKS
-from hpabatch.engine.sweep_result import SweepResult
-from hpabatch.engine.sweep_summary import COLUMNS, HARM, summarize_sweep
+from hpabatch.engine.advise.objective import MEASURES
+from hpabatch.engine.sweep.blocks import COLUMNS as BLOCKS
+from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.sweep.summary import COLUMNS, HARM, summarize_sweep
 from hpabatch.report.sweep import SHOWN_ROWS, SweepReport, to_csv, to_json, to_parquet, to_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()

@@ -13,9 +13,9 @@ from typing import Any
 from hpabatch.kernels.replay import replay_fleet, replay_lane
 from hpabatch.layout import codes
 from hpabatch.layout.records import Fleet, Memory, Results, empty_results
-from hpabatch.model.decode import decode_hpa
-from hpabatch.model.defaults import default_spec
-from hpabatch.model.hpa import Condition, HPASpec, HPAStatus
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.defaults import default_spec
+from hpabatch.model.objects.hpa import Condition, HPASpec, HPAStatus
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import ContainerRequests
 from hpabatch.model.versions import ControllerFlags, profile_for

@@ -21,7 +21,7 @@ from hpabatch.layout.records import (
     Results,
     empty_results,
 )
-from hpabatch.model.hpa import Condition, HPASpec, HPAStatus, MetricStatus
+from hpabatch.model.objects.hpa import Condition, HPASpec, HPAStatus, MetricStatus
 from hpabatch.model.versions import override_gates, profile_for
 from hpabatch.packing.memory import make_memory, seed_status
 from hpabatch.packing.pack import LaneView, MetricAnswer, PodSample, TickView, pack_fleet

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpabatch.engine.candidates import Candidate
+from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.layout import codes
 from hpabatch.layout.records import (
     ANSWER,
@@ -30,7 +30,7 @@ from hpabatch.layout.records import (
     records,
     records_from,
 )
-from hpabatch.model.hpa import LabelSelector, MetricSpec
+from hpabatch.model.objects.hpa import LabelSelector, MetricSpec
 from hpabatch.model.requests import request_rules
 from hpabatch.model.selectors import parse_selector, selector_from_object
 from hpabatch.model.versions import ControllerFlags, Profile

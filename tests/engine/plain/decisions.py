@@ -9,7 +9,7 @@ import polars as pl
 
 from hpabatch.layout import codes
 from hpabatch.layout.records import Fleet, Results
-from hpabatch.model.describe import metric_name
+from hpabatch.model.objects.describe import metric_name
 from hpabatch.model.versions import Profile
 from tests.engine.made import SCHEMA
 from tests.engine.plain.align import Lane

@@ -8,12 +8,12 @@ from copy import deepcopy
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.candidates import Candidate, candidates_from_history, stored_candidate
-from hpabatch.engine.flags import FlagPeriod, recorded_flags
+from hpabatch.engine.fleet.candidates import Candidate, candidates_from_history, stored_candidate
+from hpabatch.engine.fleet.flags import FlagPeriod, recorded_flags
 from hpabatch.history.reader import History
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.layout.records import I64, Fleet, Results, empty_results
-from hpabatch.model.hpa import HPAStatus
+from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile, profile_for
 from hpabatch.packing.memory import lane_capacities, make_sized_memory, seed_status
 from tests.engine.plain.align import Aligner, Answer, Facts, Lane, join_lanes

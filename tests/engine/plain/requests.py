@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpabatch.engine.requests import Row, request_of_rows
+from hpabatch.engine.fleet.requests import Row, request_of_rows
 from hpabatch.model.requests import RequestRules
 from tests.engine.plain.recording import Recording, milliseconds
 

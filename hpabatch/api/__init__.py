@@ -1,0 +1,1 @@
+"""Python API: recordings and their results."""

@@ -1,0 +1,377 @@
+"""What `live` and `record` do: connect, watch, and turn the loop until somebody ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+import hpabatch
+from hpabatch.cli.stdout import forget_stdout, send, send_json, send_text
+from hpabatch.cli.talk import say
+from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
+from hpabatch.model.printable import encodable
+
+if TYPE_CHECKING:
+    from hpabatch.cluster.connection.client import ApiClient
+    from hpabatch.live.loop.run import LoopOptions
+    from hpabatch.live.loop.setup import Settings
+    from hpabatch.live.passes.decide import Decider
+    from hpabatch.live.passes.memory import Saved
+    from hpabatch.live.passes.shadow import Comparison, Shadow
+    from hpabatch.live.record.recorder import Recorder
+    from hpabatch.live.serve.exporter import Exporter
+    from hpabatch.live.serve.server import Health
+    from hpabatch.live.serve.site import Site
+    from hpabatch.report.live import LiveHpa
+
+_GRACE_PERIODS = 2
+_ONCE_WAITS_S = 60.0
+_END_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRequest:
+    """What was asked for; times in ms. `once`: the form of one pass's output."""
+
+    kubeconfig: str | None
+    context: str | None
+    in_cluster: bool
+    namespaces: tuple[str, ...]
+    cluster: str | None
+    every_ms: int | None
+    k8s: str | None
+    flags: tuple[str, ...]
+    record: str | None
+    segment_ms: int
+    metrics_addr: str | None
+    log_format: str
+    fetch_budget_ms: int
+    fetch_at_once: int
+    feature_gates: str = ""
+    state: str | None = None
+    stateless: bool = True
+    state_max_age_ms: int = 0
+    once: str | None = None
+    compares: bool = True
+
+
+def run_live(request: LiveRequest) -> None:
+    """Run until SIGINT or SIGTERM, or for one pass."""
+    if request.log_format not in ("text", "json"):
+        raise UsageError(f"--log-format {request.log_format}: none of text, json")
+    for package in ("httpx2", "lightkube", "msgspec", "stamina", "prometheus_client"):
+        if find_spec(package) is None:
+            raise UsageError(
+                f"{package} is not installed: `pip install 'hpabatch[live]'` (in a clone: "
+                "`pip install -e '.[live]'`) brings what a cluster needs"
+            )
+    with ExitStack() as stack:
+        run = _Run(request, stack)
+        if request.once is not None:
+            run.one_pass(request.once)
+        else:
+            try:
+                run.until_stopped()
+            except BrokenPipeError:
+                forget_stdout()  # who read the lines has gone (head): no error
+
+
+class _Run:
+    """Everything of one run; what it opens is closed by `stack`."""
+
+    def __init__(self, request: LiveRequest, stack: ExitStack) -> None:
+        from hpabatch.cluster.apis.discovery import Discovery
+        from hpabatch.cluster.connection.client import ApiClient
+        from hpabatch.cluster.connection.connect import connect
+        from hpabatch.cluster.connection.controller import read_controller
+        from hpabatch.cluster.connection.errors import ApiError, Refused
+        from hpabatch.live.loop.setup import settle
+        from hpabatch.live.serve.log import LineLog
+        from hpabatch.live.serve.site import Site
+
+        self.request = request
+        kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
+        connection = connect(kubeconfig, request.context, request.in_cluster, os.environ)
+        self.client: ApiClient = stack.enter_context(ApiClient(connection))
+        self.cluster = encodable(request.cluster or connection.cluster)
+        discovery = Discovery(self.client)
+        try:
+            version = discovery.server_version().text
+            discovery.hpa_version()
+            seen = read_controller(self.client)
+        except ApiError as error:
+            what, there = "gives no answer", "is it there, and "
+            if isinstance(error, Refused):
+                what, there = "refuses this login", ""
+            raise UnreadableError(
+                f"the API server {connection.server} {what} ({error.text}): {there}is this the "
+                "right --kubeconfig and --context?"
+            ) from error
+        self.settings: Settings = settle(
+            request.k8s, request.feature_gates, request.flags, version, seen, request.every_ms
+        )
+        quiet = request.once is not None or not request.compares
+        self.log = LineLog(
+            sys.stderr if quiet else sys.stdout,
+            self.cluster,
+            as_json=request.log_format == "json",
+        )
+        self.site: Site = Site(
+            self.client,
+            discovery,
+            self.settings.profile,
+            namespaces=request.namespaces,
+            budget_s=request.fetch_budget_ms / 1000,
+            at_once=request.fetch_at_once,
+        )
+        stack.callback(self.site.stop)
+        self.stack = stack
+
+    def one_pass(self, form: str) -> None:
+        """Make one pass and print it."""
+        from hpabatch.live.loop.run import Listeners, Loop
+
+        loop = Loop(
+            self.site, self._decider(None), self._shadow(), self._options(None), Listeners()
+        )
+        self.site.start()
+        missing = loop.wait_until_listed(threading.Event(), _ONCE_WAITS_S)
+        if missing:
+            raise UnreadableError(f"{self.client.connection.server}: {missing}")
+        comparison = loop.one_pass()
+        if not len(comparison.result) and not comparison.result.problems:
+            where = ", ".join(self.request.namespaces) or "any namespace"
+            say(f"no HPA was found in {where} of {self.cluster}")
+        for problem in comparison.result.problems:
+            name = f"{problem.namespace}/{problem.name}"
+            say(f"skipped: {name}: {problem.text}")
+        warnings = self.site.problems()
+        for about, text in warnings.items():
+            say(f"warning: {about}: {text}")
+        _print(comparison, form, self.settings.k8s, self.cluster, len(self.request.namespaces) != 1)
+        if comparison.result.problems or warnings:
+            raise typer.Exit(EXIT_REFUSED)
+
+    def until_stopped(self) -> None:
+        """Make passes until SIGINT or SIGTERM."""
+        from hpabatch.live.loop.run import Listeners, Loop
+
+        stop = threading.Event()
+        path = self._state_path()
+        recorder = self._recorder()
+        decider = self._decider(self._saved(path, recorder))
+        shadow = self._shadow()
+        exporter, health = self._exporter()
+        listeners = Listeners(
+            self.log, exporter, health, recorder, tells_decisions=self.request.compares
+        )
+        loop = Loop(self.site, decider, shadow, self._options(path), listeners)
+        try:
+            with _until_signal(stop, self.site.end):
+                self._say_start(path)
+                self.site.start()
+                loop.wait_until_listed(stop)
+                if not stop.is_set():
+                    loop.run(stop)
+        finally:
+            whole = recorder is None or recorder.close()
+        self.log.say("stop", "stopped")
+        self.log.close()
+        if not whole or (recorder is not None and recorder.figures.rows_lost):
+            raise typer.Exit(EXIT_REFUSED)
+
+    def _say_start(self, path: Path | None) -> None:
+        settings = self.settings
+        every = settings.flags.sync_period_ms / 1000
+        parts = [
+            f"hpabatch {hpabatch.__version__} at {self.client.connection.server}",
+            f"rules of {settings.profile.name} for {settings.k8s}",
+            f"flags {settings.flags_source}",
+            f"a pass every {every:g} s",
+            "changes nothing",
+        ]
+        if path is not None:
+            parts.append(f"state in {path}")
+        if self.request.record:
+            parts.append(f"records to {self.request.record}")
+        self.log.say("start", "; ".join(parts))
+
+    def _options(self, state: Path | None) -> LoopOptions:
+        from hpabatch.live.loop.run import LoopOptions
+
+        return LoopOptions(
+            self.settings.flags.sync_period_ms, self.settings.k8s, state, self._state_of()
+        )
+
+    def _state_of(self) -> str:
+        """Return what a state belongs to: of another cluster or version it is of no use."""
+        return f"{self.cluster} under the rules of {self.settings.profile.name}"
+
+    def _state_path(self) -> Path | None:
+        from hpabatch.live.loop.setup import state_file
+
+        if self.request.stateless:
+            return None
+        if self.request.state is not None:
+            return Path(self.request.state)
+        return state_file(os.environ, self.cluster)
+
+    def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
+        """Return what an earlier loop remembered, if that is not too old and was recorded whole."""
+        from hpabatch.cluster.objects.inbox import clock_ms
+        from hpabatch.live.passes.memory import load
+
+        if path is None:
+            return None
+        try:
+            saved = load(path, self._state_of())
+        except UsageError as error:
+            self.log.say("note", f"nothing is remembered from before: {error}")
+            return None
+        if saved is None:
+            return None
+        age_ms = clock_ms() - saved.saved_ms
+        if not 0 <= age_ms <= self.request.state_max_age_ms:
+            self.log.say("note", f"the state in {path} is {age_ms // 1000} s old and not taken up")
+            return None
+        if recorder is not None and recorder.resumed_ms != saved.saved_ms:
+            # A kill lost the passes after the store's last one: with them remembered, nobody could
+            # decide again what is decided from now on.
+            self.log.say(
+                "note", f"the state in {path} is not that of the record's end, and not taken up"
+            )
+            return None
+        return saved
+
+    def _decider(self, saved: Saved | None) -> Decider:
+        from hpabatch.live.passes.decide import Decider
+
+        return Decider(self.settings.profile, self.settings.flags, saved)
+
+    def _shadow(self) -> Shadow:
+        from hpabatch.live.passes.shadow import Shadow
+
+        return Shadow(_GRACE_PERIODS * self.settings.flags.sync_period_ms)
+
+    def _exporter(self) -> tuple[Exporter | None, Health | None]:
+        """Return the exporter and the health that an endpoint serves, None without one."""
+        if self.request.metrics_addr is None:
+            return None, None
+        from hpabatch.live.loop.run import longest_wait_s
+        from hpabatch.live.serve.exporter import About, Exporter, Sources
+        from hpabatch.live.serve.server import Health, MetricsServer
+
+        about = About(hpabatch.__version__, self.settings.profile.name, self.cluster)
+        sources = Sources(
+            watches=self.site.states,
+            requests=self.client.requests.snapshot,
+            clock_skew_s=self.site.clock_skew_s,
+        )
+        exporter = Exporter(about, self.settings.profile, sources)
+        health = Health(
+            self.settings.flags.sync_period_ms / 1000, self.site.states,
+            pass_s=longest_wait_s(self.request.fetch_budget_ms / 1000),
+        )  # fmt: skip
+        server = MetricsServer(self.request.metrics_addr, exporter.registry, health)
+        self.stack.callback(server.close)
+        return exporter, health
+
+    def _recorder(self) -> Recorder | None:
+        if self.request.record is None:
+            return None
+        from hpabatch.cluster.objects.inbox import clock_ms
+        from hpabatch.live.record.recorder import Recorder
+
+        recorder = Recorder(
+            self.request.record,
+            self.cluster,
+            segment_s=self.request.segment_ms / 1000,
+            say=lambda text: self.log.say("note", text),
+        )
+        self.stack.callback(recorder.close)
+        recorder.controller(clock_ms(), "observed", self.settings.k8s, self.settings.flags_named)
+        return recorder
+
+
+@contextmanager
+def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[None]:
+    """Set `stop` at SIGINT or SIGTERM, then call `then`; a second one ends the process at once.
+
+    Both happen in a thread of its own. The handler only writes to a pipe: it interrupts the main
+    thread wherever that is, which may hold the lock that `stop` takes.
+    """
+    reader, writer = os.pipe()
+    over, asked = threading.Event(), False
+
+    def wait() -> None:
+        os.read(reader, 1)
+        stop.set()
+        if not over.is_set():
+            then()
+
+    def ask(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        asked = True
+        os.write(writer, b"!")
+
+    thread = threading.Thread(target=wait, name="signals", daemon=True)
+    thread.start()
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        over.set()
+        os.close(writer)  # ends the thread's reading
+        thread.join(_END_S)
+        os.close(reader)
+
+
+def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
+    """Print a pass."""
+    from hpabatch.report.history import frame_csv, frame_parquet
+    from hpabatch.report.live import live_frame, live_table
+
+    hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
+    if form in ("table", "wide"):
+        wide = form == "wide"
+        send_text(live_table(hpas, now_ms, k8s=k8s, with_namespace=with_namespace, wide=wide))
+        return
+    frame = live_frame(hpas, now_ms, k8s=k8s, cluster=cluster)
+    if form == "parquet":
+        send(frame_parquet(frame))
+    elif form == "csv":
+        send(frame_csv(frame).encode())
+    else:
+        send_json(frame.write_json() + "\n")
+
+
+def _live_hpas(comparison: Comparison) -> list[LiveHpa]:
+    from hpabatch.live.passes.result import NO_STATUS
+    from hpabatch.report.live import LiveHpa
+
+    result = comparison.result
+    return [
+        LiveHpa(
+            document=result.document(h),
+            desired=int(result.decisions.desired[h]) if result.decided[h] else None,
+            theirs=None if theirs == NO_STATUS else theirs,
+            binding=result.binding(h),
+            why=result.why(h),
+        )
+        for h, theirs in enumerate(result.theirs_desired.tolist())
+    ]

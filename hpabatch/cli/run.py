@@ -1,0 +1,69 @@
+"""The run of a command: the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import sys
+
+from hpabatch.cli.app import app
+from hpabatch.cli.signals import Signals
+from hpabatch.cli.talk import say, tell_error
+from hpabatch.errors import EXIT_TERMINATED, EXIT_UNREADABLE, HpabatchError
+
+# What the machine refuses, wherever a reader or writer did not expect it, is no bug of ours.
+_SURROUNDINGS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE),
+)
+_REMEDY = "name another place, or let this user have this one"
+
+
+def run(signals: Signals) -> None:
+    """Run the command line; every expected error is one message on stderr and an exit code."""
+    try:
+        # Each adds its command to the application, in the order of --help.
+        from hpabatch.cli.get_in import prometheus, synth, table  # noqa: F401
+        from hpabatch.cli.live import live, record  # noqa: F401
+        from hpabatch.cli.look import (  # noqa: F401
+            analyze,
+            compare,
+            describe,
+            explain,
+            get,
+            replay,
+            validate,
+        )
+        from hpabatch.cli.look_after import history  # noqa: F401
+        from hpabatch.cli.what_if import (  # noqa: F401
+            autoscale,
+            fidelity,
+            fit,
+            plan,
+            plot,
+            recommend,
+            simulate,
+            sweep,
+        )
+
+        signals.working = True
+        app()
+    except HpabatchError as error:
+        tell_error(error)
+        sys.exit(error.exit_code)
+    except OSError as error:
+        if signals.asked:
+            sys.exit(128 + signals.asked)
+        if error.filename is None or error.errno not in _SURROUNDINGS:
+            raise
+        say(f"error: {error.filename}: {error.strerror}; {_REMEDY}")
+        sys.exit(EXIT_UNREADABLE)
+    except SystemExit:
+        if signals.asked == signal.SIGTERM:
+            sys.exit(EXIT_TERMINATED)
+        raise
+    except (KeyboardInterrupt, Exception):
+        if not signals.asked:
+            raise
+        # Before typer's own handling, or lost in other people's code, which then failed.
+        sys.exit(128 + signals.asked)

@@ -1,0 +1,210 @@
+"""`hpabatch autoscale`: the manifest that `kubectl autoscale` would create."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hpabatch.cli.app import app
+from hpabatch.cli.options import DEFAULT_K8S, Output
+from hpabatch.cli.stdout import check_stdout, send_json, send_text
+from hpabatch.cli.talk import say
+from hpabatch.errors import ManifestError, RefusedError, UsageError
+from hpabatch.history.files import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hpabatch.model.objects.autoscale import Target
+    from hpabatch.model.objects.hpa import HPA
+
+_HELP = """Print the HPA that `kubectl autoscale` would create.
+
+Nothing is asked of a cluster. The target is given as TYPE/NAME, as TYPE NAME or by its manifest
+(-f), and is a Deployment, ReplicaSet, StatefulSet or ReplicationController by any name that kubectl
+takes: deploy, sts, replicasets.apps. Several targets give several HPAs. The HPA is checked as the
+API server would.
+
+\b
+--cpu and --memory take a share of the request (70%), a quantity per pod (500m, 1Gi), or a number,
+which is in milli-cpu or MiB. With neither, the server takes cpu at 80%.
+A --min of 0 or less is not sent, and the server takes 1: an HPA that scales to zero is written by
+hand.
+
+\b
+Exit codes: 0 fine, 2 the flags are impossible or the file cannot be read, 3 refused: a target
+that cannot be scaled, or an HPA that the API server would not take.
+
+\b
+Examples:
+  hpabatch autoscale deployment/web --cpu 70% --min 2 --max 20 > hpa.yaml
+  hpabatch autoscale sts db --max 5 --cpu 500m --memory 2Gi -n shop
+  hpabatch autoscale -f deployment.yaml --max 10 --cpu 60% | hpabatch validate -
+  hpabatch autoscale rc/old --max 5 --output json
+"""
+
+_MAX_BYTES = 64 * 2**20
+_CPU_PERCENT_NOTE = (
+    "Flag --cpu-percent has been deprecated, Use --cpu with percentage or resource quantity "
+    "format (e.g., '70%' for utilization or '500m' for milliCPU)."
+)
+
+
+class Form(StrEnum):
+    """The form of the manifest."""
+
+    yaml = "yaml"
+    json = "json"
+
+
+@app.command(help=_HELP)
+def autoscale(
+    target: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TYPE/NAME | TYPE NAME", help="What the HPA scales."),
+    ] = None,
+    maximum: Annotated[
+        int | None, typer.Option("--max", metavar="PODS", help="Upper limit. Required.")
+    ] = None,
+    minimum: Annotated[
+        int | None, typer.Option("--min", metavar="PODS", help="Lower limit; the server takes 1.")
+    ] = None,
+    cpu: Annotated[
+        str, typer.Option("--cpu", metavar="TARGET", help="70%, 500m, or a number of milli-cpu.")
+    ] = "",
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="TARGET", help="80%, 500Mi, or a number of MiB.")
+    ] = "",
+    cpu_percent: Annotated[
+        int | None, typer.Option("--cpu-percent", metavar="N", help="Deprecated: --cpu N%.")
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Of the HPA, if not the target's.")
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Of the HPA.")
+    ] = "",
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--filename", "-f", metavar="FILE", help="Manifest of the target, - stdin."),
+    ] = None,
+    output: Annotated[Form, typer.Option("--output", "-o", help="Form of the manifest.")] = (
+        Form.yaml
+    ),
+) -> None:
+    """Print the HPA that `kubectl autoscale` would create."""
+    from hpabatch.model.objects.autoscale import AutoscaleRequest, targets_of_arguments
+    from hpabatch.model.objects.autoscale import autoscale as make
+    from hpabatch.report.kubectl.manifest import json_manifests, yaml_manifests
+
+    check_stdout(Output.table)
+    if cpu_percent is not None:
+        say(_CPU_PERCENT_NOTE)
+    request = AutoscaleRequest(maximum, minimum, cpu, memory, cpu_percent, name)
+    if files and target:
+        raise UsageError(
+            "when paths, URLs, or stdin is provided as input, you may not specify resource "
+            f"arguments as well: leave out -f, or {' '.join(target)}"
+        )
+    if files:
+        targets = [found for file in files for found in _targets_of(file, namespace)]
+    else:
+        targets = targets_of_arguments(target or [], namespace)
+    hpas = make(targets, request)
+    _refuse_invalid(hpas)
+    if minimum is not None and minimum <= 0:
+        say(f"--min {minimum} is not sent: the API server takes 1")
+    if output is Form.json:
+        send_json(json_manifests(hpas))
+    else:
+        send_text(yaml_manifests(hpas))
+
+
+def _targets_of(file: str, namespace: str) -> list[Target]:
+    """Return the targets that the manifests of a file are.
+
+    Raises:
+        ManifestError: it cannot be read, or holds nothing.
+        RefusedError: one of them cannot be scaled.
+    """
+    from hpabatch.model.objects.autoscale import target_of_document
+
+    found: list[Target] = []
+    for document, line in _documents(file):
+        try:
+            found.append(target_of_document(document, namespace))
+        except RefusedError as error:
+            raise RefusedError(f"{file}:{line}: {error}") from None
+    if not found:
+        raise ManifestError(f"{file}: no objects passed to autoscale; name the target's manifest")
+    return found
+
+
+def _documents(file: str) -> Iterator[tuple[Mapping[str, object], int]]:
+    """Yield the objects of a manifest file and the lines on which they start.
+
+    Raises:
+        ManifestError: the file or a document cannot be read.
+    """
+    from collections.abc import Mapping
+
+    from hpabatch.inputs.kubernetes_yaml import start_line
+    from hpabatch.inputs.manifest_documents import (
+        DocumentError,
+        expand,
+        parse_documents,
+        split_documents,
+    )
+
+    for piece, offset in split_documents(_text_of(file)):
+        try:
+            for document in parse_documents(piece):
+                if document.value is None:
+                    continue
+                if not isinstance(document.value, Mapping | list):
+                    raise DocumentError("not a manifest: expected a mapping")
+                for value, node in expand(document.value, document.node):
+                    if isinstance(value, str):
+                        raise DocumentError(value)
+                    yield value, start_line(node) + offset + 1
+        except DocumentError as error:
+            raise ManifestError(f"{file}: {error.describe(offset)}") from None
+
+
+def _text_of(file: str) -> str:
+    try:
+        if file == "-":
+            if sys.stdin is None:
+                raise ManifestError("-f -: standard input is closed; name a file")
+            data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+        else:
+            with open_regular(file, pipes=True) as stream:
+                data = stream.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ManifestError(
+                f"{file}: larger than {_MAX_BYTES // 2**20} MiB; name a smaller manifest"
+            )
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{file}: not UTF-8 text: {error.reason}; write it as that") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ManifestError(f"{file}: cannot be read: {reason}; name a manifest") from None
+
+
+def _refuse_invalid(hpas: list[HPA]) -> None:
+    """Refuse what the API server would refuse (RefusedError, with its complaints)."""
+    from hpabatch.model.objects.defaults import default_hpa
+    from hpabatch.model.objects.validate import validate_hpa
+    from hpabatch.model.versions import profile_for
+
+    profile = profile_for(DEFAULT_K8S)
+    for hpa in hpas:
+        complaints = [str(error) for error in validate_hpa(default_hpa(hpa), profile)]
+        if complaints:
+            raise RefusedError(
+                f"the API server would refuse HPA {hpa.name}: {'; '.join(complaints)}"
+            )

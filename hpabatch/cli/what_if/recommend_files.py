@@ -1,0 +1,215 @@
+"""Where `hpabatch recommend` writes: a folder that is whole or not there, and edited manifests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpabatch.engine.advise.answer import CHANGE
+from hpabatch.engine.advise.run import Recommendation
+from hpabatch.engine.advise.specs import profile_of
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
+from hpabatch.history.atomic import atomic_path, flush
+from hpabatch.history.files import read_regular
+from hpabatch.inputs.manifest_edit import edit_manifest
+from hpabatch.inputs.manifests import ManifestEntry, load_manifests
+from hpabatch.report.recommend import RecommendReport
+from hpabatch.report.recommend_files import INDEX, MANIFESTS, index_file, recommendation_files
+
+_BOM = "\ufeff"
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a place that holds anything else than earlier recommendations.
+
+    Raises:
+        UsageError: what is there, and what to do.
+    """
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise UsageError(f"--patches {folder} is a file; name a folder")
+        there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
+        foreign = sorted(there - {INDEX} - _listed(folder / INDEX))
+    except OSError as error:
+        raise UsageError(f"--patches {folder}: {error.strerror}; name another folder") from error
+    if foreign:
+        more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+        raise UsageError(
+            f"--patches {folder} holds {foreign[0]}{more}, which is no earlier recommendation: "
+            "name a new or empty folder"
+        )
+
+
+def _listed(index: Path) -> set[str]:
+    """Return the files that an earlier run says it wrote."""
+    if not index.is_file():
+        return set()
+    try:
+        told = json.loads(read_regular(index))
+        return {str(name) for name in told["files"]}
+    except (ValueError, KeyError, TypeError):
+        return set()
+
+
+def write_files(
+    report: RecommendReport, patches: str | None, hpas: Sequence[str], *, in_place: bool
+) -> tuple[RecommendReport, int]:
+    """Write patches, certificates and edited manifests; return what is told, and the exit code.
+
+    Raises:
+        UsageError: a place cannot be written.
+    """
+    edited = _Edited() if not hpas else edit_files(report, hpas)
+    written = list(report.written)
+    if in_place:
+        for path, text in edited.texts.items():
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(text)
+                shutil.copymode(path, temporary)
+        written.append(f"manifests edited: {len(edited.texts)}")
+    if patches is not None:
+        files = {name: text.encode() for name, text in recommendation_files(report.found).items()}
+        if not in_place:
+            copies = zip(_copies(edited, hpas), edited.texts.values(), strict=True)
+            files |= {f"{MANIFESTS}/{name}": text for name, text in copies}
+        files[INDEX] = index_file(report.found, list(files)).encode()
+        _write_folder(Path(patches), files)
+        changes = sum(item.answer == CHANGE for item in report.found.items)
+        counts = {"patches": changes, "certificates": len(report.found.items)}
+        if hpas and not in_place:
+            counts["manifests"] = len(edited.texts)
+        told = ", ".join(f"{name} {count}" for name, count in counts.items())
+        written.append(f"written to {patches}: {told}")
+    warnings = (*report.warnings, *edited.warnings)
+    return replace(report, written=written, warnings=warnings), edited.code
+
+
+def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
+    """Write a folder beside its place, then put it there: it is never half."""
+    folder = folder.resolve()  # what a link points to is replaced, and `a/../b` needs no `a`
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    former = folder.with_name(f".{folder.name}.former")
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        for name, text in files.items():
+            path = unfinished / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+            flush(path)
+        for place in {(unfinished / name).parent for name in files}:
+            flush(place)
+        if folder.exists():
+            shutil.rmtree(former, ignore_errors=True)
+            os.replace(folder, former)
+        os.replace(unfinished, folder)
+        flush(folder.parent)
+        shutil.rmtree(former, ignore_errors=True)
+    except BaseException as error:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if former.exists():
+            shutil.rmtree(former) if folder.exists() else os.replace(former, folder)
+        if not isinstance(error, OSError):
+            raise
+        raise UsageError(
+            f"--patches {folder} cannot be written: {error.strerror}; name another place"
+        ) from error
+
+
+# ---- manifests ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Edited:
+    """The new bytes of files, by path; what could not be edited, and the exit code of that."""
+
+    texts: dict[Path, bytes]
+    trees: dict[Path, str]
+    warnings: list[str]
+    code: int = EXIT_OK
+
+    def __init__(self) -> None:
+        self.texts, self.trees, self.warnings, self.code = {}, {}, [], EXIT_OK
+
+    def warn(self, text: str, code: int) -> None:
+        """Note what could not be done; an unreadable file wins over a refused edit."""
+        self.warnings.append(text)
+        self.code = EXIT_UNREADABLE if EXIT_UNREADABLE in (code, self.code) else code
+
+
+def edit_files(report: RecommendReport, paths: Sequence[str]) -> _Edited:
+    """Return the files of manifests with all changes in them; nothing is written."""
+    if "-" in paths:
+        raise UsageError("--hpas -: only files can be edited; name them")
+    edited = _Edited()
+    entries = load_manifests(paths).entries
+    for entry in entries:
+        if entry.error is not None:
+            edited.warn(f"{entry.place}: {entry.error}", EXIT_UNREADABLE)
+    for item in report.found.items:
+        if item.answer == CHANGE:
+            _edit(item, report, list(_entries_of(item, entries)), edited)
+    return edited
+
+
+def _entries_of(item: Recommendation, entries: Sequence[ManifestEntry]) -> Iterator[ManifestEntry]:
+    _, namespace, name = item.key
+    for entry in entries:
+        hpa = entry.hpa
+        if hpa is not None and hpa.name == name and hpa.namespace in ("", namespace):
+            yield entry
+
+
+def _edit(
+    item: Recommendation, report: RecommendReport, entries: Sequence[ManifestEntry], edited: _Edited
+) -> None:
+    """Edit the one manifest of an HPA, on top of what was edited in its file before."""
+    _, namespace, name = item.key
+    named = [e for e in entries if e.hpa is not None and e.hpa.namespace] or list(entries)
+    if len(named) != 1:
+        places = ", ".join(entry.place for entry in named)
+        how = f"has {len(named)} manifests ({places})" if named else "has no manifest there"
+        edited.warn(f"{namespace}/{name} {how}: not edited", EXIT_REFUSED)
+        return
+    path = Path(named[0].source)
+    specs = report.found.specs
+    assert item.wanted is not None
+    try:
+        data = edited.texts.get(path) or read_regular(path)
+        text = data.decode("utf-8")
+        mark = _BOM if text.startswith(_BOM) else ""
+        after = edit_manifest(
+            text.removeprefix(_BOM),
+            namespace,
+            name,
+            specs.today(item.key),
+            item.wanted,
+            profile_of(report.found.result),
+        )
+    except UnicodeDecodeError:
+        edited.warn(f"{path}: not UTF-8 text: not edited", EXIT_REFUSED)
+    except OSError as error:
+        edited.warn(f"{path}: cannot be read: {error.strerror}", EXIT_UNREADABLE)
+    except RefusedError as error:
+        edited.warn(f"{path}: {error}", EXIT_REFUSED)
+    else:
+        edited.texts[path] = (mark + after).encode()
+        edited.trees[path] = named[0].tree
+
+
+def _copies(edited: _Edited, hpas: Sequence[str]) -> Iterator[str]:
+    """Yield the names of edited copies: as below the folder that was given, each one once."""
+    several = len(hpas) > 1
+    for path in edited.texts:
+        tree = Path(edited.trees[path])
+        inside = path.relative_to(tree) if tree.is_dir() else Path(path.name)
+        number = list(hpas).index(edited.trees[path]) + 1
+        named = f"{number}-{tree.resolve().name}" if tree.is_dir() else str(number)
+        folder = f"{named}/" if several else ""
+        yield f"{folder}{inside.as_posix()}"

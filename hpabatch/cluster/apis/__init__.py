@@ -1,0 +1,1 @@
+"""Metrics APIs and scale subresources."""

@@ -1,0 +1,257 @@
+"""What an API server serves: its version, the versions of groups, the resources of kinds.
+
+Answers are kept for a while, those that something is not there only shortly: a group may be
+installed at any time. While the server cannot answer, what it said last counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from hpabatch.cluster.apis.scales import Resource
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.connection.errors import ApiError, BadAnswer, NotFound
+from hpabatch.cluster.objects.objects import UNREADABLE
+
+CUSTOM: Final = "custom.metrics.k8s.io"
+EXTERNAL: Final = "external.metrics.k8s.io"
+USAGE: Final = "metrics.k8s.io"
+AUTOSCALING: Final = "autoscaling"
+_CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")
+_HPA_VERSIONS: Final = ("v2", "v2beta2", "v2beta1", "v1")
+_TIMEOUT_S: Final = 5.0
+_ATTEMPTS: Final = 2
+
+T = TypeVar("T")
+
+
+class ServerVersion(NamedTuple):
+    """What a server says of itself, e.g. v1.20.2, and the numbers in it (0: not said)."""
+
+    text: str
+    major: int
+    minor: int
+
+
+class Mapping(NamedTuple):
+    """Where the objects of a kind are, in the version that its group prefers."""
+
+    resource: Resource
+    kind: str
+    namespaced: bool
+    has_scale: bool
+
+
+class _Version(msgspec.Struct, gc=False):
+    version: str | None = None
+
+
+class _Group(msgspec.Struct, gc=False):
+    versions: list[_Version] | None = None
+    preferredVersion: _Version | None = None  # noqa: N815
+
+
+class _Core(msgspec.Struct, gc=False):
+    versions: list[str] | None = None
+
+
+class _Resource(msgspec.Struct, gc=False):
+    name: str | None = None
+    kind: str | None = None
+    namespaced: bool | None = None
+
+
+class _Resources(msgspec.Struct, gc=False):
+    resources: list[_Resource] | None = None
+
+
+class _Server(msgspec.Struct, gc=False):
+    gitVersion: str | None = None  # noqa: N815
+    major: str | None = None
+    minor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer, or that there is none, until a time of the clock."""
+
+    value: Any
+    until: float
+
+
+class Discovery:
+    """Says what a server serves. Several threads may ask."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        fresh_s: float = 600.0,
+        absent_s: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is asked yet.
+
+        Args:
+            client: asks.
+            fresh_s: how long an answer counts.
+            absent_s: how long it counts that something is not there.
+            clock: seconds that only go forward.
+        """
+        self._client = client
+        self._fresh_s = fresh_s
+        self._absent_s = absent_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: dict[str, _Kept] = {}
+
+    def refresh(self) -> None:
+        """Ask anew from now on."""
+        with self._lock:
+            self._kept = {
+                path: _Kept(kept.value, self._clock()) for path, kept in self._kept.items()
+            }
+
+    def server_version(self) -> ServerVersion:
+        """Return the server's version.
+
+        Raises:
+            ApiError: there is no answer.
+        """
+        found = self._ask("/version", _Server)
+        if found is None:
+            raise NotFound("the server does not say its version", 404)
+        return ServerVersion(
+            found.gitVersion or "", _number(found.major or ""), _number(found.minor or "")
+        )
+
+    def versions(self, group: str) -> tuple[str, ...]:
+        """Return the versions of a group that are served, the preferred one first; () if none are.
+
+        Raises:
+            ApiError: there is no answer.
+        """
+        if not group:
+            core = self._ask("/api", _Core)
+            return tuple(core.versions or ()) if core is not None else ()
+        found = self._ask(f"/apis/{group}", _Group)
+        if found is None:
+            return ()
+        names = [found.preferredVersion, *(found.versions or ())]
+        return tuple(dict.fromkeys(one.version for one in names if one and one.version))
+
+    def hpa_version(self) -> str:
+        """Return the version of autoscaling in which HPAs are best read: v2 where it is served.
+
+        Raises:
+            ApiError: there is no answer, or no version that is known.
+        """
+        served = self.versions(AUTOSCALING)
+        for version in _HPA_VERSIONS:
+            if version in served:
+                return version
+        raise NotFound(_no_match("HorizontalPodAutoscaler", AUTOSCALING), 404)
+
+    def custom_metrics_version(self) -> str:
+        """Return the version of custom.metrics.k8s.io to ask: the preferred one if it is known.
+
+        Raises:
+            ApiError: there is no answer, or none that can be asked, in the words of
+                k8s.io/metrics, custom_metrics/discovery.go.
+        """
+        served = self.versions(CUSTOM)
+        if not served:
+            raise NotFound(f"no custom metrics API ({CUSTOM}) registered", 404)
+        for version in served:
+            if version in _CUSTOM_VERSIONS:
+                return version
+        raise NotFound("no known available metric versions found", 404)
+
+    def mapping(self, group: str, kind: str) -> Mapping:
+        """Return where the objects of a kind are.
+
+        Args:
+            group: "" is the core's.
+            kind: e.g. Deployment.
+
+        Raises:
+            ApiError: there is no answer; NotFound if there is no such kind, in the words of
+                apimachinery's RESTMapper.
+        """
+        for version in self.versions(group):
+            root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            served = self._ask(root, _Resources)
+            resources = (served.resources or []) if served is not None else []
+            names = {one.name for one in resources}
+            for one in resources:
+                if one.kind == kind and one.name and "/" not in one.name:
+                    resource = Resource(group, version, one.name)
+                    scale = f"{one.name}/scale" in names
+                    return Mapping(resource, kind, bool(one.namespaced), scale)
+        raise NotFound(_no_match(kind, group), 404)
+
+    def scale_resource(self, group: str, kind: str) -> Resource:
+        """Return a kind's resource; whether it has a scale is for the server to say.
+
+        Raises:
+            ApiError: see `mapping`.
+        """
+        return self.mapping(group, kind).resource
+
+    def metric_resource(self, group: str, kind: str) -> str:
+        """Return a kind's resource as the custom metrics API names it, e.g. `deployments.apps`.
+
+        Raises:
+            ApiError: see `mapping`; in the words of k8s.io/metrics, versioned_client.go.
+        """
+        try:
+            found = self.mapping(group, kind).resource
+        except ApiError as error:
+            named = f"{kind}.{group}" if group else kind
+            text = f"unable to map kind {named} to resource: {error.text}"
+            raise type(error)(text, error.status, error.reason) from None
+        return f"{found.name}.{found.group}" if found.group else found.name
+
+    def _ask(self, path: str, kind: type[T]) -> T | None:
+        """Return the answer to a path, None: it is not there."""
+        with self._lock:
+            kept = self._kept.get(path)
+        if kept is not None and self._clock() < kept.until:
+            value: T | None = kept.value
+            return value
+        try:
+            found = self._read(path, kind)
+        except NotFound:
+            found = None
+        except ApiError:
+            if kept is not None and kept.value is not None:
+                old: T = kept.value
+                return old
+            raise
+        lasts_s = self._absent_s if found is None else self._fresh_s
+        with self._lock:
+            self._kept[path] = _Kept(found, self._clock() + lasts_s)
+        return found
+
+    def _read(self, path: str, kind: type[T]) -> T:
+        body = self._client.get(path, timeout=_TIMEOUT_S, attempts=_ATTEMPTS)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except UNREADABLE as error:
+            raise BadAnswer(f"{path}: {error}", 200) from None
+
+
+def _no_match(kind: str, group: str) -> str:
+    return f'no matches for kind "{kind}" in group "{group}"'
+
+
+def _number(text: str) -> int:
+    """Return the number that a text begins with, e.g. of `20+`; 0: none."""
+    digits = text.rstrip("+")
+    return int(digits) if digits.isdecimal() else 0

@@ -1,0 +1,301 @@
+"""What the metrics APIs say now, asked for once for all HPAs.
+
+Usage is asked for once (metrics.k8s.io has it for the whole cluster), a Pods metric once per
+namespace, the other metrics one by one; a few at once, by a deadline. Whatever goes wrong is the
+error of the answers that it concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from hpabatch.cluster.apis.metrics_wire import (
+    read_external_values,
+    read_object_value,
+    read_pod_values,
+    read_usage,
+)
+from hpabatch.cluster.connection.errors import ApiError, Refused
+from hpabatch.cluster.connection.pool import RequestPool, Turns
+from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import (
+    Answer,
+    Answers,
+    ExternalMetricKey,
+    ObjectMetricKey,
+    PodMetricKey,
+    Wanted,
+)
+
+USAGE_PATH: Final = "/apis/metrics.k8s.io/v1beta1"
+CUSTOM_PATH: Final = "/apis/custom.metrics.k8s.io"
+EXTERNAL_PATH: Final = "/apis/external.metrics.k8s.io/v1beta1"
+WHOLE_CLUSTER: Final = ""
+
+_LIST_BYTES: Final = 256 * 2**20  # of samples of many pods
+_VALUE_BYTES: Final = 16 * 2**20
+_ATTEMPTS: Final = 2
+_FORBIDDEN_S: Final = 600.0  # so long no cluster-wide usage is asked for once it was forbidden
+_SLOW_SHARE: Final = 0.9
+_FEW_NAMESPACES: Final = 2
+_SAFE: Final = ":@!$&'()*+,;=~"  # what may stand in a path's segment unquoted
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class Gets(Protocol):
+    """What asks: `client.ApiClient`."""
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        limit_bytes: int = ...,
+        timeout: float = ...,
+        attempts: int | None = ...,
+        verb: str = ...,
+    ) -> bytes:
+        """Return the body of a good reply (ApiError: there was none)."""
+
+    def hide(self, text: str) -> str:
+        """Return what a server says without the secrets of requests."""
+
+
+class MetricApis(Protocol):
+    """What has to be known of the API server's groups: `discovery.Discovery`."""
+
+    def custom_metrics_version(self) -> str:
+        """Return the version of custom.metrics.k8s.io to ask (ApiError: there is none)."""
+
+    def metric_resource(self, group: str, kind: str) -> str:
+        """Return a kind's resource as `resource.group` (ApiError: it cannot be mapped)."""
+
+
+class _Reply(NamedTuple):
+    """An answer, and what came with it: notes on items, and whether it was forbidden.
+
+    `slow`: it failed after all the time that it had.
+    """
+
+    answer: Answer
+    notes: tuple[str, ...] = ()
+    forbidden: bool = False
+    slow: bool = False
+
+
+Read: TypeAlias = Callable[[bytes, list[str]], tuple[object, ...]]
+_AnyKey: TypeAlias = str | PodMetricKey | ObjectMetricKey | ExternalMetricKey
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What is found in one fetch."""
+
+    usage: dict[str, Answer] = field(default_factory=dict)
+    pods: dict[PodMetricKey, Answer] = field(default_factory=dict)
+    objects: dict[ObjectMetricKey, Answer] = field(default_factory=dict)
+    external: dict[ExternalMetricKey, Answer] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def put(self, key: _AnyKey, answer: Answer) -> None:
+        if isinstance(key, PodMetricKey):
+            self.pods[key] = answer
+        elif isinstance(key, ObjectMetricKey):
+            self.objects[key] = answer
+        elif isinstance(key, ExternalMetricKey):
+            self.external[key] = answer
+        else:
+            self.usage[key] = answer
+
+
+class Fetcher:
+    """Asks the metrics APIs. One thread may call `fetch`.
+
+    Attributes:
+        notes: items that the last fetch left out, because they are broken, and why.
+    """
+
+    def __init__(
+        self,
+        client: Gets,
+        apis: MetricApis,
+        *,
+        workers: int = 8,
+        deadline_s: float = 10.0,
+        request_s: float = 5.0,
+        cluster_wide: bool = True,
+        clock: Callable[[], int] = clock_ms,
+        pool: RequestPool[_Reply] | None = None,
+    ) -> None:
+        """Prepare to ask; nothing is sent yet.
+
+        Args:
+            client: sends requests; several threads use it.
+            apis: the custom metrics API's version, and the resources of kinds.
+            workers: requests at once.
+            deadline_s: how long a fetch takes at most, in seconds.
+            request_s: how long one request takes at most; that of the whole cluster's usage may
+                take all the time.
+            cluster_wide: False: only some namespaces are watched, so usage is asked for in each.
+            clock: UTC ms, for the instant of an answer.
+            pool: the threads, None: `workers` new ones.
+        """
+        self.notes: tuple[str, ...] = ()
+        self._client = client
+        self._apis = apis
+        self._deadline_s = deadline_s
+        self._request_s = request_s
+        self._cluster_wide = cluster_wide
+        self._clock = clock
+        self._pool: RequestPool[_Reply] = pool or RequestPool(workers)
+        self._forbidden_until: float | None = None
+        self._turns: Turns[_AnyKey] = Turns()
+
+    def fetch(self, wanted: Wanted) -> Answers:
+        """Return an answer to everything that is wanted, by the deadline; never raises.
+
+        What is not there by then has the error `context deadline exceeded`.
+        """
+        deadline = self._pool.now() + self._deadline_s
+        found = _Pass()
+        whole = self._asks_whole(wanted.usage)
+        first = [WHOLE_CLUSTER] if whole else []
+        spaces = [] if whole else sorted(wanted.usage)
+        keys: list[_AnyKey] = [*spaces, *wanted.pods, *wanted.objects, *wanted.external]
+        self._turns.keep(set(keys))
+        forbidden = self._run([*first, *self._turns.order(keys)], deadline, found)
+        if forbidden and whole:
+            self._forbidden_until = self._pool.now() + _FORBIDDEN_S
+            del found.usage[WHOLE_CLUSTER]
+            self._run(sorted(wanted.usage), deadline, found)
+        self.notes = tuple(found.notes)
+        return Answers(found.usage, found.pods, found.objects, found.external)
+
+    def end(self) -> None:
+        """Let a fetch under way end soon, in error; for any thread."""
+        self._pool.end()
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._pool.close()
+
+    def _asks_whole(self, namespaces: frozenset[str]) -> bool:
+        """Whether usage is asked for once for the whole cluster."""
+        if not self._cluster_wide or len(namespaces) <= _FEW_NAMESPACES:
+            return False
+        if self._forbidden_until is None:
+            return True
+        if self._pool.now() < self._forbidden_until:
+            return False
+        self._forbidden_until = None
+        return True
+
+    def _call(self, key: _AnyKey) -> Callable[[float], _Reply]:
+        if isinstance(key, PodMetricKey):
+            return partial(self._pod_values, key)
+        if isinstance(key, ObjectMetricKey):
+            return partial(self._object_value, key)
+        if isinstance(key, ExternalMetricKey):
+            return partial(self._external, key)
+        return partial(self._usage, key)
+
+    def _run(self, keys: Sequence[_AnyKey], deadline: float, found: _Pass) -> bool:
+        """Make requests and put their answers; True: the cluster's usage was forbidden."""
+        forbidden = False
+        replies = self._pool.run([self._call(key) for key in keys], deadline)
+        for key, reply in zip(keys, replies, strict=True):
+            self._turns.note(key, reply, isinstance(reply, _Reply) and reply.slow)
+            if isinstance(reply, BaseException):
+                # A TimeoutError of the pool, or a slip of ours that must not end the loop.
+                text = str(reply) or type(reply).__name__
+                found.put(key, Answer(self._clock(), error=text))
+                continue
+            found.put(key, reply.answer)
+            found.notes += reply.notes
+            if key == WHOLE_CLUSTER and reply.forbidden:
+                forbidden = True
+        return forbidden
+
+    def _usage(self, namespace: str, left_s: float) -> _Reply:
+        place = f"/namespaces/{quote(namespace, _SAFE)}" if namespace else ""
+        read = partial(_read_usage, namespace)
+        timeout = min(left_s, self._request_s) if namespace else left_s
+        return self._ask(f"{USAGE_PATH}{place}/pods", {}, read, timeout, _LIST_BYTES)
+
+    def _pod_values(self, key: PodMetricKey, left_s: float) -> _Reply:
+        place = f"namespaces/{quote(key.namespace, _SAFE)}/pods/*/{quote(key.metric, _SAFE)}"
+        selector = {"metricLabelSelector": key.selector} if key.selector else {}
+        return self._ask_custom(place, selector, read_pod_values, left_s, _LIST_BYTES)
+
+    def _object_value(self, key: ObjectMetricKey, left_s: float) -> _Reply:
+        """Ask for an object's metric; of a Namespace the HPA's own counts, whatever its name."""
+        place = f"namespaces/{quote(key.namespace, _SAFE)}"
+        if (key.group, key.kind) == ("", "Namespace"):
+            place += "/metrics"
+        else:
+            try:
+                resource = self._apis.metric_resource(key.group, key.kind)
+            except ApiError as error:
+                return _Reply(Answer(self._clock(), error=error.text))
+            place += f"/{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
+        selector = {"metricLabelSelector": key.selector} if key.selector else {}
+        place += f"/{quote(key.metric, _SAFE)}"
+        return self._ask_custom(place, selector, _read_object, left_s, _VALUE_BYTES)
+
+    def _external(self, key: ExternalMetricKey, left_s: float) -> _Reply:
+        place = f"namespaces/{quote(key.namespace, _SAFE)}/{quote(key.metric, _SAFE)}"
+        selector = {"labelSelector": key.selector} if key.selector else {}
+        timeout = min(left_s, self._request_s)
+        return self._ask(
+            f"{EXTERNAL_PATH}/{place}", selector, _read_external, timeout, _VALUE_BYTES
+        )
+
+    def _ask_custom(
+        self, place: str, params: Mapping[str, str], read: Read, left_s: float, limit_bytes: int
+    ) -> _Reply:
+        try:
+            version = self._apis.custom_metrics_version()
+        except ApiError as error:
+            return _Reply(Answer(self._clock(), error=error.text))
+        path = f"{CUSTOM_PATH}/{version}/{place}"
+        return self._ask(path, params, read, min(left_s, self._request_s), limit_bytes)
+
+    def _ask(
+        self, path: str, params: Mapping[str, str], read: Read, timeout: float, limit_bytes: int
+    ) -> _Reply:
+        """Make one request and read its answer; all that can go wrong becomes its error."""
+        notes: list[str] = []
+        begun = self._pool.now()
+        try:
+            body = self._client.get(
+                path, params, limit_bytes=limit_bytes, timeout=timeout, attempts=_ATTEMPTS,
+                verb="list",
+            )  # fmt: skip
+            fetched_ms = self._clock()
+            samples = read(body, notes)
+        except ApiError as error:
+            forbidden = isinstance(error, Refused) and error.status == 403
+            slow = self._pool.now() - begun >= _SLOW_SHARE * timeout
+            return _Reply(Answer(self._clock(), error=error.text), (), forbidden, slow)
+        except ValueError as error:
+            return _Reply(Answer(self._clock(), error=self._client.hide(str(error))))
+        hide = self._client.hide
+        named = tuple(f"{path.removeprefix('/apis/')}: {hide(note)}" for note in notes)
+        return _Reply(Answer(fetched_ms, samples), named)  # type: ignore[arg-type]
+
+
+def _read_usage(namespace: str, body: bytes, notes: list[str]) -> tuple[object, ...]:
+    return read_usage(body, namespace, notes)
+
+
+def _read_object(body: bytes, _: list[str]) -> tuple[object, ...]:
+    return read_object_value(body)
+
+
+def _read_external(body: bytes, _: list[str]) -> tuple[object, ...]:
+    return read_external_values(body)

@@ -1,0 +1,1 @@
+"""Connection to an API server: kubeconfig, logins, requests, errors, discovery."""

@@ -1,0 +1,234 @@
+"""Credentials of requests: from files that are replaced, and of programs (exec plugins).
+
+The protocol of programs is client.authentication.k8s.io, v1 and v1beta1: the program is told about
+the cluster in the variable KUBERNETES_EXEC_INFO, and prints an ExecCredential with a token, a
+client certificate, or both.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import httpx2
+import msgspec
+
+from hpabatch.cluster.connection.errors import Unreachable
+from hpabatch.cluster.connection.plugin import PATIENCE_S, ExecSpec, run_program
+from hpabatch.history.files import read_small
+from hpabatch.web.secrets import Secrets
+
+_AGAIN_S: Final = 5.0
+"""A program that failed is run again after this, however many requests wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a program gave. `repr` shows no secret.
+
+    Attributes:
+        token: a bearer token.
+        certificate: a client certificate and its key, PEM.
+        expires_s: UTC s, None: not said.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    certificate: tuple[str, str] | None = field(default=None, repr=False)
+    expires_s: float | None = None
+
+
+class ExecAuth(httpx2.Auth):
+    """Asks a program for credentials, and again when they expire or are refused.
+
+    Several threads may send requests at once; the program runs once for all of them.
+    """
+
+    def __init__(
+        self,
+        spec: ExecSpec,
+        environ: Mapping[str, str],
+        secrets: Secrets | None = None,
+        clock: Callable[[], float] = time.time,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """Prepare; the program runs when the first request is sent.
+
+        Args:
+            spec: which program.
+            environ: what its environment is made of.
+            secrets: that no message may show; None: there are none.
+            clock: UTC s.
+            patience_s: how long the program may take.
+        """
+        self._spec = spec
+        self._environ = environ
+        self._secrets = secrets or Secrets()
+        self._clock = clock
+        self._patience_s = patience_s
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._current: Credential | None = None
+        self._failed: tuple[float, Unreachable] | None = None
+
+    def close(self) -> None:
+        """End the program if it runs."""
+        self._stopped.set()
+
+    def current(self) -> Credential:
+        """Return credentials that have not expired.
+
+        Raises:
+            Unreachable: the program gave none.
+        """
+        with self._lock:
+            found = self._current
+            if found is None or self._is_over(found):
+                found = self._run()
+            return found
+
+    def renew(self, refused: Credential) -> Credential:
+        """Return others than those that a server refused, if the program has any.
+
+        Raises:
+            Unreachable: the program gave none.
+        """
+        with self._lock:
+            if self._current is None or self._current == refused:
+                return self._run()
+            return self._current
+
+    def sync_auth_flow(
+        self, request: httpx2.Request
+    ) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Add the token, and send a second request with a new one if the server refused it."""
+        credential = self.current()
+        _add(request, credential)
+        response = yield request
+        # A new certificate needs a new connection: see `Connection.renew`.
+        if response.status_code == 401 and credential.certificate is None:
+            fresh = self.renew(credential)
+            if fresh.token != credential.token and fresh.certificate is None:
+                _add(request, fresh)
+                yield request
+
+    def _is_over(self, credential: Credential) -> bool:
+        return credential.expires_s is not None and credential.expires_s <= self._clock()
+
+    def _run(self) -> Credential:
+        """Run the program; the lock is held."""
+        if self._failed is not None and time.monotonic() < self._failed[0] + _AGAIN_S:
+            raise self._failed[1]
+        try:
+            printed = run_program(
+                self._spec, self._environ, self._secrets.hide, self._stopped, self._patience_s
+            )
+            found = read_credential(printed, self._spec)
+            if self._is_over(found):
+                raise Unreachable(
+                    f"getting credentials: exec plugin {self._spec.command[0]} returned "
+                    "credentials that have expired: log in with it again, or correct the clock"
+                )
+        except Unreachable as error:
+            # By when it ended: else whoever waited meanwhile would run it at once.
+            self._failed = time.monotonic(), error
+            raise
+        self._current, self._failed = found, None
+        return found
+
+
+class TokenFileAuth(httpx2.Auth):
+    """Adds the token of a file, which is read again when a server refuses it."""
+
+    def __init__(self, path: Path) -> None:
+        """Prepare; the file is read with the first request."""
+        self._path = path
+        self._token: str | None = None
+
+    def sync_auth_flow(
+        self, request: httpx2.Request
+    ) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Add the token, and send a second request with what the file holds by then."""
+        token = self._token
+        if token is None:
+            token = self._read()
+        request.headers["Authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == 401:
+            request.headers["Authorization"] = f"Bearer {self._read()}"
+            yield request
+
+    def _read(self) -> str:
+        try:
+            self._token = read_small(self._path).decode("ascii").strip()
+        except UnicodeDecodeError:
+            raise Unreachable(f"getting credentials: {self._path} holds no token") from None
+        except OSError as error:
+            raise Unreachable(
+                f"getting credentials: {self._path} cannot be read: {error.strerror}"
+            ) from None
+        return self._token
+
+
+def _add(request: httpx2.Request, credential: Credential) -> None:
+    if credential.token is not None:
+        request.headers["Authorization"] = f"Bearer {credential.token}"
+
+
+class _Status(msgspec.Struct, gc=False):
+    token: str | None = None
+    clientCertificateData: str | None = None  # noqa: N815
+    clientKeyData: str | None = None  # noqa: N815
+    expirationTimestamp: datetime | None = None  # noqa: N815
+
+
+class _ExecCredential(msgspec.Struct, gc=False):
+    kind: str | None = None
+    apiVersion: str | None = None  # noqa: N815
+    status: _Status | None = None
+
+
+def read_credential(printed: bytes, spec: ExecSpec) -> Credential:
+    """Return the credentials that a program printed.
+
+    Raises:
+        Unreachable: there are none; the message shows nothing of what was printed.
+    """
+    name = spec.command[0]
+    try:
+        found = msgspec.json.decode(printed, type=_ExecCredential)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        where = str(error) if isinstance(error, msgspec.ValidationError) else "no JSON"
+        raise Unreachable(f"getting credentials: decoding stdout of {name}: {where}") from None
+    if found.kind != "ExecCredential" or found.apiVersion != spec.version:
+        raise Unreachable(
+            f"getting credentials: exec plugin is configured to use API version {spec.version}, "
+            f"plugin returned version {found.apiVersion or 'of nothing'}"
+        )
+    status = found.status
+    if status is None:
+        raise Unreachable(f"getting credentials: exec plugin {name} didn't return a status field")
+    pair = status.clientCertificateData or "", status.clientKeyData or ""
+    if bool(pair[0]) != bool(pair[1]):
+        raise Unreachable(
+            f"getting credentials: exec plugin {name} returned only one of certificate and key"
+        )
+    if status.token and not (status.token.isascii() and status.token.isprintable()):
+        raise Unreachable(
+            f"getting credentials: exec plugin {name} returned a token with more than one line, or "
+            "with what no header may have"
+        )
+    if not status.token and not pair[0]:
+        raise Unreachable(
+            f"getting credentials: exec plugin {name} didn't return a token or cert/key pair"
+        )
+    expires = status.expirationTimestamp
+    return Credential(
+        status.token or None,
+        pair if pair[0] else None,
+        None if expires is None else expires.timestamp(),
+    )

@@ -1,0 +1,386 @@
+"""A connection to an API server: its address, who asks, and how both sides know each other.
+
+Tokens, certificates and the authorities that are trusted may be replaced while this runs: files
+are read again, and programs asked again, when the server refuses what they gave before.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import ssl
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+import httpx2
+from lightkube.config.client_adapter import user_auth, verify_cluster
+from lightkube.config.models import User
+
+from hpabatch import __version__
+from hpabatch.cluster.connection.auth import ExecAuth, TokenFileAuth
+from hpabatch.cluster.connection.errors import Unreachable
+from hpabatch.cluster.connection.kubeconfig import SERVICE_ACCOUNT, Target, in_pod, of_files
+from hpabatch.errors import UsageError
+from hpabatch.history.files import read_small
+from hpabatch.web.bounded import Deadline
+from hpabatch.web.secrets import Secrets, secrets_of_options, secrets_of_url
+
+_KEPT: Final = httpx2.Limits(
+    max_connections=None, max_keepalive_connections=32, keepalive_expiry=60
+)
+_ALONE: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+_ALIVE_S: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+"""A peer that vanished without a word is noticed within half a minute, also by a quiet watch."""
+
+
+def connect(
+    kubeconfig: Path | None,
+    context: str | None,
+    in_cluster: bool,
+    environ: Mapping[str, str],
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Connection:
+    """Return a connection; nothing is sent yet.
+
+    Args:
+        kubeconfig: a file; None: those of the variable KUBECONFIG, or ~/.kube/config.
+        context: None: the current one.
+        in_cluster: instead of these: as the service account of the pod that this is.
+        environ: variables, also those that name proxies.
+        service_account: where pods find theirs.
+
+    Raises:
+        UsageError: a file is missing or broken, or asks for what cannot be done.
+    """
+    if in_cluster and (kubeconfig is not None or context is not None):
+        raise UsageError("--in-cluster excludes --kubeconfig and --context: give one of them")
+    if in_cluster:
+        return Connection(in_pod(environ, service_account), environ)
+    return Connection(of_files(kubeconfig, context, environ), environ)
+
+
+class Connection:
+    """How a server is reached, and as who. Several threads may use it at once.
+
+    Attributes:
+        server: its address, without a slash at the end.
+        context: the kubeconfig's context, "in-cluster" inside a pod.
+        cluster: its name there.
+        namespace: of the context, "default" if it names none.
+        extensions: what the HTTP client is told beside, with every request.
+        secrets: that were configured, and those of the last requests.
+        deadline: of whatever a thread waits for.
+    """
+
+    def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
+        """Prepare; nothing is sent yet.
+
+        Raises:
+            UsageError: a certificate cannot be used, or the address is none.
+        """
+        self._target = target
+        self.server = target.server
+        self.context = target.config.context_name
+        self.cluster = target.config.context.cluster
+        self.namespace = target.config.namespace
+        parts = _parts(self.server, target.where)
+        self.extensions = {"sni_hostname": target.server_name} if target.server_name else {}
+        self._proxy = target.proxy or _proxy_of(parts.scheme, parts.hostname or "", environ)
+        self.secrets = Secrets(_secrets(target) | secrets_of_url(self._proxy))
+        self.deadline = Deadline()
+        self._plugin = ExecAuth(target.plugin, environ, self.secrets) if target.plugin else None
+        self._auth = self._plugin or _auth(target)
+        self._lock = threading.Lock()
+        self._pools: _Pools | None = None
+        self._closed = False
+        if self._plugin is None:
+            self._pools = self._make()  # what is wrong with files is told of before anything else
+
+    def __repr__(self) -> str:
+        """Return the address and the context, without secrets."""
+        return f"Connection({self.server!r}, context={self.context!r})"
+
+    def close(self) -> None:
+        """Close all connections, those in use when they are done with."""
+        if self._plugin is not None:
+            self._plugin.close()
+        with self._lock:
+            self._closed = True
+            if self._pools is not None:
+                self._pools.retire()
+                self._pools = None
+
+    @contextmanager
+    def lease(self, alone: bool = False) -> Iterator[httpx2.Client]:
+        """Yield the HTTP client of the certificates that count now; nobody closes it meanwhile.
+
+        Args:
+            alone: connections are not kept for others, and none is taken that was.
+
+        Raises:
+            Unreachable: it was closed, or there are no credentials that can be used.
+        """
+        wanted = self._plugin.current().certificate if self._plugin else None
+        with self._lock:
+            if self._closed:
+                raise Unreachable("the client was closed", where=self.server)
+            pools = self._pools
+            if pools is None or pools.certificate != wanted:
+                pools = self._replace(wanted)
+            pools.users += 1
+        try:
+            yield pools.alone if alone else pools.kept
+        finally:
+            with self._lock:
+                pools.users -= 1
+                pools.close_if_done()
+
+    def renew(self, used: httpx2.Client) -> bool:
+        """Say whether there are other certificates than those that a client was refused with.
+
+        Tokens are looked up again by the client itself.
+
+        Raises:
+            Unreachable: there are no credentials that can be used.
+        """
+        with self._lock:
+            pools = self._pools
+            if pools is None or self._closed:
+                return False
+            if used not in (pools.kept, pools.alone):
+                return True  # another thread was first
+            if self._plugin is None:
+                if pools.files == self._signature():
+                    return False
+                self._replace(None)
+                return True
+        if pools.certificate is None:
+            return False
+        current = self._plugin.current()
+        if current.certificate == pools.certificate:
+            current = self._plugin.renew(current)
+        return current.certificate != pools.certificate
+
+    def _replace(self, certificate: tuple[str, str] | None) -> _Pools:
+        """Make pools for other certificates; the lock is held."""
+        old = self._pools
+        try:
+            made = self._make(certificate)
+        except UsageError as error:  # one of two files was replaced, the other not yet
+            raise Unreachable(f"getting credentials: {error}", where=self.server) from error
+        self._pools = made
+        if old is not None:
+            old.retire()
+        return made
+
+    def _make(self, certificate: tuple[str, str] | None = None) -> _Pools:
+        target, files = self._target, self._signature()
+        tls = _tls(target, certificate) if self.server.startswith("https:") else None
+        made = []
+        for limits in (_KEPT, _ALONE):
+            try:
+                transport = httpx2.HTTPTransport(
+                    verify=tls if tls is not None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+                    limits=limits, proxy=self._proxy, socket_options=_alive(),
+                )  # fmt: skip
+            except (ImportError, ValueError, httpx2.InvalidURL) as error:
+                said = self.secrets.hide(str(error))
+                raise UsageError(
+                    f"{target.where}: the proxy {_bare(self._proxy)} cannot be used: {said}"
+                ) from None
+            self.deadline.keep([transport])
+            headers = [
+                ("Accept", "application/json"), ("Accept-Encoding", "identity"),
+                ("User-Agent", f"hpabatch/{__version__}"), *target.headers,
+            ]  # fmt: skip
+            made.append(httpx2.Client(transport=transport, auth=self._auth, headers=headers))
+        return _Pools(made[0], made[1], certificate, files)
+
+    def _signature(self) -> tuple[object, ...]:
+        """Return what tells files of certificates from those that replace them."""
+        config = self._target.config
+        found: list[object] = []
+        for name in (
+            config.cluster.certificate_auth,
+            config.user and config.user.client_cert,
+            config.user and config.user.client_key,
+        ):
+            try:
+                seen = os.stat(name) if name else None
+            except OSError:
+                seen = None
+            found.append(seen and (seen.st_ino, seen.st_size, seen.st_mtime_ns))
+        return tuple(found)
+
+
+class _Pools:
+    """HTTP clients of one set of certificates; once replaced, closed when nobody uses them."""
+
+    def __init__(
+        self,
+        kept: httpx2.Client,
+        alone: httpx2.Client,
+        certificate: tuple[str, str] | None,
+        files: tuple[object, ...],
+    ) -> None:
+        self.kept = kept
+        self.alone = alone
+        self.certificate = certificate
+        self.files = files
+        self.users = 0
+        self._retired = False
+
+    def retire(self) -> None:
+        self._retired = True
+        self.close_if_done()
+
+    def close_if_done(self) -> None:
+        if self._retired and self.users == 0:
+            self.kept.close()
+            self.alone.close()
+
+
+def _auth(target: Target) -> httpx2.Auth | None:
+    """Return how requests say who asks, where no program does; None: only by a certificate."""
+    user = target.config.user
+    if user is None:
+        return None
+    if user.token_file:
+        return TokenFileAuth(Path(user.token_file))
+    if user.username and not user.token:
+        return httpx2.BasicAuth(user.username, user.password or "")
+    return user_auth(user)
+
+
+def _secrets(target: Target) -> set[str]:
+    """Return the secrets of a kubeconfig's user; those of files and programs come later."""
+    user = target.config.user or User()
+    found = {one for one in (user.token, user.password) if one}
+    if target.plugin is not None:
+        found |= secrets_of_options(target.plugin.command[1:], dict(target.plugin.variables))
+    return found
+
+
+def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
+    """Return how a server at https:// is known, and is told who asks.
+
+    Raises:
+        UsageError: a file holds no certificate or no key, or they are of different pairs.
+    """
+    config = target.config
+    user = config.user or User()
+    if user.client_key and "ENCRYPTED" in _text(user.client_key, target.where):
+        # OpenSSL would ask for its password at the terminal.
+        raise UsageError(f"{user.client_key}: the key is encrypted: give one that is not")
+    try:
+        context = verify_cluster(config.cluster, user, config.abs_file)
+        if certificate is not None:
+            _show(context, certificate)
+    except (OSError, ValueError) as error:  # those of TLS are such too
+        raise UsageError(
+            f"{target.where}: the certificates of context {config.context_name!r} cannot be used: "
+            f"{error}"
+        ) from None
+    return context
+
+
+def _text(path: str, where: str) -> str:
+    try:
+        return read_small(path).decode("ascii", "replace")
+    except OSError as error:
+        raise UsageError(f"{where} names {path}, which cannot be read: {error.strerror}") from None
+
+
+def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:
+    """Let a client certificate be shown, which Python takes only from a file.
+
+    Where the system can, it is one in memory: there may be no folder to write to.
+    """
+    content = "\n".join(certificate).encode("ascii", "replace")
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("certificate"), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            context.load_cert_chain(f"/proc/self/fd/{stream.fileno()}", password="")
+        return
+    with tempfile.NamedTemporaryFile() as stream:  # readable by this user alone
+        stream.write(content)
+        stream.flush()
+        context.load_cert_chain(stream.name, password="")
+
+
+def _parts(server: str, where: str) -> SplitResult:
+    """Return the parts of an address.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if "@" in server:  # what is before it may be a password, wherever the parser sees it
+        raise UsageError(f"{where}: the server's address holds a user: give it as the user's entry")
+    try:
+        parts = urlsplit(server)
+        _ = parts.port
+    except ValueError:
+        raise UsageError(f"{where}: the server {server!r} is no address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise UsageError(
+            f"{where}: the server {server!r} is no address such as https://10.0.0.1:6443"
+        )
+    return parts
+
+
+def _proxy_of(scheme: str, host: str, environ: Mapping[str, str]) -> str | None:
+    """Return the proxy that the environment names for a host, as the cluster's programs read it.
+
+    Addresses may be excepted by network (10.0.0.0/8), which the HTTP client does not know.
+    """
+    name = f"{scheme}_proxy"
+    proxy = environ.get(name.upper()) or environ.get(name)
+    if not proxy:
+        return None
+    if host == "localhost" or _within(host, "127.0.0.0/8") or _within(host, "::1/128"):
+        return None
+    for one in (environ.get("NO_PROXY") or environ.get("no_proxy") or "").split(","):
+        exempt = one.strip().lower()
+        if exempt == "*" or (exempt and _matches(host.lower(), exempt)):
+            return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _matches(host: str, exempt: str) -> bool:
+    if "/" in exempt:
+        return _within(host, exempt)
+    if exempt.count(":") == 1:
+        exempt = exempt.split(":")[0]
+    bare = exempt.removeprefix("*").removeprefix(".")
+    return host == bare or host.endswith(f".{bare}")
+
+
+def _within(host: str, network: str) -> bool:
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+def _bare(proxy: str | None) -> str:
+    """Return a proxy's address without a user and a password."""
+    scheme, _, rest = (proxy or "").rpartition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def _alive() -> list[tuple[int, int, int]]:
+    """Return the options of sockets that let a dead peer be noticed."""
+    found = [
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    ]  # fmt: skip
+    for name, value in _ALIVE_S:
+        if hasattr(socket, name):
+            found.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return found

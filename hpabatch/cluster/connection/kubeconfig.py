@@ -1,0 +1,270 @@
+"""Which cluster, and as who: read from kubeconfig files, or found inside a pod.
+
+Files are merged as kubectl merges them: of entries with the same name the first counts, relative
+paths are relative to their file. What cannot be honoured is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.models import Cluster, User
+from lightkube.core.exceptions import ConfigError
+
+from hpabatch.cluster.connection.plugin import ExecSpec, exec_spec
+from hpabatch.errors import UsageError
+from hpabatch.history.files import open_regular, read_regular
+
+VARIABLE: Final = "KUBECONFIG"
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_MOST_BYTES: Final = 16 * 2**20
+_LISTS: Final = {"clusters": "cluster", "users": "user", "contexts": "context"}
+_FILES: Final = {
+    "clusters": ("certificate-authority",),
+    "users": ("client-certificate", "client-key", "tokenFile"),
+}
+_Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server and who asks it. `repr` shows no secret.
+
+    Attributes:
+        config: server, certificates, tokens and passwords, file names made absolute.
+        where: of which file, for messages.
+        server_name: what the server's certificate is for, None: the host of its address.
+        proxy: requests go through, None: as the environment says.
+        headers: of every request: whom to act for.
+        plugin: a program that gives credentials.
+    """
+
+    config: SingleConfig = field(repr=False)
+    where: str
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    headers: tuple[tuple[str, str], ...] = ()
+    plugin: ExecSpec | None = None
+
+    @property
+    def server(self) -> str:
+        """The server's address."""
+        return self.config.cluster.server.rstrip("/")
+
+
+def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target:
+    """Return the cluster that this process runs in, as the service account of its pod.
+
+    Raises:
+        UsageError: this is no pod, or it has no service account's token.
+    """
+    host, port = (environ.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
+    if not host or not port:
+        raise UsageError(
+            "--in-cluster: this is no pod of a cluster (KUBERNETES_SERVICE_HOST is not set): leave "
+            "the option out to use a kubeconfig"
+        )
+    token, authority = folder / "token", folder / "ca.crt"
+    for path in (token, authority):
+        if not os.path.isfile(path):
+            raise UsageError(
+                f"--in-cluster: there is no {path}: let the pod have a service account's token "
+                "(automountServiceAccountToken)"
+            )
+    try:
+        namespace = read_regular(folder / "namespace").decode("utf-8", "replace").strip()
+    except OSError:
+        namespace = ""
+    address = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    config = KubeConfig.from_one(
+        cluster=Cluster(server=address, certificate_auth=str(authority)),
+        user=User(token_file=str(token)), context_name="in-cluster", namespace=namespace or None,
+    ).get()  # fmt: skip
+    if config is None:
+        raise AssertionError("from_one sets its context")
+    return Target(config, str(folder))
+
+
+def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Target:
+    """Return what a context of kubeconfig files says.
+
+    Args:
+        kubeconfig: None: those of the variable KUBECONFIG, or ~/.kube/config.
+        context: None: the current one.
+        environ: for KUBECONFIG and HOME.
+
+    Raises:
+        UsageError: a file or an entry is missing, broken, or asks for what cannot be done.
+    """
+    paths = [kubeconfig] if kubeconfig is not None else _usual(environ)
+    read = [(path, _read(path)) for path in paths if kubeconfig is not None or os.path.exists(path)]
+    if not read:
+        raise UsageError(
+            f"no kubeconfig: {' and '.join(str(path) for path in paths)} is not there. Name one "
+            f"with --kubeconfig or {VARIABLE}, or give --in-cluster inside a pod"
+        )
+    where = ", ".join(str(path) for path, _ in read)
+    merged = _merged(read)
+    chosen = context or merged.get("current-context")
+    if not chosen:
+        names = ", ".join(sorted(str(one["name"]) for one in merged["contexts"]))
+        raise UsageError(f"{where}: no current context: name one with --context ({names})")
+    try:
+        return _target(merged, str(chosen), where)
+    except (TypeError, AttributeError):
+        raise UsageError(
+            f"{where}: context {str(chosen)!r} cannot be used: a list or a mapping is missing "
+            "where one belongs"
+        ) from None
+
+
+def _usual(environ: Mapping[str, str]) -> list[Path]:
+    named = [Path(one) for one in environ.get(VARIABLE, "").split(os.pathsep) if one]
+    # Of a user without a home, as in containers, "~" stays: no such file is there.
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return named or [Path(home, ".kube", "config")]
+
+
+def _read(path: Path) -> _Json:
+    path = path.expanduser()
+    try:
+        with open_regular(path, pipes=True) as stream:
+            text = stream.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    if len(text) > _MOST_BYTES:
+        raise UsageError(f"{path} is larger than {_MOST_BYTES // 2**20} MiB: no kubeconfig?")
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # The error quotes the text, which may hold secrets: only its place is told.
+        mark = getattr(error, "problem_mark", None)
+        place = f" (line {mark.line + 1})" if mark is not None else ""
+        raise UsageError(f"{path} is no YAML{place}") from None
+    if found is None:
+        found = {}
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is no kubeconfig: its top is no mapping")
+    return found
+
+
+def _merged(read: Sequence[tuple[Path, _Json]]) -> _Json:
+    """Return files as one; of what is said twice, the first counts."""
+    merged: _Json = {name: {} for name in _LISTS}
+    for path, document in read:
+        folder = path.expanduser().absolute().parent
+        for name, inner in _LISTS.items():
+            entries = document.get(name) or []
+            if not isinstance(entries, list):
+                raise UsageError(f"{path}: {name} is no list")
+            for entry in entries:
+                if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                    raise UsageError(f"{path}: an entry of {name} has no name")
+                body = entry.get(inner) or {}
+                if not isinstance(body, dict):
+                    raise UsageError(f"{path}: {inner} {entry['name']!r} is no mapping")
+                body = _absolute(body, name, folder)
+                merged[name].setdefault(entry["name"], {"name": entry["name"], inner: body})
+        if document.get("current-context"):
+            merged.setdefault("current-context", document["current-context"])
+    return {**merged, **{name: list(merged[name].values()) for name in _LISTS}}
+
+
+def _absolute(body: _Json, name: str, folder: Path) -> _Json:
+    """Return an entry with the files that it names made absolute; empty texts are left out."""
+    found = {key: value for key, value in body.items() if value not in ("", None)}
+    for key in _FILES.get(name, ()):
+        if isinstance(found.get(key), str):
+            found[key] = str(folder / found[key])
+    plugin = found.get("exec")
+    if isinstance(plugin, dict) and os.sep in str(plugin.get("command", "")):
+        found["exec"] = {**plugin, "command": str(folder / str(plugin["command"]))}
+    return found
+
+
+def _target(merged: _Json, context: str, where: str) -> Target:
+    chosen = _entry(merged, "contexts", context, where)
+    cluster_name, user_name = chosen.get("cluster"), chosen.get("user")
+    if not cluster_name:
+        raise UsageError(f"{where}: context {context!r} names no cluster")
+    cluster = _entry(merged, "clusters", str(cluster_name), where)
+    user = _entry(merged, "users", str(user_name), where) if user_name else {}
+    if not cluster.get("server"):
+        raise UsageError(f"{where}: cluster {cluster_name!r} has no server")
+    _check(cluster, user, where)
+    try:
+        # Plugins are read by auth.py: this library takes only some of what they may say.
+        plain = {key: value for key, value in user.items() if key != "exec"}
+        config = KubeConfig.from_dict(
+            {
+                "contexts": [{"name": context, "context": chosen}],
+                "clusters": [{"name": cluster_name, "cluster": cluster}],
+                "users": [{"name": user_name, "user": plain}] if user_name else [],
+            }
+        ).get(context)
+        # Without --in-cluster or a user, nobody in particular asks.
+        config = config and config._replace(user=config.user or User())
+        if config is None:
+            raise AssertionError("a context was named")
+    except (msgspec.ValidationError, ConfigError, KeyError, TypeError) as error:
+        raise UsageError(f"{where}: context {context!r} cannot be used: {error}") from None
+    plugin = exec_spec(user["exec"], cluster, where) if "exec" in user else None
+    return Target(
+        config, where, cluster.get("tls-server-name"), cluster.get("proxy-url"),
+        _acting_for(user, where), plugin,
+    )  # fmt: skip
+
+
+def _entry(merged: _Json, name: str, wanted: str, where: str) -> _Json:
+    for entry in merged[name]:
+        if entry["name"] == wanted:
+            found: _Json = entry[_LISTS[name]]
+            return found
+    names = ", ".join(sorted(str(entry["name"]) for entry in merged[name])) or "none"
+    raise UsageError(f"{where}: no {_LISTS[name]} {wanted!r}; there are: {names}")
+
+
+def _check(cluster: _Json, user: _Json, where: str) -> None:
+    """Refuse what cannot be honoured, or contradicts itself."""
+    if "auth-provider" in user and not ("token" in user or "exec" in user):
+        raise UsageError(
+            f"{where}: the user's auth-provider is of a kind that kubectl dropped in 1.26: let it "
+            "write an exec plugin instead"
+        )
+    trusts = "certificate-authority" in cluster or "certificate-authority-data" in cluster
+    if cluster.get("insecure-skip-tls-verify") and trusts:
+        raise UsageError(
+            f"{where}: the cluster has a certificate authority and insecure-skip-tls-verify: keep "
+            "one of them"
+        )
+    for kind in ("client-certificate", "client-key"):
+        other = "client-key" if kind == "client-certificate" else "client-certificate"
+        if (kind in user or f"{kind}-data" in user) and not (
+            other in user or f"{other}-data" in user
+        ):
+            raise UsageError(f"{where}: the user has a {kind}, but no {other}")
+    for key in ("tls-server-name", "proxy-url"):
+        if not isinstance(cluster.get(key, ""), str):
+            raise UsageError(f"{where}: the cluster's {key} is no text")
+
+
+def _acting_for(user: _Json, where: str) -> tuple[tuple[str, str], ...]:
+    """Return the headers that ask to act for another user."""
+    found = []
+    if "as" in user:
+        found.append(("Impersonate-User", str(user["as"])))
+    if "as-uid" in user:
+        found.append(("Impersonate-Uid", str(user["as-uid"])))
+    found += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
+    for key, values in (user.get("as-user-extra") or {}).items():
+        found += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+    if found and "as" not in user:
+        raise UsageError(f"{where}: the user has as-groups, as-uid or as-user-extra, but no as")
+    return tuple(found)

@@ -1,0 +1,246 @@
+"""Exec plugins of kubeconfig: which program, what it is told, what it prints.
+
+A program gets no terminal and a session of its own, and is ended with all that it started when it
+is done, takes too long, or prints more than credentials can be. What it says on stderr is quoted
+without secrets and control characters.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import IO, Any, Final
+
+from hpabatch.cluster.connection.errors import Unreachable
+from hpabatch.errors import UsageError
+from hpabatch.history.files import read_small
+
+_GROUP: Final = "client.authentication.k8s.io"
+VERSIONS: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
+_INFO: Final = "KUBERNETES_EXEC_INFO"
+_EXTENSION: Final = "client.authentication.k8s.io/exec"
+PATIENCE_S: Final = 60.0
+_MOST_PRINTED: Final = 2**20
+_MOST_TEXT: Final = 300
+_MOST_STDERR: Final = 2**14
+_LOOK_S: Final = 0.1
+"""How soon the end of a program is noticed whose children hold its stdout open."""
+_Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecSpec:
+    """A program that gives credentials, as a kubeconfig names it.
+
+    Attributes:
+        version: of the protocol, group and version.
+        command: a program and its arguments.
+        variables: of its environment, beside ours.
+        cluster: what it is told about the cluster, None: nothing.
+        hint: how it is installed, "": not said.
+        where: of which file, for messages.
+    """
+
+    version: str
+    command: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    cluster: _Json | None = field(default=None, repr=False)
+    hint: str = ""
+    where: str = ""
+
+
+def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpec:
+    """Return the program of a kubeconfig's user.
+
+    Args:
+        plugin: the user's `exec`.
+        cluster: the cluster's entry.
+        where: of which file, for messages.
+
+    Raises:
+        UsageError: it is incomplete, or of a version that is not spoken.
+    """
+    if not isinstance(plugin, dict) or not isinstance(plugin.get("command"), str):
+        raise UsageError(f"{where}: the user's exec has no command")
+    version = plugin.get("apiVersion")
+    if version not in VERSIONS:
+        raise UsageError(
+            f"{where}: the user's exec is of apiVersion {version!r}: let it be one of "
+            f"{' and '.join(VERSIONS)}"
+        )
+    if plugin.get("interactiveMode") == "Always":
+        raise UsageError(
+            f"{where}: the user's exec wants to ask at a terminal (interactiveMode: Always), which "
+            "cannot be done while requests go on: use a kubeconfig that does not"
+        )
+    args, env = plugin.get("args") or [], plugin.get("env") or []
+    try:
+        variables = tuple((one["name"], one["value"]) for one in env)
+    except (TypeError, KeyError):
+        variables = ((None, None),)
+    texts = [*(args if isinstance(args, list) else [None]), *chain.from_iterable(variables)]
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(
+            f"{where}: the user's exec has args or env that are no texts: let args be a list of "
+            "texts, and env one of name and value (numbers in quotes)"
+        )
+    command = (plugin["command"], *args)
+    told = _told(cluster) if plugin.get("provideClusterInfo") else None
+    return ExecSpec(
+        version, command, variables, told, str(plugin.get("installHint") or "").strip(), where
+    )
+
+
+def _told(cluster: Mapping[str, Any]) -> _Json:
+    """Return what a program is told about the cluster."""
+    keys = (
+        "server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data",
+        "proxy-url", "disable-compression",
+    )  # fmt: skip
+    found = {key: cluster[key] for key in keys if key in cluster}
+    if "certificate-authority" in cluster:
+        try:
+            authority = read_small(cluster["certificate-authority"])
+        except OSError as error:
+            raise UsageError(
+                f"{cluster['certificate-authority']} cannot be read: {error.strerror}"
+            ) from None
+        found["certificate-authority-data"] = base64.b64encode(authority).decode("ascii")
+    for one in cluster.get("extensions") or ():
+        if isinstance(one, dict) and one.get("name") == _EXTENSION:
+            found["config"] = one.get("extension")
+    return found
+
+
+def run_program(
+    spec: ExecSpec,
+    environ: Mapping[str, str],
+    hide: Callable[[str], str] = str,
+    stopped: threading.Event | None = None,
+    patience_s: float = PATIENCE_S,
+) -> bytes:
+    """Return what a program prints, at most 1 MiB.
+
+    Args:
+        spec: which program.
+        environ: what its environment is made of.
+        hide: takes secrets out of what it says on stderr.
+        stopped: ends it soon.
+        patience_s: how long it may take.
+
+    Raises:
+        Unreachable: it is not there, failed, took too long or printed too much.
+    """
+    told: _Json = {"interactive": False}
+    if spec.cluster is not None:
+        told["cluster"] = spec.cluster
+    info = {"apiVersion": spec.version, "kind": "ExecCredential", "spec": told}
+    environment = {**environ, **dict(spec.variables), _INFO: json.dumps(info)}
+    name = spec.command[0]
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the kubeconfig names it, as for kubectl
+            spec.command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+    except FileNotFoundError:
+        hint = f" {spec.hint}" if spec.hint else ""
+        raise _failed(f"executable {name} not found ({spec.where}).{hint}") from None
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise _failed(f"{name}: {hide(str(said))}") from None
+    with process:
+        try:
+            printed, said = _Output(process, name, stopped or threading.Event()).read(patience_s)
+        finally:
+            _end(process)
+    _check_end(process.returncode, name, hide(said))
+    if not printed.strip():
+        raise _failed(f"{name} printed nothing: run it by hand to see what it wants")
+    return printed
+
+
+class _Output:
+    """What a program prints on stdout, and the end of what it says on stderr."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], name: str, stopped: threading.Event
+    ) -> None:
+        self._process = process
+        self._name = name
+        self._stopped = stopped
+        self._printed = bytearray()
+        self._said = b""
+
+    def read(self, patience_s: float) -> tuple[bytes, str]:
+        """Return both once the program ended, whoever else holds them open."""
+        until = time.monotonic() + patience_s
+        with selectors.DefaultSelector() as selector:
+            for stream in (self._process.stdout, self._process.stderr):
+                assert stream is not None
+                selector.register(stream, selectors.EVENT_READ)
+            while True:
+                ended = self._process.poll() is not None
+                ready = selector.select(0 if ended else _LOOK_S)
+                for key, _ in ready:
+                    if not self._take(key.fileobj):  # type: ignore[arg-type]
+                        selector.unregister(key.fileobj)
+                if ended and not ready:
+                    return bytes(self._printed), self._said.decode("utf-8", "replace")
+                if self._stopped.is_set():
+                    raise Unreachable("the client was closed")
+                if time.monotonic() > until:
+                    raise _failed(
+                        f"{self._name} was not done after {patience_s:.3g} s: run it by hand to "
+                        "see what it waits for"
+                    )
+
+    def _take(self, stream: IO[bytes]) -> bool:
+        """Take what a stream has; False: that was its end."""
+        data = os.read(stream.fileno(), 2**16)
+        if stream is self._process.stderr:
+            self._said = (self._said + data)[-_MOST_STDERR:]
+        else:
+            self._printed += data
+        if len(self._printed) > _MOST_PRINTED:
+            raise _failed(f"{self._name} printed more than 1 MiB, which is no ExecCredential")
+        return bool(data)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program with all that it started and that did not leave its session."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _check_end(code: int, name: str, said: str) -> None:
+    if code == 0:
+        return
+    plain = "".join(char if char.isprintable() else " " for char in said)
+    quoted = " ".join(plain.split())[-_MOST_TEXT:]
+    if code < 0:
+        how = f"was killed by {_signal_name(-code)}"
+    else:
+        how = f"failed with exit code {code}"
+    raise _failed(f"executable {name} {how}{': ' + quoted if quoted else ''}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _failed(text: str) -> Unreachable:
+    return Unreachable(f"getting credentials: exec: {text}")

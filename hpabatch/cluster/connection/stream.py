@@ -1,0 +1,124 @@
+"""A watch under way: the lines of one reply, until the server ends it or should have."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Final
+
+import httpx2
+
+from hpabatch.cluster.connection.errors import TooLarge
+from hpabatch.cluster.connection.wire import Sockets, Wire
+from hpabatch.web.bounded import is_plain
+
+LINE_BYTES: Final = 32 * 2**20
+_REPLY_S: Final = 30.0
+"""A watch has to begin within this."""
+_GRACE_S: Final = 30.0
+"""A watch is given so much longer than it asked for before its server counts as gone."""
+
+
+class WatchStream:
+    """A watch under way. One thread enters it and takes its lines, any thread may end it."""
+
+    def __init__(
+        self, wire: Wire, path: str, params: Mapping[str, str], timeout_s: int, longest_line: int
+    ) -> None:
+        """Prepare; see `ApiClient.watch`."""
+        self._wire = wire
+        self._path = path
+        self._params = params
+        self._timeout_s = timeout_s
+        self._longest_line = longest_line
+        self._sockets = Sockets()
+        self._stack = ExitStack()
+        self._reply: httpx2.Response | None = None
+
+    def __enter__(self) -> WatchStream:
+        """Begin.
+
+        Raises:
+            ApiError: it was refused, or there was no reply.
+        """
+        with ExitStack() as stack:
+            reply = stack.enter_context(
+                self._wire.replied("watch", self._path, self._params, _REPLY_S, self._sockets)
+            )
+            if reply.status_code != 200:
+                raise self._wire.refusal(reply, self._path)
+            # From now on it may be quiet until the server ends it.
+            reply.request.extensions["timeout"]["read"] = self._timeout_s + _GRACE_S
+            self._reply = reply
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
+        """End it, and close its connection."""
+        return self._stack.__exit__(type(error) if error else None, error, None)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield its lines, each one event, until the server ends it.
+
+        Raises:
+            TooLarge: a line is too long.
+        """
+        assert self._reply is not None, "enter it first"
+        return split_lines(self._pieces(self._reply), self._longest_line, self._path)
+
+    def _pieces(self, reply: httpx2.Response) -> Iterator[bytes]:
+        """Yield what comes until the server ends the watch, or should have."""
+        until = time.monotonic() + self._timeout_s + _GRACE_S
+        if not is_plain(reply.headers):
+            raise httpx2.DecodingError("a Content-Encoding that was not asked for")
+        for piece in reply.iter_bytes():
+            yield piece
+            if time.monotonic() > until:
+                return
+
+    def end(self) -> None:
+        """End it from another thread: its reader's next line is an Unreachable."""
+        self._sockets.shut()
+
+
+def split_lines(pieces: Iterator[bytes], longest: int, what: str = "") -> Iterator[bytes]:
+    """Yield the lines of a body that comes in pieces, without their ends.
+
+    Raises:
+        TooLarge: a line is longer than `longest` bytes; the message has its beginning.
+    """
+    kept: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        start, end = 0, piece.find(b"\n")
+        while end >= 0:
+            line = piece[start:end]
+            if kept:
+                kept.append(line)
+                line = b"".join(kept)
+                kept, size = [], 0
+            if len(line) > longest:
+                raise TooLarge(_too_long(line, longest, what), 200)
+            if line:
+                yield line
+            start, end = end + 1, piece.find(b"\n", end + 1)
+        if start < len(piece):
+            kept.append(piece[start:])
+            size += len(piece) - start
+            if size > longest:
+                raise TooLarge(_too_long(b"".join(kept), longest, what), 200)
+    if kept:
+        yield b"".join(kept)
+
+
+def _too_long(line: bytes, longest: int, what: str) -> str:
+    """Return the sentence of a line that is too long, with the object's name if it is near."""
+    found = [
+        match.group(1).decode("utf-8", "replace")
+        for field in (b"namespace", b"name")
+        if (match := re.search(rb'"%b":"([^"\\]{1,253})"' % field, line[:4096]))
+    ]
+    named = f" ({'/'.join(found)})" if found else ""
+    return f"{what}: an event of more than {longest / 2**20:.3g} MiB{named} was not read"

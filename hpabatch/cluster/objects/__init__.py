@@ -1,0 +1,1 @@
+"""Kubernetes objects as the controller reads them."""

@@ -1,0 +1,205 @@
+"""HPAs as the API writes them, of any version, to decoded, defaulted and checked ones.
+
+The cluster's own controller rewrites each HPA's status at every sync. So what is read of the rest
+is kept and taken again while its bytes are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from hpabatch.cluster.objects.decidable import undecidable
+from hpabatch.cluster.objects.hpa_status import StatusReader
+from hpabatch.cluster.objects.objects import (
+    NOTHING,
+    STRING_MAP,
+    UNREADABLE,
+    Decoded,
+    Meta,
+    WireBytes,
+    broken,
+    key_of,
+)
+from hpabatch.cluster.objects.types import HpaObject, Kind, PodKey
+from hpabatch.model.objects.decode import KIND, V2, V2BETA2, VERSIONS, decode_hpa
+from hpabatch.model.objects.decode_fields import Severity
+from hpabatch.model.objects.decode_legacy import CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA, HPAStatus
+from hpabatch.model.versions import NEWEST_K8S, Profile, profile_for
+
+_STATUS_ANNOTATIONS = (CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION)
+_KNOWN_LIMIT = 100_000  # HPAs whose spec is kept
+
+
+class _Hpa(msgspec.Struct, gc=False):
+    apiVersion: str | None = None  # noqa: N815
+    metadata: Meta | None = None
+    spec: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = msgspec.Raw()
+
+
+_HPA = msgspec.json.Decoder(_Hpa)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was last read of one HPA, its status aside."""
+
+    written: tuple[object, ...]
+    hpa: HPA
+    problem: str
+    status: StatusReader = field(default_factory=StatusReader)
+
+
+class HpaDecoder:
+    """Decodes HPAs of one API version."""
+
+    kind = Kind.hpa
+
+    def __init__(self, version: str = V2, profile: Profile | None = None) -> None:
+        """Take the version that list items are in, and the profile that checks them.
+
+        An object that names its own version is of that one.
+
+        Raises:
+            ValueError: no such version of autoscaling.
+        """
+        if version not in VERSIONS:
+            raise ValueError(f"{version} is none of {', '.join(VERSIONS)}")
+        self._version = version
+        self._profile = profile or profile_for(NEWEST_K8S)
+        self._known: dict[PodKey, _Known] = {}
+
+    def decode(self, raw: WireBytes) -> Decoded:
+        """Return an HPA; one whose spec cannot be used has a `problem`, and is no error.
+
+        Raises:
+            BrokenObjectError: it cannot be decoded.
+        """
+        try:
+            wire = _HPA.decode(raw)
+            meta = wire.metadata or Meta()
+            key = key_of(meta)
+            thing = self._hpa(key, wire, meta)
+        except UNREADABLE as error:
+            raise broken("horizontalpodautoscaler", raw, error) from None
+        return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
+
+    def forget(self, key: PodKey) -> None:
+        """Drop what is kept of an HPA that is gone."""
+        self._known.pop(key, None)
+
+    def _hpa(self, key: PodKey, wire: _Hpa, meta: Meta) -> HpaObject:
+        version = wire.apiVersion or self._version
+        nested = version in (V2, V2BETA2)
+        annotations = bytes(meta.annotations)
+        written = (
+            version, meta.uid, meta.generation, meta.creationTimestamp, bytes(wire.spec),
+            bytes(meta.labels), annotations if nested else _lasting(annotations),
+        )  # fmt: skip
+        known = self._known.get(key)
+        if known is None or known.written != written:
+            known = self._learn(key, written, _document(version, wire, meta, False))
+        if known.problem:
+            return HpaObject(*key, known.hpa, known.problem)
+        if nested:
+            try:
+                status = known.status.read(bytes(wire.status))
+            except UNREADABLE:
+                nested = False
+        if not nested:
+            status, problem = _slow_status(_document(version, wire, meta, True))
+            if problem:
+                return HpaObject(*key, known.hpa, problem)
+        return HpaObject(*key, _with_status(known.hpa, status))
+
+    def _learn(
+        self, key: PodKey, written: tuple[object, ...], document: Callable[[], dict[str, object]]
+    ) -> _Known:
+        """Decode, default and check an HPA anew."""
+        hpa, problem = _read(document())
+        hpa = replace(hpa, status=HPAStatus())
+        if not problem:
+            hpa = default_hpa(hpa)
+            problem = undecidable(hpa, self._profile)
+        if len(self._known) >= _KNOWN_LIMIT:
+            self._known.clear()
+        known = self._known[key] = _Known(written, hpa, problem)
+        return known
+
+
+def _with_status(hpa: HPA, status: HPAStatus) -> HPA:
+    """Return the HPA with another status; three times as fast as `replace`."""
+    return HPA(
+        hpa.name,
+        hpa.namespace,
+        hpa.spec,
+        status,
+        hpa.labels,
+        hpa.annotations,
+        hpa.uid,
+        hpa.generation,
+        hpa.api_version,
+        hpa.generate_name,
+        hpa.creation_timestamp,
+    )
+
+
+def _read(document: dict[str, object]) -> tuple[HPA, str]:
+    """Return a document's HPA, and what is of a wrong type in it."""
+    hpa, problems = decode_hpa(document)
+    errors = [str(problem) for problem in problems if problem.severity is Severity.error]
+    return hpa, "; ".join(errors)
+
+
+def _slow_status(document: Callable[[], dict[str, object]]) -> tuple[HPAStatus, str]:
+    hpa, problem = _read(document())
+    return hpa.status, problem
+
+
+def _document(
+    version: str, wire: _Hpa, meta: Meta, with_status: bool
+) -> Callable[[], dict[str, object]]:
+    """Return what makes the document that `model.objects.decode` checks field by field."""
+
+    def make() -> dict[str, object]:
+        metadata: dict[str, object] = {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+            "generation": meta.generation,
+            "creationTimestamp": meta.creationTimestamp,
+            "labels": _json(meta.labels),
+            "annotations": _json(meta.annotations),
+        }
+        document: dict[str, object] = {
+            "apiVersion": version,
+            "kind": KIND,
+            "metadata": metadata,
+            "spec": _json(wire.spec),
+        }
+        if with_status:
+            document["status"] = _json(wire.status)
+        return document
+
+    return make
+
+
+def _json(raw: msgspec.Raw) -> object:
+    written = bytes(raw)
+    return None if written in NOTHING else json.loads(written)
+
+
+def _lasting(annotations: bytes) -> object:
+    """Return the annotations without those in which old versions keep the status."""
+    if annotations in NOTHING:
+        return annotations
+    found = STRING_MAP.decode(annotations)
+    for name in _STATUS_ANNOTATIONS:
+        found.pop(name, None)
+    return found

@@ -1,0 +1,1 @@
+"""List and watch without gaps; one stream of changes."""

@@ -1,0 +1,216 @@
+"""What a watch knows of its objects, and what that makes of lists and events: changes.
+
+Of each object only its uid and resource version are kept. They tell what is new, what was deleted
+and made anew, and, after a list, what vanished.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from hpabatch.cluster.connection.errors import BadAnswer, error_of_event
+from hpabatch.cluster.objects.inbox import Inbox
+from hpabatch.cluster.objects.objects import UNREADABLE, Decoder, WireBytes
+from hpabatch.cluster.objects.types import Kind, PodKey, ScaleKey
+
+_MOST_NAMED: Final = 1000
+"""Of so many broken objects it is remembered that they were named."""
+
+
+class _Meta(msgspec.Struct, gc=False):
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None  # noqa: N815
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: _Meta | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str | None = None
+    object: msgspec.Raw = msgspec.Raw()
+
+
+class _Seen(NamedTuple):
+    """An object as it was last; `key` None: it could not be decoded, nothing was made of it."""
+
+    uid: str
+    version: str
+    key: PodKey | ScaleKey | None
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+
+
+class Memory:
+    """Turns the objects of one collection into changes, each put into an inbox.
+
+    One thread uses it; `count`, `broken` and `events` may be read by others.
+
+    Attributes:
+        version: the resource version that a watch goes on from, "": a list is needed.
+        events: how many events there were, bookmarks among them.
+        broken: how many objects and events could not be understood.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        decoder: Decoder,
+        inbox: Inbox,
+        tell: Callable[[str], None],
+        lock: threading.Lock | None = None,
+        hide: Callable[[str], str] = str,
+    ) -> None:
+        """Begin with no objects.
+
+        Args:
+            kind: of the changes.
+            decoder: makes the values.
+            inbox: takes the changes.
+            tell: is given a sentence about a broken object, once while it stays broken.
+            lock: is held while the decoder works, where several memories share it.
+            hide: takes secrets out of what the server says of errors.
+        """
+        self.version = ""
+        self.events = 0
+        self.broken = 0
+        self._kind = kind
+        self._decoder = decoder
+        self._forget = getattr(decoder, "forget", None)
+        self._put = inbox.put
+        self._tell = tell
+        self._lock = lock or threading.Lock()
+        self._hide = hide
+        self._seen: dict[PodKey, _Seen] = {}
+        self._listed: set[PodKey] = set()
+        self._wrong: dict[str, str] = {}
+        self._nameless: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        """Return how many objects there are."""
+        return len(self._seen)
+
+    @property
+    def wrong(self) -> dict[str, str]:
+        """Why objects cannot be understood now, by `namespace/name`; of the first thousand.
+
+        Of what has no name that can be read it is only known that the last list or its watch had
+        such.
+        """
+        return {**self._nameless, **self._wrong}
+
+    def begin_list(self) -> None:
+        """Begin a list, maybe before another one ended."""
+        self.version = ""
+        self._listed = set()
+        self._nameless = {}
+
+    def add_page(self, items: Iterable[msgspec.Raw]) -> None:
+        """Take a page of the list: what is new or changed becomes a change."""
+        for item in items:
+            meta = self._meta(item)
+            if meta is not None:
+                self._listed.add((meta.namespace or "", meta.name or ""))
+                self._set(item, meta, listed=True)
+
+    def end_list(self, version: str) -> None:
+        """End the list: what it did not have becomes a removal."""
+        for name in [name for name in self._seen if name not in self._listed]:
+            self._remove(name, listed=True)
+        self._listed = set()
+        self.version = version
+
+    def event(self, line: bytes) -> None:
+        """Take a line of a watch.
+
+        Raises:
+            ApiError: it is an error, or cannot be read: then an update is lost.
+        """
+        self.events += 1
+        try:
+            event = _EVENT.decode(line)
+        except UNREADABLE as error:
+            self.broken += 1
+            raise BadAnswer(f"an event cannot be read: {error}", 200) from None
+        if event.type == "ERROR":
+            raise error_of_event(event.object, hide=self._hide)
+        if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+            self._break("event", f"an event of the unknown type {event.type!r}")
+            return
+        meta = self._meta(event.object, nameless=event.type == "BOOKMARK")
+        if meta is None:
+            return
+        if event.type == "DELETED":
+            self._remove((meta.namespace or "", meta.name or ""), listed=False)
+        elif event.type != "BOOKMARK":
+            self._set(event.object, meta, listed=False)
+        if meta.resourceVersion:
+            self.version = meta.resourceVersion
+
+    def _meta(self, item: WireBytes, nameless: bool = False) -> _Meta | None:
+        try:
+            meta = _OBJECT.decode(item).metadata
+        except UNREADABLE as error:
+            self._break("object", f"an object whose metadata cannot be read: {error}")
+            return None
+        if meta is None or not (meta.name or nameless):
+            self._break("object", "an object without a name")
+            return None
+        return meta
+
+    def _set(self, item: WireBytes, meta: _Meta, listed: bool) -> None:
+        name = (meta.namespace or "", meta.name or "")
+        uid, version = meta.uid or "", meta.resourceVersion or ""
+        old = self._seen.get(name)
+        if old is not None and old.uid != uid:
+            self._remove(name, listed)
+            old = None
+        if old is not None and old.version == version != "":
+            return
+        try:
+            with self._lock:
+                found = self._decoder.decode(item)
+        except Exception as error:  # noqa: BLE001 - one object must not end the watch of all
+            self._break("/".join(name), str(error) or type(error).__name__)
+            self._seen[name] = _Seen(uid, version, old.key if old is not None else None)
+            return
+        self._mend(name)
+        self._put(self._kind, found.key, found.thing, listed)
+        # Last, so that what was not told counts as unknown.
+        self._seen[found.key if found.key == name else name] = _Seen(uid, version, found.key)
+
+    def _remove(self, name: PodKey, listed: bool) -> None:
+        old = self._seen.get(name)
+        if old is None:
+            return
+        if old.key is not None:
+            if self._forget is not None:
+                with self._lock:
+                    self._forget(old.key)
+            self._put(self._kind, old.key, None, listed)
+        del self._seen[name]
+        self._mend(name)
+
+    def _break(self, name: str, text: str) -> None:
+        """Count what cannot be understood, and say it once; `name` has a "/" if it has a name."""
+        self.broken += 1
+        text = self._hide(text)
+        known = self._wrong if "/" in name else self._nameless
+        if name not in known and len(known) < _MOST_NAMED:
+            self._tell(text)
+            known[name] = text
+        elif name in known:
+            known[name] = text
+
+    def _mend(self, name: PodKey) -> None:
+        """Note that an object can be understood, or is gone."""
+        if self._wrong:
+            self._wrong.pop("/".join(name), None)

@@ -1,0 +1,279 @@
+"""One watch of one collection, in a thread: list, watch, and go on after whatever goes wrong.
+
+Nothing is lost between two watches: the next one goes on from the last resource version, and where
+that cannot be, a list tells what changed meanwhile, as it does for the cluster's own controllers
+(client-go tools/cache, Reflector).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hpabatch.cluster.connection.client import PAGE_OBJECTS, ApiClient
+from hpabatch.cluster.connection.errors import (
+    ApiError,
+    BadAnswer,
+    Busy,
+    Expired,
+    Refused,
+    Unreachable,
+)
+from hpabatch.cluster.connection.stream import LINE_BYTES, WatchStream
+from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.types import Kind
+from hpabatch.cluster.watch.memory import Memory
+
+_SHORT_S: Final = 1.0
+_SETTLED_S: Final = 5.0
+"""A watch that lasted so long had really begun: what failed before it counts no longer."""
+_MOST_BUSY: Final = 3
+"""A server that so often could not go on from a resource version may never: it is listed."""
+_QUERY: Final = re.compile(r'\?[^"\s]*(?=")')
+"""Of the address that an error quotes: it is another one at every attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLimits:
+    """How patient a watch is.
+
+    Attributes:
+        shortest_s, longest_s: a watch lasts between them, by chance, before it is renewed.
+        first_wait_s: about how long it waits after an error; about twice as long after the next.
+        longest_wait_s: the longest such wait.
+        page_objects: of a list.
+        line_bytes: the longest event that is read.
+    """
+
+    shortest_s: int = 300
+    longest_s: int = 600
+    first_wait_s: float = 0.8
+    longest_wait_s: float = 30.0
+    page_objects: int = PAGE_OBJECTS
+    line_bytes: int = LINE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class WatchState:
+    """How a watch is doing.
+
+    Attributes:
+        kind: of its changes.
+        resource: what is watched, e.g. pods or deployments.apps.
+        namespace: where, "" everywhere.
+        synced: everything was listed once.
+        refused: it was never allowed to list.
+        last_error: why it cannot go on now, "" if it can.
+        since_ms: since when `synced` and `last_error` are as they are (UTC ms).
+        objects: how many are known.
+        relists: lists after the first.
+        events: of watches.
+        failed: lists and watches that did not end as they should.
+        broken: objects and events that could not be understood.
+    """
+
+    kind: Kind
+    resource: str
+    namespace: str = ""
+    synced: bool = False
+    refused: bool = False
+    last_error: str = ""
+    since_ms: int = 0
+    objects: int = 0
+    relists: int = 0
+    events: int = 0
+    failed: int = 0
+    broken: int = 0
+
+
+class Part:
+    """Watches one collection; `run` is the thread's. `state` and `stop` are for any thread."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        path: str,
+        memory: Memory,
+        state: WatchState,
+        limits: WatchLimits,
+        tell: Callable[[str], None],
+        may_give_up: bool = False,
+        clock: Callable[[], int] = clock_ms,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            client: asks.
+            path: of the collection.
+            memory: makes changes of what comes.
+            state: what is known before anything began.
+            limits: how patient it is.
+            tell: is given a sentence when an error begins, changes or ends.
+            may_give_up: `run` ends when the first list is forbidden.
+            clock: UTC ms, for the state.
+        """
+        self._client = client
+        self._path = path
+        self._memory = memory
+        self._limits = limits
+        self._tell = tell
+        self._may_give_up = may_give_up
+        self._clock = clock
+        self._state = replace(state, since_ms=clock())
+        self._stopped = threading.Event()
+        self._wake = threading.Event()
+        self._hurries = False
+        self._lock = threading.Lock()
+        self._stream: WatchStream | None = None
+        self._failures = 0
+        self._lists = 0
+
+    @property
+    def state(self) -> WatchState:
+        """How it is doing."""
+        memory = self._memory
+        return replace(
+            self._state, objects=len(memory), relists=max(0, self._lists - 1),
+            events=memory.events, broken=memory.broken,
+        )  # fmt: skip
+
+    @property
+    def broken(self) -> dict[str, str]:
+        """Why objects cannot be understood now, by their names."""
+        return self._memory.wrong
+
+    def hurry(self) -> None:
+        """Wait no longer after a server that could not be reached: it can be."""
+        if self._hurries:
+            self._wake.set()
+
+    def stop(self) -> None:
+        """Let `run` end soon."""
+        with self._lock:
+            self._stopped.set()
+            self._wake.set()
+            if self._stream is not None:
+                self._stream.end()
+
+    def run(self) -> None:
+        """List and watch until there is a stop."""
+        while not self._stopped.is_set():
+            try:
+                if not self._memory.version:
+                    self._list()
+                self._watch()
+            except ApiError as error:
+                if self._stopped.is_set():
+                    return
+                self._note(error)
+                if self._state.refused and self._may_give_up:
+                    return
+                self._wait(error)
+            except Exception as error:  # noqa: BLE001 - a bug must not silence a watch
+                if self._stopped.is_set():
+                    return
+                self._note(BadAnswer(f"{type(error).__name__}: {error}"))
+                self._memory.begin_list()
+                self._wait(None)
+
+    def _list(self) -> None:
+        version = ""
+        for page in self._client.list_pages(self._path, chunk=self._limits.page_objects):
+            if self._stopped.is_set():
+                return
+            if page.first:
+                self._memory.begin_list()
+            self._memory.add_page(page.items)
+            version = page.resource_version
+        if not version:
+            raise BadAnswer(f"{self._path}: the list has no resourceVersion", 200)
+        self._memory.end_list(version)
+        self._lists += 1
+        if not self._state.synced:
+            self._fine()
+            self._state = replace(self._state, synced=True, since_ms=self._clock())
+
+    def _watch(self) -> None:
+        """Watch until the server ends it, as it does every few minutes."""
+        limits, memory = self._limits, self._memory
+        stream = self._client.watch(
+            self._path, memory.version, longest_line=limits.line_bytes,
+            timeout_s=random.randint(limits.shortest_s, limits.longest_s),  # noqa: S311
+        )  # fmt: skip
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            self._stream = stream
+        try:
+            with stream:
+                self._follow(stream)
+        finally:
+            with self._lock:
+                self._stream = None
+
+    def _follow(self, stream: WatchStream) -> None:
+        """Take the events of a watch that has begun, until its end or a stop."""
+        begun, events = time.monotonic(), self._memory.events
+        self._fine()
+        try:
+            for line in stream:
+                if self._stopped.is_set():
+                    return
+                self._memory.event(line)
+                self._failures = 0
+        finally:
+            if time.monotonic() - begun > _SETTLED_S:
+                self._failures = 0
+        if self._memory.events == events and time.monotonic() - begun < _SHORT_S:
+            raise Unreachable(f"{self._path}: the watch ended at once, without an event")
+        self._failures = 0
+
+    def _fine(self) -> None:
+        state = self._state
+        if state.last_error:
+            self._state = replace(state, last_error="", refused=False, since_ms=self._clock())
+            self._tell(f"{self._name}: goes on")
+
+    def _note(self, error: ApiError) -> None:
+        self._failures += 1
+        state, text = self._state, _QUERY.sub("", error.text)
+        refused = isinstance(error, Refused) and error.status == 403 and not state.synced
+        changed = state.last_error != text or state.refused != refused
+        since_ms = self._clock() if changed else state.since_ms
+        self._state = replace(
+            state, refused=refused, last_error=text, since_ms=since_ms, failed=state.failed + 1
+        )
+        if changed:
+            self._tell(f"{self._name}: {text}")
+
+    def _wait(self, error: ApiError | None) -> None:
+        """Decide from where it goes on, and wait before."""
+        hopeless = isinstance(error, Busy) and self._failures >= _MOST_BUSY
+        # What may be listed, but not watched, is listed now and then, as client-go does.
+        unwatched = isinstance(error, Refused) and error.status == 403 and self._state.synced
+        if hopeless or unwatched or not isinstance(error, Unreachable | Busy | Refused):
+            self._memory.begin_list()
+        if isinstance(error, Expired) and self._failures == 1:
+            return  # a list is all that it takes
+        limits = self._limits
+        wait_s = min(
+            limits.first_wait_s * 2.0 ** min(self._failures - 1, 30), limits.longest_wait_s
+        )
+        wait_s *= random.uniform(0.5, 1.0)  # noqa: S311 - those who failed together part
+        if isinstance(error, Busy) and error.retry_after is not None:
+            wait_s = max(wait_s, min(error.retry_after, limits.longest_wait_s))
+        self._hurries = isinstance(error, Unreachable)
+        self._wake.wait(wait_s)
+        self._hurries = False
+        if not self._stopped.is_set():
+            self._wake.clear()
+
+    @property
+    def _name(self) -> str:
+        state = self._state
+        return f"{state.resource} in {state.namespace}" if state.namespace else state.resource

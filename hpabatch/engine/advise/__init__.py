@@ -1,0 +1,1 @@
+"""Advice: objective, choice among candidates, reasons and certificates."""

@@ -1,0 +1,187 @@
+"""What a unit's judging comes to: change, keep or no advice, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from hpabatch.engine.advise.bounds import Bounds, parse_bounds
+from hpabatch.engine.advise.judge import TODAY, Judged, JudgeRules, choose
+from hpabatch.engine.advise.objective import Goal
+from hpabatch.engine.advise.resample import saving_pct
+from hpabatch.engine.advise.specs import Specs
+from hpabatch.engine.advise.standing import beats, tightest
+from hpabatch.engine.advise.unit import UnitBlocks
+from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.errors import UsageError
+
+CHANGE: Final = "change"
+KEEP: Final = "keep"
+NONE: Final = "no advice"
+RECOMMENDERS: Final = ("judged", "random")
+MIN_HISTORY_DAYS: Final = 14.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendOptions:
+    """What is asked for.
+
+    `recommender` "random" picks any candidate without asking what it is worth: a yardstick for the
+    other one. `sweep` is a digest of the sweep's files, for the certificates.
+    """
+
+    goal: Goal
+    rules: JudgeRules = field(default_factory=JudgeRules)
+    bounds: Bounds = field(default_factory=lambda: parse_bounds(()))
+    min_history_days: float = MIN_HISTORY_DAYS
+    recommender: str = "judged"
+    sweep: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a recommender that is none (UsageError)."""
+        if self.recommender not in RECOMMENDERS:
+            raise UsageError(f"--recommender {self.recommender}: {' or '.join(RECOMMENDERS)}")
+
+
+class Facts:
+    """What every unit is judged with."""
+
+    def __init__(self, result: SweepResult, options: RecommendOptions, specs: Specs) -> None:
+        """Take what there is, and find the runs that cannot be relied on."""
+        self.options, self.specs = options, specs
+        self.block_unit = str(result.parameters["block"]["unit"])
+        refused = result.results.filter(~result.results["usable"])
+        names = ("cluster", "namespace", "hpa", "setting_id", "why_not")
+        self.unusable = {
+            ((c, n, h), setting_id): why
+            for c, n, h, setting_id, why in refused.select(*names).iter_rows()
+        }
+
+
+def answer(found: Judged, facts: Facts) -> tuple[str, list[str]]:
+    """Return the answer for a unit and its reasons."""
+    lacking = list(_lacking(found, facts))
+    if lacking:
+        return NONE, lacking
+    if found.choice is None:
+        return NONE, [_none_holds(found, facts)]
+    against = list(_against(found, facts))
+    if against:
+        return NONE, against
+    if found.choice == TODAY:
+        return KEEP, [_why_keep(found, facts)]
+    rules = facts.options.rules
+    sure = found.resampled
+    if sure is not None and sure.better_share < rules.least_better:
+        doubt = (
+            f"{_name(found, found.choice, facts)} is better than today's in only "
+            f"{sure.better_share:.0%} of the resamples of the training blocks (less than "
+            f"{rules.least_better:.0%})"
+        )
+        holds = bool(found.trained.holds(rules.robust)[TODAY])
+        return (KEEP if holds else NONE), [f"too uncertain: {doubt}"]
+    return CHANGE, [_why_change(found, facts)]
+
+
+def _lacking(found: Judged, facts: Facts) -> Iterator[str]:
+    """Yield what is not known, without which nothing can be said."""
+    names = facts.options.goal.minimize
+    if np.isnan(found.trained.objective[TODAY]) or np.isnan(found.judged.objective[TODAY]):
+        yield f"{names} is not known"
+    for measure in found.trained.unknown():
+        yield f"{measure} is not known of every HPA here, so the SLO cannot be checked"
+
+
+def _none_holds(found: Judged, facts: Facts) -> str:
+    rules = facts.options.rules
+    worst = tightest(found.trained, found.closest, _labels(found.unit), rules.robust)
+    margin = f" with {rules.margin:.0%} of it left free" if rules.margin else ""
+    return (
+        f"no setting within the bounds holds the SLO on the training blocks{margin}; the closest "
+        f"is {_name(found, found.closest, facts)}: {worst}"
+    )
+
+
+def _against(found: Judged, facts: Facts) -> Iterator[str]:
+    """Yield what the judged blocks, or the whole run, say against the choice."""
+    choice, robust = found.choice, facts.options.rules.robust
+    assert choice is not None
+    name = _name(found, choice, facts)
+    held = found.judged.holds(robust)
+    if not held[choice]:
+        worst = tightest(found.judged, choice, _labels(found.unit), robust)
+        yield f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
+    for key in found.unit.members:
+        for place in dict.fromkeys((TODAY, choice)):
+            why = facts.unusable.get((key, int(found.unit.settings[place])))
+            if why:
+                whose = f"{key[1]}/{key[2]} under {_name(found, place, facts)}"
+                yield f"the run of {whose} cannot be relied on: {why}"
+    if choice == TODAY or not held[choice]:
+        return
+    value, today = float(found.judged.objective[choice]), float(found.judged.objective[TODAY])
+    if not beats(bool(held[choice]), value, bool(held[TODAY]), today):
+        goal = facts.options.goal.minimize
+        before = (
+            ""
+            if found.trained.holds(robust)[TODAY]
+            else (", and today's, which broke the SLO on the training blocks, holds it there")
+        )
+        yield (
+            f"{name} is not better than today's on the judged blocks: {goal} {value:,.4g} "
+            f"instead of {today:,.4g}{before}"
+        )
+
+
+def _why_keep(found: Judged, facts: Facts) -> str:
+    least = facts.options.rules.least_saving_pct
+    return (
+        "no other setting within the bounds holds the SLO and saves "
+        f"{least:g}% of {facts.options.goal.minimize} or more on the training blocks"
+    )
+
+
+def _why_change(found: Judged, facts: Facts) -> str:
+    choice, rules = found.choice, facts.options.rules
+    assert choice is not None
+    goal = facts.options.goal.minimize
+    saved = saving_pct(float(found.judged.objective[choice]), float(found.judged.objective[TODAY]))
+    held = found.judged.holds(rules.robust)[TODAY] and found.trained.holds(rules.robust)[TODAY]
+    text = "it holds the SLO" if facts.options.goal.slos else "it does better"
+    if not held:
+        worst = tightest(
+            found.judged if not found.judged.holds(rules.robust)[TODAY] else found.trained,
+            TODAY,
+            _labels(found.unit),
+            rules.robust,
+        )
+        text += f", which today's breaks ({worst}),"
+    if saved is None:
+        return text
+    way = f"{saved:.1f}% less" if saved >= 0 else f"{-saved:.1f}% more"
+    return f"{text} on blocks it was not chosen on, with {way} {goal}"
+
+
+def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
+    """Yield what would have been chosen if everything were a candidate."""
+    rules = facts.options.rules
+    everything = np.ones(found.unit.settings.size, dtype=bool)
+    best = choose(found.unit, found.trained, rules, everything, slice(0, found.split))
+    if best is None or best == found.choice or not why_not[best]:
+        return
+    value = float(found.trained.objective[best])
+    saved = saving_pct(value, float(found.trained.objective[TODAY]))
+    much = "" if saved is None else f" ({saved:.1f}% less than today's on the training blocks)"
+    yield f"compared only: {_name(found, best, facts)}{much}: {why_not[best]}"
+
+
+def _name(found: Judged, place: int, facts: Facts) -> str:
+    name = facts.specs.names[int(found.unit.settings[place])]
+    return "today's setting" if place == TODAY else name
+
+
+def _labels(unit: UnitBlocks) -> list[str]:
+    return [f"{namespace}/{hpa}" for _, namespace, hpa in unit.members]

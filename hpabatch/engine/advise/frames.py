@@ -1,0 +1,334 @@
+"""Recommendations as frames: one row per HPA, per candidate, and per fold of the walk-forward."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.advise.judge import TODAY, Judged, front_of
+from hpabatch.engine.advise.resample import saving_pct
+from hpabatch.engine.advise.run import Recommendations, UnitAdvice
+from hpabatch.engine.advise.unit import OUTSIDE_SHARE, Array, UnitBlocks
+
+SHOWN: Final = (
+    "pod_hours",
+    "core_hours",
+    "gib_hours",
+    "cost",
+    "saturated_minutes",
+    "unserved",
+    "waiting",
+    "short_pod_hours",
+    "rescales",
+    "at_max_minutes",
+)
+REGRET: Final = "regret_pct"
+
+COLUMNS: Final[dict[str, str]] = {
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "hpa": "name of the HPA",
+    "unit": "the group that it was judged in; alone: cluster/namespace/hpa",
+    "answer": "change, keep or no advice",
+    "setting_id": "what is recommended, 0: as it is; null: nothing",
+    "setting": "the same in words",
+    "considered": "the setting that was looked at; null: none could be",
+    "reasons": "why this answer",
+    "notes": "what else should be known, such as better settings that no HPA can have",
+    "goal": "what was asked for",
+    "members": "HPAs that the unit was judged by; null: it gives no advice by itself",
+    "training_blocks": "blocks of time that the choice was made on",
+    "judged_blocks": "blocks after them that it was judged on",
+    "judged_from": "start of the first of these",
+    "training_today": "the unit's objective on the training blocks under today's setting",
+    "training_choice": "and under the considered one",
+    "training_saving_pct": "what that saves; negative: it costs more",
+    "saving_low_pct": "lower end of the saving's interval over resampled training blocks",
+    "saving_high_pct": "upper end",
+    "better_share": "share of the resamples in which the considered setting is better",
+    "judged_today": "the unit's objective on the judged blocks under today's setting",
+    "judged_choice": "and under the considered one",
+    "judged_saving_pct": "what that saves there",
+    "slo_today_training": "whether today's setting holds the SLO on the training blocks",
+    "slo_choice_training": "whether the considered one does, without any margin",
+    "slo_today_judged": "the same for today's setting on the judged blocks",
+    "slo_choice_judged": "the same for the considered one",
+    "folds": "blocks of the rolling walk-forward that a setting was chosen for",
+    "folds_changed": "of these, those with another setting than today's",
+    "folds_better": "of these, those in which it was better than today's",
+    "folds_held": "of the blocks of `folds`, those in which the SLO held",
+    "hours": "this HPA's hours in the judged blocks",
+    **{
+        f"{name}_{which}": f"this HPA's {name} there, under {words}"
+        for name in (*SHOWN, REGRET)
+        for which, words in (("today", "today's setting"), ("choice", "the considered one"))
+    },
+    "currency": "of the cost",
+    "days": "length of its history",
+    "advice": "whether both fidelity scores are good enough; null: not measured",
+    "plant_skill": "plant score: skill of the predicted usage",
+    "controller_precision": "controller score: part of the decided rescales that were recorded",
+    "controller_recall": "controller score: part of the recorded rescales that were decided",
+    "patch": "what changes in the spec, as JSON; null: nothing",
+}
+
+CANDIDATE_COLUMNS: Final[dict[str, str]] = {
+    "unit": "the unit",
+    "setting_id": "the setting",
+    "setting": "its name",
+    "candidate": "whether it could be recommended",
+    "why_not": "if not, why",
+    "objective_training": "the objective on the training blocks",
+    "objective_judged": "and on the judged ones",
+    "slo_training": "whether the SLO holds on the training blocks",
+    "slo_judged": "and on the judged ones",
+    "objective": "the objective on all blocks",
+    "saturated_minutes": "minutes in which a pod was at a ceiling, on all blocks",
+    "unserved": "work that was cut off",
+    "waiting": "work that waited",
+    "rescales": "changes of size",
+    "regret_pct": "surplus and missing pod-hours, in percent of a perfect forecast's",
+    "on_front": "of today's and those within the recorded usage per pod no other setting is at "
+    "least as good in objective, saturated_minutes, unserved, waiting and rescales, and better in "
+    "one",
+}
+
+FOLD_COLUMNS: Final[dict[str, str]] = {
+    "unit": "the unit",
+    "block": "judged on this block, chosen on all before it",
+    "start": "its start",
+    "setting_id": "the choice; null: no setting held the SLO before",
+    "setting": "its name",
+    "today": "the objective of the block under today's setting",
+    "choice": "and under the choice",
+    "saving_pct": "what that saves",
+    "slo_today": "whether today's setting holds the SLO in the block",
+    "slo_choice": "whether the choice does",
+    "better": "whether the choice is better than today's; null: it is today's",
+}
+
+Row = dict[str, Any]
+
+
+def advice_frame(found: Recommendations) -> pl.DataFrame:
+    """Return one row per HPA with the columns of `COLUMNS`."""
+    currencies = _currencies(found)
+    rows = []
+    for item in found.items:
+        row: Row = dict.fromkeys(COLUMNS)
+        row |= dict(zip(("cluster", "namespace", "hpa"), item.key, strict=True))
+        row |= {
+            "unit": item.unit,
+            "answer": item.answer,
+            "setting_id": item.setting_id,
+            "setting": None if item.setting_id is None else found.specs.names[item.setting_id],
+            "considered": None
+            if item.considered_id is None
+            else found.specs.names[item.considered_id],
+            "reasons": "; ".join(item.reasons),
+            "notes": "; ".join(item.notes),
+            "goal": str(found.options.goal),
+            "currency": currencies.get(item.key),
+            "patch": json.dumps(item.patch) if item.patch else None,
+        }
+        names = ("days", "advice", "plant_skill", "controller_precision", "controller_recall")
+        row |= {name: found.facts[item.key][name] for name in names}
+        if item.advice is not None:
+            row["members"] = len(item.advice.unit.members)
+            if item.advice.judged is not None:
+                row |= _judged(item.advice.judged, found.options.rules.robust)
+                row |= _own(item.advice.judged, item.member)
+        rows.append(row)
+    return pl.DataFrame(rows, schema=_schema(COLUMNS))
+
+
+def _currencies(found: Recommendations) -> dict[tuple[str, ...], str]:
+    results = found.result.results
+    if "currency" not in results.columns:
+        return {}
+    keys = ("cluster", "namespace", "hpa", "currency")
+    return {row[:3]: row[3] for row in results.select(keys).unique().iter_rows()}
+
+
+def _judged(found: Judged, robust: str) -> Row:
+    """Return the columns of a unit's judging."""
+    place, unit = found.considered, found.unit
+    trained, judged = found.trained.objective, found.judged.objective
+    held = found.trained.holds(robust), found.judged.holds(robust)
+    chosen = [fold for fold in found.folds if fold.choice is not None]
+    sure = found.resampled
+    return {
+        "training_blocks": found.split,
+        "judged_blocks": unit.blocks - found.split,
+        "judged_from": unit.starts[found.split],
+        "training_today": _known(trained[TODAY]),
+        "training_choice": _known(trained[place]),
+        "training_saving_pct": saving_pct(float(trained[place]), float(trained[TODAY])),
+        "saving_low_pct": None if sure is None else sure.low_pct,
+        "saving_high_pct": None if sure is None else sure.high_pct,
+        "better_share": None if sure is None else sure.better_share,
+        "judged_today": _known(judged[TODAY]),
+        "judged_choice": _known(judged[place]),
+        "judged_saving_pct": saving_pct(float(judged[place]), float(judged[TODAY])),
+        "slo_today_training": bool(held[0][TODAY]),
+        "slo_choice_training": bool(held[0][place]),
+        "slo_today_judged": bool(held[1][TODAY]),
+        "slo_choice_judged": bool(held[1][place]),
+        "folds": len(chosen),
+        "folds_changed": sum(fold.choice != TODAY for fold in chosen),
+        "folds_better": sum(fold.better is True for fold in chosen),
+        "folds_held": sum(fold.holds is True for fold in chosen),
+    }
+
+
+def _own(found: Judged, member: int) -> Row:
+    """Return an HPA's own hours and measures in the judged blocks."""
+    judged = slice(found.split, None)
+    row: Row = {"hours": float(found.unit.hours[member, judged].sum())}
+    for which, place in (("today", TODAY), ("choice", found.considered)):
+        sums = measures_of(found.unit, member, place, judged)
+        row |= {f"{name}_{which}": sums.get(name) for name in (*SHOWN, REGRET)}
+    return row
+
+
+def measures_of(
+    unit: UnitBlocks, member: int, place: int, blocks: slice
+) -> dict[str, float | None]:
+    """Return a member's measures under a setting, summed over blocks, with `regret_pct`."""
+    sums = {
+        name: float(values[member, place, blocks].sum()) for name, values in unit.values.items()
+    }
+    regret = _regret(*(np.array(sums.get(n, np.nan)) for n in _REGRET_OF))
+    return {name: _known(value) for name, value in sums.items()} | {REGRET: _known(float(regret))}
+
+
+_REGRET_OF: Final = ("pod_hours", "short_pod_hours", "perfect_pod_hours")
+
+
+def _regret(pods: Array, short: Array, perfect: Array) -> Array:
+    """Return surplus and missing pod-hours in percent of a perfect forecast's."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Array = 100.0 * (np.maximum(pods + short - perfect, 0.0) + short) / perfect
+    return np.where(perfect > 0, found, np.nan)
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def candidates_frame(found: Recommendations) -> pl.DataFrame:
+    """Return one row per unit and setting with the columns of `CANDIDATE_COLUMNS`."""
+    rows = [row for advice in found.units for row in _candidates(found, advice)]
+    return pl.DataFrame(rows, schema=_schema(CANDIDATE_COLUMNS), infer_schema_length=None)
+
+
+def _candidates(found: Recommendations, advice: UnitAdvice) -> Iterator[Row]:
+    unit, robust = advice.unit, found.options.rules.robust
+    whole, judged = slice(None), advice.judged
+    goal = unit.total(found.options.goal.minimize, whole)
+    names = ("saturated_minutes", "unserved", "waiting", "rescales")
+    sums = {name: unit.total(name, whole) for name in names if name in unit.values}
+    points = [goal, *(values for values in sums.values() if not np.isnan(values).all())]
+    sound = unit.outside_share(whole) <= OUTSIDE_SHARE
+    sound[TODAY] = True
+    front = np.zeros(unit.settings.size, dtype=bool)
+    front[sound] = front_of(np.stack(points, axis=1)[sound])
+    parts = (unit.total(n, whole) for n in _REGRET_OF if n in unit.values)
+    regret = _regret(*parts) if all(n in unit.values for n in _REGRET_OF) else goal * np.nan
+    held = None if judged is None else (judged.trained.holds(robust), judged.judged.holds(robust))
+    for place, setting_id in enumerate(unit.settings.tolist()):
+        row: Row = dict.fromkeys(CANDIDATE_COLUMNS)
+        row |= {
+            "unit": unit.name,
+            "setting_id": setting_id,
+            "setting": found.specs.names[setting_id],
+            "candidate": advice.why_not[place] == "",
+            "why_not": advice.why_not[place],
+            "objective": _known(goal[place]),
+            "regret_pct": _known(regret[place]),
+            "on_front": bool(front[place]),
+        }
+        row |= {name: _known(values[place]) for name, values in sums.items()}
+        if judged is not None and held is not None:
+            row |= {
+                "objective_training": _known(judged.trained.objective[place]),
+                "objective_judged": _known(judged.judged.objective[place]),
+                "slo_training": bool(held[0][place]),
+                "slo_judged": bool(held[1][place]),
+            }
+        yield row
+
+
+def folds_frame(found: Recommendations) -> pl.DataFrame:
+    """Return one row per unit and fold with the columns of `FOLD_COLUMNS`."""
+    rows = [
+        row
+        for advice in found.units
+        if advice.judged is not None
+        for row in fold_rows(advice.judged, found.specs.names)
+    ]
+    return pl.DataFrame(rows, schema=_schema(FOLD_COLUMNS))
+
+
+def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
+    """Yield a unit's folds as rows."""
+    unit = judged.unit
+    for fold in judged.folds:
+        setting_id = None if fold.choice is None else int(unit.settings[fold.choice])
+        saved = None if fold.objective is None else saving_pct(fold.objective, fold.today)
+        yield {
+            "unit": unit.name,
+            "block": fold.block,
+            "start": unit.starts[fold.block],
+            "setting_id": setting_id,
+            "setting": None if setting_id is None else names[setting_id],
+            "today": _known(fold.today),
+            "choice": None if fold.objective is None else _known(fold.objective),
+            "saving_pct": saved,
+            "slo_today": fold.today_holds,
+            "slo_choice": fold.holds,
+            "better": fold.better,
+        }
+
+
+_TEXTS: Final = frozenset(
+    {
+        "cluster",
+        "namespace",
+        "hpa",
+        "unit",
+        "answer",
+        "setting",
+        "considered",
+        "reasons",
+        "notes",
+        "goal",
+        "currency",
+        "patch",
+        "why_not",
+    }
+)
+_FLAGS: Final = frozenset({"advice", "candidate", "on_front", "better"})
+_WHOLE: Final = frozenset(
+    {"setting_id", "members", "training_blocks", "judged_blocks", "block", "folds"}
+    | {"folds_changed", "folds_better", "folds_held"}
+)
+
+
+def _schema(columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return the type of every column."""
+
+    def dtype(name: str) -> Any:
+        if name in _TEXTS:
+            return pl.String
+        if name in _FLAGS or name.startswith("slo_"):
+            return pl.Boolean
+        if name in ("start", "judged_from"):
+            return pl.Datetime("ms", "UTC")
+        return pl.Int32 if name in _WHOLE else pl.Float64
+
+    return {name: dtype(name) for name in columns}

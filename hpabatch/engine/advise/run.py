@@ -1,0 +1,295 @@
+"""Advice on every HPA of a sweep: change, keep, or none, with the reasons.
+
+A change is recommended where a setting within the bounds holds the SLO on the training blocks,
+does better than today's there, and still does on the judged blocks, which it was not chosen on.
+Whatever speaks against that is told; docs/recommend.md has the whole list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.advise.answer import (
+    CHANGE,
+    KEEP,
+    NONE,
+    Facts,
+    RecommendOptions,
+    answer,
+    notes,
+)
+from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions, today_sums
+from hpabatch.engine.advise.judge import TODAY, Judged, inside, judge, judge_choice, split_of
+from hpabatch.engine.advise.specs import (
+    Apply,
+    Specs,
+    allowed_mask,
+    misfits,
+    profile_of,
+    refusals,
+)
+from hpabatch.engine.advise.standing import standing
+from hpabatch.engine.advise.unit import TODAY_ID, Key, Mask, UnitBlocks, unit_blocks
+from hpabatch.engine.simulate.result import CENSORED_PCT
+from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.settings.patch import patch_version, spec_patch
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAdvice:
+    """What came out for a unit's HPAs that give advice at all.
+
+    `why_not` says of each setting why it is no candidate; `judged` None: too few blocks.
+    """
+
+    unit: UnitBlocks
+    why_not: tuple[str, ...]
+    judged: Judged | None
+    answer: str
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The advice on one HPA.
+
+    `setting_id` and `wanted` are what is recommended (today's with "keep"; None: nothing is),
+    `considered_id` the setting that was looked at. `patch` is what changes in the spec. `advice` is
+    its unit's, None where the HPA itself gives none; it is member `member` there.
+    """
+
+    key: Key
+    unit: str
+    answer: str
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    today: HPASpec
+    setting_id: int | None = None
+    considered_id: int | None = None
+    wanted: HPASpec | None = None
+    patch: Mapping[str, object] = field(default_factory=dict)
+    advice: UnitAdvice | None = None
+    member: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendations:
+    """The advice on all HPAs of a sweep, sorted by cluster, namespace and name.
+
+    `facts` are the rows of the sweep's HPAs.
+    """
+
+    items: tuple[Recommendation, ...]
+    units: tuple[UnitAdvice, ...]
+    options: RecommendOptions
+    result: SweepResult
+    specs: Specs
+    facts: Mapping[Key, Mapping[str, Any]]
+
+    @property
+    def patch_version(self) -> str:
+        """Return the API version that patches are for."""
+        return patch_version(profile_of(self.result))
+
+
+def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> Recommendations:
+    """Return the advice on every HPA of a sweep; `apply` puts setting values into a spec.
+
+    Raises:
+        HistoryError: the sweep is not whole.
+        UsageError: its settings do not fit this version.
+    """
+    specs = Specs(result, apply)
+    unsound = dict(_unsound(result, options))
+    facts = Facts(result, options, specs)
+    units: dict[str, UnitAdvice] = {}
+    for name, unit in unit_blocks(result, unsound):
+        units[name] = _advise(unit, facts)
+    items = tuple(_items(result, specs, units, unsound))
+    rows = {(r["cluster"], r["namespace"], r["hpa"]): r for r in result.hpas.iter_rows(named=True)}
+    ordered = tuple(units[name] for name in sorted(units))
+    return Recommendations(items, ordered, options, result, specs, rows)
+
+
+def _unsound(
+    result: SweepResult, options: RecommendOptions
+) -> Iterator[tuple[Key, tuple[str, ...]]]:
+    """Yield the HPAs that give no advice whatever the settings, and why."""
+    swept = set(result.blocks.select("cluster", "namespace", "hpa").unique().iter_rows())
+    runs = today_sums(result)
+    today = result.results.filter((pl.col("setting_id") == TODAY_ID) & ~pl.col("usable"))
+    names = ("cluster", "namespace", "hpa", "why_not")
+    unusable = {(c, n, h): why for c, n, h, why in today.select(*names).iter_rows()}
+    for row in result.hpas.iter_rows(named=True):
+        key = (row["cluster"], row["namespace"], row["hpa"])
+        reasons = [
+            *_hpa_reasons(row, options),
+            *ceiling_doubts(row, options.goal),
+            *contradictions(row, runs.get(key), options.goal),
+        ]
+        if key not in swept:
+            reasons.append("the sweep has nothing of it")
+        if not reasons and unusable.get(key):
+            whose = f"{key[1]}/{key[2]} under today's setting"
+            reasons.append(f"the run of {whose} cannot be relied on: {unusable[key]}")
+        if reasons:
+            yield key, tuple(reasons)
+
+
+def _hpa_reasons(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[str]:
+    if row["problems"]:
+        yield f"plant: {row['problems']}"
+    if row["censored_pct"] is not None and row["censored_pct"] > CENSORED_PCT:
+        yield (
+            f"censored: {row['censored_pct']:.0f}% of its work is only a lower bound, as pods were "
+            f"at their ceiling (more than {CENSORED_PCT:.0f}%)"
+        )
+    if row["advice"] is None:
+        yield "fidelity was not measured"
+    elif not row["advice"]:
+        yield f"fidelity: {row['why_not']}"
+    if row["days"] < options.min_history_days:
+        yield (
+            f"too little history: {row['days']:.1f} days are fewer than "
+            f"{options.min_history_days:g} (--min-history)"
+        )
+
+
+def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
+    """Return the advice on a unit."""
+    options = facts.options
+    split = split_of(unit.blocks, options.rules)
+    if split is None:
+        kept = options.rules.judged_blocks or 1
+        why = (
+            f"too few blocks of time: {unit.blocks}, of which the last {kept} would be judged on "
+            "and none is left to choose on"
+        )
+        return UnitAdvice(unit, ("",) * unit.settings.size, None, NONE, (why,), ())
+    misfit = misfits(unit, facts.specs, options.bounds)
+    why_not = tuple(refusals(unit, misfit, slice(0, split)))
+    possible = allowed_mask(misfit)
+    if options.recommender == "random":
+        judged, given, reasons = _random(unit, facts, possible, split)
+        return UnitAdvice(unit, why_not, judged, given, reasons, ())
+    found = judge(unit, options.goal, options.rules, possible, facts.block_unit)
+    assert found is not None
+    if found.choice is not None:
+        found = replace(found, choice=simplest(unit, facts.specs, found.choice, possible))
+    given, told = answer(found, facts)
+    more = tuple(notes(found, why_not, facts)) if given != NONE else ()
+    return UnitAdvice(unit, why_not, found, given, tuple(told), more)
+
+
+def simplest(unit: UnitBlocks, specs: Specs, place: int, possible: Mask) -> int:
+    """Return the possible setting that changes least of those that came to the same in all blocks.
+
+    A field that made no difference is not worth a change: nothing says what it would do elsewhere.
+    """
+    same = possible.copy()
+    for values in unit.values.values():
+        own = values[:, [place], :]
+        same &= ((values == own) | (np.isnan(values) & np.isnan(own))).all(axis=(0, 2))
+    same[place] = True
+    places = [int(s) for s in np.flatnonzero(same)]
+    if len(places) == 1:
+        return place
+
+    def changes(s: int) -> int:
+        setting = int(unit.settings[s])
+        return sum(
+            _leaves(spec_patch(specs.written(key), specs.under(key, setting)))
+            for key in unit.members
+        )
+
+    return min(places, key=lambda s: (changes(s), s))
+
+
+def _leaves(value: object) -> int:
+    """Count what a patch sets; a list counts as one."""
+    return sum(map(_leaves, value.values())) if isinstance(value, Mapping) else 1
+
+
+def _random(
+    unit: UnitBlocks, facts: Facts, possible: Mask, split: int
+) -> tuple[Judged, str, tuple[str, ...]]:
+    """Pick any candidate but today's setting."""
+    options = facts.options
+    allowed = inside(unit, possible, slice(0, split))
+    others = [int(s) for s in np.flatnonzero(allowed) if s != TODAY]
+    rng = np.random.default_rng([options.rules.seed, *unit.name.encode()])
+    place = others[int(rng.integers(len(others)))] if others else TODAY
+    trained = standing(unit, options.goal, slice(0, split), facts.block_unit)
+    judged = standing(unit, options.goal, slice(split, None), facts.block_unit)
+    made = (split, trained, judged, place)
+    found = judge_choice(unit, options.goal, options.rules, possible, facts.block_unit, made)
+    if place == TODAY:
+        return found, KEEP, ("there is no other candidate",)
+    return found, CHANGE, (f"picked at random of {len(others)} candidates",)
+
+
+def _items(
+    result: SweepResult,
+    specs: Specs,
+    units: Mapping[str, UnitAdvice],
+    unsound: Mapping[Key, tuple[str, ...]],
+) -> Iterator[Recommendation]:
+    """Yield the advice on every HPA, that of its unit where it gives any."""
+    left = _left_out(result, unsound)
+    for row in result.hpas.sort("cluster", "namespace", "hpa").iter_rows(named=True):
+        key = (row["cluster"], row["namespace"], row["hpa"])
+        name = row["unit"]
+        if key in unsound:
+            today = specs.written(key)
+            yield Recommendation(key, name, NONE, unsound[key], (), today)
+            continue
+        yield _item(key, units[name], specs, left.get(name, 0))
+
+
+def _left_out(result: SweepResult, unsound: Collection[Key]) -> dict[str, int]:
+    """Return how many HPAs of each unit give no advice."""
+    counts: dict[str, int] = {}
+    for c, n, h, unit in result.hpas.select("cluster", "namespace", "hpa", "unit").iter_rows():
+        if (c, n, h) in unsound:
+            counts[unit] = counts.get(unit, 0) + 1
+    return counts
+
+
+def _item(key: Key, advice: UnitAdvice, specs: Specs, left_out: int) -> Recommendation:
+    """Return a member's advice: its unit's, or "keep" where the change changes nothing of it."""
+    told = list(advice.notes)
+    if left_out:
+        told.append(f"chosen without {left_out} of the group's HPAs, which give no advice")
+    found = advice.judged
+    considered = None if found is None else int(advice.unit.settings[found.considered])
+    given, reasons, wanted, patch = advice.answer, advice.reasons, None, {}
+    if given == CHANGE:
+        assert considered is not None
+        wanted = specs.under(key, considered)
+        patch = spec_patch(specs.written(key), wanted)
+        if not patch:
+            given, reasons = KEEP, ("its spec already says what is recommended",)
+    if given == KEEP:
+        wanted = wanted or specs.today(key)
+    chosen = {CHANGE: considered, KEEP: TODAY_ID, NONE: None}[given]
+    return Recommendation(
+        key=key,
+        unit=advice.unit.name,
+        answer=given,
+        reasons=reasons,
+        notes=tuple(told),
+        today=specs.written(key),
+        setting_id=chosen,
+        considered_id=considered,
+        wanted=wanted,
+        patch=patch,
+        advice=advice,
+        member=advice.unit.members.index(key),
+    )

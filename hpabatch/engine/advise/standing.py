@@ -1,0 +1,131 @@
+"""How settings stand against a goal on some blocks of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from hpabatch.engine.advise.objective import Goal, Slo, short_number
+from hpabatch.engine.advise.unit import Array, Mask, UnitBlocks
+
+ROBUST: Final = ("both", "worst", "mean")
+_BLOCK_HOURS: Final = {"week": 168.0, "day": 24.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What S settings come to on some blocks.
+
+    `objective` (S,) is the members' sum, NaN where it is not known of one. `mean` and `worst`
+    (K, M, S) are the K SLOs' measures for the SLO's `unit_hours`: over all blocks, and in the worst
+    stretch that is as long as the SLO is meant for (a block at least). An SLO counts for every
+    member alone.
+    """
+
+    objective: Array
+    slos: tuple[Slo, ...]
+    mean: Array
+    worst: Array
+
+    def values(self, robust: str) -> Array:
+        """Return (1 or 2, K, M, S) values that must keep to the limits."""
+        chosen = {"both": (self.mean, self.worst), "mean": (self.mean,), "worst": (self.worst,)}
+        return np.stack(chosen[robust])
+
+    def holds(self, robust: str, margin: float = 0.0) -> Mask:
+        """Return (S,) whether every SLO holds for every member, with a share of its limit free."""
+        good = np.ones(self.objective.size, dtype=bool)
+        values = self.values(robust)
+        for k, slo in enumerate(self.slos):
+            limit = slo.limit * (1.0 - margin)
+            kept = values[:, k] < limit if slo.strict else values[:, k] <= limit
+            good &= kept.all(axis=(0, 1))
+        return good
+
+    def pressure(self, robust: str) -> Array:
+        """Return (S,) the largest value relative to its limit: above 1 it is broken."""
+        if not self.slos:
+            return np.zeros(self.objective.size)
+        limits = np.array([slo.limit for slo in self.slos])[None, :, None, None]
+        values = self.values(robust)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(values == 0, 0.0, values / limits)
+        found: Array = np.where(np.isnan(shares), math.inf, shares).max(axis=(0, 1, 2))
+        return found
+
+    def unknown(self) -> tuple[str, ...]:
+        """Return the SLOs' measures that are not known of some member."""
+        return tuple(slo.measure for k, slo in enumerate(self.slos) if np.isnan(self.mean[k]).any())
+
+
+def standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> Standing:
+    """Return how a unit's settings stand on a stretch of its blocks."""
+    shape = (len(goal.slos), len(unit.members), unit.settings.size)
+    mean, worst = np.zeros(shape), np.zeros(shape)
+    hours = unit.hours[:, blocks]
+    for k, slo in enumerate(goal.slos):
+        values = unit.values[slo.measure][:, :, blocks]
+        mean[k] = _rate(values.sum(axis=2), hours.sum(axis=1)[:, None], slo)
+        worst[k] = stretch_rates(values, hours, slo, block_unit).max(axis=2)
+    return Standing(unit.total(goal.minimize, blocks), goal.slos, mean, worst)
+
+
+def stretch_rates(values: Array, hours: Array, slo: Slo, block_unit: str) -> Array:
+    """Return the rates (M, S, W) of every stretch that is as long as the SLO is meant for.
+
+    Stretches are neighbouring blocks, one where a block is that long; all of them where they are
+    too few. `values` are (M, S, B), `hours` (M, B).
+    """
+    width = min(stretch_width(slo, block_unit), hours.shape[1])
+    return _rate(_sums(values, width), _sums(hours, width)[:, None, :], slo)
+
+
+def stretch_width(slo: Slo, block_unit: str) -> int:
+    """Return how many blocks make a stretch."""
+    return max(1, math.ceil((slo.window_hours or 0.0) / _BLOCK_HOURS[block_unit]))
+
+
+def _sums(values: Array, width: int) -> Array:
+    """Return the sums of `width` neighbours along the last axis."""
+    if width == 1:
+        return values
+    windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=-1)
+    sums: Array = windows.sum(axis=-1)
+    return sums
+
+
+def _rate(values: Array, hours: Array, slo: Slo) -> Array:
+    """Return values for the SLO's time; without any time 0, as nothing speaks against it."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates: Array = np.where(hours > 0, values / hours * slo.unit_hours, 0.0)
+    return rates
+
+
+def beats(holds: bool, objective: float, holds_other: bool, other: float) -> bool:
+    """Say whether one setting is better than another: the SLO first, then the objective."""
+    if holds != holds_other:
+        return holds
+    return holds and objective < other
+
+
+def tightest(found: Standing, setting: int, members: Sequence[str], robust: str) -> str:
+    """Return in words which limit a setting breaks the most, or comes closest to."""
+    values = found.values(robust)[:, :, :, setting]
+    if not values.size:
+        return ""
+    limits = np.array([slo.limit for slo in found.slos])[None, :, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(values == 0, 0.0, values / limits)
+    most = np.unravel_index(np.argmax(np.nan_to_num(shares, nan=math.inf)), shares.shape)
+    mode, k, m = (int(place) for place in most)
+    slo, value = found.slos[k], float(values[mode, k, m])
+    who = f" of {members[m]}" if len(members) > 1 else ""
+    if math.isnan(value):
+        return f"{slo.measure}{who} is not known"
+    where = "on average" if robust == "mean" or (robust == "both" and mode == 0) else "at worst"
+    shown = f"{short_number(slo.shown(value))}{slo.unit}"
+    return f"{slo.measure}{who} {where} {shown} (limit {slo.text})"

@@ -1,0 +1,161 @@
+"""A unit's blocks as arrays: what each setting came to, HPA by HPA and block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hpabatch.engine.advise.objective import MEASURES
+from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.errors import HistoryError
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Key = tuple[str, str, str]
+
+KEY: Final = ("cluster", "namespace", "hpa")
+TODAY_ID: Final = 0
+OUTSIDE_SHARE: Final = 0.1
+"""A setting that is outside of the recorded usage per pod for more of the time is no candidate."""
+_BLOCK_MS: Final = {"week": 7 * 86_400_000, "day": 86_400_000}
+_MINUTES_AN_HOUR: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBlocks:
+    """What the settings of one unit came to: M members, S settings, B blocks of time.
+
+    `settings` (S,) are setting ids, today's first; `hours` (M, B), 0 where a member has no such
+    block; `values` by measure (M, S, B), NaN where it is not known. `starts` are the blocks'.
+    """
+
+    name: str
+    members: tuple[Key, ...]
+    settings: NDArray[np.int64]
+    starts: tuple[datetime, ...]
+    hours: Array
+    values: Mapping[str, Array]
+
+    @property
+    def blocks(self) -> int:
+        """Return the number of blocks."""
+        return len(self.starts)
+
+    def total(self, measure: str, blocks: slice) -> Array:
+        """Return the sum over members and blocks, (S,); NaN where one of them is not known."""
+        total: Array = self.values[measure][:, :, blocks].sum(axis=(0, 2))
+        return total
+
+    def outside_share(self, blocks: slice) -> Array:
+        """Return (S,) the largest share of a member's time outside of the recorded usage per pod.
+
+        What is not known counts as inside.
+        """
+        minutes = self.values.get("outside_minutes")
+        if minutes is None:
+            return np.zeros(self.settings.size)
+        hours = np.maximum(self.hours[:, blocks].sum(axis=1), 1e-9)[:, None]
+        share = np.nan_to_num(minutes[:, :, blocks]).sum(axis=2) / (hours * _MINUTES_AN_HOUR)
+        most: Array = share.max(axis=0)
+        return most
+
+    def place(self, setting_id: int) -> int | None:
+        """Return where a setting stands in `settings`; None: it does not fit all members."""
+        found = np.flatnonzero(self.settings == setting_id)
+        return int(found[0]) if found.size else None
+
+
+def unit_blocks(
+    result: SweepResult, left_out: Collection[Key] = ()
+) -> Iterator[tuple[str, UnitBlocks]]:
+    """Yield the units of a sweep by name, without the HPAs that are left out.
+
+    A unit without any member left is not yielded. Of a group only those settings count that fit
+    every member; its blocks are matched by their time.
+
+    Raises:
+        HistoryError: the blocks of an HPA are not the same under every setting.
+    """
+    block_ms = _BLOCK_MS[result.parameters["block"]["unit"]]
+    frames = {
+        (str(c), str(n), str(h)): frame
+        for (c, n, h), frame in result.blocks.partition_by(
+            *KEY, as_dict=True, maintain_order=False
+        ).items()
+    }
+    units: dict[str, list[Key]] = {}
+    for cluster, namespace, hpa, unit in result.hpas.sort(*KEY).select(*KEY, "unit").iter_rows():
+        key = (cluster, namespace, hpa)
+        if key in frames and key not in left_out:
+            units.setdefault(unit, []).append(key)
+    for name in sorted(units):
+        yield name, _unit(name, units[name], [frames[key] for key in units[name]], block_ms)
+
+
+def _unit(name: str, keys: list[Key], frames: list[pl.DataFrame], block_ms: int) -> UnitBlocks:
+    """Put members' blocks beside each other, those of a time into one column."""
+    common = set(frames[0]["setting_id"].unique().to_list())
+    for frame in frames[1:]:
+        common &= set(frame["setting_id"].unique().to_list())
+    if TODAY_ID not in common:
+        raise HistoryError(
+            f"the sweep has no blocks of today's setting ({TODAY_ID}) for every HPA of {name}: run "
+            "it again"
+        )
+    settings = np.array(sorted(common), np.int64)
+    parts = [_member(key, frame, settings) for key, frame in zip(keys, frames, strict=True)]
+    first = min(starts[0] for starts, _, _ in parts)
+    cells = [
+        [round((start - first).total_seconds() * 1000 / block_ms) for start in starts]
+        for starts, _, _ in parts
+    ]
+    found = sorted({cell for theirs in cells for cell in theirs})
+    column = {cell: k for k, cell in enumerate(found)}
+    times: dict[int, datetime] = {}
+    hours = np.zeros((len(keys), len(found)))
+    names = [measure for measure in MEASURES if measure in frames[0].columns]
+    values = {measure: np.zeros((len(keys), settings.size, len(found))) for measure in names}
+    for m, (starts, of_hours, of_values) in enumerate(parts):
+        places = [column[cell] for cell in cells[m]]
+        for place, start in zip(places, starts, strict=True):
+            times[place] = min(start, times.get(place, start))
+        hours[m, places] = of_hours
+        for measure in names:
+            values[measure][m][:, places] = of_values[measure]
+    ordered = tuple(times[k] for k in range(len(found)))
+    return UnitBlocks(name, tuple(keys), settings, ordered, hours, values)
+
+
+def _member(
+    key: Key, frame: pl.DataFrame, settings: NDArray[np.int64]
+) -> tuple[list[datetime], Array, dict[str, Array]]:
+    """Return an HPA's block starts, hours (B,) and measures (S, B)."""
+    rows = frame.filter(pl.col("setting_id").is_in(settings.tolist())).sort("setting_id", "block")
+    count = rows.height // settings.size
+    blocks = (
+        rows["block"].to_numpy().reshape(-1, count)
+        if rows.height == count * settings.size
+        else None
+    )
+    if blocks is None or (blocks != blocks[0]).any():
+        raise HistoryError(
+            f"the sweep's blocks of {'/'.join(key)} are not the same under every setting: run the "
+            "sweep again"
+        )
+    values = {
+        measure: rows[measure]
+        .cast(pl.Float64())
+        .fill_null(float("nan"))
+        .to_numpy()
+        .reshape(-1, count)
+        for measure in MEASURES
+        if measure in rows.columns
+    }
+    first = rows.head(count)
+    return first["start"].to_list(), first["hours"].to_numpy(), values

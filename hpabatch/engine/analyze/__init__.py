@@ -1,0 +1,1 @@
+"""Analysis of an HPA from its manifest alone: dead bands, cycles, ramps."""

@@ -1,0 +1,1 @@
+"""Capacity plan: desired sizes without a maximum, requests, quotas, money."""

@@ -1,0 +1,1 @@
+"""Comparison of two replays or runs, with the cause of each difference."""

@@ -1,0 +1,115 @@
+"""Which of many changes makes a difference: each is tried alone.
+
+The first difference of an HPA is tried again with one thing changed: the run that was, with one
+thing as on the other side. What then decides at that tick as the other side does makes the
+difference alone. If no change does, each is taken back from the other side: those without which
+the tick is as it was are needed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from hpabatch.engine.compare.frames import DECIDES, DECISION, EXPLANATION, FROM, TICK, TO
+from hpabatch.engine.replay.summary import KEY
+
+ALONE: Final = "alone"
+TOGETHER: Final = "together"
+
+Key = tuple[str, str, str]
+Report = Callable[[float], None]
+Run = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One change, and the runs that try it: on the first side, and taken back on the other.
+
+    A run gets rows of differences (`KEY` and `first_ts` count) and returns ticks of these HPAs,
+    those of the first differences at least; an HPA that it says nothing of was not tried.
+    """
+
+    name: str
+    alone: Run
+    without: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The changes that make an HPA's first difference, and how: `ALONE` or `TOGETHER`."""
+
+    names: tuple[str, ...]
+    how: str
+
+
+def find_causes(
+    differences: pl.DataFrame,
+    trials: Sequence[Trial],
+    report: Report = lambda share: None,
+) -> dict[Key, Cause]:
+    """Return the causes that could be found, by HPA.
+
+    Args:
+        differences: of `compare_frames.find_differences`.
+        trials: of everything that changed, in the order in which causes are to be named.
+        report: is told the share that is done.
+    """
+    half = 0.5  # of the time, at most: few differences are left for the second round
+    first = [(t.name, t.alone) for t in trials]
+    found = _named(differences, first, TO, ALONE, lambda share: report(half * share))
+    known = pl.DataFrame(list(found), schema=dict.fromkeys(KEY, pl.String()), orient="row")
+    left = differences.join(known, on=KEY, how="anti", maintain_order="left")
+    if not left.is_empty():
+        second = [(t.name, t.without) for t in trials]
+        found |= _named(left, second, FROM, TOGETHER, lambda share: report(half + half * share))
+    return found
+
+
+def _named(
+    differences: pl.DataFrame,
+    runs: Sequence[tuple[str, Run]],
+    side: str,
+    how: str,
+    report: Report,
+) -> dict[Key, Cause]:
+    """Return by HPA the runs whose tick is that of a side."""
+    names: dict[Key, list[str]] = {}
+    for k, (name, run) in enumerate(runs):
+        for key in _alike(differences, run(differences), side):
+            names.setdefault(key, []).append(name)
+        report((k + 1) / len(runs))
+    return {key: Cause(tuple(theirs), how) for key, theirs in names.items()}
+
+
+def _alike(differences: pl.DataFrame, ticks: pl.DataFrame, side: str) -> list[Key]:
+    """Return the HPAs that at their first difference came to what a side did."""
+    compared = [n for n in (*DECISION, *EXPLANATION) if f"{n}{FROM}" in differences.columns]
+    tried = ticks.select(*TICK, *compared).rename({"ts": "first_ts"})
+    rows = differences.join(tried, on=[*KEY, "first_ts"], maintain_order="left")
+
+    def same(name: str) -> pl.Expr:
+        return pl.col(name).eq_missing(pl.col(f"{name}{side}"))
+
+    decided = pl.all_horizontal(same(name) for name in compared if name in DECISION)
+    # Of a difference in the explanation alone, what the two sides have in common says nothing.
+    explained = pl.all_horizontal(
+        same(name) | pl.col(f"{name}{FROM}").eq_missing(pl.col(f"{name}{TO}")) for name in compared
+    )
+    alike = pl.when(pl.col("differs") == DECIDES).then(decided).otherwise(explained)
+    return [(c, n, h) for c, n, h in rows.filter(alike).select(KEY).iter_rows()]
+
+
+def sentence(cause: Cause | None, words: Mapping[str, str]) -> str | None:
+    """Return a cause in words; `words` say what each change is."""
+    if cause is None:
+        return None
+    told = [words[name] for name in cause.names]
+    if len(told) == 1:
+        alone = cause.how == ALONE
+        return told[0] if alone else f"{told[0]}, but not alone"
+    joined = "; ".join(told)
+    return f"each alone: {joined}" if cause.how == ALONE else f"only together: {joined}"

@@ -1,0 +1,314 @@
+"""How a metric came to its proposal: its pods, ratios, substitutions and guards.
+
+Every number that decides is asked of the rules; what a rule keeps to itself (the first of two
+ratios, what was substituted) is put together from its parts and held against its result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hpabatch.engine.explain import facts
+from hpabatch.engine.explain.pods import explain_counted, explain_pods
+from hpabatch.engine.explain.sync import Sync, WrongExplanationError
+from hpabatch.layout import codes
+from hpabatch.layout.switches import (
+    AVERAGES_CLAMPED,
+    MISSING_CHARGED_BY_TARGET,
+    RATIO_ONE_ADDS_NOTHING,
+    TOTALS_CLAMPED,
+)
+from hpabatch.model import messages
+from hpabatch.model.objects.describe import metric_name, metric_subject
+from hpabatch.model.objects.hpa import MetricSpec
+from hpabatch.rules.combine import combine_metrics, tolerance_of
+from hpabatch.rules.controller import has_switch
+from hpabatch.rules.numbers import INT32_MAX, add64, ceil_to_int32, div64, divide, mul64
+from hpabatch.rules.replicas import (
+    Proposal,
+    Tolerance,
+    is_within_tolerance,
+    propose_by_pod_average,
+    propose_by_utilization,
+    sum_for_average,
+    sum_for_value,
+    utilization_of,
+)
+from hpabatch.rules.statistics import PodStatistics, collect_statistics, count_pods
+
+_FROM_PODS = (codes.RESOURCE_UTILIZATION, codes.RESOURCE_AVERAGE, codes.PODS_AVERAGE)
+_EXTERNAL = (codes.EXTERNAL_VALUE, codes.EXTERNAL_AVERAGE)
+_BY_VALUE = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
+
+
+def explain_metrics(sync: Sync) -> tuple[tuple[facts.MetricFact, ...], facts.Combination | None]:
+    """Return how each metric of the spec was computed, and how they combined; None: not asked."""
+    metrics = sync.metrics()
+    if any(_said(sync, m).code == codes.METRIC_NOT_COMPUTED for m, _ in metrics):
+        return (), None
+    found = tuple(_explain_metric(sync, k + 1, m, s) for k, (m, s) in enumerate(metrics))
+    combined = combine_metrics(
+        sync.fleet, sync.controller, sync.spec, sync.t, int(sync.tick.replicas), sync.results
+    )
+    failures = [metric.failure for metric in found if metric.failure is not None]
+    error = None
+    if failures:
+        error = messages.invalid_metrics(len(failures), len(found), failures[0].error)
+    return found, facts.Combination(
+        count=len(found),
+        failed=int(combined.invalid),
+        largest=int(combined.replicas),
+        winner=None if combined.metric < 0 else int(combined.metric) + 1,
+        usable=bool(combined.usable),
+        error=error,
+    )
+
+
+def _said(sync: Sync, m: int) -> Any:
+    return sync.results.metrics[sync.answer_row(m)]
+
+
+def _explain_metric(sync: Sync, number: int, m: int, metric: MetricSpec) -> facts.MetricFact:
+    packed, said = sync.fleet.metrics[m], _said(sync, m)
+    kind, profile = int(packed.kind), sync.reader.profile
+    member = metric.resource or metric.container_resource
+    known = kind != codes.METRIC_UNUSABLE
+    by_percent = kind == codes.RESOURCE_UTILIZATION
+    fact = facts.MetricFact(
+        number=number,
+        type=metric.type,
+        subject=metric_subject(metric),
+        name=metric_name(metric, kind, profile.container_metric_named),
+        target=_TARGETS.get(kind, ""),
+        target_milli=int(packed.target_milli) if known and not by_percent else None,
+        target_pct=int(packed.target_pct) if by_percent else None,
+        is_memory=member is not None and member.name == "memory",
+        step=codes.STEPS[int(said.step)],
+        proposal=int(said.proposal),
+    )
+    if said.code != codes.METRIC_OK:
+        fact = replace(fact, proposal=None, failure=_failure(sync, m, metric))
+    if kind in _FROM_PODS:
+        return _from_pods(sync, m, fact)
+    return _from_total(sync, m, fact) if known else fact
+
+
+_TARGETS = {
+    codes.RESOURCE_UTILIZATION: "averageUtilization",
+    codes.RESOURCE_AVERAGE: "averageValue",
+    codes.PODS_AVERAGE: "averageValue",
+    codes.OBJECT_VALUE: "value",
+    codes.OBJECT_AVERAGE: "averageValue",
+    codes.EXTERNAL_VALUE: "value",
+    codes.EXTERNAL_AVERAGE: "averageValue",
+}
+
+
+def _failure(sync: Sync, m: int, metric: MetricSpec) -> facts.Failure:
+    """Return what upstream says of a metric that failed."""
+    said, detail = _said(sync, m), sync.results.details[sync.answer_row(m)]
+    texts, profile = sync.reader.texts, sync.reader.profile
+    kind, source = int(sync.fleet.metrics[m].kind), int(sync.fleet.metrics[m].source)
+    told = messages.metric_failure(
+        metric, kind, int(said.code), texts[int(detail.text)], sync.words.namespace, profile
+    )
+    reason = codes.CONDITIONS[codes.INVALID_METRIC_SOURCE_TYPE + source].reason
+    return facts.Failure(codes.METRIC_ERRORS[int(said.code)], reason, told.event, told.error)
+
+
+# ---- Resource, ContainerResource and Pods metrics ------------------------------------------------
+
+
+def _from_pods(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
+    """Return a metric of pods with its groups and, where it was computed, its ratios."""
+    packed, said = sync.fleet.metrics[m], _said(sync, m)
+    if sync.fleet.answers[sync.answer_row(m)].code != codes.METRIC_OK:
+        return fact  # the fetch failed before any pod was looked at
+    # Releases before that rule charge a missing pod its request, whatever the target.
+    by_target = has_switch(sync.controller, MISSING_CHARGED_BY_TARGET)
+    charged_pct = int(packed.target_pct) if by_target else 100
+    statistics = collect_statistics(
+        sync.fleet, sync.t, int(packed.stream), bool(packed.is_cpu), charged_pct, sync.controller
+    )
+    pods = explain_pods(sync, m)
+    counts = facts.Counts(*(int(n) for n in statistics[:5]))
+    listed = facts.Counts(*(sum(p.group == group for p in pods) for group in _GROUPS))
+    if listed != counts:
+        raise WrongExplanationError(f"the groups of pods of metric {fact.number}", listed, counts)
+    fact = replace(fact, pods=pods, counts=counts)
+    if said.code != codes.METRIC_OK:
+        return fact
+    alone = statistics._replace(unready=0, missing=0)
+    first_said = _propose(sync, m, alone)
+    first = facts.Ratio(
+        usage_milli=int(statistics.usage_milli),
+        request_milli=int(statistics.request_milli) if fact.target_pct is not None else None,
+        pods=int(statistics.ready),
+        utilization_pct=int(first_said.utilization_pct) if fact.target_pct is not None else None,
+        average_milli=int(first_said.average_milli),
+        ratio=float(first_said.ratio),
+    )
+    if fact.target_pct is None:  # samples of pods that the cache lacks count in an average
+        first = replace(
+            first,
+            usage_milli=int(add64(first.usage_milli, int(statistics.stray_milli))),
+            pods=int(statistics.ready + statistics.stray),
+        )
+    fact = _with_second(sync, m, replace(fact, first=first), statistics)
+    return _with_end(sync, m, fact)
+
+
+_GROUPS = (facts.READY, facts.UNREADY, facts.MISSING, facts.IGNORED, facts.STRAY)
+
+
+def _propose(sync: Sync, m: int, statistics: PodStatistics) -> Proposal:
+    """Return what the rule proposes for a metric with these statistics."""
+    packed, current = sync.fleet.metrics[m], int(sync.tick.replicas)
+    tolerance, switches = tolerance_of(sync.controller, sync.spec), sync.controller.switches
+    if packed.kind == codes.RESOURCE_UTILIZATION:
+        target_pct = int(packed.target_pct)
+        return propose_by_utilization(statistics, target_pct, current, tolerance, switches)
+    target_milli = int(packed.target_milli)
+    return propose_by_pod_average(statistics, target_milli, current, tolerance, switches)
+
+
+def _with_second(
+    sync: Sync, m: int, fact: facts.MetricFact, pods: PodStatistics
+) -> facts.MetricFact:
+    """Add what missing and unready pods were taken for, and the ratio with them."""
+    first = fact.first
+    assert first is not None
+    counts_unready = pods.unready > 0 and first.ratio > 1.0
+    if not counts_unready and pods.missing == 0:
+        return replace(fact, multiplier=int(pods.ready))
+    moved = first.ratio < 1.0 or first.ratio > 1.0
+    if fact.target_pct is None and not has_switch(sync.controller, RATIO_ONE_ADDS_NOTHING):
+        moved = True
+    missing = int(pods.missing) if moved else 0
+    charge = 0
+    if missing and first.ratio < 1.0:
+        by_target = int(mul64(missing, fact.target_milli or 0))
+        charge = by_target if fact.target_pct is None else int(pods.charge_milli)
+    taken = facts.Substitution(missing, charge, int(pods.unready) if counts_unready else 0)
+    second = _second(fact, first, taken, pods)
+    _expect(f"the second ratio of metric {fact.number}", second.ratio, float(_said(sync, m).ratio))
+    return replace(fact, substitution=taken, second=second, multiplier=second.pods)
+
+
+def _second(
+    fact: facts.MetricFact, first: facts.Ratio, taken: facts.Substitution, pods: PodStatistics
+) -> facts.Ratio:
+    """Return the ratio over the pods of the first one and those that were taken for something."""
+    usage = int(add64(first.usage_milli, taken.missing_milli))
+    entries = int(pods.ready + pods.stray) + taken.missing + taken.unready
+    if first.request_milli is None:
+        average = int(div64(usage, entries))
+        ratio = divide(float(average), float(fact.target_milli or 0))
+        return facts.Ratio(usage, None, entries, None, average, float(ratio))
+    request = first.request_milli
+    if taken.missing:
+        request = int(add64(request, int(pods.missing_request_milli)))
+    if taken.unready:
+        request = int(add64(request, int(pods.unready_request_milli)))
+    percent = int(utilization_of(usage, request))
+    ratio = divide(float(percent), float(fact.target_pct or 0))
+    return facts.Ratio(usage, request, entries, percent, None, float(ratio))
+
+
+def _with_end(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
+    """Add the test of the tolerance and the product that the last ratio gives."""
+    last, said = fact.last, _said(sync, m)
+    assert last is not None
+    _expect(f"the ratio of metric {fact.number}", last.ratio, float(said.ratio))
+    wanted = int(ceil_to_int32(last.ratio * (fact.multiplier or 0)))
+    if said.step == codes.STEP_RATIO:
+        _expect(f"the proposal of metric {fact.number}", wanted, int(said.proposal))
+    return replace(fact, tolerance=_tolerance(sync, last.ratio), wanted=wanted)
+
+
+def _tolerance(sync: Sync, ratio: float) -> facts.Tolerance:
+    test: Tolerance = tolerance_of(sync.controller, sync.spec)
+    by_bounds = bool(test.by_bounds)
+    return facts.Tolerance(
+        ratio=ratio,
+        low=1.0 - float(test.down),
+        high=1.0 + float(test.up),
+        deviation=None if by_bounds else abs(1.0 - ratio),
+        most=None if by_bounds else float(test.up),
+        within=bool(is_within_tolerance(ratio, test)),
+    )
+
+
+def _expect(what: str, said: float, recorded: float) -> None:
+    """Raise WrongExplanationError unless two numbers are equal, NaN to NaN."""
+    if not np.array_equal(said, recorded, equal_nan=True):
+        raise WrongExplanationError(what, said, recorded)
+
+
+# ---- Object and External metrics -----------------------------------------------------------------
+
+
+def _from_total(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
+    """Return an Object or External metric with its values and ratio."""
+    kind, answer = int(sync.fleet.metrics[m].kind), sync.fleet.answers[sync.answer_row(m)]
+    if answer.code != codes.METRIC_OK:
+        return fact
+    values, first, last = sync.fleet.values_milli, int(answer.first_value), int(answer.last_value)
+    total = int(values[first])
+    if kind == codes.EXTERNAL_VALUE:
+        clamped = has_switch(sync.controller, TOTALS_CLAMPED)
+        total = int(sum_for_value(values, first, last, clamped))
+    elif kind == codes.EXTERNAL_AVERAGE:
+        clamped = has_switch(sync.controller, AVERAGES_CLAMPED)
+        total = int(sum_for_average(values, first, last, clamped))
+    values_milli = tuple(int(v) for v in values[first:last])
+    fact = replace(fact, values_milli=values_milli, total_milli=total)
+    return _value_end(sync, m, fact) if kind in _BY_VALUE else _average_end(sync, m, fact)
+
+
+def _value_end(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
+    """Add the ratio of a plain value; from zero it is the proposal itself, without tolerance."""
+    said, total = _said(sync, m), fact.total_milli or 0
+    ratio = divide(float(total), float(fact.target_milli or 0))
+    fact = replace(fact, first=facts.Ratio(total, None, 1, None, None, ratio))
+    if sync.tick.replicas == 0:
+        return replace(fact, wanted=_wanted(ratio, said))
+    fact = replace(fact, tolerance=_tolerance(sync, ratio))
+    if said.step == codes.STEP_TOLERANCE:
+        return fact
+    known, ready = (int(n) for n in count_pods(sync.fleet, sync.t))
+    pods = explain_counted(sync)
+    _expect("the Running and Ready pods", sum(p.group == facts.READY for p in pods), ready)
+    fact = replace(fact, pods=pods, counts=facts.Counts(ready, known - ready, 0, 0, 0))
+    if said.code != codes.METRIC_OK:
+        return fact
+    return replace(fact, multiplier=ready, wanted=_wanted(ratio * ready, said))
+
+
+def _average_end(sync: Sync, m: int, fact: facts.MetricFact) -> facts.MetricFact:
+    """Add the ratio of a total to the target of all replicas, and the total divided by it."""
+    said, replicas = _said(sync, m), int(sync.tick.status_replicas)
+    total, target = fact.total_milli or 0, float(fact.target_milli or 0)
+    average = int(said.average_milli)
+    ratio = divide(float(total), target * float(replicas))
+    _expect(f"the ratio of metric {fact.number}", ratio, float(said.ratio))
+    moves = said.step == codes.STEP_RATIO
+    return replace(
+        fact,
+        status_replicas=replicas,
+        first=facts.Ratio(total, None, replicas, None, average, ratio),
+        tolerance=_tolerance(sync, ratio),
+        wanted=_wanted(divide(float(total), target), said) if moves else None,
+    )
+
+
+def _wanted(product: float, said: Any) -> int:
+    """Return a product rounded up; what is above the largest int32 is the rule's business."""
+    wanted = int(said.proposal)
+    if not product > INT32_MAX:
+        wanted = int(ceil_to_int32(product))
+    _expect("a proposal", wanted, int(said.proposal))
+    return wanted

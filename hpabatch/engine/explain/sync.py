@@ -1,0 +1,228 @@
+"""One sync to explain: what the controller saw and remembered, and the decision made of it.
+
+The decision is made a second time from the memory before it; whatever an explanation says rests on
+arrays that have led to exactly the recorded result.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hpabatch.engine.explain.moment import lane_words, status_reader
+from hpabatch.engine.explain.status import LaneWords, StatusReader
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.shards.run import ahead, run_step, shard_steps
+from hpabatch.engine.shards.shard import Shard, status_at
+from hpabatch.errors import HpabatchError
+from hpabatch.kernels.replay import spend_recorded_changes
+from hpabatch.layout import codes
+from hpabatch.layout.observations import CURSOR_TICK
+from hpabatch.layout.records import HEAD_SEEN, Fleet, Memory, Records, Results
+from hpabatch.model.objects.hpa import MetricSpec
+from hpabatch.rules.controller import Controller, controller_of
+from hpabatch.rules.tick import begin_recommendations, decide_tick, restart_controller
+
+
+class WrongExplanationError(HpabatchError):
+    """An explanation does not end where the decision does: a bug of ours."""
+
+    def __init__(self, what: str, said: object, recorded: object) -> None:
+        """Name the number that differs."""
+        super().__init__(
+            f"explain: {what} comes to {said}, but the decision has {recorded}; this is a bug of "
+            "hpabatch: please report it with the history"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A decided tick t of lane h, and the controller's memory before it.
+
+    `reader` has the fleet (with the flags then in force), results with details, statuses, specs and
+    texts; `spends_decisions` whether the lane's own rescales spend the policies' budgets, else the
+    recorded changes do. `pods` names the pod of each of the tick's rows, "" where there is none.
+    """
+
+    reader: StatusReader
+    words: LaneWords
+    before: Memory
+    h: int
+    t: int
+    spends_decisions: bool
+    pods: Sequence[str]
+
+    @property
+    def fleet(self) -> Fleet:
+        """The arrays that the decision was made of."""
+        return self.reader.fleet
+
+    @property
+    def results(self) -> Results:
+        """The arrays that the decision is in."""
+        return self.reader.results
+
+    @property
+    def tick(self) -> Any:
+        """The tick's TICK record."""
+        return self.fleet.ticks[self.t]
+
+    @property
+    def now_ms(self) -> int:
+        """When the sync was."""
+        return int(self.tick.now_ms)
+
+    @property
+    def spec(self) -> Any:
+        """The SPEC record in force."""
+        return self.fleet.specs[int(self.tick.spec)]
+
+    @property
+    def controller(self) -> Controller:
+        """The controller's flags and switches."""
+        return controller_of(self.fleet, self.h)
+
+    @property
+    def decision(self) -> Any:
+        """The DECISION record."""
+        return self.results.decisions[self.t]
+
+    @property
+    def rows(self) -> range:
+        """The tick's rows of pods."""
+        return range(int(self.tick.first_row), int(self.tick.last_row))
+
+    def metrics(self) -> list[tuple[int, MetricSpec]]:
+        """Return (row of `fleet.metrics`, metric) of the spec in force."""
+        metrics = self.reader.specs[int(self.tick.spec)].metrics
+        return list(enumerate(metrics, int(self.spec.first_metric)))
+
+    def answer_row(self, m: int) -> int:
+        """Return where metric row m's answer and results at this tick are."""
+        stream = int(self.fleet.metrics[m].stream)
+        return self.t + int(self.fleet.streams[stream].answer_offset)
+
+    def has_scale(self) -> bool:
+        """Say whether the target's scale was read."""
+        return int(self.tick.scale) in (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
+
+
+def entered(sync: Sync) -> tuple[Memory, bool]:
+    """Return a copy of the memory as the decision finds it, and whether the HPA is new to it.
+
+    A controller that has just started forgets, and records the size that it finds; the changes that
+    were recorded since the last sync are scale events.
+    """
+    memory, fleet, tick = copy.deepcopy(sync.before), sync.fleet, sync.tick
+    if tick.restart != 0:
+        restart_controller(memory, sync.h)
+    if not sync.spends_decisions:
+        spend_recorded_changes(fleet, memory, sync.h, sync.t)
+    head = memory.head[sync.h]
+    first_seen = sync.has_scale() and int(head[HEAD_SEEN]) == 0
+    if first_seen:
+        begin_recommendations(head, memory.recs, int(tick.replicas), sync.now_ms)
+    return memory, first_seen
+
+
+def check_decision(sync: Sync, memory: Memory) -> None:
+    """Decide the tick again from the memory that `entered` returned, which it leaves alone.
+
+    Raises:
+        WrongExplanationError: another decision comes out.
+    """
+    results, rows = sync.results, [sync.answer_row(m) for m, _ in sync.metrics()]
+    computed = [r for r in rows if results.metrics[r].code != codes.METRIC_NOT_COMPUTED]
+    places = [(results.decisions, [sync.t]), (results.metrics, rows), (results.details, computed)]
+    recorded = [table[which].copy() for table, which in places]
+    for table, which in places:
+        table[which] = np.zeros(1, table.dtype)[0]
+    again = copy.deepcopy(memory)
+    decide_tick(sync.fleet, again, sync.h, sync.t, sync.spends_decisions, results)
+    for (table, which), known in zip(places, recorded, strict=True):
+        for name in table.dtype.names:
+            said = table[which][name]
+            if not np.array_equal(said, known[name], equal_nan=said.dtype.kind == "f"):
+                table[which] = known
+                raise WrongExplanationError(name, said.tolist(), known[name].tolist())
+
+
+# ---- out of a history ----------------------------------------------------------------------------
+
+
+class _Memories:
+    """The memory of a lane before the tick that was decided last."""
+
+    def __init__(self) -> None:
+        """Begin before all ticks."""
+        self.before: Memory | None = None
+        self._latest: tuple[int, Memory] | None = None
+
+    def take(self, shard: Shard) -> None:
+        """Look at a shard whenever its kernel was left."""
+        decided = int(shard.observations.cursors[0, CURSOR_TICK])
+        if self._latest is None or self._latest[0] < decided:
+            if self._latest is not None and self._latest[0] == decided - 1:
+                self.before = self._latest[1]
+            self._latest = decided, copy.deepcopy(shard.memory)
+
+
+def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
+    """Return the last sync of a plan of one HPA that asks for whole statuses; None: it has none.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    memories = _Memories()
+    (candidate,) = plan.chosen
+    key = candidate.cluster, candidate.namespace, candidate.name
+    instants = plan.clocks.instants(plan.clocks.of(key))
+    instants = instants[candidate.spec_of(instants) >= 0]
+    if not instants.size:
+        return None
+    shard: Shard | None = None
+    for step in ahead(shard_steps(plan, range(len(plan.shards)))):
+        if shard is None and step.shard.candidates:
+            memories.take(step.shard)
+        shard = step.shard
+        run_step(plan, step, memories.take, [int(instants[-1])])
+    if shard is None or memories.before is None:
+        return None
+    t = int(shard.observations.cursors[0, CURSOR_TICK]) - 1
+    reader = status_reader(shard)
+    return Sync(
+        reader=replace(reader, fleet=_with_flags(shard, int(shard.fleet.ticks[t].now_ms))),
+        words=lane_words(shard.candidates[0], 0, status_at(shard, 0, t)),
+        before=memories.before,
+        h=0,
+        t=t,
+        spends_decisions=plan.settled.events != "recorded",
+        pods=_pod_names(plan, shard, t),
+    ), shard
+
+
+def _with_flags(shard: Shard, now_ms: int) -> Fleet:
+    """Return the fleet under the flags that were in force at an instant."""
+    epoch = [e for k, e in enumerate(shard.epochs) if k == 0 or e.from_ms <= now_ms][-1]
+    lanes: Records = epoch.lanes.copy().view(np.recarray)
+    lanes.last_tick = shard.fleet.lanes.last_tick
+    return shard.fleet._replace(specs=epoch.specs.copy().view(np.recarray), lanes=lanes)
+
+
+def _pod_names(plan: ReplayPlan, shard: Shard, t: int) -> list[str]:
+    """Return the name of the pod of each row of the tick decided last.
+
+    A row stands for a pod of the lane in view, in their order; the pods table has their names.
+    """
+    cluster = shard.candidates[0].cluster
+    rows = plan.history.select("pods", cluster, plan.places[0])
+    names = dict(rows.select("uid", "pod").iter_rows())
+    uid_of = dict(zip(shard.numbers["p"].to_list(), shard.numbers["uid"].to_list(), strict=True))
+    observations, tick = shard.observations, shard.fleet.ticks[t]
+    first = int(observations.lanes[0].first_pod)
+    in_view = observations.in_view[first : first + int(tick.last_row - tick.first_row)]
+    return [names[uid_of[shard.pods[0][int(j) - first]]] for j in in_view]

@@ -1,0 +1,1 @@
+"""Fidelity: rules and plant against the recording."""

@@ -1,0 +1,115 @@
+"""Whether an HPA's two scores are good enough to give advice on it, and if not, why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.model.plant import AGE
+
+Row = Mapping[str, Any]
+Key = tuple[str, ...]
+
+NEVER_IN_FORCE: Final = "none of its specs was in force while samples were recorded"
+
+
+def advise(
+    keys: Sequence[str],
+    controller: pl.DataFrame,
+    signals: pl.DataFrame,
+    relevant: Mapping[Key, frozenset[str]],
+    parameters: FidelityParameters,
+) -> Iterator[dict[str, Any]]:
+    """Yield for each HPA of `controller` its keys, `plant_signal`, `advice` and `why_not`.
+
+    Args:
+        keys: the columns that name an HPA.
+        controller: controller scores, one row per HPA.
+        signals: plant scores, one row per HPA and signal.
+        relevant: the signals that each HPA's spec reads, by its key.
+        parameters: the thresholds.
+    """
+    rows: dict[Key, list[Row]] = {}
+    for row in signals.iter_rows(named=True):
+        rows.setdefault(tuple(row[k] for k in keys), []).append(row)
+    for row in controller.iter_rows(named=True):
+        key = tuple(row[k] for k in keys)
+        theirs = [s for s in rows.get(key, []) if s["signal"] in relevant[key]]
+        worst = worst_signal(theirs, parameters)
+        why = why_not(row, worst, parameters)
+        yield {k: row[k] for k in keys} | {
+            "plant_signal": worst["signal"] if worst is not None else None,
+            "advice": why is None,
+            "why_not": why,
+        }
+
+
+def worst_signal(signals: Sequence[Row], parameters: FidelityParameters) -> Row | None:
+    """Return the signal that speaks for an HPA's plant, which is as good as its worst signal.
+
+    One without a score, else one that is not good enough, else the one with the lowest skill; of
+    equal ones the first. None if there is no signal.
+    """
+
+    def rank(row: Row) -> tuple[bool, bool, float]:
+        scored = row["unscored"] is None
+        good = not any(plant_reasons(row, parameters))
+        return scored, good, row["skill"] if scored else 0.0
+
+    return min(signals, key=rank, default=None)
+
+
+def why_not(controller: Row, plant: Row | None, parameters: FidelityParameters) -> str | None:
+    """Return why there is no advice on an HPA, all reasons in one text; None: there is."""
+    of_controller = ", ".join(controller_reasons(controller, parameters))
+    if plant is None:
+        of_plant, name = NEVER_IN_FORCE, ""
+    else:
+        of_plant = ", ".join(plant_reasons(plant, parameters))
+        # Why there is no plant at all says which signal is at fault.
+        name = "" if plant["kind"] is None else f" ({plant['signal']})"
+    told = [f"controller: {of_controller}" if of_controller else ""]
+    told.append(f"plant{name}: {of_plant}" if of_plant else "")
+    return "; ".join(filter(None, told)) or None
+
+
+def controller_reasons(row: Row, parameters: FidelityParameters) -> Iterator[str]:
+    """Yield why a controller score (a row of `Score.hpas`) is not good enough."""
+    if row["unscored"] is not None:
+        yield f"not scorable, {row['unscored']}"
+        return
+    if row["recorded_events"] < parameters.least_rescales:
+        yield f"{row['recorded_events']} rescales are fewer than {parameters.least_rescales}"
+    floors = (
+        ("precision", "precision", parameters.least_precision),
+        ("recall", "recall", parameters.least_recall),
+        ("window_constant_skill", "skill against a constant", parameters.least_constant_skill),
+    )
+    for column, word, least in floors:
+        value = row[column]
+        if value is None:
+            yield f"no {word}"
+        elif value < least:
+            yield f"{word} {value:.2f} is below {least:g}"
+
+
+def plant_reasons(row: Row, parameters: FidelityParameters) -> Iterator[str]:
+    """Yield why a signal's plant score (a row of SIGNAL_COLUMNS) is not good enough."""
+    if row["unscored"] is not None:
+        yield f"not scorable, {row['unscored']}"
+        return
+    p = parameters
+    if row["kind"] != AGE or row["mean_error_pct"] > p.small_error_pct:
+        if row["skill"] < p.least_skill:
+            yield f"skill {row['skill']:.2f} is below {p.least_skill:g}"
+        elif row["skill_low"] <= p.least_skill_low:
+            low = f"{row['skill_low']:.2f}"
+            yield f"the skill's interval begins at {low}, not above {p.least_skill_low:g}"
+    if row["median_error_pct"] > p.most_median_error_pct:
+        most = f"{p.most_median_error_pct:g} %"
+        yield f"the median error of {row['median_error_pct']:.0f} % is above {most}"
+    if abs(row["bias_pct"]) > p.most_bias_pct:
+        yield f"the bias of {row['bias_pct']:+.0f} % is beyond {p.most_bias_pct:g} %"

@@ -1,0 +1,276 @@
+"""Fidelity: how far the two halves of a simulation can be trusted, HPA by HPA.
+
+The *controller score* is that of a replay (`engine.replay.score`): do the rules decide the
+rescales that were recorded? The *plant score* asks whether the fitted plant predicts what pods use
+after their number changed, better than saying that they use what they did before. Simulating the
+recorded setting on the recorded demand would prove nothing: the number of pods cancels, so any
+plant agrees. docs/fidelity.md has the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.fidelity.advice import advise
+from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
+from hpabatch.engine.fidelity.plant import (
+    CHANGE_COLUMNS,
+    SIGNAL_COLUMNS,
+    score_plant,
+)
+from hpabatch.engine.fidelity.skill import Skill, skill_of
+from hpabatch.engine.fit.measured import kind_of
+from hpabatch.engine.fit.overrides import plan_overrides, signal_statement
+from hpabatch.engine.fit.pipeline import recording_of
+from hpabatch.engine.fit.run import fit
+from hpabatch.engine.fit.usage import Usage, usage_of_shards
+from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.replay.decisions import decisions_frame
+from hpabatch.engine.replay.run import generated_evidence, replay_shards, replay_warnings
+from hpabatch.engine.replay.score import ScoreTotals, score, total
+from hpabatch.engine.replay.summary import KEY
+from hpabatch.history.reader import History
+from hpabatch.model.plant import AGE, DIVISIBLE, signal_name
+from hpabatch.model.settings.overrides import PlantOverride
+
+CONTROLLER_COLUMNS: Final = (
+    "unscored", "recorded_events", "decided_events", "matched_events", "precision", "recall",
+    "window_mae", "window_constant_skill", "window_persistence_skill",
+)  # fmt: skip
+"""Columns of the controller score that an HPA's row has, each with `controller_` before it."""
+
+PLANT_COLUMNS: Final = (
+    "signal", "unscored", "base", "base_source", "skill", "skill_low", "skill_high", "changes",
+    "used", "median_error_pct", "bias_pct", "mean_error_pct", "persistence_error_pct",
+)  # fmt: skip
+"""Columns of the worst signal's score that an HPA's row has, each with `plant_` before it."""
+
+Progress = Callable[[str, float], None]
+Key = tuple[str, ...]
+
+
+class FidelityTotals(NamedTuple):
+    """A fleet's scores: the controller's totals, and the plants'.
+
+    `pooled` is the skill over all used changes of the fleet's divisible signals, those of HPAs with
+    too few of their own included; None without any. HPAs that share a load are not independent, so
+    its interval is too narrow.
+    """
+
+    hpas: int
+    advice: int
+    controller: ScoreTotals
+    plant_scored: int
+    changes: int
+    used: int
+    pooled: Skill | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Both scores of a fleet.
+
+    `hpas`: one row per HPA: KEY, CONTROLLER_COLUMNS, PLANT_COLUMNS of the worst of the signals that
+    its spec reads, `advice` and `why_not`. `signals`: one row per HPA and signal (SIGNAL_COLUMNS),
+    `changes` one per judged change (CHANGE_COLUMNS), `controller` as in `Score.hpas`.
+    """
+
+    hpas: pl.DataFrame
+    signals: pl.DataFrame
+    changes: pl.DataFrame
+    controller: pl.DataFrame
+    totals: FidelityTotals
+    parameters: FidelityParameters
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+def _silent(message: str, share: float) -> None:
+    """Report no progress."""
+
+
+def fidelity(
+    history: History,
+    parameters: ReplayParameters,
+    choices: FidelityParameters | None = None,
+    select: Select | None = None,
+    plants: Sequence[PlantOverride] = (),
+    progress: Progress = _silent,
+) -> Fidelity:
+    """Return both scores of every HPA of a history; one shard of samples is in memory.
+
+    Args:
+        history: what was recorded.
+        parameters: what the replay assumes.
+        choices: those of the plant score and of the advice; None: the defaults.
+        select: gets the frame of candidates and returns the rows to score.
+        plants: the entries of a plant file; what they say of signals is taken as given.
+        progress: is told how far it is.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to replay.
+        UsageError: there is no such Kubernetes profile, or an entry matches nothing.
+    """
+    progress("planning", 0.0)
+    plan = plan_replay(history, parameters, None, select)
+    return fidelity_of(plan, choices or FidelityParameters(), plants, progress)
+
+
+def fidelity_of(
+    plan: ReplayPlan,
+    choices: FidelityParameters,
+    plants: Sequence[PlantOverride] = (),
+    progress: Progress = _silent,
+) -> Fidelity:
+    """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
+    entries = plan_overrides(plants, plan.chosen, plan.everyone)
+    replayed = _controller_scores(plan, progress)
+    signals, changes = _plant_scores(plan, entries, choices, progress)
+    hpas = _hpas(replayed.scores, signals, plan.chosen, choices)
+    return Fidelity(
+        hpas=hpas,
+        signals=signals,
+        changes=changes,
+        controller=replayed.scores,
+        totals=_totals(hpas, replayed.scores, signals, changes),
+        parameters=choices,
+        skipped=replayed.skipped,
+        warnings=replayed.warnings,
+        evidence=plan.evidence | replayed.evidence | choices.texts(),
+    )
+
+
+class _Replayed(NamedTuple):
+    scores: pl.DataFrame
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+def _controller_scores(plan: ReplayPlan, progress: Progress) -> _Replayed:
+    """Replay a plan shard by shard and return the controller scores."""
+    scores, facts, silent = [score(decisions_frame(None)).hpas], [], []
+    skipped = list(plan.skipped)
+    for k, result in enumerate(replay_shards(plan, range(len(plan.shards)))):
+        scores.append(score(result.decisions, result.hpas).hpas)
+        skipped += result.skipped
+        facts.append(result.facts)
+        silent.append(result.silent)
+        progress("replaying", (k + 1) / len(plan.shards) / 2)
+    return _Replayed(
+        scores=pl.concat(scores).sort(KEY),
+        skipped=tuple(skipped),
+        warnings=replay_warnings(plan, list(zip(facts, silent, strict=True))),
+        evidence=generated_evidence(facts),
+    )
+
+
+def _plant_scores(
+    plan: ReplayPlan,
+    entries: Sequence[tuple[PlantOverride, ...]],
+    choices: FidelityParameters,
+    progress: Progress,
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the scores of all signals, and the judged changes."""
+    stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
+    signals, changes = [], []
+    for k in range(len(plan.shards)):
+        usages = list(usage_of_shards(plan, [k]))
+        for usage, first, at_ms in _with_first_parts(plan, usages, stated, choices):
+            candidate = usage.candidate
+            theirs = stated[id(candidate)]
+            fitted = fit(first, recording_of(plan, candidate), theirs)
+            found = score_plant(usage, fitted, theirs, at_ms, choices)
+            signals.append(_named(found.signals, candidate))
+            changes.append(_named(found.changes, candidate))
+        progress("judging plants", 0.5 + (k + 1) / len(plan.shards) / 2)
+    texts = dict.fromkeys(KEY, pl.String)
+    empty = (pl.DataFrame(schema={**texts, **c}) for c in (SIGNAL_COLUMNS, CHANGE_COLUMNS))
+    return tuple(
+        pl.concat([nothing, *found])
+        for nothing, found in zip(empty, (signals, changes), strict=True)
+    )  # type: ignore[return-value]
+
+
+def _with_first_parts(
+    plan: ReplayPlan,
+    usages: Sequence[Usage],
+    stated: dict[int, tuple[PlantOverride, ...]],
+    choices: FidelityParameters,
+) -> Iterator[tuple[Usage, Usage, int]]:
+    """Yield usages, their first parts, and the instants that end these."""
+    ends = [split_ms(usage, choices.split_share) for usage in usages]
+    # What grows with the age of pods is fitted on sums over samples, which have to be made anew.
+    aged = [k for k, u in enumerate(usages) if _has_age(u, stated[id(u.candidate)])]
+    read = first_parts_read(plan, [usages[k] for k in aged], [ends[k] for k in aged])
+    first = dict(zip(aged, read, strict=True))
+    for k, usage in enumerate(usages):
+        yield usage, first[k] if k in first else first_part(usage, ends[k]), ends[k]
+
+
+def _has_age(usage: Usage, entries: Sequence[PlantOverride]) -> bool:
+    return any(
+        kind_of(name, signal, signal_statement(entries, name))[0] == AGE
+        for name, signal in usage.signals.items()
+    )
+
+
+def _named(frame: pl.DataFrame, candidate: Candidate) -> pl.DataFrame:
+    values = (candidate.cluster, candidate.namespace, candidate.name)
+    keys = [pl.lit(value).alias(name) for name, value in zip(KEY, values, strict=True)]
+    return frame.select(*keys, pl.all())
+
+
+def _hpas(
+    controller: pl.DataFrame,
+    signals: pl.DataFrame,
+    chosen: Sequence[Candidate],
+    choices: FidelityParameters,
+) -> pl.DataFrame:
+    """Return one row per HPA."""
+    keys = list(KEY)
+    relevant: dict[Key, frozenset[str]] = {
+        (c.cluster, c.namespace, c.name): frozenset(map(signal_name, c.spec.metrics))
+        for c in chosen
+    }
+    told = pl.DataFrame(
+        list(advise(keys, controller, signals, relevant, choices)),
+        schema={**dict.fromkeys(keys, pl.String), "plant_signal": pl.String,
+                "advice": pl.Boolean, "why_not": pl.String},
+    )  # fmt: skip
+    left = controller.select(
+        *keys, *(pl.col(name).alias(f"controller_{name}") for name in CONTROLLER_COLUMNS)
+    )
+    right = signals.select(*keys, *(pl.col(n).alias(f"plant_{n}") for n in PLANT_COLUMNS))
+    joined = left.join(told, on=keys, how="left", maintain_order="left").join(
+        right, on=[*keys, "plant_signal"], how="left", maintain_order="left"
+    )
+    order = [n for n in joined.columns if n not in ("advice", "why_not")]
+    return joined.select(*order, "advice", "why_not")
+
+
+def _totals(
+    hpas: pl.DataFrame, controller: pl.DataFrame, signals: pl.DataFrame, changes: pl.DataFrame
+) -> FidelityTotals:
+    divisible = signals.filter(pl.col("kind") == DIVISIBLE).select(*KEY, "signal")
+    used = changes.filter(pl.col("counts") & pl.col("error").is_not_null())
+    pool = used.join(divisible, on=[*KEY, "signal"], how="semi", maintain_order="left")
+    own, other = (np.abs(pool[name].to_numpy()) for name in ("error", "persistence_error"))
+    return FidelityTotals(
+        hpas=hpas.height,
+        advice=int(hpas["advice"].sum()),
+        controller=total(controller),
+        plant_scored=int((hpas["plant_skill"].is_not_null()).sum()),
+        changes=int(signals["changes"].sum()),
+        used=int(signals["used"].sum()),
+        pooled=skill_of(own, other, "fleet") if pool.height else None,
+    )

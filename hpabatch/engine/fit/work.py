@@ -1,0 +1,212 @@
+"""The fit of cpu and of rates per pod: base, ceiling, start-up and work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from hpabatch.engine.fit.base import (
+    WIDEST_SHARE,
+    BaseEstimate,
+    base_from_changes,
+    base_from_rate,
+    highest_base,
+)
+from hpabatch.engine.fit.ceiling import ceiling_of, censored_at, observed_of, request_of
+from hpabatch.engine.fit.measured import (
+    Measured,
+    SignalFit,
+    kind_fact,
+    work_fact,
+)
+from hpabatch.engine.fit.overrides import unit_of
+from hpabatch.engine.fit.pipeline import api_of
+from hpabatch.engine.fit.series import (
+    filled,
+    gaps_of,
+)
+from hpabatch.engine.fit.stats import F64, Interval, Mask
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, NOT_IDENTIFIED, Fact
+from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
+
+
+def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
+    """Return the fit of a divisible or per-pod signal; `others` may hold rates of its work."""
+    unit, usage = unit_of(m.name), m.series.usage
+    ceiling, at_limit, of_ceiling = ceiling_of(m)
+    censored = censored_at(m, ceiling, at_limit)
+    base, of_base = _base(m, others, censored & at_limit)
+    startup, of_startup = _startup(m, base)
+    raw = np.maximum(usage - base, 0.0)
+    raw = raw * m.series.ready if m.kind == DIVISIBLE else raw
+    work = np.rint(filled(raw)).astype(np.int64)
+    gaps = gaps_of(m.series, m.signal, m.cells)
+    observed, of_observed = observed_of(m)
+    request, of_request = request_of(m)
+    mean = float(np.nanmean(usage))
+    share = float(np.isfinite(usage[censored]).sum() / np.isfinite(usage).sum())
+    told = "of the cells with samples: usage was at the ceiling, so work there is a lower bound"
+    facts = [
+        kind_fact(m),
+        of_base,
+        of_ceiling,
+        of_startup,
+        *of_request,
+        of_observed,
+        work_fact(m, work, unit),
+        Fact(f"signals.{m.name}.censored", share, "", None, None, FITTED, told),
+    ]
+    return SignalFit(
+        signal=Signal(
+            kind=m.kind,
+            api=api_of(m.signal),
+            base_milli=base,
+            ceiling_milli=ceiling,
+            startup_milli=startup,
+            request_milli=request,
+            observed_milli=observed,
+        ),
+        work=work,
+        censored=censored,
+        gaps=gaps,
+        facts=tuple(facts),
+        at_limit=at_limit,
+        work_share=max(mean - base, 0.0) / mean if mean > 0 else 1.0,
+        problem=_below_ceiling(m, base, ceiling),
+    )
+
+
+def _below_ceiling(m: Measured, base: int, ceiling: int | None) -> str:
+    if ceiling is None or base < ceiling:
+        return ""
+    return (
+        f"{m.name}: a base of {base / 1000:g} leaves no room for work below the ceiling of "
+        f"{ceiling / 1000:g}; state a lower base or a higher ceiling in the plant file"
+    )
+
+
+def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[int, Fact]:
+    """Return the base, 0 where it is not identified, and the fact.
+
+    Cells that are `limited` tell nothing: where work is cut off a further pod brings more of it.
+    """
+    name, unit = f"signals.{m.name}.base", unit_of(m.name)
+    if m.stated.base_milli is not None:
+        base = m.stated.base_milli
+        return base, Fact(name, base / 1000, unit, None, None, GIVEN)
+    if m.kind == PER_POD:
+        note = "usage does not depend on the number of pods, so nothing tells base from work"
+        return 0, Fact(name, 0.0, unit, None, None, ASSUMED, note)
+    m = replace(m, series=replace(m.series, still=m.series.still & ~limited))
+    bound = highest_base(m.series, m.cells)
+    widest = WIDEST_SHARE * float(np.nanmean(m.series.usage))
+    estimate, how = _best_estimate(m, others)
+    found, why, contradicted = _judged(estimate, how, bound, widest)
+    if found is None and not contradicted and bound is not None and bound / 2 <= widest:
+        # Whatever it is, it is so small that half of it is near enough.
+        found = Interval(bound / 2, 0.0, bound)
+        why = "half of the lowest usage that lasted 10 min: no base can be above that"
+    if found is None:
+        top = None if bound is None else bound / 1000
+        note = f"plant not identified: {why}"
+        return 0, Fact(name, 0.0, unit, 0.0, top, NOT_IDENTIFIED, note)
+    value, low, high = (v / 1000 for v in found)
+    return round(found.value), Fact(name, value, unit, low, high, FITTED, why)
+
+
+def _judged(
+    estimate: BaseEstimate | None, how: str, bound: float | None, widest: float
+) -> tuple[Interval | None, str, bool]:
+    """Return the estimate within what a base can be, and how it was found, or None and why not.
+
+    And whether no base at all explains what was seen.
+    """
+    if estimate is None:
+        return None, how, False
+    value, low, high = estimate.interval
+    told = f"({how}: {value / 1000:.3g}, {low / 1000:.3g} to {high / 1000:.3g})"
+    if (high - low) / 2 > widest:
+        return None, f"the interval is too wide {told}", False
+    most = high if bound is None else min(high, bound)
+    least = max(low, 0.0)
+    if most < least:
+        return None, f"usage did not change with the pods as divisible work does {told}", True
+    return Interval(min(max(value, least), most), least, most), how, False
+
+
+def _best_estimate(m: Measured, others: Mapping[str, Measured]) -> tuple[BaseEstimate | None, str]:
+    """Return the narrowest estimate there is, and in words how it was found, or why there is none.
+
+    Whether a rate of work beside the signal helps is seen by the interval.
+    """
+    found: list[tuple[BaseEstimate, str]] = []
+    alone = base_from_changes(m.series, m.cells)
+    if alone is not None:
+        found.append((alone, f"{alone.changes} changes of ready pods in {alone.hours} hours"))
+    for name, other in others.items():
+        if name == m.name or not _is_rate(other) or _is_rate(m):
+            continue
+        total, per_pod = _rate(other)
+        near = base_from_changes(m.series, m.cells, total)
+        if near is not None:
+            told = f"{near.changes} changes of ready pods in {near.hours} hours, beside {name}"
+            found.append((near, told))
+        pinned = base_from_rate(m.series, per_pod, _pinned(m), m.cells)
+        if pinned is not None:
+            told = f"usage against {name}, {pinned.hours} hours at min or max"
+            found.append((pinned, told))
+    if not found:
+        return None, "too few changes of ready pods with usage just before and after them"
+    return min(found, key=lambda pair: pair[0].interval.high - pair[0].interval.low)
+
+
+def _is_rate(m: Measured) -> bool:
+    """Say whether a signal is work itself, such as requests per second.
+
+    (A Pods metric is divisible if it is a rate by its name, or if somebody states it.)
+    """
+    if m.kind == TOTAL:
+        return True
+    return m.kind == DIVISIBLE and m.signal.metric.pods is not None
+
+
+def _rate(m: Measured) -> tuple[F64, F64]:
+    """Return a work rate by cell: of the workload, and per ready pod."""
+    if m.kind == TOTAL:
+        ready = m.usage.lives.ready_at(m.cells.starts_ms + m.cells.resolution_ms // 2)
+        per_pod = np.where(ready > 0, m.series.usage / np.maximum(ready, 1), np.nan)
+        return m.series.usage, per_pod
+    return m.series.usage * m.series.ready, m.series.usage
+
+
+def _pinned(m: Measured) -> F64:
+    """Return by cell whether (1) the recorded size was at min or max at all of its ticks."""
+    usage = m.usage
+    specs = [p.spec for p in usage.candidate.periods]
+    least = np.array([s.min_replicas or 1 for s in specs] + [-2])[usage.period]
+    most = np.array([s.max_replicas for s in specs] + [-2])[usage.period]
+    at = ((usage.replicas == least) | (usage.replicas == most)) & (usage.period >= 0)
+    place = m.cells.of(usage.now_ms.astype(np.float64))
+    inside = (place >= 0) & (place < m.cells.count)
+    ticks = np.bincount(place[inside], minlength=m.cells.count)
+    held = np.bincount(place[inside], weights=at[inside], minlength=m.cells.count)
+    return np.asarray(held == ticks, np.float64)
+
+
+def _startup(m: Measured, base: int) -> tuple[int, Fact]:
+    name, unit = f"signals.{m.name}.startup", unit_of(m.name)
+    if m.stated.startup_milli is not None:
+        stated = m.stated.startup_milli
+        return stated, Fact(name, stated / 1000, unit, None, None, GIVEN)
+    starting, total = m.signal.starting, m.signal.starting_milli
+    seen = starting > 0
+    if not seen.any():
+        note = "no sample of a pod that was not ready: taken to be the base"
+        return base, Fact(name, base / 1000, unit, None, None, ASSUMED, note)
+    mean = float(total[seen].sum() / starting[seen].sum())
+    each = total[seen] / starting[seen]
+    low, high = (float(np.quantile(each, q)) / 1000 for q in (0.05, 0.95))
+    note = f"mean of {int(starting.sum())} samples before readiness; 5 % and 95 %"
+    return round(mean), Fact(name, mean / 1000, unit, low, high, FITTED, note)

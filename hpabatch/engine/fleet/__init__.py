@@ -1,0 +1,1 @@
+"""Fleet of a replay: HPAs, their specs, lives, instants, flags and parameters."""

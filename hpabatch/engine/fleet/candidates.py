@@ -1,0 +1,293 @@
+"""Which HPAs can be replayed: their specs over time, from a history or from manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hpabatch.cluster.objects.decidable import undecidable
+from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.history.provenance import RECORDER
+from hpabatch.history.reader import History
+from hpabatch.layout.records import I64
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.decode_fields import Severity
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA, HPASpec, MetricSpec
+from hpabatch.model.objects.stored import as_stored
+from hpabatch.model.objects.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.versions import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class SpecPeriod:
+    """A spec and when it was in force, in ms, the end exclusive.
+
+    Where they are known, its generation and the uid of the object.
+
+    `order`: the place of each metric in the spec that was recorded; empty: the same.
+    """
+
+    from_ms: int
+    to_ms: int
+    spec: HPASpec
+    generation: int | None = None
+    uid: str = ""
+    order: tuple[int, ...] = ()
+
+    def places(self, recorded: I64) -> I64:
+        """Return where metrics of the recorded spec, by their places, are; -1: nowhere."""
+        if not self.order:
+            return recorded
+        table = np.full(max(self.order) + 2, -1, np.int64)
+        table[list(self.order)] = np.arange(len(self.order))
+        return table[np.minimum(recorded, table.size - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One HPA that may be replayed, with its specs in order of time.
+
+    `earlier` are those of another target, from before: they are not replayed, but what the HPA did
+    to others then counts.
+    """
+
+    cluster: str
+    namespace: str
+    name: str
+    periods: tuple[SpecPeriod, ...]
+    labels: str = "{}"
+    earlier: tuple[SpecPeriod, ...] = ()
+
+    @property
+    def spec(self) -> HPASpec:
+        """The last spec."""
+        return self.periods[-1].spec
+
+    def spec_of(self, ticks_ms: I64) -> I64:
+        """Return the position of the period in force at each tick, -1 where there is none."""
+        found = np.full(ticks_ms.size, -1, np.int64)
+        for k, period in enumerate(self.periods):
+            found[(ticks_ms >= period.from_ms) & (ticks_ms < period.to_ms)] = k
+        return found
+
+    @property
+    def target(self) -> tuple[str, str, str, str]:
+        """The key of the target's scale: cluster, namespace, kind, name."""
+        return self.cluster, self.namespace, *_target(self.periods[-1])
+
+    @property
+    def of_targets(self) -> tuple[Candidate, ...]:
+        """The HPA while it had one target, for each that it had, in order of time."""
+        parts = groupby([*self.earlier, *self.periods], key=_target)
+        return tuple(replace(self, periods=tuple(part), earlier=()) for _, part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An HPA that could not be replayed: what is wrong and what to do."""
+
+    cluster: str
+    namespace: str
+    hpa: str
+    reason: str
+
+
+def _checked_spec(
+    row: dict[str, Any], profile: Profile, stored: bool
+) -> tuple[HPASpec | None, str]:
+    """Return a row's defaulted spec, or why it is not one; `stored`: a server had it."""
+    try:
+        hpa, problems = hpa_from_json(str(row["spec"]))
+    except ValueError as error:
+        return None, f"hpas.spec is not an HPA spec ({error}); record the HPA again"
+    errors = [str(p) for p in problems if p.severity is Severity.error]
+    if errors:
+        return None, f"hpas.spec: {errors[0]}"
+    named = HPA(
+        name=str(row["name"]),
+        namespace=str(row["namespace"]),
+        spec=hpa.spec,
+        api_version=hpa.api_version,
+    )
+    hpa = default_hpa(drop_disabled_fields(named, profile))
+    complaints = validate_hpa(hpa, profile)
+    if complaints and not (stored and not undecidable(hpa, profile)):
+        return None, f"the API server of {profile.name} refuses it: {complaints[0]}"
+    return hpa.spec, ""
+
+
+def candidates_of(
+    history: History, profile_of: Callable[[str], Profile]
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return the HPAs of a history, and those whose spec is refused."""
+    return candidates_from_history(history.read("hpas"), profile_of, clusters_seen(history))
+
+
+def clusters_seen(history: History) -> frozenset[str]:
+    """Return the clusters of which a recorder saw what HPAs the server had."""
+    rows = history.distinct("provenance", ["cluster", "subject", "method"])
+    own = (pl.col("method") == RECORDER) & (pl.col("subject") == "hpas")
+    return frozenset(rows.filter(own)["cluster"].to_list())
+
+
+def candidates_from_history(
+    hpas: pl.DataFrame, profile_of: Callable[[str], Profile], seen: Collection[str] = ()
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return the HPAs of a history's `hpas` table, and those whose spec is refused.
+
+    In the clusters of `seen` (`clusters_seen`) a spec is refused only where no controller could
+    decide on it: the server had it, whatever it says to such a spec today.
+    """
+    found, skipped = [], []
+    millis = hpas.with_columns(pl.col("valid_from").to_physical(), pl.col("valid_to").to_physical())
+    for rows in _groups(millis):
+        key = str(rows[0]["cluster"]), str(rows[0]["namespace"]), str(rows[0]["name"])
+        periods, problem = [], ""
+        # A re-created HPA has another uid: the table's order is not that of time.
+        rows = sorted(rows, key=lambda r: int(r["valid_from"]))
+        for row in rows:
+            spec, problem = _checked_spec(row, profile_of(key[0]), key[0] in seen)
+            if spec is None:
+                break
+            end = NEVER_MS if row["valid_to"] is None else int(row["valid_to"])
+            generation = None if row.get("generation") is None else int(row["generation"])
+            uid = str(row["uid"])
+            periods.append(SpecPeriod(int(row["valid_from"]), end, spec, generation, uid))
+        if problem:
+            skipped.append(Skipped(*key, problem))
+            continue
+        kept = _of_last_target(periods)
+        if len(kept) < len(periods):
+            skipped.append(Skipped(*key, _earlier_target(periods[-len(kept) - 1])))
+        earlier = tuple(periods[: len(periods) - len(kept)])
+        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier))
+    return found, skipped
+
+
+def _of_last_target(periods: Sequence[SpecPeriod]) -> tuple[SpecPeriod, ...]:
+    """Return the periods since which the HPA has its last target: a lane has one scale."""
+    first = len(periods) - 1
+    while first > 0 and _target(periods[first - 1]) == _target(periods[-1]):
+        first -= 1
+    return tuple(periods[first:])
+
+
+def _target(period: SpecPeriod) -> tuple[str, str]:
+    ref = period.spec.scale_target_ref
+    return ref.kind, ref.name
+
+
+def _earlier_target(period: SpecPeriod) -> str:
+    ref = period.spec.scale_target_ref
+    return (
+        f"its target was {ref.kind}/{ref.name} before; only the time with its last target is "
+        "replayed: record the HPA under another name to have both"
+    )
+
+
+def _groups(hpas: pl.DataFrame) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of each HPA; the table is sorted by cluster, namespace and name."""
+    group: list[dict[str, Any]] = []
+    for row in hpas.iter_rows(named=True):
+        keys = ("cluster", "namespace", "name")
+        if group and any(group[0][k] != row[k] for k in keys):
+            yield group
+            group = []
+        group.append(row)
+    if group:
+        yield group
+
+
+def candidates_from_manifests(
+    manifests: Sequence[HPA], targets: Sequence[tuple[str, str, str, str]]
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return one candidate per manifest and cluster that holds its target, sorted by name.
+
+    `targets` are the (cluster, namespace, kind, name) whose scale was recorded.
+
+    A manifest without a namespace is taken to be in `default`, as kubectl does; of several with one
+    name the last counts, as if they were applied. Manifests are expected to be defaulted and valid.
+    """
+    where: dict[tuple[str, str, str], list[str]] = {}
+    for cluster, namespace, kind, name in sorted(targets):
+        where.setdefault((namespace, kind, name), []).append(cluster)
+    last = {(hpa.namespace or "default", hpa.name): k for k, hpa in enumerate(manifests)}
+    found, skipped = [], []
+    for k, hpa in enumerate(manifests):
+        namespace, ref = hpa.namespace or "default", hpa.spec.scale_target_ref
+        clusters = where.get((namespace, ref.kind, ref.name), [])
+        if last[namespace, hpa.name] != k:
+            reason = "a later manifest has the same name and replaces it; keep one of them"
+            skipped.append(Skipped("", namespace, hpa.name, reason))
+            continue
+        if not clusters:
+            reason = (
+                f"its target {ref.kind}/{ref.name} is not in the history's scales table for "
+                f"namespace {namespace}; record it, or correct scaleTargetRef or the namespace"
+            )
+            skipped.append(Skipped("", namespace, hpa.name, reason))
+        periods = (SpecPeriod(ALWAYS_MS, NEVER_MS, hpa.spec),)
+        found += [Candidate(cluster, namespace, hpa.name, periods) for cluster in clusters]
+    found.sort(key=lambda c: (c.cluster, c.namespace, c.name))
+    return found, skipped
+
+
+def candidate_frame(candidates: Sequence[Candidate]) -> pl.DataFrame:
+    """Return one row per candidate, in order, for selections by column."""
+    return pl.DataFrame(
+        {
+            "cluster": [c.cluster for c in candidates],
+            "namespace": [c.namespace for c in candidates],
+            "hpa": [c.name for c in candidates],
+            "target_kind": [c.spec.scale_target_ref.kind for c in candidates],
+            "target": [c.spec.scale_target_ref.name for c in candidates],
+            "min_replicas": [c.spec.min_replicas for c in candidates],
+            "max_replicas": [c.spec.max_replicas for c in candidates],
+            "has_behavior": [c.spec.behavior is not None for c in candidates],
+            "specs": [len(c.periods) for c in candidates],
+            "labels": [c.labels for c in candidates],
+        },
+        schema={
+            "cluster": pl.String(),
+            "namespace": pl.String(),
+            "hpa": pl.String(),
+            "target_kind": pl.String(),
+            "target": pl.String(),
+            "min_replicas": pl.Int64(),
+            "max_replicas": pl.Int64(),
+            "has_behavior": pl.Boolean(),
+            "specs": pl.Int64(),
+            "labels": pl.String(),
+        },
+    )
+
+
+def stored_candidate(candidate: Candidate, profile: Profile) -> Candidate:
+    """Return an HPA whose specs are as the API server of that version hands them back."""
+    if profile.stored_as_v2:
+        return candidate
+    periods, earlier = (
+        tuple(_stored(p, profile) for p in part) for part in (candidate.periods, candidate.earlier)
+    )
+    return replace(candidate, periods=periods, earlier=earlier)
+
+
+def _stored(period: SpecPeriod, profile: Profile) -> SpecPeriod:
+    """Return a period with its spec as stored: the first utilization of cpu last, if it is kept."""
+    spec = as_stored(period.spec, profile)
+    cpu = [k for k, metric in enumerate(period.spec.metrics) if _is_cpu_utilization(metric)]
+    others = [k for k in range(len(period.spec.metrics)) if k not in cpu]
+    kept = cpu[: len(spec.metrics) - len(others)]
+    return replace(period, spec=spec, order=(*others, *kept))
+
+
+def _is_cpu_utilization(metric: MetricSpec) -> bool:
+    member = metric.resource if metric.type == "Resource" else None
+    is_cpu = member is not None and member.name == "cpu"
+    return is_cpu and member is not None and member.target.average_utilization is not None

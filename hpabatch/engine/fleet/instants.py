@@ -1,0 +1,243 @@
+"""When a replay decides: as recorded, as estimated, at a loop's passes, or on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Candidate, candidate_frame
+from hpabatch.engine.fleet.clocks import Clocks, Grid, HpaKey
+from hpabatch.engine.fleet.parameters import SAMPLE_TABLES, ReplayParameters, Settled, with_source
+from hpabatch.engine.fleet.sync import SyncEstimate, estimate_fleet
+from hpabatch.errors import HistoryError, HpabatchError, UsageError
+from hpabatch.history.reader import History
+from hpabatch.history.schema import empty_frame
+from hpabatch.layout.records import I64
+from hpabatch.model.times import show_instant
+
+CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
+INSTANT_TABLES = ("hpa_status", "metric_fetches")
+MOST_TICKS = 1 << 23  # of one HPA: four years at 15 s
+
+
+def passes_of(history: History, parameters: ReplayParameters) -> pl.DataFrame:
+    """Return the passes at which is to be decided.
+
+    Raises:
+        HistoryError: none were recorded.
+    """
+    if parameters.instants != "passes":
+        return empty_frame("passes")
+    found = history.read("passes")
+    if found.is_empty():
+        raise HistoryError(
+            "no passes of a live loop were recorded (the table passes is empty or absent): record "
+            "with hpabatch, or replay on a grid"
+        )
+    return found
+
+
+def clocks_of(
+    history: History,
+    settled: Settled,
+    parameters: ReplayParameters,
+    chosen: Sequence[Candidate],
+    rivals: Mapping[HpaKey, Sequence[Candidate]],
+    passes: Mapping[str, I64],
+) -> tuple[Clocks, Settled, frozenset[str]]:
+    """Return when decisions are made, and the clusters whose fetches were recorded.
+
+    `passes` (ms, ascending) are those of clusters whose HPAs are all decided then.
+
+    Raises:
+        HistoryError: no sample of any metric, or more instants than any history has.
+        UsageError: nothing was recorded, or no sync comes, until the parameters' end.
+    """
+    spans = pl.concat([history.span(table) for table in SAMPLE_TABLES])
+    # Those of rivals that are not chosen say who of several on the same pods syncs first.
+    around = {_key(c): c for group in ([*chosen], *rivals.values()) for c in group}
+    others = [c for c in around.values() if c.cluster not in passes]
+    recorded, estimated = _own_instants(history, settled, parameters, others)
+    fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
+    first, last = _bounds(_span(spans, settled.delay_ms), parameters, passes)
+    grid = Grid(settled.sync_period_ms, settled.phase_ms)
+    _refuse_too_many(first, last, grid)
+    clocks = Clocks(first, last, grid, estimated, recorded, passes)
+    if not recorded and not passes and not estimated and not grid.instants(first, last).size:
+        raise _no_sync(clocks, parameters)
+    return clocks, _told(settled, chosen, clocks), fetched
+
+
+def _bounds(
+    span: tuple[int | None, int | None], parameters: ReplayParameters, passes: Mapping[str, I64]
+) -> tuple[int, int]:
+    """Return the replay's first and last moment, ms; raises as `clocks_of` does."""
+    # A loop decides whether there are samples or not.
+    first, last = _including(*span, passes) if passes else span
+    if first is None or last is None:
+        raise HistoryError(
+            "the history holds no sample of any metric, so there is nothing to replay; fill "
+            "pod_metrics or one of the other metric tables (of a live loop's recording: `replay` "
+            "it at its passes)"
+        )
+    if parameters.until_ms is None:
+        return first, last
+    if parameters.until_ms < first:
+        raise UsageError(
+            f"nothing was recorded before {show_instant(parameters.until_ms)}: the first "
+            f"{'pass or ' if passes else ''}sample is seen at {show_instant(first)}"
+        )
+    return first, min(last, parameters.until_ms)
+
+
+def _refuse_too_many(first: int, last: int, grid: Grid) -> None:
+    """Raise a HistoryError if there are more ticks than any history has."""
+    count = (last - first) // grid.period_ms
+    if count > MOST_TICKS:
+        ends = pl.Series([first, last]).cast(pl.Datetime("ms", "UTC"))
+        times = ends.dt.strftime("%Y-%m-%dT%H:%M:%SZ").to_list()
+        raise HistoryError(
+            f"samples from {times[0]} to {times[1]} make {count} ticks for each HPA; at most "
+            f"{MOST_TICKS} fit: look for samples with a wrong time, or choose a longer sync period"
+        )
+
+
+def _no_sync(clocks: Clocks, parameters: ReplayParameters) -> HpabatchError:
+    first, last, grid = clocks.from_ms, clocks.to_ms, clocks.grid
+    if last == parameters.until_ms:
+        at = int(grid.instants(first, first + grid.period_ms)[0])
+        return UsageError(f"no sync until {show_instant(last)}: the first is at {show_instant(at)}")
+    return HistoryError(
+        f"no sync falls into the time that samples were recorded ({last - first} ms): "
+        "choose a shorter sync period"
+    )
+
+
+def _told(settled: Settled, chosen: Sequence[Candidate], clocks: Clocks) -> Settled:
+    """Return the parameters with what is known of the instants: from where, and of how many.
+
+    `report.replay` tells of the grid where what is said of instants ends with it.
+    """
+
+    def own(known: Iterable[bool]) -> str:
+        count = sum(known)
+        rest = "" if count == len(chosen) else ", else a grid"
+        return f"for {count} of {len(chosen)} HPAs{rest}"
+
+    if clocks.estimated:
+        others = [c for c in chosen if c.cluster not in clocks.passes]
+        text = f"estimated for {sum(_key(c) in clocks.estimated for c in others)} of {len(others)}"
+        settled = with_source(settled, "phase", f"{text} HPAs, else assumed")
+        near = f"{settled.sources['sync_period']}, near it {text} HPAs"
+        settled = with_source(settled, "sync_period", near)
+    if clocks.recorded:
+        text = own(_key(c) in clocks.recorded for c in chosen)
+        settled = replace(settled, instants=f"recorded {text}")
+    if clocks.passes:
+        text = own(c.cluster in clocks.passes for c in chosen)
+        settled = replace(settled, instants=f"passes of a live loop {text}")
+    return settled
+
+
+def _including(first: int | None, last: int | None, passes: Mapping[str, I64]) -> tuple[int, int]:
+    """Return a span of time with all passes in it."""
+    ends = [int(at[k]) for at in passes.values() for k in (0, -1)]
+    ends += [ms for ms in (first, last) if ms is not None]
+    return min(ends), max(ends)
+
+
+def _span(spans: pl.DataFrame, delay_ms: int) -> tuple[int | None, int | None]:
+    """Return when the first and the last sample become visible, ms; None without samples."""
+
+    def end(column: str, more_ms: int, last: bool) -> list[int]:
+        known = spans[column].drop_nulls().to_physical().to_list()
+        return [(max if last else min)(known) + more_ms] if known else []
+
+    first = end("fetched_first", 0, last=False) + end("unfetched_first", delay_ms, last=False)
+    last = end("fetched_last", 0, last=True) + end("unfetched_last", delay_ms, last=True)
+    return min(first, default=None), max(last, default=None)
+
+
+def _own_instants(
+    history: History,
+    settled: Settled,
+    parameters: ReplayParameters,
+    everyone: Sequence[Candidate],
+) -> tuple[dict[HpaKey, I64], dict[HpaKey, SyncEstimate]]:
+    """Return the instants of HPAs that have their own: as recorded, or as estimated.
+
+    Raises:
+        HistoryError: recorded ones are wanted, and there are none.
+    """
+    if parameters.instants == "recorded":
+        return _recorded_instants(history, everyone), {}
+    tables = set(INSTANT_TABLES) & set(history.files)
+    if parameters.phase_ms is not None or not tables:
+        return {}, {}
+    found: dict[HpaKey, SyncEstimate] = {}
+    for cluster, candidates in _groups(everyone):
+        names = [(c.namespace, c.name) for c in candidates]
+        targets = [(c.target[1], c.target[3]) for c in candidates]
+        status = history.select("hpa_status", cluster, names)
+        fetches = history.select("metric_fetches", cluster, names)
+        scales = history.select("scales", cluster, targets).filter(pl.col("error").is_null())
+        frame = candidate_frame(candidates)
+        estimates = estimate_fleet(status, fetches, scales, frame, settled.sync_period_ms)
+        found |= _credible(estimates, settled.sync_period_ms)
+    return {}, found
+
+
+def _credible(estimates: pl.DataFrame, period_ms: int) -> dict[HpaKey, SyncEstimate]:
+    """Return the estimates around whose grid the recorded instants really lie."""
+    known = estimates.filter(
+        (pl.col("source") != "unknown") & (pl.col("spread_ms") <= CREDIBLE_SPREAD * period_ms)
+    ).with_columns(pl.col("anchor").to_physical())
+    return {
+        (r["cluster"], r["namespace"], r["hpa"]): SyncEstimate(
+            period_ms=r["period_ms"],
+            phase_ms=r["phase_ms"],
+            support=r["support"],
+            spread_ms=r["spread_ms"],
+            anchor_ms=r["anchor"],
+            estimated=r["source"] == "estimated",
+        )
+        for r in known.iter_rows(named=True)
+    }
+
+
+def _key(candidate: Candidate) -> HpaKey:
+    return candidate.cluster, candidate.namespace, candidate.name
+
+
+def _groups(candidates: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
+    """Yield HPAs of one cluster and namespace at a time: as many as are read together."""
+    ordered = sorted(candidates, key=_key)
+    for (cluster, _), group in groupby(ordered, key=lambda c: (c.cluster, c.namespace)):
+        yield cluster, list(group)
+
+
+def _recorded_instants(history: History, candidates: Sequence[Candidate]) -> dict[HpaKey, I64]:
+    """Return by HPA the instants of its metric fetches, else those of its status.
+
+    Raises:
+        HistoryError: neither was recorded.
+    """
+    found: dict[HpaKey, I64] = {}
+    for table in INSTANT_TABLES:
+        for cluster, group in _groups(candidates):
+            names = [(c.namespace, c.name) for c in group]
+            frame = history.select(table, cluster, names, columns=["namespace", "name", "ts"])
+            for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
+                instants = np.unique(part["ts"].to_physical().to_numpy()).astype(np.int64)
+                found[cluster, str(key[0]), str(key[1])] = instants
+    nowhere = all(history.sizes(table).is_empty() for table in INSTANT_TABLES)
+    if not found and nowhere:
+        raise HistoryError(
+            "no decision instants were recorded (metric_fetches and hpa_status are empty): record "
+            "them, or replay on a grid"
+        )
+    return found

@@ -1,0 +1,213 @@
+"""The pods of a shard as columns: their lives, states and requests, by number.
+
+A pod's state is what the controller's cache shows between two changes of anything about it; a
+request belongs to a state. Equal sets of request rows are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.fleet.frames import NEVER_MS, integers, milliseconds
+from hpabatch.engine.fleet.labels import LabelIndex
+from hpabatch.engine.fleet.requests import Row, request_error_of_rows, request_of_rows
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64, POD_STATE, REQUEST, Records, records_from
+from hpabatch.model.requests import RequestRules
+from hpabatch.packing.texts import Texts
+
+# Pod number and time in one integer, ordered as the pair: times are below 2^43 ms (the year 2248).
+_TIME_BITS = 43
+_LATEST = (1 << _TIME_BITS) - 1
+_KIND = ("namespace", "target", "labels")
+
+
+def _joined(pod: I64, ms: I64) -> I64:
+    """Return sortable keys of (pod, time); times are cut to what the key holds."""
+    return (pod << _TIME_BITS) | np.clip(ms, 0, _LATEST)
+
+
+@dataclass(frozen=True, slots=True)
+class PodColumns:
+    """Pods numbered 0..n-1 in the order of the table's key; states numbered over all pods.
+
+    `numbers` leads from uid to number, `names` are the pods'; `kinds` are the distinct (namespace,
+    target, labels), numbered, `of_kind` their pods. Times in ms, NEVER_MS where a thing never
+    happened; pod p has the states state_first[p]:state_first[p+1], in force from `state_ms` on.
+    `request_set` is the number of the state's rows in `request_rows`, -1 for none.
+    """
+
+    numbers: pl.DataFrame
+    names: pl.Series
+    kinds: LabelIndex[int]
+    of_kind: Sequence[I64]
+    created_ms: I64
+    gone_ms: I64
+    state_first: I64
+    state_ms: I64
+    states: Records
+    request_set: I64
+    request_rows: Sequence[tuple[Row, ...]]
+    generated: I64
+
+    @property
+    def count(self) -> int:
+        """How many pods there are."""
+        return self.created_ms.size
+
+    def requests(
+        self, resource: str, container: str, rules: RequestRules, texts: Texts | None = None
+    ) -> Records:
+        """Return the REQUEST record of every state; "" for `resource`: none is looked at.
+
+        Errors of requests that are not known go to `texts`, if there are any.
+        """
+        n = self.state_ms.size
+        if not resource:
+            return records_from(REQUEST, n, known=1)
+        ask = (resource, container, rules)
+        found = [request_of_rows(r, *ask) for r in self.request_rows]
+        table = np.array([*found, (0, 0)], np.int64).reshape(-1, 2)
+        known, milli = table[self.request_set, 0], table[self.request_set, 1]
+        if texts is not None:
+            pod_of = np.repeat(np.arange(self.count), np.diff(self.state_first))
+            for state in np.flatnonzero(known == 0).tolist():
+                which = int(self.request_set[state])
+                rows = self.request_rows[which] if which >= 0 else ()
+                error = request_error_of_rows(rows, *ask, pod=self.names[int(pod_of[state])])
+                milli[state] = texts.number(error)
+        return records_from(REQUEST, n, known=known, milli=milli)
+
+
+def pod_columns(pods: pl.DataFrame, states: pl.DataFrame, requests: pl.DataFrame) -> PodColumns:
+    """Return the columns of pods, given their rows of `pods`, `pod_states` and `pod_requests`.
+
+    `pods` is sorted by the table's key; of rows with one (cluster, uid) the last counts. Rows of
+    other pods in the other tables are left out.
+    """
+    frame = pods.unique(["cluster", "uid"], keep="last", maintain_order=True)
+    frame = frame.with_row_index("p").with_columns(pl.col("p").cast(pl.Int64))
+    numbers = frame.select("uid", "p")
+    index, of_kind = _kinds(frame)
+    shown = _numbered(states, numbers, "ts")
+    asked = _numbered(requests, numbers, "valid_from")
+    created, started = milliseconds(frame["created"]), milliseconds(frame["started"])
+    deleted = milliseconds(frame["deletion_requested"])
+    keys = _state_keys(
+        (created, started, deleted),
+        (integers(shown["p"]), milliseconds(shown["ts"])),
+        (integers(asked["p"]), milliseconds(asked["valid_from"])),
+    )
+    pod, ms = keys >> _TIME_BITS, keys & _LATEST
+    request_set, rows = _request_sets(asked, keys)
+    return PodColumns(
+        numbers=numbers,
+        names=frame["pod"],
+        kinds=index,
+        of_kind=of_kind,
+        created_ms=created,
+        gone_ms=milliseconds(frame["gone"]),
+        state_first=np.searchsorted(pod, np.arange(frame.height + 1)).astype(np.int64),
+        state_ms=ms,
+        states=_states(shown, keys, started, deleted),
+        request_set=request_set,
+        request_rows=rows,
+        generated=(frame["origin"] == "generated").to_numpy().astype(np.int64),
+    )
+
+
+def _kinds(pods: pl.DataFrame) -> tuple[LabelIndex[int], list[I64]]:
+    """Return the distinct (namespace, target, labels), numbered, and the pods of each."""
+    index: LabelIndex[int] = LabelIndex()
+    grouped = pods.group_by(_KIND, maintain_order=True).agg("p")
+    for kind, (namespace, owner, labels) in enumerate(grouped.select(_KIND).iter_rows()):
+        index.add(namespace, owner, labels, kind)
+    return index, [part.to_numpy().astype(np.int64) for part in grouped["p"]]
+
+
+def _numbered(frame: pl.DataFrame, numbers: pl.DataFrame, time: str) -> pl.DataFrame:
+    """Return the rows of known pods with their number `p`, sorted by it and a time."""
+    return frame.join(numbers, on="uid", how="inner").sort("p", time, maintain_order=True)
+
+
+def _state_keys(own: tuple[I64, I64, I64], shown: tuple[I64, I64], asked: tuple[I64, I64]) -> I64:
+    """Return the (pod, time) keys at which anything about a pod changes, sorted."""
+    everyone = np.arange(own[0].size, dtype=np.int64)
+    parts = [_joined(everyone[ms < NEVER_MS], ms[ms < NEVER_MS]) for ms in own] + [
+        _joined(*shown),
+        _joined(*asked),
+    ]
+    return np.unique(np.concatenate(parts)).astype(np.int64)
+
+
+def _states(shown: pl.DataFrame, keys: I64, started: I64, deleted: I64) -> Records:
+    """Return the POD_STATE records of the (pod, time) keys.
+
+    Before its first recorded state a pod is Pending, without a Ready condition.
+    """
+    pod, ms = keys >> _TIME_BITS, keys & _LATEST
+    theirs = _joined(integers(shown["p"]), milliseconds(shown["ts"]))
+    at = np.searchsorted(theirs, keys, side="right") - 1
+    known = at >= 0
+    known[known] = (theirs[at[known]] >> _TIME_BITS) == pod[known]
+    row = np.maximum(at, 0)
+    phase = _codes(shown["phase"], codes.PHASES, codes.PHASE_OTHER, codes.PHASE_OTHER)
+    ready = _codes(shown["ready"], codes.READINESS, codes.READY_UNKNOWN, codes.READY_ABSENT)
+    since = milliseconds(shown["last_transition"], 0)
+
+    def of(values: I64, without: int) -> I64:
+        return np.where(known, values[row], without) if values.size else np.full(pod.size, without)
+
+    begun = started[pod] <= ms
+    flags = of(phase, codes.PHASE_PENDING) | of(ready, codes.READY_ABSENT)
+    flags = flags | np.where(deleted[pod] <= ms, codes.POD_DELETING, 0)
+    return records_from(
+        POD_STATE,
+        pod.size,
+        pod_flags=flags | np.where(begun, codes.POD_STARTED, 0),
+        start_ms=np.where(begun, started[pod], 0),
+        transition_ms=of(since, 0),
+    )
+
+
+def _codes(column: pl.Series, table: dict[str, int], other: int, absent: int) -> I64:
+    """Return the codes of texts; `other` of a text without one, `absent` of a null."""
+    found = integers(column.replace_strict(table, default=other, return_dtype=pl.Int64))
+    return np.where(column.is_null().to_numpy(), absent, found)
+
+
+def _request_sets(asked: pl.DataFrame, keys: I64) -> tuple[I64, list[tuple[Row, ...]]]:
+    """Return per (pod, time) key the number of its request rows, -1 for none, and the rows.
+
+    The newest row of each container counts; before a pod's first rows those count.
+    """
+    versions: list[int] = []
+    numbers: dict[tuple[Row, ...], int] = {}
+    pod, since = integers(asked["p"]), milliseconds(asked["valid_from"])
+    rows: list[Row] = list(
+        asked.select("container", "kind", "index", "cpu_milli", "memory_milli").iter_rows()
+    )
+    theirs = _joined(pod, since)
+    starts = np.flatnonzero(np.diff(theirs, prepend=-1))
+    latest: dict[tuple[str, str, int], Row] = {}
+    before = -1
+    for first, last in zip(starts.tolist(), np.append(starts, pod.size)[1:].tolist(), strict=True):
+        if pod[first] != before:
+            latest, before = {}, int(pod[first])
+        latest.update({row[:3]: row for row in rows[first:last]})
+        versions.append(numbers.setdefault(tuple(latest.values()), len(numbers)))
+    if not versions:
+        return np.full(keys.size, -1, np.int64), []
+    version_keys, version_set = theirs[starts], np.array(versions, np.int64)
+    at = np.searchsorted(version_keys, keys, side="right") - 1
+    owner = keys >> _TIME_BITS
+    wrong = (at < 0) | ((version_keys[np.maximum(at, 0)] >> _TIME_BITS) != owner)
+    at[wrong] += 1
+    there = at < version_keys.size
+    there[there] = (version_keys[at[there]] >> _TIME_BITS) == owner[there]
+    found = np.where(there, version_set[np.minimum(at, version_set.size - 1)], -1)
+    return found.astype(np.int64), list(numbers)

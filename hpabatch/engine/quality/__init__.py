@@ -1,0 +1,1 @@
+"""Quality of a recording, per HPA."""

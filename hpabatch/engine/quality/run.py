@@ -1,0 +1,334 @@
+"""One row per HPA: what its recording is worth, whatever the rules make of it.
+
+Usage samples (`pod_metrics`) are read shard by shard and day by day: a shard is some targets of one
+cluster, of which no day has many rows. Samples of custom, object and external metrics are not
+looked at; `reads` says which tables an HPA depends on.
+
+Coverage is the part of the pods' lives in which a sample no older than `max_age_ms` was there. A
+life begins `status.startTime` and ends with the deletion's request, a terminal phase or the end of
+recording (of the cluster), whichever is first. Its first max_age is covered even without a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.membership import Place, Selections
+from hpabatch.engine.quality.pods import (
+    POD_COLUMNS,
+    REQUEST_COLUMNS,
+    STATE_COLUMNS,
+    label_counts,
+    membership,
+    shard_pods,
+)
+from hpabatch.engine.quality.samples import (
+    MIN_MAX_AGE_MS,
+    USAGE_COLUMNS,
+    SampleSums,
+    listed,
+)
+from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
+from hpabatch.history.base import History
+from hpabatch.history.provenance import behavior_methods
+from hpabatch.model.objects.hpa import MetricSpec
+
+SHARD_ROWS: Final = 1 << 20  # some 400 MB at work
+LATE_MS: Final = 60_000
+
+Progress = Callable[[str, float], None]
+
+COLUMNS: Final[dict[str, str]] = {
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "hpa": "name of the HPA",
+    "target_kind": "kind of the target",
+    "target": "name of the target",
+    "reads": "tables that the metrics of its specs come from, sorted",
+    "utilization_of": "resources that it compares with requests, sorted; null: none",
+    "behavior": "how its behavior block is known, e.g. manifest, events (see `provenance`); absent "
+    "or assumed: not recorded; null: the history does not say",
+    "membership": "how its pods are known. selector: of the scale; owner: the selector was not "
+    "recorded, so the target's own pods are assumed; both: at times; null: no scale recorded",
+    "foreign_pods": "pods that the selector matches though they are another target's or nobody's",
+    "unmatched_pods": "the target's own pods that the selector does not match",
+    "pods": "pods of the target",
+    "synthetic_share": "pods that only stand for a recorded size",
+    "recreated": "pods that took the name of an earlier one",
+    "unready_again": "pods that were ready and then not, before they were deleted or ended",
+    "never_sampled": "pods that ran longer than max_age without any sample",
+    "unknown_requests_share": "pods whose requests are not recorded; null: no pods",
+    "without_cpu_request_share": "pods with a container without cpu request; null: no pods",
+    "without_memory_request_share": "pods with a container without memory request",
+    "samples": "usage samples of pods",
+    "stray_rows": "rows of usage whose pod is not in pods",
+    "first_ts": "first sample; null: none",
+    "last_ts": "last sample; null: none",
+    "pod_hours": "the pods' lives",
+    "interval_ms": "median time between two samples of a pod; null: unknown",
+    "jitter_ms": "how far 95 % of such times are from it at most, lost samples aside",
+    "max_age_ms": "age from which on a sample does not count: given, or 2.5 intervals, at least "
+    "60 s",
+    "coverage": "part of the pods' lives with a sample that counts; null: no pod lived",
+    "gaps": "stretches longer than max_age in which pods ran and none was sampled",
+    "gap_longest_ms": "the longest of them; null: none",
+    "limited_share": "container samples with a cpu limit; null: no samples",
+    "at_limit_share": "of these, usage at 95 % of the limit or more: demand is cut off",
+    "late_samples": "samples fetched long after they were taken (60 s)",
+    "lateness_max_ms": "longest time from sample to fetch; null: no fetch recorded",
+    "skewed_samples": "samples fetched before they were taken: clocks differ",
+    "skew_max_ms": "the most that a fetch was before its sample; null: none was",
+    "overtaken_samples": "samples fetched before the pod's one before them",
+}
+
+_TABLES: Final = {
+    "Resource": "pod_metrics",
+    "ContainerResource": "pod_metrics",
+    "Pods": "pod_custom_metrics",
+    "Object": "object_metrics",
+    "External": "external_metrics",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    max_age_ms: int | None
+    late_ms: int
+
+
+def _silent(message: str, share: float) -> None:
+    """Report no progress."""
+
+
+def quality(
+    history: History,
+    candidates: Sequence[Candidate],
+    *,
+    max_age_ms: int | None = None,
+    late_ms: int = LATE_MS,
+    shard_rows: int = SHARD_ROWS,
+    progress: Progress = _silent,
+) -> pl.DataFrame:
+    """Return one row per HPA with the columns of `COLUMNS`, sorted by cluster, namespace and hpa.
+
+    Args:
+        history: an open history.
+        candidates: the HPAs; several may have one target.
+        max_age_ms: age from which on a sample does not count; None: of each target's interval.
+        late_ms: a sample fetched later than this is late.
+        shard_rows: how many usage rows of a day (or pods) are held at once, if no single target
+            has more.
+        progress: is told what is done and which part is done.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    settings = _Settings(max_age_ms, late_ms)
+    selections = Selections(
+        history.distinct("scales", ["cluster", "namespace", "target_kind", "target", "selector"]),
+        history.distinct("pods", ["cluster", "namespace", "target", "labels"]),
+    )
+    behavior = behavior_methods(history)
+    spans = _spans(history)
+    sizes = history.sizes("pod_metrics")
+    parts = [pl.DataFrame(schema=SCHEMA)]
+    done = 0
+    for shard in _shards(history, sizes, candidates, shard_rows):
+        progress("checking", done / len(candidates))
+        span_ms = spans.get(shard[0].cluster, (0, 0))
+        parts.append(_quality_of(history, shard, selections, sizes, span_ms, settings))
+        done += len(shard)
+    progress("done", 1.0)
+    found = pl.concat(parts).sort(KEY)
+    # numpy divides; polars multiplies by the reciprocal unless there is one row only, and a result
+    # must not depend on the shards.
+    hours = found["pod_hours"].to_numpy() / MS_PER_HOUR
+    told = [", ".join(sorted(behavior.of(*key))) or None for key in found.select(KEY).iter_rows()]
+    return found.with_columns(
+        pl.Series("pod_hours", hours), pl.Series("behavior", told, dtype=pl.String)
+    )
+
+
+def _spans(history: History) -> dict[str, tuple[int, int]]:
+    """Return the first and last instant (ms) of each cluster's usage samples."""
+    span = history.span("pod_metrics").select(
+        "cluster",
+        first=pl.min_horizontal("fetched_first", "unfetched_first").to_physical(),
+        last=pl.max_horizontal("fetched_last", "unfetched_last").to_physical(),
+    )
+    return {cluster: (first, last) for cluster, first, last in span.drop_nulls().iter_rows()}
+
+
+def _shards(
+    history: History, sizes: pl.DataFrame, candidates: Sequence[Candidate], most: int
+) -> Iterator[list[Candidate]]:
+    """Yield candidates of one cluster, HPAs of one target together, by the size of their targets.
+
+    A target counts with its largest day of samples, or with all of its pods.
+    """
+    place = ["cluster", "namespace", "place"]
+    days = sizes.group_by(place).agg(pl.col("rows").max())
+    pods = history.sizes("pods").group_by(place).agg(pl.col("rows").sum())
+    largest = pl.concat([days, pods]).group_by(place).agg(pl.col("rows").max())
+    rows = {(c, namespace, name): n for c, namespace, name, n in largest.iter_rows()}
+    shard: list[Candidate] = []
+    held, last = 0, ("", "", "")
+    for candidate in sorted(candidates, key=lambda c: (*_place(c), c.name)):
+        place_of = _place(candidate)
+        weight = 0 if place_of == last else rows.get(place_of, 0)
+        other = place_of[0] != last[0] or (place_of != last and held + weight > most)
+        if shard and other:
+            yield shard
+            shard, held = [], 0
+        shard.append(candidate)
+        held, last = held + weight, place_of
+    if shard:
+        yield shard
+
+
+def _place(candidate: Candidate) -> tuple[str, str, str]:
+    cluster, namespace, _, target = candidate.target
+    return cluster, namespace, target
+
+
+def _quality_of(
+    history: History,
+    shard: Sequence[Candidate],
+    selections: Selections,
+    sizes: pl.DataFrame,
+    span_ms: tuple[int, int],
+    settings: _Settings,
+) -> pl.DataFrame:
+    """Return the rows of a shard; `pod_hours` still in ms."""
+    cluster = shard[0].cluster
+    own: set[Place] = {_place(c)[1:] for c in shard}
+    wide = own.union(*(selections.places(c) for c in shard))
+    # An older history's states and requests do not say whose they are.
+    unsaid = own | {(namespace, "") for namespace, _ in own}
+    targets = pl.DataFrame(
+        sorted(own, key=str), schema={"namespace": pl.String, "target": pl.String}, orient="row"
+    ).with_columns(g=pl.int_range(pl.len(), dtype=pl.Int64))
+    rows = history.select("pods", cluster, wide, columns=POD_COLUMNS)
+    pods = shard_pods(
+        rows.select(POD_COLUMNS),
+        history.select("pod_states", cluster, unsaid, columns=STATE_COLUMNS),
+        history.select("pod_requests", cluster, unsaid, columns=REQUEST_COLUMNS),
+        targets,
+        span_ms,
+    )
+    floor_ms = MIN_MAX_AGE_MS if settings.max_age_ms is None else settings.max_age_ms
+    sums = SampleSums(pods, floor_ms, settings.late_ms)
+    for day in _days(sizes, cluster, targets):
+        usage = history.select("pod_metrics", cluster, own, day=day, columns=USAGE_COLUMNS)
+        if usage["cpu_milli"].has_nulls():
+            columns = [*USAGE_COLUMNS, "memory_bytes"]
+            usage = listed(history.select("pod_metrics", cluster, own, day=day, columns=columns))
+        sums.add(usage)
+    found = targets.join(sums.close(settings.max_age_ms), on="g")
+    found = found.join(pods.facts, on="g", how="left")
+    counts = label_counts(rows)
+    hpas = [(*_row(c), *membership(c, selections, counts)) for c in shard]
+    keys = pl.DataFrame(hpas, schema=_HPA_SCHEMA, orient="row")
+    return _finished(keys.join(found, on=["namespace", "target"], how="left"))
+
+
+def _days(sizes: pl.DataFrame, cluster: str, targets: pl.DataFrame) -> list[date | None]:
+    """Return the days on which any of the targets has samples, in order."""
+    own = sizes.filter(pl.col("cluster") == cluster).join(
+        targets, left_on=["namespace", "place"], right_on=["namespace", "target"], how="semi"
+    )
+    return own["day"].unique().sort().to_list()
+
+
+_HPA_SCHEMA: Final = {
+    **dict.fromkeys((*KEY, "target_kind", "target", "reads", "utilization_of"), pl.String()),
+    "membership": pl.String(),
+    "foreign_pods": pl.Int64(),
+    "unmatched_pods": pl.Int64(),
+}
+
+
+def _row(candidate: Candidate) -> tuple[str | None, ...]:
+    """Return key, target, the tables that its metrics read, and what it compares with requests."""
+    metrics = [metric for period in candidate.periods for metric in period.spec.metrics]
+    tables = sorted({_TABLES[m.type] for m in metrics if m.type in _TABLES})
+    compared = sorted({name for m in metrics if (name := _utilization_of(m)) is not None})
+    cluster, namespace, kind, target = candidate.target
+    texts = ", ".join(tables), ", ".join(compared) or None
+    return cluster, namespace, candidate.name, kind, target, *texts
+
+
+def _utilization_of(metric: MetricSpec) -> str | None:
+    for source in (metric.resource, metric.container_resource):
+        if source is not None and source.target.average_utilization is not None:
+            return source.name
+    return None
+
+
+_COUNTED: Final = (
+    "pods",
+    "recreated",
+    "unready_again",
+    "never_sampled",
+    "samples",
+    "stray_rows",
+    "gaps",
+    "late",
+    "skewed",
+    "overtaken",
+)
+
+
+def _finished(found: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns of `COLUMNS` from sums and numbers of pods.
+
+    `pod_hours` are still in ms, `behavior` is null.
+    """
+    c, pods = pl.col, pl.col("pods")
+    found = found.with_columns(c(*_COUNTED, "uncovered_ms").fill_null(0))
+    time = pl.Datetime("ms", "UTC")
+    return found.with_columns(
+        c("first_ts", "last_ts").cast(time),
+        behavior=pl.lit(None, dtype=pl.String),
+        synthetic_share=_part(c("generated"), pods),
+        unknown_requests_share=_part(c("no_requests"), pods),
+        without_cpu_request_share=_part(c("no_cpu"), pods),
+        without_memory_request_share=_part(c("no_memory"), pods),
+        pod_hours=c("life_ms").fill_null(0),
+        coverage=_part(c("life_ms") - c("uncovered_ms"), c("life_ms")),
+        limited_share=_part(c("limited"), c("rows")),
+        at_limit_share=_part(c("at_limit"), c("limited")),
+        late_samples="late",
+        lateness_max_ms=c("delay_max").clip(0),
+        skewed_samples="skewed",
+        skew_max_ms=pl.when(c("delay_min") < 0).then(-c("delay_min")),
+        overtaken_samples="overtaken",
+    ).select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
+
+
+def _part(of: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    return pl.when(whole > 0).then(of / whole)
+
+
+def _schema() -> pl.Schema:
+    types: dict[str, pl.DataType] = {}
+    for name in COLUMNS:
+        types[name] = pl.Int64()
+        if name in _HPA_SCHEMA:
+            types[name] = _HPA_SCHEMA[name]
+        if name == "behavior":
+            types[name] = pl.String()
+        if name.endswith("_share") or name in ("coverage", "pod_hours"):
+            types[name] = pl.Float64()
+        if name in ("first_ts", "last_ts"):
+            types[name] = pl.Datetime("ms", "UTC")
+    return pl.Schema(types)
+
+
+SCHEMA: Final = _schema()

@@ -1,0 +1,1 @@
+"""Replay: decisions, their reasons, summary, score and sensitivity."""

@@ -1,0 +1,191 @@
+"""Replay a history: what the HPA rules decide at every tick, beside what was recorded.
+
+Replay is not prediction: the replicas that the rules see are the recorded ones, so `desired` and
+`applied` are separate columns. What had to be assumed is a named parameter, stored with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.replay.decisions import decisions_frame
+from hpabatch.engine.shards.inputs import ShardFacts
+from hpabatch.engine.shards.run import Step, ahead, run_step, shard_steps
+from hpabatch.engine.shards.shard import Shard
+from hpabatch.history.reader import History
+from hpabatch.layout import codes
+from hpabatch.model.objects.describe import metric_subject
+from hpabatch.model.objects.hpa import HPA
+
+MOST_TOLD = 20  # warnings of one kind
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardResult:
+    """What one shard came to; `generated` HPAs have pods that only stand for recorded ones."""
+
+    decisions: pl.DataFrame
+    hpas: pl.DataFrame
+    skipped: tuple[Skipped, ...]
+    facts: ShardFacts
+    silent: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """Decisions per HPA and tick, the HPAs, those left out, and what the result rests on."""
+
+    decisions: pl.DataFrame
+    hpas: pl.DataFrame
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    evidence: dict[str, str]
+
+
+def _silent(message: str, share: float) -> None:
+    """Report no progress."""
+
+
+def replay_history(
+    history: History,
+    parameters: ReplayParameters,
+    manifests: Sequence[HPA] | None = None,
+    select: Select | None = None,
+    progress: Progress = _silent,
+    why: bool = False,
+) -> ReplayResult:
+    """Replay every HPA of a history (or `manifests` instead) through the exact rules, in memory.
+
+    `select` gets the frame of candidates and returns the rows to replay. `why` adds the columns of
+    `engine.replay.why`. HPAs that cannot be replayed are `skipped`, the others go on. For results
+    larger than memory see `jobs`.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to replay.
+        UsageError: there is no profile for that Kubernetes version.
+    """
+    progress("planning", 0.0)
+    plan = plan_replay(history, parameters, manifests, select, whole=why)
+    results = []
+    for result in replay_shards(plan, range(len(plan.shards))):
+        results.append(result)
+        progress("deciding", len(results) / len(plan.shards))
+    progress("done", 1.0)
+    return join_results(plan, results)
+
+
+def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResult]:
+    """Yield the results of some shards of a plan, in order; the next one is read meanwhile.
+
+    A result depends on the plan's parameters and the shard's HPAs alone: neither on how the
+    others are cut into shards nor on the number of threads.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    for step in ahead(shard_steps(plan, shards)):
+        run_step(plan, step)
+        if step.last:
+            yield _result(step, plan.whole)
+
+
+def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
+    """Return the result of one shard (HistoryError: a table is broken)."""
+    return next(replay_shards(plan, [k]))
+
+
+def _result(step: Step, whole: bool) -> ShardResult:
+    shard = step.shard
+    kept = {id(candidate) for candidate in shard.candidates}
+    return ShardResult(
+        decisions=decisions_frame(shard, whole),
+        hpas=candidate_frame(shard.candidates).drop("labels"),
+        skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
+        facts=step.facts,
+        silent=tuple(_silence(shard)),
+    )
+
+
+def _without_time(candidate: Candidate) -> Skipped:
+    reason = "none of its specs was in force while samples were recorded"
+    return Skipped(candidate.cluster, candidate.namespace, candidate.name, reason)
+
+
+def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResult:
+    """Return the results of all shards as one."""
+    empty = decisions_frame(None, plan.whole)
+    return ReplayResult(
+        decisions=pl.concat([empty, *(r.decisions for r in results)]),
+        hpas=pl.concat([candidate_frame([]).drop("labels"), *(r.hpas for r in results)]),
+        skipped=(*plan.skipped, *(s for r in results for s in r.skipped)),
+        warnings=replay_warnings(plan, [(r.facts, r.silent) for r in results]),
+        evidence=plan.evidence | generated_evidence([r.facts for r in results]),
+    )
+
+
+def generated_evidence(facts: Sequence[ShardFacts]) -> dict[str, str]:
+    """Return what the evidence says of HPAs whose pods were generated, if there are any."""
+    hpas = sum(len(f.generated) for f in facts)
+    return {"generated_pods": f"of {hpas} HPAs the pods stand for a recorded size"} if hpas else {}
+
+
+def replay_warnings(
+    plan: ReplayPlan, found: Sequence[tuple[ShardFacts, Sequence[str]]]
+) -> tuple[str, ...]:
+    """Return what should be told of a replay; `found` by shard: its facts and silent metrics."""
+    warnings = list(plan.history.warnings)
+    facts = [f for f, _ in found]
+    strays = sum({(f.cluster, uid): n for f in facts for uid, n in f.strays.items()}.values())
+    repeated = sum({(f.cluster, uid): n for f in facts for uid, n in f.repeated.items()}.values())
+    if strays:
+        warnings.append(
+            f"pod_metrics: {strays} rows belong to pods that the pods table does not "
+            "hold; they are left out: record those pods"
+        )
+    if repeated:
+        warnings.append(
+            f"pods: {repeated} rows have the uid of a later row and are left out: a uid "
+            "stands for one pod, correct the others"
+        )
+    for first, second in sorted({pair for f in facts for pair in f.pairs}):
+        warnings.append(
+            f"{first[1]}/{first[2]} and {second[1]}/{second[2]} match "
+            "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
+        )
+    silent = [text for _, texts in found for text in texts]
+    warnings += silent[:MOST_TOLD]
+    if len(silent) > MOST_TOLD:
+        warnings.append(f"… and {len(silent) - MOST_TOLD} more such metrics")
+    return (*warnings, *plan.warnings)
+
+
+def _silence(shard: Shard) -> list[str]:
+    """Return a sentence for each metric that never had a visible sample."""
+    found, g = [], 0
+    for candidate, streams in zip(shard.candidates, shard.streams, strict=True):
+        for _, metric in streams:
+            shown, rows = shard.observations.seen[g]
+            g += 1
+            if shown or metric.type not in codes.SOURCE_TYPES:
+                continue
+            place = f"{candidate.namespace}/{candidate.name}"
+            name = f"{place}: {metric.type} metric {metric_subject(metric)}"
+            if rows:
+                found.append(
+                    f"{name} was never visible to a tick: its samples belong to other "
+                    "times, or delay and max age hide them; it counts as failed throughout"
+                )
+            else:
+                found.append(
+                    f"{name}: no sample of it (for the pods of its target) is in the history; it "
+                    "counts as failed throughout: record it, or check its name and selector"
+                )
+    return found

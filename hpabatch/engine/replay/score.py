@@ -1,0 +1,373 @@
+"""The controller score: how well the decided rescales meet those that were recorded.
+
+The trap: in a replay the rules see the recorded size at every tick, so a decision of "no change"
+copies the recording, and so does the baseline that says "the size stays what it was a tick before".
+Both are right in nearly all ticks, and on most real runs a single number for the whole time is
+within one replica of the size, too. A share of equal ticks therefore says little. So the score is
+about events (`score_events`), and about the errors in windows around recorded events, always beside
+what trivial baselines reach:
+
+* constant: the median of the recorded sizes, the best constant in hindsight;
+* persistence: the size stays what it was a tick before. No rule sees more of the recording;
+* horizon: the size stays what it was one window (10 minutes) before. It does not see the tick
+  before, as the rules do: a skill against it flatters them.
+
+skill = 1 - error / error of the baseline: 1 is perfect, 0 is no better than the baseline, negative
+is worse; null where the baseline makes no error.
+
+Ticks without a decision (metrics, selector or scale were not usable) are left out and counted.
+Everything is per HPA, so a fleet can be scored in parts: `score` of each, joined, then `total`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.replay.score_events import (
+    CLASS,
+    CLASSES,
+    Bool,
+    Events,
+    Lanes,
+    Ticks,
+    events_frame,
+    find_events,
+    read_ticks,
+)
+from hpabatch.engine.replay.summary import KEY
+from hpabatch.layout.records import I64
+
+WINDOW_MS: Final = 600_000
+
+DISAGREEMENTS: Final = tuple(name for name in CLASSES if name != "exact")
+
+COLUMNS: Final[dict[str, str]] = {
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "hpa": "name of the HPA",
+    "unscored": "why there is no score; null: there is one",
+    "ticks": "how many ticks were replayed",
+    "undecided_ticks": "ticks without a decision, which are left out",
+    "tolerance_ms": "how far a decided rescale may be from a recorded one",
+    "recorded_events": "recorded rescales",
+    "undecided_events": "recorded rescales in ticks without a decision, which are left out",
+    "decided_events": "decided rescales; a wish that stands for several ticks is one",
+    "decided_ticks": "ticks in which the rules would have rescaled",
+    "matched_events": "recorded rescales that were decided, within the tolerance and in direction",
+    "precision": "part of the decided rescales that were recorded; null: none was decided",
+    "recall": "part of the recorded rescales that were decided",
+    "mae": "mean absolute difference of decided and recorded size, in replicas",
+    "within_1_share": "ticks in which they differ by at most 1",
+    "constant": "the constant baseline: the median of the recorded sizes",
+    "constant_mae": "its mean absolute error",
+    "constant_within_1_share": "ticks in which it is wrong by at most 1",
+    "constant_skill": "skill against it",
+    "persistence_mae": "mean absolute error of the size a tick before",
+    "persistence_skill": "skill against it",
+    "window_ticks": "ticks within the window (±10 min) of a recorded rescale",
+    "window_mae": "mean absolute difference of decided and recorded size in them",
+    "window_constant_mae": "the same of the constant",
+    "window_constant_skill": "skill against it",
+    "window_persistence_mae": "the same of the size a tick before",
+    "window_persistence_skill": "skill against it",
+    "window_horizon_mae": "the same of the size a window before",
+    "window_horizon_skill": "skill against it",
+    **{name: f"rescales {text}" for name, text in CLASSES.items()},
+    **{f"{name}_binding": f"the most frequent rule of {name}" for name in DISAGREEMENTS},
+}
+
+NO_TICKS: Final = "no tick was replayed"
+NO_DECISION: Final = "no tick had a decision"
+NO_CHANGE: Final = "the recorded size never changed"
+UNDECIDED_CHANGE: Final = "the recorded size changed only in ticks without a decision"
+
+# Baseline: column of its error, column of the error it is compared with.
+_SKILLS: Final = {
+    "constant": ("constant_mae", "mae"),
+    "persistence": ("persistence_mae", "mae"),
+    "window_constant": ("window_constant_mae", "window_mae"),
+    "window_persistence": ("window_persistence_mae", "window_mae"),
+    "window_horizon": ("window_horizon_mae", "window_mae"),
+}
+
+
+class Score(NamedTuple):
+    """`hpas`: one row per HPA, columns `COLUMNS`; `events`: one per event, `EVENT_COLUMNS`."""
+
+    hpas: pl.DataFrame
+    events: pl.DataFrame
+
+
+class ScoreTotals(NamedTuple):
+    """A fleet's score: sums over the HPAs that have one; errors weigh by ticks.
+
+    `unscored_extra` is how many rescales were decided for HPAs whose recorded size stood still;
+    they are in no other number. `classes` are the events by class.
+    """
+
+    hpas: int
+    scored: int
+    ticks: int
+    undecided_ticks: int
+    recorded_events: int
+    decided_events: int
+    matched_events: int
+    unscored_extra: int
+    precision: float | None
+    recall: float | None
+    within_1_share: float | None
+    constant_within_1_share: float | None
+    mae: float | None
+    constant_mae: float | None
+    persistence_mae: float | None
+    constant_skill: float | None
+    persistence_skill: float | None
+    window_ticks: int
+    window_mae: float | None
+    window_constant_mae: float | None
+    window_persistence_mae: float | None
+    window_horizon_mae: float | None
+    window_constant_skill: float | None
+    window_persistence_skill: float | None
+    window_horizon_skill: float | None
+    classes: dict[str, int]
+
+
+def score(
+    decisions: pl.DataFrame,
+    hpas: pl.DataFrame | None = None,
+    *,
+    tolerance_ms: int | None = None,
+    window_ms: int = WINDOW_MS,
+) -> Score:
+    """Return the score of every replayed HPA, and the events behind it. Raises nothing.
+
+    Args:
+        decisions: a replay's decisions, sorted by cluster, namespace, hpa and ts. Needed are these
+            and replicas, desired, applied, rescaled, binding; texts may be categorical.
+        hpas: a replay's HPAs: those without a tick are then in the result, unscored.
+        tolerance_ms: how far a decided rescale may be from a recorded one; None: one sync period,
+            which is an HPA's median time between two ticks (and half of it for irregular ones).
+        window_ms: half the length of the windows around recorded rescales.
+    """
+    ticks, lanes, decided = read_ticks(decisions, tolerance_ms, window_ms)
+    events = find_events(ticks, lanes.tolerance_ms)
+    counts = _counts(decisions, ticks, lanes, decided, events)
+    keys = decisions[lanes.first_row].select(pl.col(KEY).cast(pl.String))
+    frame = events_frame(decisions, ticks, events)
+    per_hpa = keys.with_columns(pl.Series(name, values) for name, values in counts.items())
+    per_hpa = _ratios(per_hpa.with_columns(**_errors(ticks, lanes.ticks.size, window_ms)))
+    per_hpa = per_hpa.join(_bindings(frame), on=KEY, how="left", maintain_order="left")
+    if hpas is not None:
+        everyone = hpas.select(pl.col(KEY).cast(pl.String)).unique()
+        per_hpa = everyone.join(per_hpa, on=KEY, how="full", coalesce=True)
+    whole = pl.col(*_COUNTS).fill_null(0)
+    return Score(per_hpa.with_columns(_unscored(), whole).select(list(COLUMNS)).sort(KEY), frame)
+
+
+_COUNTS: Final = (
+    "ticks",
+    "undecided_ticks",
+    "recorded_events",
+    "undecided_events",
+    "decided_events",
+    "decided_ticks",
+    "matched_events",
+    "window_ticks",
+    *CLASSES,
+)
+
+
+def _counts(
+    decisions: pl.DataFrame, ticks: Ticks, lanes: Lanes, decided: Bool, events: Events
+) -> dict[str, I64]:
+    """Return each lane's numbers of ticks and events."""
+    n = lanes.ticks.size
+    lane_of_event = ticks.lane[events.seen]
+    table = np.bincount(lane_of_event * len(CLASSES) + events.kind, minlength=n * len(CLASSES))
+    by_class = dict(zip(CLASSES, table.reshape(n, len(CLASSES)).T.astype(np.int64), strict=True))
+    has_r, has_d = events.recorded >= 0, events.decided >= 0
+    changed = decisions.select(pl.col("applied") != pl.col("replicas")).to_series()
+    lost = np.flatnonzero(changed.fill_null(value=False).to_numpy() & ~decided)
+    lane_of_lost = np.searchsorted(lanes.first_row, lost, side="right") - 1
+    wishes = ticks.lane[ticks.decided != ticks.before]
+    return {
+        "ticks": lanes.ticks,
+        "undecided_ticks": lanes.ticks - _count(ticks.lane, n),
+        "tolerance_ms": lanes.tolerance_ms,
+        "recorded_events": _count(lane_of_event[has_r], n),
+        "undecided_events": _count(lane_of_lost, n),
+        "decided_events": _count(lane_of_event[has_d], n),
+        "decided_ticks": _count(wishes, n),
+        "matched_events": _count(lane_of_event[has_r & has_d], n),
+        **by_class,
+    }
+
+
+def _count(lane: I64, count: int) -> I64:
+    return np.bincount(lane, minlength=count).astype(np.int64)
+
+
+def _errors(ticks: Ticks, count: int, window_ms: int) -> dict[str, pl.Series]:
+    """Return each lane's mean errors over all of its ticks and over those in windows."""
+    constant = _median_sizes(ticks, count)
+    inside = np.flatnonzero(_near_events(ticks, window_ms))
+    error = np.abs(ticks.decided - ticks.after)
+    constant_error = np.abs(constant[ticks.lane] - ticks.after)
+    persistence = np.abs(ticks.before - ticks.after)
+    horizon = np.abs(_size_before(ticks, inside, window_ms) - ticks.after[inside])
+    lane, near = ticks.lane, ticks.lane[inside]
+    known = pl.Series(_count(lane, count) > 0)
+    return {
+        "mae": _mean(lane, error, count),
+        "within_1_share": _mean(lane, error <= 1, count),
+        "constant": pl.DataFrame({"c": constant, "k": known}).select(pl.when("k").then("c"))["c"],
+        "constant_mae": _mean(lane, constant_error, count),
+        "constant_within_1_share": _mean(lane, constant_error <= 1, count),
+        "persistence_mae": _mean(lane, persistence, count),
+        "window_ticks": pl.Series(_count(near, count)),
+        "window_mae": _mean(near, error[inside], count),
+        "window_constant_mae": _mean(near, constant_error[inside], count),
+        "window_persistence_mae": _mean(near, persistence[inside], count),
+        "window_horizon_mae": _mean(near, horizon, count),
+    }
+
+
+def _mean(lane: I64, values: I64 | Bool, count: int) -> pl.Series:
+    """Return each lane's mean, null for a lane without values; rows are sorted by lane."""
+    number = np.bincount(lane, minlength=count)
+    there = number > 0
+    start = (np.cumsum(number) - number)[there]
+    total = np.zeros(count, np.int64)
+    total[there] = np.add.reduceat(values, start, dtype=np.int64) if start.size else 0
+    return pl.Series(total / np.maximum(number, 1)).set(pl.Series(~there), None)
+
+
+def _median_sizes(ticks: Ticks, count: int) -> I64:
+    frame = pl.DataFrame({"lane": ticks.lane, "size": ticks.after})
+    found = frame.group_by("lane").agg(pl.col("size").quantile(0.5, "lower").cast(pl.Int64))
+    sizes = np.zeros(count, np.int64)
+    sizes[found["lane"].to_numpy()] = found["size"].to_numpy()
+    return sizes
+
+
+def _near_events(ticks: Ticks, window_ms: int) -> Bool:
+    """Say which ticks are within the window of a recorded rescale of their lane."""
+    far = np.iinfo(np.int64).max // 4
+    changed, clock = ticks.after != ticks.before, ticks.clock_ms
+    last = np.maximum.accumulate(np.where(changed, clock, -far))
+    following = np.minimum.accumulate(np.where(changed, clock, far)[::-1])[::-1]
+    return np.asarray((clock - last <= window_ms) | (following - clock <= window_ms))
+
+
+def _size_before(ticks: Ticks, at: I64, window_ms: int) -> I64:
+    """Return the recorded size a window before some ticks; before the first tick: as it saw it."""
+    found = np.searchsorted(ticks.clock_ms, ticks.clock_ms[at] - window_ms, side="right") - 1
+    own = ticks.lane[at]
+    first = np.searchsorted(ticks.lane, np.arange(own[-1] + 1 if own.size else 0))[own]
+    return np.where(found < first, ticks.before[first], ticks.after[np.maximum(found, 0)])
+
+
+def _ratios(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add precision, recall and skills; all null for an HPA that cannot be scored."""
+    scored = pl.col("recorded_events") > 0
+    matched = pl.col("matched_events")
+    decided = pl.col("decided_events")
+    skills = {
+        f"{name}_skill": pl.when(scored & (pl.col(base) > 0)).then(1 - pl.col(own) / pl.col(base))
+        for name, (base, own) in _SKILLS.items()
+    }
+    return frame.with_columns(
+        precision=pl.when(scored & (decided > 0)).then(matched / decided),
+        recall=pl.when(scored).then(matched / pl.col("recorded_events")),
+        **skills,
+    )
+
+
+def _unscored() -> pl.Expr:
+    ticks = pl.col("ticks").fill_null(0)
+    return (
+        pl.when(ticks == 0)
+        .then(pl.lit(NO_TICKS))
+        .when(pl.col("undecided_ticks") == ticks)
+        .then(pl.lit(NO_DECISION))
+        .when((pl.col("recorded_events") == 0) & (pl.col("undecided_events") > 0))
+        .then(pl.lit(UNDECIDED_CHANGE))
+        .when(pl.col("recorded_events") == 0)
+        .then(pl.lit(NO_CHANGE))
+        .alias("unscored")
+    )
+
+
+def _bindings(events: pl.DataFrame) -> pl.DataFrame:
+    """Return each HPA's most frequent binding per class, the alphabet's first if equal."""
+    counted = events.group_by(*KEY, "class", "binding").len().sort("binding", nulls_last=True)
+    best = counted.sort("len", descending=True, maintain_order=True)
+    best = best.unique([*KEY, "class"], keep="first", maintain_order=True)
+    found = events.select(KEY).unique()
+    for name in DISAGREEMENTS:
+        own = best.filter(pl.col("class") == name)
+        own = own.select(*KEY, pl.col("binding").alias(f"{name}_binding"))
+        found = found.join(own, on=KEY, how="left")
+    return found
+
+
+def class_table(events: pl.DataFrame) -> pl.DataFrame:
+    """Return how often each class came from each binding, most frequent first in each class.
+
+    Columns: class, binding, events, hpas (how many HPAs), share (of the class's events).
+    """
+    return (
+        events.group_by("class", "binding")
+        .agg(events=pl.len().cast(pl.Int64), hpas=pl.struct(KEY).n_unique().cast(pl.Int64))
+        .with_columns(share=pl.col("events") / pl.col("events").sum().over("class"))
+        .sort("class", "events", "binding", descending=[False, True, False])
+        .select(pl.col("class").cast(CLASS), "binding", "events", "hpas", "share")
+    )
+
+
+def total(scores: pl.DataFrame) -> ScoreTotals:
+    """Return the sums of `Score.hpas`, or of several joined; without scored HPAs the rest is None.
+
+    Floats are summed exactly: a sum must not depend on the order of the parts.
+    """
+    unscored = scores.filter(pl.col("unscored").is_not_null())
+    scored = scores.filter(pl.col("unscored").is_null())
+    counts = {name: int(scored[name].sum()) for name in _COUNTS}
+    decided = scored["ticks"] - scored["undecided_ticks"]
+    mean = {
+        name: _weighted(scored[name], scored["window_ticks"] if "window" in name else decided)
+        for name in COLUMNS
+        if name.endswith(("mae", "within_1_share"))
+    }
+    skills = {
+        f"{name}_skill": _skill(mean[own], mean[base]) for name, (base, own) in _SKILLS.items()
+    }
+    matched = counts["matched_events"]
+    values: dict[str, Any] = {
+        **{name: count for name, count in counts.items() if name in ScoreTotals._fields},
+        **{name: value for name, value in mean.items() if name in ScoreTotals._fields},
+        **skills,
+    }
+    return ScoreTotals(
+        hpas=scores.height,
+        scored=scored.height,
+        unscored_extra=int(unscored["decided_events"].sum()),
+        precision=matched / counts["decided_events"] if counts["decided_events"] else None,
+        recall=matched / counts["recorded_events"] if counts["recorded_events"] else None,
+        classes={name: counts[name] for name in CLASSES},
+        **values,
+    )
+
+
+def _weighted(values: pl.Series, weights: pl.Series) -> float | None:
+    weight = int(weights.sum())
+    return math.fsum((values * weights).drop_nulls().to_list()) / weight if weight else None
+
+
+def _skill(own: float | None, base: float | None) -> float | None:
+    return 1 - own / base if own is not None and base else None

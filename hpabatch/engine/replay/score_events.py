@@ -1,0 +1,277 @@
+"""Rescales that were recorded against rescales that the rules decided: which belong together.
+
+In a replay the rules see the recorded size at every tick. Two things follow, and both are traps:
+
+* A wish that the recording does not follow is decided anew at every tick. Such a run of ticks
+  (same direction, the recorded size standing still) is *one* decided event, dated at its first
+  tick: the controller would have rescaled there.
+* Once the recording has rescaled, the rules see the new size and have nothing left to decide. So a
+  decision that would have come a tick *after* the recorded rescale is not seen at all: that rescale
+  counts as missed. A tolerance helps only the other way round.
+
+A recorded event lies at the tick after which the size is another one; of a change across a gap in
+the ticks that is the tick before the gap.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hpabatch.engine.replay.summary import KEY, SHARES
+from hpabatch.layout.records import I64
+
+Bool: TypeAlias = NDArray[np.bool_]
+
+UNDECIDED: Final = (
+    *SHARES["blocked_share"],
+    *SHARES["selector_share"],
+    *SHARES["no_scale_share"],
+)
+"""Bindings of ticks in which the rules could not decide; they are left out of every score."""
+
+# An event has exactly one class. `exact`: same tick, direction and size.
+CLASSES: Final[dict[str, str]] = {
+    "exact": "recorded and decided at one tick, to one size",
+    "early": "decided before it was recorded, within the tolerance, to the same size",
+    "late": "decided after it was recorded, within the tolerance, to the same size",
+    "other_size": "recorded and decided within the tolerance, in one direction, to other sizes",
+    "missed_up": "recorded upwards, not decided",
+    "missed_down": "recorded downwards, not decided",
+    "extra_up": "decided upwards, not recorded",
+    "extra_down": "decided downwards, not recorded",
+}
+CLASS: Final = pl.Enum(list(CLASSES))
+
+EVENT_COLUMNS: Final[dict[str, str]] = {
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "hpa": "name of the HPA",
+    "ts": "tick of the recorded rescale, else of the decided one",
+    "class": "agreement or kind of disagreement",
+    "recorded_ts": "tick of the recorded rescale; null: extra",
+    "decided_ts": "first tick of the decided rescale; null: missed",
+    "replicas": "size before",
+    "recorded_size": "recorded size after the tick",
+    "decided_size": "size that the rules decided at the tick that counts (see binding)",
+    "binding": "the rule that made the decided size: of a missed rescale at its own tick, else at "
+    "the decision's tick nearest to the recorded rescale",
+}
+
+
+class Ticks(NamedTuple):
+    """The ticks with a decision, by lane (HPA) and time; all arrays have one entry per tick.
+
+    `row` is the place in the decisions, `clock_ms` the time, shifted so that it ascends over all
+    lanes and different lanes are further apart than any window. Sizes: `before` (recorded, seen by
+    the tick), `decided`, `after` (recorded).
+    """
+
+    row: I64
+    lane: I64
+    clock_ms: I64
+    before: I64
+    decided: I64
+    after: I64
+
+
+class Lanes(NamedTuple):
+    """What is known of each lane: first row, all ticks, median step and tolerance (ms)."""
+
+    first_row: I64
+    ticks: I64
+    step_ms: I64
+    tolerance_ms: I64
+
+
+class Events(NamedTuple):
+    """Positions in `Ticks`; -1 where there is none. One entry per event.
+
+    `seen` is the tick whose decision counts, `kind` the position in CLASSES.
+    """
+
+    recorded: I64
+    decided: I64
+    seen: I64
+    kind: I64
+
+
+def read_ticks(
+    decisions: pl.DataFrame, tolerance_ms: int | None, window_ms: int
+) -> tuple[Ticks, Lanes, Bool]:
+    """Return the ticks with a decision, the lanes, and which rows of the decisions they are.
+
+    Without a tolerance it is an HPA's median time between two ticks, and half of it more: irregular
+    instants of decision are not exactly one period apart, regular ones are never 1.5.
+    """
+    lane = decisions.select(pl.struct(KEY).rle_id()).to_series().to_numpy().astype(np.int64)
+    first_row = np.flatnonzero(np.diff(lane, prepend=-1)).astype(np.int64)
+    ts_ms = decisions["ts"].to_physical().to_numpy().astype(np.int64)
+    counts = np.diff(np.append(first_row, lane.size))
+    step_ms = _median_steps(lane, ts_ms, first_row.size)
+    given = step_ms * 3 // 2 if tolerance_ms is None else np.full_like(step_ms, tolerance_ms)
+    known = decisions.select(
+        pl.all_horizontal(pl.col("replicas", "desired", "applied").is_not_null())
+        & pl.col("binding").cast(pl.String).is_in(UNDECIDED).not_()
+    )
+    decided = known.to_series().fill_null(value=False).to_numpy()
+    row = np.flatnonzero(decided).astype(np.int64)
+    kept = decisions.select(
+        "replicas", "applied", wish=pl.when("rescaled").then("desired").otherwise("replicas")
+    )
+    before, after, wish = (
+        c.fill_null(0).to_numpy()[decided].astype(np.int64, copy=False) for c in kept.iter_columns()
+    )
+    clock = _clock(ts_ms, lane, first_row, 2 * max(window_ms, int(given.max(initial=0))) + 1)
+    ticks = Ticks(row, lane[decided], clock[decided], before, wish, after)
+    return ticks, Lanes(first_row, counts, step_ms, given), decided
+
+
+def _median_steps(lane: I64, ts_ms: I64, count: int) -> I64:
+    """Return each lane's median time between two ticks, 0 for a single tick."""
+    inside = np.flatnonzero(np.diff(lane) == 0)
+    steps = pl.DataFrame({"lane": lane[inside], "step": np.diff(ts_ms)[inside]})
+    found = steps.group_by("lane").agg(pl.col("step").quantile(0.5, "lower"))
+    medians = np.zeros(count, np.int64)
+    medians[found["lane"].to_numpy()] = found["step"].to_numpy().astype(np.int64)
+    return medians
+
+
+def _clock(ts_ms: I64, lane: I64, first_row: I64, apart_ms: int) -> I64:
+    """Return times that ascend over all lanes, which lie at least `apart_ms` from each other."""
+    if not ts_ms.size:
+        return ts_ms
+    start, end = ts_ms[first_row], ts_ms[np.append(first_row[1:], ts_ms.size) - 1]
+    shift = np.cumsum(np.append(0, (end - start)[:-1] + apart_ms)) - start
+    return np.asarray(ts_ms + shift[lane], np.int64)
+
+
+def find_events(ticks: Ticks, tolerance_ms: I64) -> Events:
+    """Return all recorded and decided rescales, in pairs where they belong together.
+
+    Pairs have one direction, are at most a lane's tolerance apart and one-to-one in order of time:
+    the earliest that still can be is taken, which makes as many pairs as there can be.
+    """
+    recorded = np.flatnonzero(ticks.after != ticks.before)
+    first, last = _wishes(ticks)
+    moves = _moves(ticks, recorded, ticks.after), _moves(ticks, first, ticks.decided)
+    pair_r, pair_d = _pair(
+        moves[0], ticks.clock_ms[recorded], moves[1], ticks.clock_ms[first], tolerance_ms
+    )
+    r, a, b = recorded[pair_r], first[pair_d], last[pair_d]
+    seen = np.clip(r, a, b)
+    names = list(CLASSES)
+    matched = np.select(
+        [ticks.after[r] != ticks.decided[seen], a < r, a > r],
+        [names.index("other_size"), names.index("early"), names.index("late")],
+        names.index("exact"),
+    )
+    missed, extra = np.delete(recorded, pair_r), np.delete(first, pair_d)
+    down_m, down_e = np.delete(moves[0], pair_r) & 1, np.delete(moves[1], pair_d) & 1
+    return Events(
+        recorded=np.concatenate([r, missed, np.full(extra.size, -1)]).astype(np.int64),
+        decided=np.concatenate([a, np.full(missed.size, -1), extra]).astype(np.int64),
+        seen=np.concatenate([seen, missed, extra]).astype(np.int64),
+        kind=np.concatenate(
+            [matched, names.index("missed_up") + down_m, names.index("extra_up") + down_e]
+        ).astype(np.int64),
+    )
+
+
+def _moves(ticks: Ticks, at: I64, size: I64) -> I64:
+    """Return 2 * lane, and 1 more for a move downwards: what may be paired has one number."""
+    return np.asarray(2 * ticks.lane[at] + (size[at] < ticks.before[at]), np.int64)
+
+
+def _wishes(ticks: Ticks) -> tuple[I64, I64]:
+    """Return the first and last tick of every decided event."""
+    wish = ticks.decided != ticks.before
+    up = ticks.decided > ticks.before
+    goes_on = np.zeros(wish.size, bool)
+    goes_on[1:] = (
+        wish[1:]
+        & wish[:-1]
+        & (up[1:] == up[:-1])
+        & (ticks.lane[1:] == ticks.lane[:-1])
+        & (ticks.before[1:] == ticks.before[:-1])
+        & (ticks.after[:-1] == ticks.before[:-1])
+    )
+    first = np.flatnonzero(wish & ~goes_on)
+    last = np.flatnonzero(wish & ~np.append(goes_on[1:], False))  # the last of each run
+    return first, last
+
+
+def _pair(move_r: I64, time_r: I64, move_d: I64, time_d: I64, tolerance_ms: I64) -> tuple[I64, I64]:
+    """Return positions of recorded and of decided events that belong together.
+
+    Events that are nobody's neighbour, and two that are only each other's, are settled at once;
+    what is left (several within a tolerance) is walked.
+    """
+    move, time = np.concatenate([move_r, move_d]), np.concatenate([time_r, time_d])
+    order = np.lexsort((time, move))
+    move, time, is_d = move[order], time[order], order >= move_r.size
+    apart = (np.diff(move, prepend=-1) != 0) | (np.diff(time, prepend=0) > tolerance_ms[move // 2])
+    start = np.flatnonzero(apart)
+    size = np.diff(np.append(start, move.size))
+    two = start[size == 2]
+    two = two[is_d[two] != is_d[two + 1]]
+    pairs = [np.stack([two, two + 1], axis=1)]
+    for first, length in zip(start[size > 2].tolist(), size[size > 2].tolist(), strict=True):
+        part = slice(first, first + length)
+        limit = int(tolerance_ms[move[first] // 2])
+        walked = _walk(time[part].tolist(), is_d[part].tolist(), limit)
+        pairs.append(np.array(walked, np.int64).reshape(-1, 2) + first)
+    joined = np.concatenate(pairs)
+    swapped = is_d[joined[:, 0]]
+    r = order[np.where(swapped, joined[:, 1], joined[:, 0])]
+    d = order[np.where(swapped, joined[:, 0], joined[:, 1])] - move_r.size
+    return r, d
+
+
+def _walk(times: list[int], is_d: list[bool], limit: int) -> list[tuple[int, int]]:
+    """Pair events in order of time: each takes the oldest of the other kind that is in reach."""
+    pairs, waiting = [], deque[int]()
+    for k, time in enumerate(times):
+        while waiting and times[waiting[0]] < time - limit:
+            waiting.popleft()
+        if waiting and is_d[waiting[0]] != is_d[k]:
+            pairs.append((waiting.popleft(), k))
+        else:
+            waiting.append(k)
+    return pairs
+
+
+def events_frame(decisions: pl.DataFrame, ticks: Ticks, events: Events) -> pl.DataFrame:
+    """Return one row per event with the columns of `EVENT_COLUMNS`, by HPA and time."""
+    has_r, has_d = events.recorded >= 0, events.decided >= 0
+    at = np.where(has_r, events.recorded, events.decided)
+    order = np.lexsort((events.kind, at))
+    at, seen, has_r, has_d = at[order], events.seen[order], has_r[order], has_d[order]
+    ts = decisions["ts"]
+    found = decisions[ticks.row[at]].select(pl.col(*KEY).cast(pl.String), "ts")
+    classes = pl.Series("class", list(CLASSES), dtype=CLASS)
+    return found.with_columns(
+        classes.gather(events.kind[order]),
+        ts.gather(ticks.row[events.recorded[order]]).alias("recorded_ts"),
+        ts.gather(ticks.row[events.decided[order]]).alias("decided_ts"),
+        pl.Series("replicas", ticks.before[at]),
+        pl.Series("recorded_size", ticks.after[at]),
+        pl.Series("decided_size", ticks.decided[seen]),
+        decisions["binding"].gather(ticks.row[seen]).cast(pl.String).alias("binding"),
+        pl.Series("has_r", has_r),
+        pl.Series("has_d", has_d),
+    ).select(
+        *KEY,
+        "ts",
+        "class",
+        pl.when("has_r").then("recorded_ts").alias("recorded_ts"),
+        pl.when("has_d").then("decided_ts").alias("decided_ts"),
+        "replicas",
+        "recorded_size",
+        "decided_size",
+        "binding",
+    )

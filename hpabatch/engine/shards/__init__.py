@@ -1,0 +1,1 @@
+"""Shards: lanes that are read together, packed and run through the kernels."""

@@ -1,0 +1,230 @@
+"""Preparing a shard: everything of its HPAs but the samples, read and packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.clocks import HpaKey
+from hpabatch.engine.fleet.frames import integers, milliseconds
+from hpabatch.engine.fleet.membership import Place, ScaleKey
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.pod_columns import PodColumns, pod_columns
+from hpabatch.engine.shards.ambiguity import Crowd, Pair, ambiguous_instants
+from hpabatch.engine.shards.initial import Seed, status_seeds, takes_zero
+from hpabatch.engine.shards.lanes import ShardBuilder
+from hpabatch.engine.shards.shard import ScaleColumns, Shard, ShardInput, scale_columns
+from hpabatch.layout import codes
+from hpabatch.layout.observations import AMBIGUOUS, FETCH
+from hpabatch.layout.records import I64, Records, canonical, records_from
+from hpabatch.model.messages import ambiguous_selector
+from hpabatch.model.versions import Profile
+from hpabatch.packing.arena import Arena
+from hpabatch.packing.texts import Texts
+
+NOT_RECORDED = "<the error's text was not recorded>"
+
+_ANSWERS = {
+    "ok": codes.METRIC_OK,
+    "empty": codes.METRIC_ANSWER_EMPTY,
+    "error": codes.METRIC_FETCH_FAILED,
+}
+
+
+@dataclass(slots=True)
+class ShardFacts:
+    """What was noticed in a shard: pairs of rivals, HPAs with generated pods, and by uid rows of
+    `pod_metrics` without a pod and rows of `pods` that a later one replaced.
+
+    A place may be read for several shards: by uid nothing is told twice.
+    """
+
+    cluster: str
+    strays: dict[str, int] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=dict)
+    pairs: list[Pair] = field(default_factory=list)
+    generated: list[HpaKey] = field(default_factory=list)
+
+
+def prepare_shard(
+    plan: ReplayPlan,
+    candidates: Sequence[Candidate],
+    places: Sequence[Sequence[Place]],
+    arena: Arena,
+    rows_per_block: int | None = None,
+) -> tuple[Shard, ShardFacts]:
+    """Read everything but the samples of some HPAs of one cluster; return their arrays.
+
+    `rows_per_block` (tick, pod) rows of an HPA are filled at a time; 0: all of a load together.
+    """
+    cluster = candidates[0].cluster
+    wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
+    facts, profile, texts = ShardFacts(cluster), plan.profile_of(cluster), Texts()
+    pods = _read_pods(plan, cluster, wanted, facts)
+    rivals = _rivals_of(plan, candidates) if profile.ambiguity_checked else []
+    scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
+    crowds: dict[HpaKey, Crowd] = {}
+    starts_ms = canonical(plan.starts_ms.get(cluster, np.zeros(0, np.int64)))
+    chosen = {(c.cluster, c.namespace, c.name) for c in candidates}
+    for group in rivals:
+        found, pairs = ambiguous_instants(
+            group, sorted(chosen), plan.clocks, pods, scales, starts_ms
+        )
+        # Groups overlap: each HPA has one with all of its rivals, and others with some of them.
+        whole = {key for key in found if _same(plan.rivals.get(key, ()), group)}
+        own = {key: crowd for key, crowd in found.items() if key in whole}
+        crowds |= {key: crowd for key, crowd in found.items() if key not in crowds} | own
+        facts.pairs += pairs
+    builder = ShardBuilder(
+        ShardInput(
+            candidates=candidates,
+            clocks=plan.clocks,
+            pods=pods,
+            scales=scales,
+            fetches=_read_fetches(plan, cluster, candidates, texts),
+            starts_ms=starts_ms,
+            flags=plan.flags_of(cluster),
+            ambiguous={key: _ambiguous(crowd, profile, texts) for key, crowd in crowds.items()},
+            profile=profile,
+            delay_ms=plan.settled.delay_ms,
+            max_age_ms=plan.settled.max_age_of(cluster),
+            recorded=plan.settled.events == "recorded",
+            texts=texts,
+            whole=plan.whole,
+        ),
+        rows_per_block,
+    )
+    series = _external_series(plan, cluster, candidates)
+    for candidate in candidates:
+        builder.add(candidate, series.get(candidate.namespace, ()))
+    shard = builder.build(arena)
+    if cluster in plan.clocks.passes:
+        shard.seeds = _seeds(plan, cluster, shard, starts_ms)
+    facts.generated = _generated(shard, pods)
+    return shard, facts
+
+
+def _seeds(plan: ReplayPlan, cluster: str, shard: Shard, starts_ms: I64) -> tuple[Seed, ...]:
+    """Return the statuses with which a live loop began its HPAs."""
+    names = [(c.namespace, c.name) for c in shard.candidates]
+    lanes = [
+        (c, plan.clocks.instants(plan.clocks.of((c.cluster, c.namespace, c.name))))
+        for c in shard.candidates
+    ]
+    statuses = plan.history.select("hpa_status", cluster, names)
+    return status_seeds(statuses, lanes, starts_ms, takes_zero(plan.profile_of(cluster)))
+
+
+def _read_pods(
+    plan: ReplayPlan, cluster: str, places: Sequence[Place], facts: ShardFacts
+) -> PodColumns:
+    history = plan.history
+    # A state or request whose target was not recorded may be any pod's.
+    owned = {(namespace, owner or "") for namespace, owner in places}
+    owned |= {(namespace, "") for namespace, _ in places}
+    rows = history.select("pods", cluster, places)
+    pods = pod_columns(
+        rows,
+        history.select("pod_states", cluster, owned),
+        history.select("pod_requests", cluster, owned),
+    )
+    if rows.height > pods.count:
+        often = rows.group_by("uid", maintain_order=True).len().filter(pl.col("len") > 1)
+        facts.repeated = {uid: int(n) - 1 for uid, n in often.iter_rows()}
+    return pods
+
+
+def _rivals_of(plan: ReplayPlan, candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+    """Return the groups of HPAs that may share pods, each once."""
+    keys = [(c.cluster, c.namespace, c.name) for c in candidates]
+    groups = [plan.rivals[key] for key in keys if key in plan.rivals]
+    return list({tuple(id(rival) for rival in group): group for group in groups}.values())
+
+
+def _same(group: Sequence[Candidate], other: Sequence[Candidate]) -> bool:
+    """Say whether two groups are of the same HPAs."""
+    return [id(rival) for rival in group] == [id(rival) for rival in other]
+
+
+def _read_scales(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+) -> dict[ScaleKey, ScaleColumns]:
+    targets = {part.target for c in candidates for part in c.of_targets}
+    places = {(target[1], target[3]) for target in targets}
+    frame = plan.history.select("scales", cluster, places)
+    return scale_columns(frame)
+
+
+def _ambiguous(crowd: Crowd, profile: Profile, texts: Texts) -> Records:
+    """Return the AMBIGUOUS records of an HPA."""
+    numbers = [
+        texts.number(ambiguous_selector(selector, names, profile))
+        for selector, names in crowd.groups
+    ]
+    text = np.array(numbers, np.int64)[crowd.group]
+    return records_from(AMBIGUOUS, crowd.ts_ms.size, ts_ms=crowd.ts_ms, text=text)
+
+
+def _read_fetches(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate], texts: Texts
+) -> dict[HpaKey, Records]:
+    places = {(c.namespace, c.name): c for c in candidates}
+    frame = plan.history.select("metric_fetches", cluster, places)
+    found = {}
+    for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
+        candidate = places[str(key[0]), str(key[1])]
+        rows = part.with_columns(m=pl.Series(_metrics_of(candidate, part)))
+        rows = rows.filter(pl.col("m") >= 0).sort("ts", "m", maintain_order=True)
+        code = rows["answer"].replace_strict(_ANSWERS, return_dtype=pl.Int64)
+        said = zip(rows["answer"], rows["error"], strict=True)
+        found[cluster, candidate.namespace, candidate.name] = records_from(
+            FETCH,
+            rows.height,
+            metric=integers(rows["m"]),
+            ts_ms=milliseconds(rows["ts"]),
+            code=integers(code),
+            # An answer without error is the same whatever stands beside it.
+            text=[texts.number(error or NOT_RECORDED) * (a == "error") for a, error in said],
+        )
+    return found
+
+
+def _metrics_of(candidate: Candidate, rows: pl.DataFrame) -> I64:
+    """Return the place in its spec of the metric that each answer is of; -1: of none."""
+    metric, ts_ms = integers(rows["metric_index"]), milliseconds(rows["ts"])
+    found = metric.copy()
+    for period in candidate.periods:
+        inside = (ts_ms >= period.from_ms) & (ts_ms < period.to_ms)
+        found[inside] = period.places(metric[inside])
+    longest = max(len(period.spec.metrics) for period in candidate.periods)
+    return np.where(found < longest, found, -1)
+
+
+def _external_series(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+) -> dict[str, list[tuple[str, ...]]]:
+    """Return by namespace the (namespace, metric, selector, series) of external metrics, sorted."""
+    wanted = {c.namespace for c in candidates if _has_external(c)}
+    found: dict[str, list[tuple[str, ...]]] = {}
+    if not wanted:
+        return found
+    for owner in plan.external_series.get(cluster, ()):
+        if owner[0] in wanted:
+            found.setdefault(owner[0], []).append(owner)
+    return found
+
+
+def _has_external(candidate: Candidate) -> bool:
+    return any(m.type == "External" for p in candidate.periods for m in p.spec.metrics)
+
+
+def _generated(shard: Shard, pods: PodColumns) -> list[HpaKey]:
+    return [
+        (c.cluster, c.namespace, c.name)
+        for c, theirs in zip(shard.candidates, shard.pods, strict=True)
+        if pods.generated[theirs].any()
+    ]

@@ -1,0 +1,249 @@
+"""Running a shard: its samples are read day by day and its ticks decided.
+
+Reading goes one step ahead of deciding, in a thread of its own: a step is a day of a shard, and
+after a shard's last day comes the next shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TypeVar
+
+import numpy as np
+
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.fleet.membership import Place
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.sources import RESOURCE_COLUMNS, Load, load_rows
+from hpabatch.engine.shards.initial import Seed, apply_seeds
+from hpabatch.engine.shards.inputs import ShardFacts, prepare_shard
+from hpabatch.engine.shards.shard import Shard
+from hpabatch.history.schema import empty_frame
+from hpabatch.kernels.align import replay_observations
+from hpabatch.kernels.status import status_fleet
+from hpabatch.kernels.steps import count_kept, save_kept
+from hpabatch.layout.observations import CURSOR_TICK, STEP
+from hpabatch.packing.arena import Arena
+
+T = TypeVar("T")
+
+DAY_MS = 86_400_000
+_EPOCH = date(1970, 1, 1)
+STEPS_AHEAD = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a shard: samples, and the ticks from `done_ms` until before `until_ms`.
+
+    `last`: the shard is decided with it.
+    """
+
+    shard: Shard
+    facts: ShardFacts
+    load: Load
+    done_ms: int
+    until_ms: int
+    last: bool
+
+
+def shard_steps(
+    plan: ReplayPlan, shards: Sequence[int], rows_per_block: int | None = None
+) -> Iterator[Step]:
+    """Yield the steps of some shards of a plan, in order, reading as it goes.
+
+    A step's arrays are good while the next STEPS_AHEAD steps are read, a shard's until the next
+    shard is run. A shard without any lane has one step.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    # Preparing a shard only names its large arrays; they are written once it is run, which is after
+    # the one before has become a frame. So one arena does for all of them.
+    arena, loads = Arena(), 0
+    columns = [Arena() for _ in range(STEPS_AHEAD + 1)]
+    for k in shards:
+        first, last = plan.shards[k]
+        candidates, places = plan.chosen[first:last], plan.places[first:last]
+        shard, facts = prepare_shard(plan, candidates, places, arena, rows_per_block)
+        reader = _Reader(plan, candidates[0].cluster, places, shard)
+        # A fetch may come before the sample's own time, by a clock that is wrong: then a day's
+        # ticks wait for the next day's samples.
+        wait_ms = DAY_MS if candidates[0].cluster in plan.fetched else 0
+        done_ms = -NEVER_MS
+        for day in reader.days if shard.candidates else ():
+            loads += 1
+            load = reader.load(day, columns[loads % len(columns)])
+            for uid, rows in load.strays.items():
+                facts.strays[uid] = facts.strays.get(uid, 0) + rows
+            until_ms = (day - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
+            yield Step(shard, facts, load, done_ms, until_ms, last=False)
+            done_ms = until_ms
+        yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield the same items, the next one being made in a thread while one is used."""
+    with ThreadPoolExecutor(STEPS_AHEAD, "read") as pool:
+        coming: Future[T | None] = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
+
+
+After = Callable[[Shard], None]
+"""What is done with the ticks that a call of the kernel decided."""
+
+
+def run_step(
+    plan: ReplayPlan, step: Step, after: After | None = None, stops: Sequence[int] = ()
+) -> None:
+    """Take in a step's samples and decide its ticks, under the flags of their time.
+
+    At each of `stops` (ms) the kernel is left and `after` called, as at the step's end.
+    """
+    shard, done_ms = step.shard, step.done_ms
+    if not shard.candidates:
+        return
+    take_in(shard, step.load, done_ms - shard.max_age_ms)
+    recorded = plan.settled.events == "recorded"
+    later = [seed for seed in shard.seeds if not seed.first]
+    cuts = {e.from_ms for e in shard.epochs[1:]} | {seed.at_ms for seed in later} | set(stops)
+    boundaries = sorted(ms for ms in cuts if done_ms < ms < step.until_ms)
+    if done_ms == -NEVER_MS:
+        _seed(shard, [seed for seed in shard.seeds if seed.first])
+    extend = True
+    for end_ms in [*boundaries, step.until_ms]:
+        _set_flags(shard, done_ms)
+        _seed(shard, [seed for seed in later if seed.at_ms == done_ms])
+        replay_observations(
+            shard.observations,
+            step.load.rows,
+            shard.fleet,
+            shard.memory,
+            extend,
+            end_ms,
+            recorded,
+            shard.results,
+        )
+        extend, done_ms = False, end_ms
+        if shard.statuses.size:
+            decided = np.ascontiguousarray(shard.observations.cursors[:, CURSOR_TICK])
+            status_fleet(shard.fleet, shard.results, shard.status_memory, decided, shard.statuses)
+        if after is not None:
+            after(shard)
+    if step.last:
+        shard.fleet.lanes.last_tick = shard.observations.cursors[:, CURSOR_TICK]
+
+
+def _seed(shard: Shard, seeds: Sequence[Seed]) -> None:
+    status_memory = shard.status_memory if shard.statuses.size else None
+    apply_seeds(seeds, shard.memory, status_memory, shard.status_before)
+
+
+def _set_flags(shard: Shard, from_ms: int) -> None:
+    """Put the flags in force at a time into the lanes and specs."""
+    if len(shard.epochs) < 2:
+        return
+    epoch = [e for k, e in enumerate(shard.epochs) if k == 0 or e.from_ms <= from_ms][-1]
+    shard.fleet.specs[:] = epoch.specs
+    shard.fleet.lanes[:] = epoch.lanes
+
+
+def take_in(shard: Shard, load: Load, since_ms: int) -> None:
+    """Make a load's rows and room for their steps known to the tracks; count what streams got.
+
+    Of the load before, steps of samples from before `since_ms` are forgotten: every tick from now
+    on finds them too old.
+    """
+    observations = shard.observations
+    tracks = observations.tracks
+    kept = shard.arena.take("kept", count_kept(observations, since_ms), STEP)
+    save_kept(observations, since_ms, kept)
+    rows = load.last_row - load.first_row
+    ends = np.cumsum(tracks.old_last - tracks.old_first + rows)
+    tracks.first_step[1:], tracks.first_step[:1] = ends[:-1], 0
+    tracks.last_step = tracks.first_step
+    tracks.first_row, tracks.last_row = load.first_row, load.last_row
+    total = np.concatenate([[0], np.cumsum(rows)])
+    streams = observations.streams
+    observations.seen[:, 1] += total[streams.last_track] - total[streams.first_track]
+    steps = shard.arena.take("steps", int(ends[-1]) if ends.size else 0, STEP)
+    shard.observations = observations._replace(old_steps=kept, steps=steps)
+
+
+class _Reader:
+    """Reads a shard's samples, one day at a time."""
+
+    def __init__(
+        self, plan: ReplayPlan, cluster: str, places: Sequence[Sequence[Place]], shard: Shard
+    ) -> None:
+        self.plan = plan
+        self.cluster = cluster
+        self.places = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
+        self.tracks = shard.tracks
+        self.numbers = shard.numbers
+        self.tables = self._tables()
+        self.days = self._days()
+
+    def _tables(self) -> dict[str, list[Place]]:
+        """Return the metric tables that tracks look at, with the places to read."""
+        found: dict[str, list[Place]] = {"pod_metrics": list(self.places)}
+        if not self.tracks.asks_usage:
+            found = {}
+        for owner in self.tracks.owners:
+            table = owner[0]
+            if table == "pod_custom_metrics":
+                found[table] = list(self.places)
+            else:
+                place = (owner[1], owner[2])
+                found.setdefault(table, [])
+                if place not in found[table]:
+                    found[table].append(place)
+        return found
+
+    def _days(self) -> list[date]:
+        days: set[date] = set()
+        for table, places in self.tables.items():
+            sizes = self.plan.days_of(table, self.cluster)
+            for place in places:
+                days.update(sizes.get(place, ()))
+        # What is seen later than the last instant matters to nobody; a fetch may come before the
+        # sample's own time, by a clock that is wrong, but not by days.
+        last = _EPOCH + timedelta(milliseconds=self.plan.clocks.to_ms + DAY_MS)
+        return sorted(day for day in days if day <= last)
+
+    def load(self, day: date, arena: Arena) -> Load:
+        """Return the samples of a UTC day; the arena keeps what lies in pieces."""
+        frames = {
+            table: self.plan.history.select(
+                table, self.cluster, places, day=day, columns=self._columns(table)
+            )
+            for table, places in self.tables.items()
+        }
+        usage = frames.pop("pod_metrics", None)
+        if usage is None:
+            usage = empty_frame("pod_metrics")
+        elif self.tracks.lack_columns(usage):
+            # Rare: so no day is read with both columns for it.
+            names = [*self.tracks.usage_columns(), *RESOURCE_COLUMNS]
+            usage = self.plan.history.select(
+                "pod_metrics",
+                self.cluster,
+                self.tables["pod_metrics"],
+                day=day,
+                columns=list(dict.fromkeys(names)),
+            )
+        return load_rows(self.tracks, self.numbers, usage, frames, arena)
+
+    def nothing(self) -> Load:
+        """Return a load without any sample."""
+        return load_rows(self.tracks, self.numbers, empty_frame("pod_metrics"), {}, Arena())
+
+    def _columns(self, table: str) -> list[str] | None:
+        if table == "pod_custom_metrics":
+            return ["uid", "metric", "selector", "ts", "window_ms", "value_milli", "fetched_at"]
+        return self.tracks.usage_columns() if table == "pod_metrics" else None

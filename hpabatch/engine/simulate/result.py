@@ -1,0 +1,101 @@
+"""A closed loop's runs, judged: measures with costs, and whether they may be relied on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
+from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions, Progress, silent
+from hpabatch.model.prices import PriceList
+
+OUTSIDE_PCT: Final = 10.0
+"""Above this share of steps outside the recorded range per pod, a result gives no advice."""
+
+CENSORED_PCT: Final = 1.0
+"""Above this share of work that is only a lower bound, because pods were at their ceiling, too."""
+
+
+_PRICED: Final = ("core", "gib", "pod")
+
+
+@dataclass(frozen=True, slots=True)
+class LoopResult:
+    """What a simulation came to: one row of measures per HPA and setting.
+
+    Beside the columns of `engine.simulate.loop`: `cost` and `currency` (null without prices),
+    `elastic_speedup` against the recorded setting, `usable` (nothing known speaks against relying
+    on the row) and `why_not`. `points` as in `SimulationResult`.
+    """
+
+    loop: Loop
+    measures: pl.DataFrame
+    points: pl.DataFrame | None
+
+
+def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> LoopResult:
+    """Simulate all cases of a loop and judge them."""
+    found: SimulationResult = simulate(
+        loop.cases,
+        loop.plan.versions.one(),
+        seed=options.seed,
+        keep_points=options.keep_points,
+        progress=progress,
+    )
+    measures = found.measures
+    if loop.cases:
+        measures = elastic_speedup(measures, RECORDED, NOISY)
+        measures = with_cost(measures, options.prices)
+        measures = with_advice(measures, loop)
+    return LoopResult(loop, measures, found.points)
+
+
+def with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:
+    """Add what the requested hours cost; null where a priced quantity is not known."""
+    if prices is None:
+        empty = pl.lit(None)
+        return measures.with_columns(
+            cost=empty.cast(pl.Float64()), currency=empty.cast(pl.String())
+        )
+    keys = measures.select(KEY).unique(maintain_order=True)
+    rows = [prices.price_of(*key) for key in keys.iter_rows()]
+    rates = {name: [getattr(r, f"{name}_hour") or 0.0 for r in rows] for name in _PRICED}
+    known = keys.with_columns(
+        pl.Series("currency", [r.currency for r in rows], dtype=pl.String()),
+        *(pl.Series(f"rate_{name}", values, dtype=pl.Float64()) for name, values in rates.items()),
+    )
+    parts = [
+        pl.when(pl.col(f"rate_{name}") > 0)
+        .then(pl.col(f"rate_{name}") * pl.col(f"{name}_hours"))
+        .otherwise(0.0)
+        for name in _PRICED
+    ]
+    joined = measures.join(known, on=KEY, how="left", maintain_order="left")
+    cost = (parts[0] + parts[1] + parts[2]).alias("cost")
+    return joined.select(*measures.columns, cost, "currency")
+
+
+def with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
+    """Add `censored_pct`, `usable`: whether a row may be relied on, and `why_not`."""
+    reasons = []
+    for row in measures.iter_rows(named=True):
+        key = row["cluster"], row["namespace"], row["hpa"]
+        problems = list(loop.problems[key])
+        if loop.censored[key] > CENSORED_PCT:
+            problems.append(
+                f"{loop.censored[key]:.0f}% of its work is only a lower bound: pods were at their "
+                f"ceiling (more than {CENSORED_PCT:.0f}%)"
+            )
+        if row["outside_pct"] is not None and row["outside_pct"] > OUTSIDE_PCT:
+            problems.append(
+                f"{row['outside_pct']:.0f}% of the steps are outside of the usage per pod that was "
+                f"recorded (more than {OUTSIDE_PCT:.0f}%)"
+            )
+        reasons.append("; ".join(problems))
+    why = pl.Series(reasons, dtype=pl.String())
+    censored = [loop.censored[c, n, h] for c, n, h in measures.select(*KEY).iter_rows()]
+    return measures.with_columns(
+        censored_pct=pl.Series(censored, dtype=pl.Float64()), usable=why == "", why_not=why
+    )

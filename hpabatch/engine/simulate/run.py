@@ -1,0 +1,441 @@
+"""What would have happened: fit every workload of a history and simulate its HPA under settings.
+
+The setting RECORDED is the HPA as it was in force; PROPOSED, where manifests are given, is that of
+the manifests. Both run on the same work under the same scenario, with the same random draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hpabatch.engine.fit.overrides import Draws, override, plan_overrides
+from hpabatch.engine.fit.run import Fit, fit_history
+from hpabatch.engine.fit.workload import Fact, Workload
+from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
+from hpabatch.engine.fleet.requested import NOT_REQUESTED, Requested, requested_of
+from hpabatch.engine.fleet.selectors import with_others
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
+from hpabatch.engine.simulate.work import (
+    assumed_facts,
+    censored_pct,
+    effective_period_ms,
+    gaps_by_api,
+    joined,
+    key_of,
+    lacking_signals,
+    not_identified,
+    sync_fact,
+    unproved,
+    with_noise,
+    work_span,
+)
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.reader import History, open_history
+from hpabatch.layout.records import I64
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.prices import PriceList
+from hpabatch.model.scenario import Overlay, Repeat, Scenario
+from hpabatch.model.selection import matches
+from hpabatch.model.settings.overrides import PlantOverride
+
+RECORDED: Final = "recorded"
+PROPOSED: Final = "proposed"
+NOISY: Final = " + noise"
+
+Progress = Callable[[str, float], None]
+KEY: Final = ("cluster", "namespace", "hpa")
+Target = tuple[str, str, str, str]
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """What is asked of a simulation beside what a replay is told.
+
+    `keep_gaps`: where the history lacks samples the simulated controller sees none either.
+    `length_ms` None: as long as the history. `noise`: every setting runs a second time, with what
+    the history's finer stretches say happens within a piece of work (setting NOISY). `files` are
+    digests of the files that were read, for the evidence.
+    """
+
+    manifests: tuple[HPA, ...] | None = None
+    scenario: Scenario | None = None
+    plants: tuple[PlantOverride, ...] = ()
+    prices: PriceList | None = None
+    seed: int = 0
+    keep_gaps: bool = True
+    length_ms: int | None = None
+    keep_points: bool = False
+    noise: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """HPAs ready to be simulated: the cases of all settings, and what is known of the plants.
+
+    `facts` by (cluster, namespace, hpa); `problems` say why a result of an HPA gives no advice.
+    `scenarios` are, of an HPA for which a scenario has steps, these.
+    """
+
+    plan: ReplayPlan
+    cases: tuple[SimulationCase, ...]
+    facts: Mapping[Key, tuple[Fact, ...]]
+    problems: Mapping[Key, tuple[str, ...]]
+    censored: Mapping[Key, float]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+    evidence: dict[str, str]
+    scenarios: Mapping[Key, Scenario] = field(default_factory=dict)
+
+
+def silent(message: str, share: float) -> None:
+    """Report no progress."""
+
+
+def prepare_loop(
+    history: History,
+    parameters: ReplayParameters,
+    options: LoopOptions,
+    select: Select | None = None,
+    progress: Progress = silent,
+) -> Loop:
+    """Fit the workloads and put their HPAs under all settings and the scenario.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to simulate.
+        UsageError: an option, a scenario or a plant file that does not fit the history.
+    """
+    progress("planning", 0.0)
+    plan = plan_replay(history, parameters, None, select)
+    return _Preparing(plan, options, parameters, select, progress).loop()
+
+
+def prepare_planned(
+    plan: ReplayPlan,
+    parameters: ReplayParameters,
+    options: LoopOptions,
+    whole: ReplayPlan | None = None,
+    progress: Progress = silent,
+) -> Loop:
+    """Do the same for the HPAs of a plan that is there already; `options` name no manifests.
+
+    `whole` is the plan of the fleet of which `plan` has a part: nothing depends on how it is cut.
+    """
+    return _Preparing(plan, options, parameters, None, progress, whole).loop()
+
+
+class _Preparing:
+    """Collects cases, HPA by HPA."""
+
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        options: LoopOptions,
+        parameters: ReplayParameters,
+        select: Select | None,
+        progress: Progress,
+        whole: ReplayPlan | None = None,
+    ) -> None:
+        self.plan, self.options, self.progress = plan, options, progress
+        self.whole = whole or plan
+        self.parameters, self.select = parameters, select
+        self.skipped: list[Skipped] = list(plan.skipped)
+        self.notes: list[str] = []
+        self.facts: dict[Key, tuple[Fact, ...]] = {}
+        self.problems: dict[Key, tuple[str, ...]] = {}
+        self.censored: dict[Key, float] = {}
+        self.noises: dict[Key, I64] = {}
+        self.cases: list[SimulationCase] = []
+        self.fits: dict[Target, Fit] = {}
+        self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
+        self.requested: dict[Target, Requested] = {}
+        self.runs: dict[Target, tuple[int, int, int]] = {}
+        self.sync_facts: dict[Key, Fact] = {}
+        self.others: dict[str, tuple[ReplayPlan, dict[Target, Fit]]] = {}
+
+    def loop(self) -> Loop:
+        """Return everything."""
+        proposed = self._proposed()
+        plans = [self.plan] if proposed is None else [self.plan, proposed]
+        for plan in plans:
+            self._fit(plan)
+        settings = [(RECORDED, c) for c in self.plan.chosen]
+        settings += [(PROPOSED, c) for c in (proposed.chosen if proposed else ())]
+        rivals = {RECORDED: self.plan.rivals, PROPOSED: proposed.rivals if proposed else {}}
+        wanted = [(s, c) for s, c in settings if self._may_run(s, c, rivals[s])]
+        scenarios = self._scenarios([c for _, c in wanted])
+        self.requested = requested_of(self.plan, [c for _, c in wanted])
+        for (setting, candidate), scenario in zip(wanted, scenarios, strict=True):
+            self._add(setting, candidate, scenario)
+        if self.options.noise:
+            self._add_noisy()
+        return Loop(
+            plan=self.plan,
+            cases=tuple(self.cases),
+            facts=self.facts,
+            problems=self.problems,
+            censored=self.censored,
+            skipped=tuple(self.skipped),
+            notes=tuple(self.notes),
+            evidence=self._evidence(),
+            scenarios={
+                key_of(c): steps
+                for (_, c), steps in zip(wanted, scenarios, strict=True)
+                if steps is not None and steps.steps
+            },
+        )
+
+    def _proposed(self) -> ReplayPlan | None:
+        if self.options.manifests is None:
+            return None
+        return plan_replay(
+            self.plan.history, self.parameters, list(self.options.manifests), self.select
+        )
+
+    def _fit(self, plan: ReplayPlan) -> None:
+        """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
+        others, plants = (*self.plan.everyone, *plan.everyone), self.options.plants
+        chosen = plan_overrides(plants, plan.chosen, others)
+        for candidate, entries in zip(plan.chosen, chosen, strict=True):
+            self.entries[key_of(candidate)] = entries
+        for k, found in enumerate(fit_history(plan, plants, others)):
+            target = found.candidate.target
+            known = self.fits.get(target)
+            self.fits[target] = found if known is None else joined(known, found)
+            self.progress("fitting workloads", (k + 1) / len(plan.chosen))
+
+    def _may_run(
+        self, setting: str, candidate: Candidate, rivals: Mapping[Key, Sequence[Candidate]]
+    ) -> bool:
+        """Say whether an HPA can be simulated, and note why not."""
+        key = key_of(candidate)
+        if key in rivals:
+            others = ", ".join(c.name for c in rivals[key] if c.name != candidate.name)
+            self._skip(candidate, f"{setting}: it shares pods with {others}: neither can scale")
+            return False
+        found = self.fits.get(candidate.target)
+        if found is None or found.workload is None:
+            problems = found.problems if found is not None else ()
+            self._skip(candidate, problems[0] if problems else "its pods were never measured")
+            return False
+        lacking = lacking_signals(candidate, found.workload.plant)
+        if lacking:
+            self._skip(candidate, f"{setting}: {lacking[0]} was not recorded for its pods")
+            return False
+        return True
+
+    def _skip(self, candidate: Candidate, reason: str) -> None:
+        skipped = Skipped(candidate.cluster, candidate.namespace, candidate.name, reason)
+        if skipped not in self.skipped:
+            self.skipped.append(skipped)
+
+    def _scenarios(self, candidates: Sequence[Candidate]) -> tuple[Scenario | None, ...]:
+        scenario = self.options.scenario
+        if scenario is None:
+            return (None,) * len(candidates)
+        spans = [self._run(c) for c in candidates]
+        if not spans:
+            return ()
+        start_ms = min(start for start, _, _ in spans)
+        end_ms = max(start + period * steps for start, period, steps in spans)
+        if len(self.whole.chosen) > len(self.plan.chosen):
+            # The fleet's run; a time that is only outside of an HPA's own is told for that HPA.
+            clocks = self.whole.clocks
+            start_ms, end_ms = min(start_ms, clocks.from_ms), max(end_ms, clocks.to_ms)
+        known = with_others(candidates, self.plan.everyone)
+        return plan_scenario(scenario, known, start_ms, end_ms)[: len(candidates)]
+
+    def _run(self, candidate: Candidate) -> tuple[int, int, int]:
+        """Return (start, period in ms, steps) of an HPA's run: the same under every setting."""
+        if candidate.target not in self.runs:
+            self.runs[candidate.target] = self._span(candidate)
+        return self.runs[candidate.target]
+
+    def _span(self, candidate: Candidate) -> tuple[int, int, int]:
+        """Return the run of the first setting's HPA: its own syncs while spec and work are known.
+
+        Raises:
+            UsageError: --for is longer than that, and nothing says what the work is then.
+        """
+        clocks, key, found = self.plan.clocks, key_of(candidate), self.fits[candidate.target]
+        period_ms = clocks.grid.period_ms
+        if key in clocks.estimated:
+            period_ms = max(round(clocks.estimated[key].period_ms), 1000)
+        own_ms = effective_period_ms(self.plan.history, candidate)
+        if own_ms is not None and self.parameters.sync_period_ms is None:
+            period_ms = own_ms
+            self.sync_facts[key] = sync_fact(own_ms)
+        from_ms, to_ms = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
+        if found.workload is not None:
+            first_ms, last_ms = work_span(found.workload)
+            from_ms, to_ms = max(from_ms, first_ms), min(to_ms, last_ms)
+        instants = clocks.instants(clocks.of(key))
+        instants = instants[(instants >= from_ms) & (instants < to_ms)]
+        start_ms = int(instants[0]) if instants.size else max(from_ms, clocks.from_ms)
+        known_ms = (int(instants[-1]) if instants.size else start_ms) - start_ms + period_ms
+        length_ms = self.options.length_ms or known_ms
+        if length_ms > known_ms and not self._repeats():
+            raise UsageError(
+                f"{candidate.namespace}/{candidate.name} was recorded for {known_ms // 60_000} "
+                f"minutes, a run of {length_ms // 60_000} needs more work: give a shorter --for, "
+                "or a scenario with a `repeat` step"
+            )
+        return start_ms, period_ms, max(length_ms // period_ms, 1)
+
+    def _repeats(self) -> bool:
+        scenario = self.options.scenario
+        return scenario is not None and any(isinstance(s.action, Repeat) for s in scenario.steps)
+
+    def _add(self, setting: str, candidate: Candidate, scenario: Scenario | None) -> None:
+        """Add the case of an HPA under a setting."""
+        key = key_of(candidate)
+        found = self.fits[candidate.target]
+        assert found.workload is not None  # see _may_run
+        start_ms, period_ms, steps = self._run(candidate)
+        end_ms = start_ms + period_ms * steps
+        try:
+            workload = self._workload(candidate, found.workload, end_ms - start_ms)
+            applied = Applied(workload, candidate.periods)
+            if scenario is not None:
+                applied = apply(
+                    scenario,
+                    workload,
+                    candidate.periods,
+                    start_ms,
+                    end_ms,
+                    profile=self.plan.profile_of(candidate.cluster),
+                    find_work=self._find_work,
+                )
+        except (RefusedError, UsageError) as error:
+            # (the scenario as a whole was checked against the fleet's run; this is about one HPA)
+            self._skip(candidate, str(error))
+            return
+        self.notes += [note for note in applied.notes if note not in self.notes]
+        found = self.fits[candidate.target]
+        own = (self.sync_facts[key],) if key in self.sync_facts else ()
+        known = (*(f for f in found.facts if f.name not in {o.name for o in own}), *own)
+        self.facts[key] = (*known, *assumed_facts(applied.workload.plant, known))
+        plant = applied.workload.plant
+        self.problems[key] = (
+            *found.problems,
+            *not_identified(found, plant),
+            *unproved(candidate, found, plant),
+        )
+        if found.noise is not None:
+            self.noises[key] = found.noise
+        self.censored[key] = censored_pct(found, applied.workload.plant)
+        self.cases.append(
+            SimulationCase(
+                workload=applied.workload,
+                periods=applied.periods,
+                setting=setting,
+                start_ms=start_ms,
+                period_ms=period_ms,
+                steps=steps,
+                flags=self.plan.flags_of(candidate.cluster)[-1].flags,
+                events=applied.events,
+                requested=self.requested.get(candidate.target, NOT_REQUESTED),
+            )
+        )
+
+    def _add_noisy(self) -> None:
+        """Add every case once more with the noise that its history knows within a piece."""
+        without = []
+        for case in list(self.cases):
+            key = case.workload.cluster, case.workload.namespace, case.workload.hpa
+            noise = self.noises.get(key)
+            noisy = with_noise(case.workload, noise, case.period_ms, self.options.seed)
+            if noisy is case.workload:
+                without.append("/".join(key[1:]))
+                continue
+            self.cases.append(replace(case, workload=noisy, setting=f"{case.setting}{NOISY}"))
+        if without:
+            told = ", ".join(dict.fromkeys(without[:3])) + (", …" if len(without) > 3 else "")
+            self.notes.append(
+                f"noise: no stretch of the history is finer than its usual spacing for {told}; "
+                "they run without it"
+            )
+
+    def _workload(self, candidate: Candidate, workload: Workload, length_ms: int) -> Workload:
+        """Return the fitted workload under the HPA's name, as the user states it."""
+        entries = self.entries[key_of(candidate)]
+        most = max(period.spec.max_replicas for period in candidate.periods)
+        name = f"{candidate.cluster}/{candidate.namespace}/{candidate.name}"
+        plant, facts = override(
+            workload.plant, entries, Draws(self.options.seed, name, 2 * most * length_ms)
+        )
+        found = self.fits[candidate.target]
+        for entry in entries:
+            for glob, _ in entry.signals:
+                if not any(matches(glob, name) for name in plant.signals):
+                    self.notes.append(
+                        f"{entry.place}: {candidate.namespace}/{candidate.name} has no signal "
+                        f"{glob}, so what is stated of it has no effect there; it has "
+                        f"{', '.join(plant.signals)}"
+                    )
+        if self.options.keep_gaps:
+            plant = with_gaps(plant, gaps_by_api(found, plant))
+        if facts:
+            own = tuple(f for f in found.facts if f.name not in {given.name for given in facts})
+            self.fits[candidate.target] = replace(found, facts=(*own, *facts))
+        return replace(
+            workload,
+            cluster=candidate.cluster,
+            namespace=candidate.namespace,
+            hpa=candidate.name,
+            plant=plant,
+        )
+
+    def _find_work(self, overlay: Overlay, workload: Workload) -> Workload:
+        """Return the fitted workload of another HPA, of this history or of the one it names.
+
+        Raises:
+            RefusedError: there is none.
+            HistoryError: the other history cannot be read.
+        """
+        wanted = overlay.hpa.split("/")
+        plan, fits = self.whole, self.fits
+        if overlay.history is not None:
+            plan, fits = self._other(overlay.history)
+        for k, candidate in enumerate(plan.chosen):
+            if list(key_of(candidate))[-len(wanted) :] != wanted:
+                continue
+            if candidate.target not in fits and overlay.history is None:
+                # (it is in another part of the fleet)
+                alone = fit_history(narrow_plan(plan, [k]), self.options.plants, plan.everyone)
+                fits |= {found.candidate.target: found for found in alone}
+            found = fits.get(candidate.target)
+            if found is not None and found.workload is not None:
+                return found.workload
+        place = overlay.history or "this history"
+        raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in {place}")
+
+    def _other(self, path: str) -> tuple[ReplayPlan, dict[Target, Fit]]:
+        """Return another history's plan and fits, read once."""
+        if path not in self.others:
+            plan = plan_replay(open_history(path), self.parameters)
+            self.others[path] = (plan, {f.candidate.target: f for f in fit_history(plan)})
+        return self.others[path]
+
+    def _evidence(self) -> dict[str, str]:
+        return loop_evidence(self.plan, self.options)
+
+
+def loop_evidence(plan: ReplayPlan, options: LoopOptions) -> dict[str, str]:
+    """Return what a simulation's results rest on."""
+    scenario = options.scenario
+    return plan.evidence | {
+        "simulation": "closed loop of the exact rules with a modelled plant",
+        "events": "decided",
+        "seed": str(options.seed),
+        "noise": "resampled beside none" if options.noise else "off",
+        "gaps": "kept" if options.keep_gaps else "filled",
+        **options.files,
+        "scenario": (scenario.description or "given") if scenario else "none",
+    }

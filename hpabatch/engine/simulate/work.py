@@ -1,0 +1,193 @@
+"""What a fit says of a workload that is to be simulated: gaps, noise, what is not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from hpabatch.engine.fit.run import Fit
+from hpabatch.engine.fit.workload import ASSUMED, NOT_IDENTIFIED, RECORDED, Fact, Workload
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.history.reader import History
+from hpabatch.layout.records import I64
+from hpabatch.model.plant import AGE, DIVISIBLE, PER_POD, Plant, signal_name
+from hpabatch.packing.workloads import primary_signal
+
+Key = tuple[str, str, str]
+
+
+def with_noise(workload: Workload, noise: I64 | None, period_ms: int, seed: int) -> Workload:
+    """Return a workload whose pieces are cut to syncs, each times a factor drawn from `noise`.
+
+    Factors are thousandths, equally likely; draws hang on the seed and the workload's name. The
+    same object where there is nothing to draw from, or pieces are no longer than a sync.
+    """
+    cuts = workload.resolution_ms // period_ms
+    while cuts > 1 and workload.resolution_ms % cuts:
+        cuts -= 1  # pieces are of equal length
+    if noise is None or noise.size == 0 or cuts < 2:
+        return workload
+    name = f"{workload.cluster}/{workload.namespace}/{workload.hpa}/{seed}"
+    digest = int.from_bytes(blake2b(name.encode(), digest_size=8).digest())
+    rng = np.random.Generator(np.random.PCG64(digest))
+    series = {}
+    for signal, work in workload.work.items():
+        fine = np.repeat(work, cuts)
+        if workload.plant.signals[signal].kind in (DIVISIBLE, PER_POD):
+            fine = (fine * noise[rng.integers(0, noise.size, fine.size)] + 500) // 1000
+        series[signal] = fine
+    return replace(workload, work=series, resolution_ms=workload.resolution_ms // cuts)
+
+
+FEWEST_SYNCS = 20  # fewer recorded syncs say nothing about the effective period
+
+
+def effective_period_ms(history: History, candidate: Candidate) -> int | None:
+    """Return the median time between two recorded syncs of an HPA, None where few were recorded.
+
+    Upstream's controller has a request rate and so many HPAs may take it longer than its flag says:
+    1,000 HPAs some 50 s at the default rate.
+    """
+    names = [(candidate.namespace, candidate.name)]
+    fetches = history.select("metric_fetches", candidate.cluster, names, columns=["ts"])
+    instants = np.unique(fetches["ts"].to_physical().to_numpy())
+    if instants.size <= FEWEST_SYNCS:
+        return None
+    return max(round(float(np.median(np.diff(instants)))), 1000)
+
+
+def sync_fact(period_ms: int) -> Fact:
+    """Return the effective sync period as a fact."""
+    note = "median time between the recorded syncs of this HPA"
+    return Fact("sync.period", period_ms / 1000, "s", None, None, RECORDED, note)
+
+
+def work_span(workload: Workload) -> tuple[int, int]:
+    """Return since when and until when (ms, exclusive) a workload's work is known.
+
+    A piece more at each end: samples begin some time within the first one.
+    """
+    pieces = max((work.size for work in workload.work.values()), default=0)
+    if pieces == 0:
+        return workload.work_start_ms, NEVER_MS
+    piece_ms = workload.resolution_ms
+    first_ms = workload.work_start_ms - piece_ms
+    return first_ms, workload.work_start_ms + (pieces + 1) * piece_ms
+
+
+def assumed_facts(plant: Plant, known: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Return every parameter of a plant that no fact names yet, as assumed."""
+    names = {fact.name for fact in known}
+    parts: list[tuple[str, object]] = [("pods", plant.pods)]
+    parts += [(f"signals.{name}", signal) for name, signal in plant.signals.items()]
+    parts += [(f"pipelines.{api}", pipeline) for api, pipeline in plant.pipelines.items()]
+    found = []
+    for prefix, part in parts:
+        for item in fields(part):  # type: ignore[arg-type]
+            short = _SHORT.sub("", item.name)
+            value = getattr(part, item.name)
+            if f"{prefix}.{short}" in names or item.name in _NOT_PARAMETERS:
+                continue
+            found.append(_assumed(f"{prefix}.{short}", item.name, value))
+    return tuple(found)
+
+
+_SHORT = re.compile("_(ms|milli|milli_per_hour|pct)$")
+_NOT_PARAMETERS = ("kind", "api", "unit_milli", "observed_milli", "gaps_ms", "failure_at_ms")
+
+
+def _assumed(name: str, field_name: str, value: object) -> Fact:
+    """Return a parameter's value as a fact: times in seconds, amounts in units, else as text."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        text = "none" if value is None else str(value)
+        return Fact(name, None, "", None, None, ASSUMED, text)
+    if field_name.endswith("_ms"):
+        return Fact(name, value / 1000, "s", None, None, ASSUMED)
+    if "milli" in field_name:
+        return Fact(name, value / 1000, "", None, None, ASSUMED)
+    return Fact(name, float(value), "%" if field_name.endswith("_pct") else "", None, None, ASSUMED)
+
+
+def unproved(candidate: Candidate, found: Fit, plant: Plant) -> tuple[str, ...]:
+    """Return why the signals that may drive the HPA give no advice, one reason each."""
+    reasons = []
+    for name in dict.fromkeys(signal_name(m) for p in candidate.periods for m in p.spec.metrics):
+        signal = plant.signals.get(name)
+        if signal is None:
+            continue
+        if signal.kind == AGE:
+            reasons.append(f"{name} is taken to grow with a pod's age, which nothing has proved")
+        base = found.fact(f"signals.{name}.base")
+        if base is not None and base.source == NOT_IDENTIFIED and name != primary_signal(plant):
+            reasons.append(f"{name}: {base.note or 'its base is not identified'}")
+    return tuple(reasons)
+
+
+def not_identified(found: Fit, plant: Plant) -> tuple[str, ...]:
+    """Return why the workload's reaction to another number of pods is not known, if it is not."""
+    primary = primary_signal(plant)
+    if primary is None:
+        return ("no signal of it is work that its pods share, so its reaction is not known",)
+    base = [f for f in found.facts if f.name == f"signals.{primary}.base"]
+    if base and base[-1].source == NOT_IDENTIFIED:
+        return (base[-1].note or "plant not identified: its base is not known",)
+    return ()
+
+
+def censored_pct(found: Fit, plant: Plant) -> float:
+    """Return the share of the primary signal's work that is only a lower bound, in percent."""
+    primary = primary_signal(plant)
+    censored = found.censored.get(primary) if primary is not None else None
+    return 0.0 if censored is None or censored.size == 0 else 100.0 * float(np.mean(censored))
+
+
+def gaps_by_api(found: Fit, plant: Plant) -> dict[str, list[tuple[int, int]]]:
+    """Return when each metrics API measured nothing of a workload."""
+    gaps: dict[str, list[tuple[int, int]]] = {}
+    for name, theirs in found.gaps.items():
+        if name in plant.signals and plant.signals[name].api not in gaps:
+            gaps[plant.signals[name].api] = list(theirs)
+    return gaps
+
+
+def joined(first: Fit, second: Fit) -> Fit:
+    """Return the fit of a workload with the signals that another HPA of it measures besides."""
+    if first.workload is None or second.workload is None:
+        return second if first.workload is None else first
+    more = {
+        name: signal
+        for name, signal in second.workload.plant.signals.items()
+        if name not in first.workload.plant.signals
+    }
+    same = (
+        first.workload.work_start_ms == second.workload.work_start_ms
+        and first.workload.resolution_ms == second.workload.resolution_ms
+    )
+    if not more or not same:
+        return first
+    plant = replace(
+        first.workload.plant,
+        signals={**first.workload.plant.signals, **more},
+        pipelines={**second.workload.plant.pipelines, **first.workload.plant.pipelines},
+    )
+    work = {**{n: second.workload.work[n] for n in more if n in second.workload.work}}
+    workload = replace(first.workload, plant=plant, work={**first.workload.work, **work})
+    names = {fact.name for fact in first.facts}
+    facts = (*first.facts, *(f for f in second.facts if f.name not in names))
+    return replace(first, workload=workload, facts=facts)
+
+
+def key_of(candidate: Candidate) -> Key:
+    """Return an HPA's cluster, namespace and name."""
+    return candidate.cluster, candidate.namespace, candidate.name
+
+
+def lacking_signals(candidate: Candidate, plant: Plant) -> list[str]:
+    """Return the metrics of an HPA that its workload's plant has no signal for."""
+    names = {signal_name(m) for p in candidate.periods for m in p.spec.metrics}
+    return sorted(names - set(plant.signals))

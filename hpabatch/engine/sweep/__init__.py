@@ -1,0 +1,1 @@
+"""Sweep: every HPA under every setting of a grid."""

@@ -1,0 +1,153 @@
+"""From settings to what is simulated: settings that come to the same run once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Skipped, SpecPeriod
+from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.run import KEY
+from hpabatch.engine.simulate.scenario import with_bounds
+from hpabatch.errors import RefusedError
+from hpabatch.inputs.grid import Grid
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.scenario import Scenario
+from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.model.settings.setting import (
+    TODAY,
+    Setting,
+    apply_setting,
+    effective_key,
+    parts_of,
+    what_if,
+)
+from hpabatch.model.versions import Profile
+from hpabatch.packing.simulation import COMBINE_MAX
+
+LIMIT = "limit"
+_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SettingCases:
+    """An HPA's case as recorded, and what its settings are made of.
+
+    `today` is the last spec that was in force, `limits` are by signal what a pod's containers may
+    use, in milli, where that is known; `scenario` may set bounds for a while. `unfit` are the parts
+    of settings that it cannot have.
+    """
+
+    case: SimulationCase
+    today: HPASpec
+    profile: Profile
+    limits: Mapping[str, int]
+    scenario: Scenario | None = None
+    unfit: Collection[Setting] = ()
+
+    def fits(self, setting: Setting) -> bool:
+        """Say whether the HPA can have a setting."""
+        return not any(part in self.unfit for part in parts_of(setting))
+
+    def spec(self, setting: Setting, sets: Mapping[str, PolicySet]) -> HPASpec:
+        """Return the spec of a setting that fits."""
+        return apply_setting(setting, self.today, sets, self.profile, self.case.flags)
+
+    def under(self, setting: Setting, spec: HPASpec) -> SimulationCase:
+        """Return the case of a setting and its spec.
+
+        Raises:
+            RefusedError: the scenario sets bounds that the spec cannot have.
+        """
+        case, asked = self.case, what_if(setting)
+        period_ms = asked.sync_period_ms or case.period_ms
+        return replace(
+            case,
+            periods=self._periods(spec),
+            setting=setting.name,
+            period_ms=period_ms,
+            steps=max(case.steps * case.period_ms // period_ms, 1),
+            combine=asked.combine or COMBINE_MAX,
+            requests=self.limits if asked.percentage_of == LIMIT else {},
+        )
+
+    def _periods(self, spec: HPASpec) -> tuple[SpecPeriod, ...]:
+        if self.scenario is None:
+            return (SpecPeriod(ALWAYS_MS, NEVER_MS, spec),)
+        name, start_ms = self.case.workload.hpa, self.case.start_ms
+        return with_bounds(self.scenario, name, spec, start_ms, self.profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """HPAs that can be swept under their scenarios, those that cannot, and what is to be told."""
+
+    hpas: tuple[SettingCases, ...]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+
+
+def fitting(hpas: Sequence[SettingCases], grid: Grid, sets: Mapping[str, PolicySet]) -> Fitting:
+    """Return which HPAs and settings can be under the bounds that their scenarios set."""
+    kept, skipped, notes = [], [], []
+    for hpa in hpas:
+        if hpa.scenario is None:
+            kept.append(hpa)
+            continue
+        key = hpa.case.key[:3]
+        found: dict[Setting, str] = {}
+        for part in (TODAY, *_bounds(grid)):
+            try:
+                if hpa.fits(part):
+                    hpa.under(part, hpa.spec(part, sets))
+            except RefusedError as error:
+                found[part] = str(error)
+        if TODAY in found:
+            skipped.append(Skipped(*key, found[TODAY]))
+            continue
+        kept.append(replace(hpa, unfit=frozenset({*hpa.unfit, *found})))
+        for reason in dict.fromkeys(found.values()):
+            names = [part.name for part, why in found.items() if why == reason]
+            more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+            told = ", ".join(names[:_TOLD]) + more
+            notes.append(f"{'/'.join(key[1:])}: {told} is left out: {reason}")
+    return Fitting(tuple(kept), tuple(skipped), tuple(notes))
+
+
+def _bounds(grid: Grid) -> tuple[Setting, ...]:
+    """Return the bounds that a grid's settings have."""
+    parts = (part for setting in grid.settings for part in parts_of(setting))
+    return tuple(dict.fromkeys(part for part in parts if part.values[0][0] in ("min", "max")))
+
+
+def cases_of(
+    hpas: Sequence[SettingCases],
+    grid: Grid,
+    sets: Mapping[str, PolicySet],
+    first: int,
+    last: int,
+) -> tuple[list[SimulationCase], pl.DataFrame]:
+    """Return the cases of settings first:last, and which settings each of them stands for.
+
+    The frame has a row per HPA and setting that fits it, in their order: KEY, `wanted` (the
+    setting's name) and `setting` (the name of the case that it is run as).
+    """
+    cases: list[SimulationCase] = []
+    rows: list[tuple[str, ...]] = []
+    for hpa in hpas:
+        names: dict[Any, str] = {}
+        key = hpa.case.key[:3]
+        for setting in grid.settings[first:last]:
+            if not hpa.fits(setting):
+                continue
+            spec = hpa.spec(setting, sets)
+            same = effective_key(spec, what_if(setting), hpa.case.period_ms)
+            if same not in names:
+                names[same] = setting.name
+                cases.append(hpa.under(setting, spec))
+            rows.append((*key, setting.name, names[same]))
+    return cases, pl.DataFrame(rows, schema=[*KEY, "wanted", "setting"], orient="row")

@@ -1,0 +1,382 @@
+"""A sweep: every HPA of a fleet under every setting of a grid, on the same work.
+
+An HPA's last spec is today's; a setting changes it (`model.settings.setting`). All settings run on
+the same fitted workload with the same random draws, so their measures differ by the setting alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import polars as pl
+
+from hpabatch.engine.fidelity.parameters import FidelityParameters
+from hpabatch.engine.fidelity.run import fidelity_of
+from hpabatch.engine.fleet.candidates import Candidate, Skipped
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.loop import elastic_speedup, parts_of, points_frame, run_cases
+from hpabatch.engine.simulate.measures import Bounds, measures_frame
+from hpabatch.engine.simulate.result import with_advice, with_cost
+from hpabatch.engine.simulate.run import (
+    KEY,
+    RECORDED,
+    Loop,
+    LoopOptions,
+    loop_evidence,
+    prepare_planned,
+)
+from hpabatch.engine.simulate.work import key_of
+from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
+from hpabatch.engine.sweep.cases import SettingCases, cases_of, fitting
+from hpabatch.engine.sweep.groups import Unit, units_of
+from hpabatch.engine.sweep.limits import Limits, known_limits
+from hpabatch.history.reader import History
+from hpabatch.inputs.grid import Grid
+from hpabatch.inputs.grid_check import Checked, check_grid
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.settings.policy_sets import PolicySet
+from hpabatch.packing.workloads import primary_signal
+
+HPAS_AT_ONCE: Final = 32
+"""HPAs of one part of a sweep: their work is in memory together (1.4 MB a signal and 30 days)."""
+
+ROWS_AT_ONCE: Final = 200_000
+"""About as many rows of results one part may have: they are put together in memory."""
+
+STEPS_AT_ONCE: Final = 600_000_000
+"""About as many steps are one task, some 20 s of one core: what a killed sweep does again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """What is asked of a sweep.
+
+    `groups` as in `engine.sweep.groups`; `loop` is what is asked of each simulation (scenario,
+    plants, prices, seed, gaps, noise: then all settings run with noise); `fidelity`: score both
+    halves of the model too, without which there is no advice.
+    """
+
+    grid: Grid
+    sets: Mapping[str, PolicySet]
+    groups: tuple[str, ...] = ()
+    loop: LoopOptions = field(default_factory=LoopOptions)
+    fidelity: bool = True
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """A sweep that was found possible.
+
+    `units` have positions in `plan.chosen`; `parts` are positions of HPAs that are fitted together,
+    `chunks` positions of settings that run together; `checked` says by position which settings fit
+    which HPA, `limits` by HPA and signal what a pod may use, where a setting asks for it. `unit` of
+    blocks is "week" or "day".
+    """
+
+    plan: ReplayPlan
+    parameters: ReplayParameters
+    options: SweepOptions
+    units: tuple[Unit, ...]
+    parts: tuple[tuple[int, int], ...]
+    chunks: tuple[tuple[int, int], ...]
+    checked: Checked
+    limits: Limits
+    unit: str
+    notes: tuple[str, ...]
+
+    @cached_property
+    def places(self) -> dict[tuple[str, str, str], int]:
+        """By cluster, namespace and name the place of an HPA in `plan.chosen`."""
+        return {key_of(candidate): k for k, candidate in enumerate(self.plan.chosen)}
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        """What the results rest on."""
+        noise = "resampled" if self.options.loop.noise else "off"
+        return loop_evidence(self.plan, self.options.loop) | {"noise": noise}
+
+
+def plan_sweep(
+    history: History,
+    parameters: ReplayParameters,
+    options: SweepOptions,
+    select: Select | None = None,
+) -> SweepPlan:
+    """Return what a sweep is to do, or refuse it with everything that is wrong about it.
+
+    Raises:
+        GridError: grids, groups or settings that cannot be, all that is wrong in one message.
+        HistoryError: a table cannot be read, or there is nothing to simulate.
+        UsageError: the clusters run different Kubernetes versions.
+    """
+    plan = plan_replay(history, parameters, None, select)
+    plan.versions.one()
+    grouping = units_of(options.groups, plan.chosen)
+    members = sorted({k for unit in grouping.units for k in unit.members})
+    if grouping.complaints:
+        members = list(range(len(plan.chosen)))  # (the grid's mistakes are to be told as well)
+    narrowed = narrow_plan(plan, members)
+    limits, unfit, complaints = known_limits(narrowed, options.grid)
+    checked = check_grid(
+        options.grid,
+        narrowed.chosen,
+        options.sets,
+        plan.profile_of,
+        lambda cluster: plan.flags_of(cluster)[-1].flags,
+        [*grouping.complaints, *complaints],
+    )
+    place = {k: n for n, k in enumerate(members)}
+    units = [replace(u, members=tuple(place[k] for k in u.members)) for u in grouping.units]
+    parts, chunks = _cut(narrowed, options)
+    return SweepPlan(
+        plan=narrowed,
+        parameters=parameters,
+        options=options,
+        units=tuple(units),
+        parts=parts,
+        chunks=chunks,
+        checked=unfit.added_to(checked),
+        limits=limits,
+        unit=block_unit(_length_ms(plan, options)),
+        notes=(
+            *plan.warnings,
+            *_left_out(grouping.left_out, plan.chosen),
+            *checked.notes,
+            *unfit.notes,
+        ),
+    )
+
+
+def _left_out(places: Sequence[int], chosen: Sequence[Candidate]) -> list[str]:
+    """Say which HPAs are in no group."""
+    if not places:
+        return []
+    first = "/".join(key_of(chosen[places[0]])[1:])
+    them = "HPAs are in none of the groups and are" if len(places) > 1 else "HPA is in no group and"
+    them = them if len(places) > 1 else f"{them} is"
+    return [f"{len(places)} {them} left out: {first}{', …' if len(places) > 1 else ''}"]
+
+
+def _length_ms(plan: ReplayPlan, options: SweepOptions) -> int:
+    """Return about how long the runs are."""
+    return options.loop.length_ms or plan.clocks.to_ms - plan.clocks.from_ms
+
+
+def _cut(
+    plan: ReplayPlan, options: SweepOptions
+) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+    """Cut the HPAs into parts and the settings into chunks."""
+    settings = len(options.grid.settings)
+    steps = max(_length_ms(plan, options) // plan.clocks.grid.period_ms, 1)
+    parts = _parts(plan.chosen, min(max(ROWS_AT_ONCE // settings, 1), HPAS_AT_ONCE))
+    most = max((last - first for first, last in parts), default=1)
+    return parts, _chunks(settings, max(STEPS_AT_ONCE // (steps * most), 1))
+
+
+def _parts(chosen: Sequence[Candidate], at_once: int) -> tuple[tuple[int, int], ...]:
+    """Cut the HPAs into parts of one cluster each."""
+    parts, first = [], 0
+    for k, candidate in enumerate(chosen):
+        other = candidate.cluster != chosen[first].cluster
+        if k > first and (k - first == at_once or other):
+            parts.append((first, k))
+            first = k
+    return (*parts, (first, len(chosen))) if chosen else ()
+
+
+def _chunks(settings: int, at_once: int) -> tuple[tuple[int, int], ...]:
+    """Cut the settings into chunks of about equal size."""
+    count = -(-settings // at_once)
+    size = -(-settings // count)
+    return tuple((k, min(k + size, settings)) for k in range(0, settings, size))
+
+
+@dataclass(frozen=True, slots=True)
+class SweptPart:
+    """A part's HPAs, fitted: what their settings are made of, and what is known of them."""
+
+    loop: Loop
+    cases: tuple[SettingCases, ...]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+
+
+def prepare_part(sweep: SweepPlan, number: int) -> SweptPart:
+    """Fit the workloads of a part.
+
+    Raises:
+        HistoryError: a table cannot be read.
+        UsageError: a scenario or a plant file that does not fit.
+    """
+    plan = narrow_plan(sweep.plan, range(*sweep.parts[number]))
+    loop = prepare_planned(plan, sweep.parameters, sweep.options.loop, sweep.plan)
+    hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
+    found = fitting(hpas, sweep.options.grid, sweep.options.sets)
+    skipped, notes = (*loop.skipped, *found.skipped), (*loop.notes, *found.notes)
+    return SweptPart(loop, found.hpas, skipped, notes)
+
+
+def _setting_cases(sweep: SweepPlan, loop: Loop, case: SimulationCase) -> SettingCases:
+    """Return what the settings of an HPA are made of."""
+    key = case.key[:3]
+    place = sweep.places[key]
+    return SettingCases(
+        case=case,
+        today=sweep.plan.chosen[place].spec,
+        profile=sweep.plan.profile_of(key[0]),
+        limits=sweep.limits.get(key, {}),
+        scenario=loop.scenarios.get(key),
+        unfit=sweep.checked.unfit[place],
+    )
+
+
+def _base_cases(loop: Loop, sweep: SweepPlan) -> list[SimulationCase]:
+    """Return the case of each HPA that its settings are made of; where it is known with noise."""
+    cases = {case.key[:3]: case for case in loop.cases if case.setting == RECORDED}
+    if sweep.options.loop.noise:
+        cases |= {case.key[:3]: case for case in loop.cases if case.setting != RECORDED}
+    return list(cases.values())
+
+
+def run_part(
+    sweep: SweepPlan, part: SweptPart, first: int, last: int
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Run settings first:last of a part's HPAs; return rows of `results` and of `blocks`.
+
+    Settings that come to the same spec run once. `elastic_speedup` is added by `finish_results`.
+    """
+    options, bounds, unit_ms = sweep.options, Bounds(), UNITS[sweep.unit]
+    cases, copies = cases_of(part.cases, options.grid, options.sets, first, last)
+    lengths = {c.case.key[:3]: c.case.steps * c.case.period_ms for c in part.cases}
+    measures, blocks = [], []
+    for some in parts_of(cases):
+        profile = part.loop.plan.versions.one()
+        for ran in run_cases(some, profile, options.loop.seed, block_ms=unit_ms):
+            measures.append(measures_frame(ran.fleet, ran.chosen, bounds))
+            blocks.append(blocks_frame(ran, unit_ms, bounds, lengths))
+    if not measures:
+        return pl.DataFrame(), pl.DataFrame()
+    numbers = settings_frame(options.grid).select("setting_id", "setting")
+    found = []
+    for frame in (pl.concat(measures), pl.concat(blocks)):
+        frame = copies.join(frame, on=[*KEY, "setting"], how="inner", maintain_order="left")
+        frame = frame.drop("setting").rename({"wanted": "setting"})
+        frame = frame.join(numbers, on="setting", how="left", maintain_order="left")
+        found.append(with_cost(frame, options.loop.prices))
+    results, per_block = found
+    return with_advice(results, part.loop), per_block.drop("setting", "currency")
+
+
+def finish_results(results: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
+    """Return the results of whole HPAs in the order of their settings, with units and speed-ups."""
+    speedy = elastic_speedup(results, "today")
+    joined = speedy.join(units, on=KEY, how="left", maintain_order="left")
+    first = [*KEY, "unit", "setting_id", "setting"]
+    rest = [name for name in joined.columns if name not in first]
+    return joined.select(*first, *rest).sort(*KEY, "setting_id")
+
+
+def settings_frame(grid: Grid) -> pl.DataFrame:
+    """Return one row per setting: setting_id, setting, and a column per field of the grid."""
+    values = [dict(setting.values) for setting in grid.settings]
+    return pl.DataFrame(
+        {
+            "setting_id": pl.Series(range(len(grid.settings)), dtype=pl.Int32),
+            "setting": pl.Series([s.name for s in grid.settings], dtype=pl.String),
+            **{
+                name: pl.Series([v.get(name) for v in values], dtype=pl.String)
+                for name in grid.fields
+            },
+        }
+    )
+
+
+def units_frame(sweep: SweepPlan) -> pl.DataFrame:
+    """Return the unit of each HPA."""
+    rows = [
+        (*key_of(sweep.plan.chosen[k]), unit.name) for unit in sweep.units for k in unit.members
+    ]
+    return pl.DataFrame(rows, schema=[*KEY, "unit"], orient="row").sort(KEY)
+
+
+def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
+    """Return one row per HPA of a part that was simulated: its spec, scores and problems."""
+    rows: list[dict[str, Any]] = []
+    unit_ms = UNITS[sweep.unit]
+    for known in part.cases:
+        case, spec = known.case, known.today
+        key = case.key[:3]
+        length_ms = case.steps * case.period_ms
+        rows.append(
+            dict(zip(KEY, key, strict=True))
+            | {
+                "target_kind": spec.scale_target_ref.kind,
+                "target": spec.scale_target_ref.name,
+                "spec": spec_to_json(HPA(name=key[2], namespace=key[1], spec=spec)),
+                "min_replicas": spec.min_replicas,
+                "max_replicas": spec.max_replicas,
+                "cpu_milli": case.requested.cpu_milli,
+                "memory_milli": case.requested.memory_milli,
+                "days": length_ms / UNITS["day"],
+                "blocks": block_count(length_ms, unit_ms),
+                "problems": "; ".join(part.loop.problems[key]),
+                "censored_pct": part.loop.censored[key],
+                "ceiling": _ceiling_source(part.loop, case),
+            }
+        )
+    frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
+    scores = _scores(sweep, part) if sweep.options.fidelity else pl.DataFrame(schema=_SCORES)
+    joined = frame.join(scores, on=KEY, how="left", maintain_order="left")
+    return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
+
+
+def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:
+    """Return where the ceiling of the work's signal is from (`Fact.source`); None: no such work."""
+    primary = primary_signal(case.workload.plant)
+    name = f"signals.{primary}.ceiling"
+    return next((fact.source for fact in loop.facts[case.key[:3]] if fact.name == name), None)
+
+
+_HPA_SCHEMA: Final = {
+    **dict.fromkeys((*KEY, "target_kind", "target", "spec"), pl.String()),
+    **dict.fromkeys(("min_replicas", "max_replicas", "cpu_milli", "memory_milli"), pl.Int64()),
+    "days": pl.Float64(),
+    "blocks": pl.Int32(),
+    "problems": pl.String(),
+    "censored_pct": pl.Float64(),
+    "ceiling": pl.String(),
+}
+_SCORES: Final = {
+    **dict.fromkeys(KEY, pl.String()),
+    "advice": pl.Boolean(),
+    "why_not": pl.String(),
+    "plant_skill": pl.Float64(),
+    "controller_precision": pl.Float64(),
+    "controller_recall": pl.Float64(),
+}
+
+
+def _scores(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
+    """Return both fidelity scores of a part's HPAs, and whether they are good enough for advice."""
+    found = fidelity_of(part.loop.plan, FidelityParameters(), sweep.options.loop.plants)
+    return found.hpas.select(*_SCORES)
+
+
+def trajectory_points(
+    part: SweptPart, sweep: SweepPlan, setting_ids: Sequence[int]
+) -> pl.DataFrame:
+    """Return every tick of some settings of a part's HPAs, as `simulate --trajectories` does."""
+    frames = []
+    for k in setting_ids:
+        cases, _ = cases_of(part.cases, sweep.options.grid, sweep.options.sets, k, k + 1)
+        for some in parts_of(cases, keep_points=True):
+            profile, seed = part.loop.plan.versions.one(), sweep.options.loop.seed
+            for ran in run_cases(some, profile, seed, keep_points=True):
+                frames.append(points_frame(ran.fleet, ran.chosen))
+    return pl.concat(frames) if frames else pl.DataFrame()

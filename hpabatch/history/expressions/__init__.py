@@ -1,0 +1,1 @@
+"""Row expressions as Polars expressions."""

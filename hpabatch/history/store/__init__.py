@@ -1,0 +1,1 @@
+"""Store: a partitioned, indexed, transactional history."""

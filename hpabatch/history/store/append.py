@@ -1,0 +1,333 @@
+"""Writing a store: parts that appear whole or not at all.
+
+A part's rows are checked, sorted and written to data files as they come; only the log entry at its
+end makes them count. Whoever is interrupted before leaves files that nothing names; `compact`
+removes them some day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import polars as pl
+
+from hpabatch.errors import UsageError
+from hpabatch.history.checks import OWNED, order_rows
+from hpabatch.history.columns import TIME, Table
+from hpabatch.history.schema import TABLES, table_named
+from hpabatch.history.store.catalog import (
+    LOG,
+    FileEntry,
+    LogEntry,
+    Snapshot,
+    encode_entry,
+    entry_name,
+    load_snapshot,
+)
+from hpabatch.history.store.datafiles import Limits, Partition, free_path, split_places, write_run
+from hpabatch.history.store.storage import Storage, disk_error
+from hpabatch.history.store.storages import open_storage
+from hpabatch.history.store.writer import checked_rows
+
+# So many rows wait in memory (about 120 bytes each) before files are written.
+BUFFER_ROWS = 1 << 20
+
+_OWNER = ["cluster", "namespace", "uid", "target"]
+
+
+class StoreWriter:
+    """An open store, to add parts to.
+
+    Attributes:
+        storage: its place.
+        snapshot: the newest state that this writer has seen.
+    """
+
+    def __init__(self, storage: Storage, snapshot: Snapshot, limits: Limits | None = None) -> None:
+        """Use `open_writer`."""
+        self.storage = storage
+        self.snapshot = snapshot
+        self.limits = limits
+        self._owners: tuple[tuple[str, ...], pl.DataFrame] | None = None
+
+    def has_part(self, name: str) -> bool:
+        """Whether a part of that name was committed, as far as this writer has seen."""
+        return name in self.snapshot.parts
+
+    def part(self, name: str = "") -> PartWriter:
+        """Return a context in which rows are added and at whose end they count, all at once.
+
+        Args:
+            name: a name to ask for with `has_part` later; a part that is complete already (or was
+                completed by somebody else meanwhile) adds nothing. "": nameless, always added.
+        """
+        return PartWriter(self, name)
+
+    def owners(self) -> pl.DataFrame:
+        """Return cluster, namespace, uid and target of all pods of the store."""
+        from hpabatch.history.store.shards import StoreHistory
+
+        files = tuple(file.path for file in self.snapshot.files if file.table == "pods")
+        if self._owners is None or self._owners[0] != files:
+            history = StoreHistory(self.storage, self.snapshot)
+            pods = history.read("pods", _OWNER, optional=True).select(_OWNER)
+            self._owners = (files, pods)
+        return self._owners[1]
+
+    def refresh(self) -> Snapshot:
+        """Read what others have committed meanwhile."""
+        self.snapshot = load_snapshot(self.storage, self.snapshot)
+        return self.snapshot
+
+    def commit(self, entry: LogEntry) -> None:
+        """Append a log entry, after those that others append at the same time.
+
+        An entry counts once the state that is read back afterwards comes from it: that its number
+        was free is not enough, for a compaction may have replaced and deleted somebody else's
+        entry of that number (see `catalog`). It is then appended again, later.
+
+        Raises:
+            HistoryError: the log cannot be read.
+            UsageError: it cannot be written, or a file of the entry was deleted meanwhile.
+        """
+        self.refresh()
+        while not (entry.part and entry.part in self.snapshot.parts):
+            number = self.snapshot.number + 1
+            self._check_present(entry.add)
+            safe = replace(entry, add=tuple(self._safe(file) for file in entry.add))
+            data = encode_entry(safe)
+            self.storage.create(entry_name(number), data)
+            self.refresh()
+            # Twice: one listing may pass a checkpoint that a newer one replaces just then.
+            if self.refresh().holds(number, data):
+                return
+            if self.snapshot.number < number:
+                raise UsageError(
+                    f"{self.storage.url(entry_name(number))} exists but is not listed; try again"
+                )
+
+    def _check_present(self, files: Sequence[FileEntry]) -> None:
+        """Refuse files that a compaction deleted as nobody's, because their part took too long."""
+        with ThreadPoolExecutor(16) as pool:
+            tails = list(pool.map(lambda file: self.storage.tail(file.path, 1), files))
+        for file, tail in zip(files, tails, strict=True):
+            if tail is None:
+                raise UsageError(
+                    f"{self.storage.url(file.path)} was removed by a compaction before its part "
+                    "was complete, and nothing of the part was added; write the part again, in "
+                    "less than a day"
+                )
+
+    def _safe(self, file: FileEntry) -> FileEntry:
+        """Return the entry under a name that no running `compact` is about to delete."""
+        path = free_path(file.path, self.snapshot.removed)
+        if path == file.path:
+            return file
+        with self.storage.workspace() as folder:
+            copy = folder / "copy.parquet"
+            with copy.open("wb") as stream:
+                for part in self.storage.chunks(file.path):
+                    stream.write(part)
+            self.storage.put(copy, path)
+        return replace(file, path=path)
+
+
+class PartWriter:
+    """Rows of one part; use it as a context.
+
+    Attributes:
+        name: of the part.
+        dropped: rows whose key a later row of the part has, and which were left out.
+    """
+
+    def __init__(self, store: StoreWriter, name: str) -> None:
+        """Use `StoreWriter.part`."""
+        self.store = store
+        self.name = name
+        self.dropped = 0
+        self._entries: list[FileEntry] = []
+        self._waiting: dict[str, list[pl.DataFrame]] = {}
+        self._rows = 0
+        self._owned_rows = 0
+        self._spilled: list[tuple[str, Path]] = []
+        self._runs = 0
+        self._owners: list[pl.DataFrame] = []
+        self._stack = ExitStack()
+        self._folder: Path | None = None
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Commit, or forget everything if the block failed."""
+        with self._stack:
+            if kind is None and not self.store.has_part(self.name):
+                self._flush([name for name in TABLES if name not in OWNED])
+                for table, file in self._spilled:
+                    self._write_rows(table, pl.read_parquet(file, glob=False))
+                    file.unlink()
+                self._flush(OWNED)
+                if self._entries or self.name:
+                    self.store.commit(LogEntry(self.name, tuple(self._entries)))
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        """Add rows of a table, of any clusters and times and in any order.
+
+        Of rows with the same key the last one added counts. In pod_requests and pod_states a
+        target that is left out is taken from `pods` of this part, else of the store.
+
+        Raises:
+            HistoryError: a column is missing, unknown or of a wrong type, or a value cannot be.
+            UsageError: the store cannot be written.
+        """
+        spec = table_named(table)
+        if self.store.has_part(self.name):
+            return
+        ready = checked_rows(frame, spec, f"table {table} for {self.store.storage.location}")
+        if ready.is_empty():
+            return
+        if table == "pods":
+            self._owners.append(ready.select(_OWNER))
+        self._waiting.setdefault(table, []).append(ready)
+        if table in OWNED:
+            self._owned_rows += ready.height
+            if self._owned_rows >= BUFFER_ROWS:
+                self._spill()
+            return
+        self._rows += ready.height
+        if self._rows >= BUFFER_ROWS:
+            self._flush([name for name in TABLES if name not in OWNED])
+
+    def _spill(self) -> None:
+        """Put rows aside whose pods may still come in this part."""
+        for name in OWNED:
+            frames = self._waiting.pop(name, [])
+            if frames:
+                file = self._work() / f"{name}-{len(self._spilled)}.spilled"
+                try:
+                    pl.concat(frames).write_parquet(file, compression="lz4")
+                except OSError as error:
+                    raise disk_error(file, error) from error
+                self._spilled.append((name, file))
+        self._owned_rows = 0
+
+    def _flush(self, tables: Sequence[str]) -> None:
+        """Write what waits of these tables to data files."""
+        for name in tables:
+            frames = self._waiting.pop(name, [])
+            if frames:
+                self._write_rows(name, pl.concat(frames))
+                if name not in OWNED:
+                    self._rows -= sum(frame.height for frame in frames)
+
+    def _write_rows(self, table: str, frame: pl.DataFrame) -> None:
+        """Write rows to data files, as one sorted run for each cluster and day."""
+        if table in OWNED:
+            frame = self._with_targets(frame)
+        ordered, dropped = order_rows(frame, TABLES[table])
+        del frame
+        self.dropped += dropped
+        for partition, rows in split_partitions(ordered, TABLES[table]):
+            self._write(partition, rows)
+
+    def _write(self, partition: Partition, rows: pl.DataFrame) -> None:
+        store = self.store
+        self._entries += write_run(
+            split_places(rows, partition.spec),
+            partition,
+            self._runs,
+            store.storage,
+            self._work(),
+            store.limits,
+            store.snapshot.removed,
+        )
+        self._runs += 1
+
+    def _work(self) -> Path:
+        if self._folder is None:
+            self._folder = self._stack.enter_context(self.store.storage.workspace())
+        return self._folder
+
+    def _with_targets(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return rows with the target of their pod where they name none."""
+        if not (frame["target"] == "").any():
+            return frame
+        keys = ["cluster", "namespace", "uid"]
+        owners = pl.concat([self.store.owners(), *self._owners]).unique(
+            keys, keep="last", maintain_order=True
+        )
+        joined = frame.join(
+            owners.rename({"target": "owner"}), on=keys, how="left", maintain_order="left"
+        )
+        named = pl.when(pl.col("target") == "").then(pl.col("owner")).otherwise(pl.col("target"))
+        return joined.with_columns(target=named.fill_null("")).select(frame.columns)
+
+
+def open_writer(path: Path | str, *, limits: Limits | None = None) -> StoreWriter:
+    """Open a store for writing; one is made in a folder that is absent or empty.
+
+    Args:
+        path: a folder, or a URL such as s3://bucket/history.
+        limits: other sizes of files and row groups than the usual ones, for tests.
+
+    Raises:
+        HistoryError: the store cannot be read.
+        UsageError: there is something else in that folder, or it cannot be written.
+    """
+    storage = open_storage(path)
+    snapshot = load_snapshot(storage)
+    if snapshot.number == 0:
+        _refuse_foreign(storage)
+        storage.create(entry_name(1), encode_entry(LogEntry()))
+        snapshot = load_snapshot(storage)
+    return StoreWriter(storage, snapshot, limits)
+
+
+def split_partitions(frame: pl.DataFrame, spec: Table) -> Iterator[tuple[Partition, pl.DataFrame]]:
+    """Yield the rows of every cluster and UTC day of a sorted frame, each sorted."""
+    clusters = frame["cluster"].unique(maintain_order=True)
+    for cluster in clusters:
+        rows = frame if len(clusters) == 1 else frame.filter(pl.col("cluster") == cluster)
+        if not spec.day:
+            yield Partition(spec, str(cluster), None), rows
+            continue
+        ends = rows[spec.day].min(), rows[spec.day].max()
+        first, last = pl.Series(ends, dtype=TIME).dt.date()
+        if first == last:
+            yield Partition(spec, str(cluster), first.isoformat()), rows
+            continue
+        dated = rows.with_columns(pl.col(spec.day).dt.date().alias(_DAY))
+        for (day,), part in dated.group_by([_DAY], maintain_order=True):
+            assert isinstance(day, date)
+            yield Partition(spec, str(cluster), day.isoformat()), part.drop(_DAY)
+
+
+_DAY = "_day"
+
+
+def _refuse_foreign(storage: Storage) -> None:
+    found = [item.name for item in storage.names("") if not item.name.startswith(f"{LOG}/")]
+    if not found:
+        return
+    tables = [n for n in found if n.split("/")[0].removesuffix(".parquet") in TABLES]
+    if tables:
+        raise UsageError(
+            f"{storage.location} is a flat history ({tables[0]}); rows are added to a store: make "
+            "one in a new folder with `hpabatch history migrate`"
+        )
+    raise UsageError(
+        f"{storage.location} holds other files ({found[0]}); name a new or an empty folder"
+    )

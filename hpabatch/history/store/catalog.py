@@ -1,0 +1,407 @@
+"""What a store holds: log entries, one per commit, and their fold.
+
+A data file counts only if a commit names it. Commits are numbered; each is one JSON file that is
+created whole or not at all, and never overwritten. The state of a store is the fold of the log: of
+every commit's added and removed files, beginning at the newest checkpoint (which names all).
+
+A checkpoint's predecessors are deleted, so that somebody who has slept could create one of their
+numbers again. Such an entry counts nothing: it is below the checkpoint. Its writer finds that out
+because the checkpoint names the digests of the entries that it replaces (see `Snapshot.holds`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+from hpabatch.errors import HistoryError
+from hpabatch.history import schema
+from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
+from hpabatch.history.store.storage import Storage
+
+LOG = "_log"
+_DIGITS = 20
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_INT64 = 2**63
+_FIELDS = {"schema", "part", "add", "remove", "checkpoint", "parts", "replaces", "digest"}
+
+Place = tuple[str | None, str | None]
+"""Namespace and place of a row; both None in a table without namespaces."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What the log says of one data file.
+
+    Attributes:
+        path: below the store's root.
+        table, cluster: whose rows these are.
+        day: UTC day of all rows as YYYY-MM-DD; None in a table that is not split by day.
+        run: files of one commit and run are pieces of one sorted sequence without equal keys.
+        rows, bytes, sha256: of the whole file.
+        footer: length of the Parquet footer in bytes, magic and length included, and its sha256.
+        groups: rows, bytes and CRC-32 of every row group; the first begins at byte 4.
+        places: rows of every place in the order of the file, by namespace:
+            `[namespace, [place, …], [rows, …]]`.
+        first, last: of the table's day column, in ms; None without one.
+        fetched, unfetched: lowest and highest fetched_at of the rows that have one, and ts of
+            those that have none, in ms; None where there is no such row.
+    """
+
+    path: str
+    table: str
+    cluster: str
+    day: str | None
+    run: int
+    rows: int
+    bytes: int
+    sha256: str
+    footer: tuple[int, str]
+    groups: tuple[tuple[int, int, int], ...]
+    places: tuple[tuple[str | None, tuple[str | None, ...], tuple[int, ...]], ...]
+    first: int | None = None
+    last: int | None = None
+    fetched: tuple[int, int] | None = None
+    unfetched: tuple[int, int] | None = None
+    commit: int = 0
+
+    @property
+    def date(self) -> date | None:
+        """The day as a date."""
+        return None if self.day is None else date.fromisoformat(self.day)
+
+    @cached_property
+    def spans(self) -> dict[Place, tuple[int, int]]:
+        """First row and row after the last of every place, in the order of the file."""
+        found: dict[Place, tuple[int, int]] = {}
+        row = 0
+        for namespace, names, counts in self.places:
+            for name, count in zip(names, counts, strict=True):
+                found[namespace, name] = (row, row + count)
+                row += count
+        return found
+
+    @cached_property
+    def group_starts(self) -> list[int]:
+        """First row of every row group, and at the end the number of rows."""
+        starts = [0]
+        for rows, _, _ in self.groups:
+            starts.append(starts[-1] + rows)
+        return starts
+
+    @cached_property
+    def group_offsets(self) -> list[int]:
+        """First byte of every row group, and at the end that of the footer."""
+        starts = [4]
+        for _, count, _ in self.groups:
+            starts.append(starts[-1] + count)
+        return starts
+
+    def groups_of(self, start: int, stop: int) -> range:
+        """Return the row groups that hold the rows from `start` to before `stop`."""
+        starts = self.group_starts
+        first = bisect_left(starts, start + 1) - 1
+        return range(first, bisect_left(starts, stop, first))
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One commit.
+
+    Attributes:
+        part: name of the part that it completes, "" for none.
+        add: files that count from now on, later than all before.
+        remove: paths of files that no longer count.
+        checkpoint: forget everything before: `add` is all there is.
+        parts: of a checkpoint: names of all parts before.
+        replaces: of a checkpoint: numbers and digests of the entries that it was folded from.
+    """
+
+    part: str = ""
+    add: tuple[FileEntry, ...] = ()
+    remove: tuple[str, ...] = ()
+    checkpoint: bool = False
+    parts: tuple[str, ...] = ()
+    replaces: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a store after a commit.
+
+    Attributes:
+        number: of the newest commit; 0: none.
+        files: all that count, in the order in which they were added.
+        parts: names of the parts that are complete.
+        removed: paths that the newest checkpoint removed: somebody may be deleting them just now.
+        checkpoint: number of the newest checkpoint; 0: there is none.
+        digests: of the entries from the newest checkpoint on, by number.
+        replaced: digests that the newest checkpoint names.
+    """
+
+    number: int = 0
+    files: tuple[FileEntry, ...] = ()
+    parts: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    checkpoint: int = 0
+    digests: Mapping[int, str] = field(default_factory=dict)
+    replaced: Mapping[int, str] = field(default_factory=dict)
+
+    def holds(self, number: int, data: bytes) -> bool:
+        """Whether this state comes from a log entry of that number and these bytes.
+
+        False for an entry whose number was used before, by somebody whose entry a checkpoint
+        replaced; also if more than one checkpoint was written since.
+        """
+        return digest_of(data) in (self.digests.get(number), self.replaced.get(number))
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether the newest commit is a checkpoint."""
+        return self.number == self.checkpoint > 0
+
+    @cached_property
+    def partitions(self) -> dict[str, dict[str, dict[str | None, list[FileEntry]]]]:
+        """Files by table, cluster and day, each list in the order in which they were added."""
+        found: dict[str, dict[str, dict[str | None, list[FileEntry]]]] = {}
+        for file in self.files:
+            days = found.setdefault(file.table, {}).setdefault(file.cluster, {})
+            days.setdefault(file.day, []).append(file)
+        return found
+
+    def after(self, number: int, entry: LogEntry, digest: str) -> Snapshot:
+        """Return the state after one more commit."""
+        added = tuple(replace(file, commit=number) for file in entry.add)
+        gone = {file.path for file in added}.union(entry.remove)
+        kept = () if entry.checkpoint else tuple(f for f in self.files if f.path not in gone)
+        parts = self.parts.union(entry.parts, [entry.part] if entry.part else [])
+        removed = frozenset(entry.remove) if entry.checkpoint else self.removed
+        checkpoint = number if entry.checkpoint else self.checkpoint
+        digests = {number: digest} if entry.checkpoint else {**self.digests, number: digest}
+        replaced = dict(entry.replaces) if entry.checkpoint else self.replaced
+        return Snapshot(number, kept + added, parts, removed, checkpoint, digests, replaced)
+
+
+def encode_entry(entry: LogEntry) -> bytes:
+    """Return a log entry as JSON; the same entry gives the same bytes."""
+    document: dict[str, Any] = {"schema": schema.SCHEMA_VERSION, "part": entry.part}
+    if entry.checkpoint:
+        document |= {"checkpoint": True, "parts": sorted(entry.parts), "replaces": entry.replaces}
+    names = [item.name for item in fields(FileEntry) if item.name != "commit"]
+    files = [{name: getattr(file, name) for name in names} for file in entry.add]
+    document |= {"add": files, "remove": sorted(entry.remove)}
+    document["digest"] = hashlib.sha256(_canonical(document)).hexdigest()
+    return _canonical(document) + b"\n"
+
+
+def digest_of(data: bytes) -> str:
+    """Return what a checkpoint names an entry's bytes by."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def folder_of(table: str, cluster: str, day: str | None) -> str:
+    """Return the folder of a partition's data files, below the store's root."""
+    parts = [table, f"cluster={quote(cluster)}"]
+    return "/".join(parts if day is None else [*parts, f"day={day}"])
+
+
+def quote(name: str) -> str:
+    """Return a name that every file system and URL takes: other characters become ~xx."""
+    data = name.encode("utf-8", "surrogatepass")
+    text = "".join(chr(b) if chr(b) in _SAFE else f"~{b:02x}" for b in data)
+    if len(text) <= 120:
+        return text
+    return f"{text[:100]}~{hashlib.sha256(data).hexdigest()[:16]}"
+
+
+def decode_entry(data: bytes, where: str) -> LogEntry:
+    """Return the log entry in a file.
+
+    Raises:
+        HistoryError: it is no log entry, or of a newer schema.
+    """
+    try:
+        document = json.loads(data)
+        version = _number(document["schema"])
+        if version > schema.SCHEMA_VERSION:
+            raise HistoryError(
+                f"{where} has schema version {version}; this hpabatch reads up to "
+                f"{schema.SCHEMA_VERSION}: use a newer hpabatch"
+            )
+        _check_digest(document)
+        return LogEntry(
+            part=_text(document["part"]),
+            add=tuple(_file(item) for item in _list(document["add"])),
+            remove=tuple(_text(path) for path in _list(document["remove"])),
+            checkpoint=bool(document.get("checkpoint", False)),
+            parts=tuple(_text(part) for part in document.get("parts", ())),
+            replaces=tuple((_number(n), _text(d)) for n, d in document.get("replaces", ())),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise HistoryError(
+            f"{where} is a broken log entry ({type(error).__name__}: {error}); restore it from a "
+            "copy of the store"
+        ) from error
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _check_digest(document: dict[str, Any]) -> None:
+    """Refuse an entry that was changed; one without a digest is of an early version."""
+    unknown = set(document) - _FIELDS
+    if unknown:
+        raise ValueError(f"unknown field {min(unknown)}")
+    digest = document.pop("digest", None)
+    if digest is not None and hashlib.sha256(_canonical(document)).hexdigest() != digest:
+        raise ValueError("its digest is not that of what it says: it was changed")
+
+
+def entry_name(number: int) -> str:
+    """Return the name of a commit's file."""
+    return f"{LOG}/{number:0{_DIGITS}}.json"
+
+
+def load_snapshot(storage: Storage, known: Snapshot | None = None) -> Snapshot:
+    """Return the newest state.
+
+    Args:
+        storage: the store's place.
+        known: a state seen before; only later commits are read then.
+
+    Raises:
+        HistoryError: a log entry is missing, broken or of a newer schema.
+    """
+    for attempt in range(5):
+        numbers = _numbers(storage)
+        since = known.number if known is not None else 0
+        if known is not None and numbers and (since + 1 >= numbers[0]):
+            wanted = [n for n in numbers if n > since]
+        else:
+            wanted, known = numbers, None
+        with ThreadPoolExecutor(16) as pool:
+            data = list(pool.map(lambda n: storage.read(entry_name(n)), wanted))
+        # Between listing and reading somebody may have compacted: then look again.
+        if None not in data or attempt == 4:
+            break
+    return _fold(storage, known or Snapshot(), dict(zip(wanted, data, strict=True)))
+
+
+def _fold(storage: Storage, state: Snapshot, data: Mapping[int, bytes | None]) -> Snapshot:
+    where = {number: storage.url(entry_name(number)) for number in data}
+    entries = {}
+    for number in sorted(data, reverse=True):
+        content = data[number]
+        if content is None:
+            raise HistoryError(f"{where[number]} went away while it was read; open it again")
+        entries[number] = decode_entry(content, where[number])
+        if entries[number].checkpoint:
+            break
+    for number in sorted(entries):
+        entry, content = entries[number], data[number]
+        assert content is not None
+        if number != state.number + 1 and not entry.checkpoint:
+            missing = storage.url(entry_name(state.number + 1))
+            raise HistoryError(f"{missing} is missing, though later commits exist; restore it")
+        state = state.after(number, entry, digest_of(content))
+    return state
+
+
+def _numbers(storage: Storage) -> list[int]:
+    found = []
+    for item in storage.names(LOG):
+        name = item.name.removeprefix(f"{LOG}/").removesuffix(".json")
+        if len(name) == _DIGITS and name.isascii() and name.isdigit():
+            found.append(int(name))
+    return sorted(found)
+
+
+def _file(item: Any) -> FileEntry:
+    entry = FileEntry(
+        path=_path(item["path"]),
+        table=_table(item["table"]),
+        cluster=_text(item["cluster"]),
+        day=None if item["day"] is None else date.fromisoformat(item["day"]).isoformat(),
+        run=_number(item["run"]),
+        rows=_number(item["rows"]),
+        bytes=_number(item["bytes"]),
+        sha256=_text(item["sha256"]),
+        footer=(_number(item["footer"][0]), _text(item["footer"][1])),
+        groups=tuple((_number(r), _number(b), _number(c)) for r, b, c in item["groups"]),
+        places=tuple(
+            (_name(namespace), tuple(map(_name, names)), tuple(map(_number, rows)))
+            for namespace, names, rows in item["places"]
+        ),
+        first=_moment(item["first"]),
+        last=_moment(item["last"]),
+        fetched=_pair(item["fetched"]),
+        unfetched=_pair(item["unfetched"]),
+    )
+    counted = sum(sum(rows) for _, _, rows in entry.places)
+    if entry.group_offsets[-1] + entry.footer[0] != entry.bytes:
+        raise ValueError(f"bytes of {entry.path} do not add up")
+    if entry.rows != counted or entry.rows != sum(rows for rows, _, _ in entry.groups):
+        raise ValueError(f"rows of {entry.path} do not add up")
+    if entry.path.rpartition("/")[0] != folder_of(entry.table, entry.cluster, entry.day):
+        raise ValueError(f"{entry.path} is not where rows of its table, cluster and day belong")
+    return entry
+
+
+def _path(value: Any) -> str:
+    text = _text(value)
+    if text.startswith(("/", "_")) or ".." in text.split("/"):
+        raise ValueError(f"{text!r} is no data file's path")
+    return text
+
+
+def _table(value: Any) -> str:
+    if value not in schema.TABLES:
+        raise ValueError(f"there is no table {value!r}")
+    return str(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value
+
+
+def _name(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _INT64:
+        raise TypeError(f"{value!r} is no count")
+    return value
+
+
+def _moment(value: Any) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not YEAR_2000_MS <= value < YEAR_2100_MS:
+        raise TypeError(f"{value!r} is no time between 2000 and 2100")
+    return value
+
+
+def _pair(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    low, high = (_moment(end) for end in value)
+    if low is None or high is None:
+        raise TypeError(f"{value!r} is no span of time")
+    return low, high

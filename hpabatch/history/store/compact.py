@@ -1,0 +1,281 @@
+"""Compaction: the files of each partition merged to the ones that its rows alone determine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.schema import TABLES
+from hpabatch.history.store.catalog import (
+    LOG,
+    FileEntry,
+    LogEntry,
+    Snapshot,
+    encode_entry,
+    entry_name,
+    load_snapshot,
+)
+from hpabatch.history.store.datafiles import (
+    MAX_FILE_ROWS,
+    Limits,
+    Partition,
+    Piece,
+    split_places,
+    write_run,
+)
+from hpabatch.history.store.shards import StoreHistory, order_of_place
+from hpabatch.history.store.storage import WORK, LocalStorage, Storage
+from hpabatch.history.store.storages import open_storage
+
+# Places are merged in batches of about this many rows: that bounds memory, with the largest place.
+BATCH_ROWS = 1 << 18
+
+# For each batch whole row groups are read, of many small files nearly all rows. If that could be
+# more rows than this, files are merged in passes: so many rows at a time to a run with small row
+# groups, and then the runs.
+LOADED_ROWS = 1 << 20
+
+# Files that no commit names may belong to somebody who is writing just now, unless they are older.
+GRACE_S = 86_400.0
+
+Progress = Callable[[str, float], None]
+"""Told what is being done and how much of the whole is, 0 to 1."""
+
+_Key = tuple[str, str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did.
+
+    Attributes:
+        partitions: how many were rewritten.
+        files_before, files_after: data files that count.
+        bytes_before, bytes_after: their sizes.
+        deleted: objects that were removed, log entries included.
+    """
+
+    partitions: int
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    deleted: int
+
+
+def compact(
+    path: Path | str,
+    *,
+    limits: Limits | None = None,
+    grace_s: float = GRACE_S,
+    progress: Progress = lambda message, share: None,
+) -> Compacted:
+    """Merge the files of each partition and remove what no longer counts.
+
+    Afterwards the same logical content has the same data files, however many parts it came in.
+    Rows are replaced by one log entry (a checkpoint): an interruption leaves the old state or the
+    new one, and files that the next compaction removes. Parts may be added meanwhile; whoever reads
+    an older state meanwhile may find its files gone and must open the history again.
+
+    Args:
+        path: a store.
+        limits: other sizes of files and row groups than the usual ones, for tests.
+        grace_s: files that no commit names are removed when they are older than this.
+        progress: told how far it is.
+
+    Raises:
+        HistoryError: there is no store, or it is damaged.
+        UsageError: it cannot be written.
+    """
+    storage = open_storage(path)
+    before = load_snapshot(storage)
+    if before.number == 0:
+        raise HistoryError(f"{path} holds no store; only a store is compacted")
+    done: dict[_Key, tuple[tuple[FileEntry, ...], list[FileEntry]]] = {}
+    snapshot = before
+    with storage.workspace() as folder:
+        for _ in range(100):
+            after = _merge(storage, snapshot, done, folder, limits, progress)
+            lost = _orphans(storage, snapshot, after, grace_s)
+            if _is_compact(snapshot, after) and lost <= snapshot.removed:
+                break
+            number = snapshot.number + 1
+            data = encode_entry(_checkpoint(snapshot, after, lost))
+            storage.create(entry_name(number), data)
+            # If somebody added a part, what it touched is merged again.
+            snapshot = load_snapshot(storage, load_snapshot(storage, snapshot))
+            if snapshot.holds(number, data):
+                break
+        else:
+            raise UsageError(f"{path}: parts are added faster than it is compacted; try later")
+    progress("removing", 1.0)
+    deleted = _remove(storage, grace_s)
+    return Compacted(
+        partitions=sum(list(old) != new for old, new in done.values()),
+        files_before=len(before.files),
+        files_after=len(snapshot.files),
+        bytes_before=sum(file.bytes for file in before.files),
+        bytes_after=sum(file.bytes for file in snapshot.files),
+        deleted=deleted,
+    )
+
+
+def _merge(
+    storage: Storage,
+    snapshot: Snapshot,
+    done: dict[_Key, tuple[tuple[FileEntry, ...], list[FileEntry]]],
+    folder: Path,
+    limits: Limits | None,
+    progress: Progress,
+) -> list[FileEntry]:
+    """Return the files of all partitions, merged; `done` remembers what was merged before."""
+    history = StoreHistory(storage, snapshot)
+    rows = sum(file.rows for file in snapshot.files) or 1
+    result: list[FileEntry] = []
+    seen = 0
+    for key, files in _partitions(snapshot):
+        progress(f"merging {key[0]}", seen / rows)
+        seen += sum(file.rows for file in files)
+        stale = key in done and any(file.path in snapshot.removed for file in done[key][1])
+        if key not in done or done[key][0] != files or stale:
+            merged = list(files)
+            if len({(file.commit, file.run) for file in files}) > 1:
+                partition = Partition(TABLES[key[0]], key[1], key[2])
+                pieces = _bounded_pieces(history, partition, files, folder)
+                merged = write_run(pieces, partition, 0, storage, folder, limits, snapshot.removed)
+            done[key] = (files, merged)
+        run = result[-1].run + 1 if result else 0
+        result += [replace(file, run=run) for file in done[key][1]]
+    return result
+
+
+def _partitions(snapshot: Snapshot) -> Iterator[tuple[_Key, tuple[FileEntry, ...]]]:
+    for table in TABLES:
+        for cluster, days in sorted(snapshot.partitions.get(table, {}).items()):
+            for day in sorted(days, key=str):
+                yield (table, cluster, day), tuple(days[day])
+
+
+def _bounded_pieces(
+    history: StoreHistory, partition: Partition, files: Sequence[FileEntry], folder: Path
+) -> Iterator[Piece]:
+    """Yield the merged rows of every place, in order, with bounded memory however many files."""
+    if sum(_largest_group(file) for file in files) <= LOADED_ROWS:
+        yield from _pieces(history, partition, files)
+        return
+    chunks = list(_chunks(files))
+    limits = Limits(max(1, BATCH_ROWS // len(chunks)), BATCH_ROWS, MAX_FILE_ROWS)
+    local = LocalStorage(folder / "runs")
+    runs: list[FileEntry] = []
+    for number, chunk in enumerate(chunks, 1):
+        some = StoreHistory(history.storage, Snapshot(files=tuple(chunk)))
+        pieces = _pieces(some, partition, chunk)
+        written = write_run(pieces, partition, number, local, folder, limits)
+        runs += [replace(file, commit=number) for file in written]
+    yield from _pieces(StoreHistory(local, Snapshot(files=tuple(runs))), partition, runs)
+    local.delete([file.path for file in runs])
+
+
+def _largest_group(file: FileEntry) -> int:
+    return max((rows for rows, _, _ in file.groups), default=0)
+
+
+def _chunks(files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
+    """Yield neighbours in the order of commits, together of at most LOADED_ROWS, or one file."""
+    chunk: list[FileEntry] = []
+    rows = 0
+    for file in files:
+        if chunk and rows + file.rows > LOADED_ROWS:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(file)
+        rows += file.rows
+    if chunk:
+        yield chunk
+
+
+def _pieces(
+    history: StoreHistory, partition: Partition, files: Sequence[FileEntry]
+) -> Iterator[Piece]:
+    """Yield the merged rows of every place, in order."""
+    counts: dict[tuple[str | None, str | None], int] = {}
+    for file in files:
+        for place, (start, stop) in file.spans.items():
+            counts[place] = counts.get(place, 0) + stop - start
+    batch: set[tuple[str | None, str | None]] = set()
+    rows = 0
+    for place in sorted(counts, key=order_of_place):
+        batch.add(place)
+        rows += counts[place]
+        if rows >= BATCH_ROWS:
+            yield from split_places(history.partition(partition, batch), partition.spec)
+            batch, rows = set(), 0
+    if batch:
+        yield from split_places(history.partition(partition, batch), partition.spec)
+
+
+def _is_compact(snapshot: Snapshot, after: Sequence[FileEntry]) -> bool:
+    """Whether the newest commit is a checkpoint already that names exactly these files."""
+    return snapshot.is_checkpoint and [f.path for f in snapshot.files] == [f.path for f in after]
+
+
+def _orphans(
+    storage: Storage, snapshot: Snapshot, after: Sequence[FileEntry], grace_s: float
+) -> set[str]:
+    """Return old data files that nobody named."""
+    named = {file.path for file in (*snapshot.files, *after)}
+    return {
+        item.name
+        for item in storage.names("")
+        if item.age_s > grace_s and item.name not in named and is_data(item.name)
+    }
+
+
+def _checkpoint(snapshot: Snapshot, after: Sequence[FileEntry], lost: set[str]) -> LogEntry:
+    """Return the entry that replaces all before.
+
+    It names whatever is deleted then: whoever still wants to commit such a file, perhaps because
+    its part took longer than a day, sees that and gives it another name.
+    """
+    kept = {file.path for file in after}
+    gone = {file.path for file in snapshot.files}.union(snapshot.removed, lost) - kept
+    return LogEntry(
+        add=tuple(after),
+        remove=tuple(sorted(gone)),
+        checkpoint=True,
+        parts=tuple(sorted(snapshot.parts)),
+        replaces=tuple(sorted(snapshot.digests.items())),
+    )
+
+
+def _remove(storage: Storage, grace_s: float) -> int:
+    """Remove log entries before the checkpoint, files that it removed, and old unfinished ones."""
+    snapshot = load_snapshot(storage)
+    named = {file.path for file in snapshot.files}
+    found = []
+    for item in storage.names(""):
+        aged = item.age_s > grace_s
+        if item.name.startswith(f"{LOG}/"):
+            replaced = item.name.endswith(".json") and item.name < entry_name(snapshot.checkpoint)
+            gone = replaced or (item.name.endswith(".tmp") and aged)
+        elif is_data(item.name):
+            gone = item.name in snapshot.removed and item.name not in named
+        else:
+            gone = aged and is_ours(item.name)
+        if gone:
+            found.append(item.name)
+    storage.delete(found)
+    storage.tidy(grace_s)
+    return len(found)
+
+
+def is_data(name: str) -> bool:
+    """Whether a name is one that a store gives to data files."""
+    return "/" in name and name.split("/")[0] in TABLES
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is one that a store gives: a stranger's files are never removed."""
+    return is_data(name) or name.startswith(f"{WORK}/")

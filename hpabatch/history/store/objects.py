@@ -1,0 +1,177 @@
+"""A store in an object storage (S3, Google Cloud Storage, Azure), through obstore.
+
+Credentials, region and endpoint come from the environment, under the names that the services'
+own tools use (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL, …); polars reads the same ones.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import from_url
+
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.store.storage import Listed, disk_error, temporary_root
+
+# Per request, on errors of the server or the network.
+MAX_RETRIES = 4
+RETRY_TIMEOUT = timedelta(seconds=60)
+
+
+class ObjectStorage:
+    """A store below a URL; an object appears whole or not at all."""
+
+    checksums = False
+
+    def __init__(self, url: str) -> None:
+        """Take a URL such as s3://bucket/history.
+
+        Raises:
+            HistoryError: it names no bucket, or the service cannot be used.
+        """
+        self.location = url.rstrip("/")
+        retry = {
+            "max_retries": MAX_RETRIES,
+            "retry_timeout": RETRY_TIMEOUT,
+            "backoff": {
+                "init_backoff": timedelta(milliseconds=100),
+                "max_backoff": timedelta(seconds=5),
+                "base": 2,
+            },
+        }
+        try:
+            self._store: Any = from_url(self.location, retry_config=retry)  # type: ignore[call-overload]
+        except (BaseError, ValueError) as error:
+            raise HistoryError(f"{url} is no place for a store: {_reason(error)}") from error
+
+    @property
+    def options(self) -> dict[str, Any] | None:
+        """Storage options for polars."""
+        return {"max_retries": MAX_RETRIES}
+
+    def names(self, folder: str) -> list[Listed]:
+        """Return all objects below a folder, by name."""
+        now, found = datetime.now(UTC), []
+        with self._reading(folder):
+            for batch in obstore.list(self._store, folder or None):
+                for item in batch:
+                    age = (now - item["last_modified"]).total_seconds()
+                    found.append(Listed(item["path"], item["size"], age))
+        return sorted(found, key=lambda item: item.name)
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object's bytes."""
+        with self._reading(name):
+            try:
+                return bytes(obstore.get(self._store, name).bytes())
+            except (NotFoundError, FileNotFoundError):
+                return None
+
+    def tail(self, name: str, count: int) -> tuple[int, bytes] | None:
+        """Return an object's size and last bytes."""
+        with self._reading(name):
+            try:
+                # Azure does not know "the last bytes": ask for the size first.
+                size = obstore.head(self._store, name)["size"]
+                start = max(0, size - count)
+                if start == size:
+                    return size, b""
+                return size, bytes(obstore.get_range(self._store, name, start=start, end=size))
+            except (NotFoundError, FileNotFoundError):
+                return None
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """Yield an object's bytes."""
+        with self._reading(name):
+            for part in obstore.get(self._store, name).stream(min_chunk_size=1 << 20):
+                yield bytes(part)
+
+    def checksum(self, name: str, start: int, stop: int) -> int:
+        """Not needed: the service and the connection have checksums of their own."""
+        raise NotImplementedError(name, start, stop)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make an object, unless there is one of that name."""
+        with self._writing(name):
+            try:
+                obstore.put(self._store, name, data, mode="create")
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def put(self, file: Path, name: str) -> None:
+        """Upload a file."""
+        with self._writing(name):
+            obstore.put(self._store, name, file)
+            file.unlink()
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects."""
+        with self._writing(names[0] if names else ""):
+            for start in range(0, len(names), 1000):
+                obstore.delete(self._store, list(names[start : start + 1000]))
+
+    def workspace(self) -> AbstractContextManager[Path]:
+        """Yield a temporary local folder."""
+        return _temporary()
+
+    def tidy(self, grace_s: float) -> None:
+        """Do nothing: there are no folders."""
+
+    def url(self, name: str) -> str:
+        """Return the object's URL."""
+        return f"{self.location}/{name}"
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            raise HistoryError(
+                f"{self.url(name)} cannot be read: {_advised(_reason(error))}"
+            ) from error
+
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            raise UsageError(
+                f"cannot write {self.url(name)}: {_advised(_reason(error))}"
+            ) from error
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    root = temporary_root()
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="hpabatch-", dir=root)
+    except OSError as error:
+        raise disk_error(root, error) from error
+    with folder as name:
+        yield Path(name)
+
+
+def _reason(error: BaseException) -> str:
+    """Return what went wrong, without addresses, timings and the dump that obstore adds."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    status = re.search(r"status code: (\d{3}(?: [A-Z][A-Za-z]+)*)", text)
+    if status:
+        return f"the server answered {status.group(1)}"
+    text = text.partition(" Debug source:")[0]
+    return text.rpartition(" - ")[2][:200].rstrip(". ")
+
+
+def _advised(reason: str) -> str:
+    """Return a reason with what to do: a service that fails now is not one of a wrong name."""
+    if re.search(r"answered (5\d\d|429)|body error", reason):
+        return f"{reason}; repeat the command later"
+    return f"{reason}; check the name, the credentials and the endpoint"

@@ -1,0 +1,372 @@
+"""Reading a store: the log says which rows of which files hold a place; only those are read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+
+from hpabatch.errors import HistoryError
+from hpabatch.history.base import SIZES, History, Wanted
+from hpabatch.history.checks import OWNED, order_rows, without_replaced
+from hpabatch.history.columns import Table
+from hpabatch.history.schema import TABLES
+from hpabatch.history.schema_hpas import PASSES
+from hpabatch.history.store.catalog import FileEntry, Place, Snapshot, load_snapshot
+from hpabatch.history.store.datafiles import Partition
+from hpabatch.history.store.rows import DataFiles
+from hpabatch.history.store.storage import LocalStorage, Storage
+from hpabatch.history.store.storages import open_storage
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Rows of one place in one file."""
+
+    place: Place
+    file: FileEntry
+    start: int
+    stop: int
+
+
+class StoreHistory(History):
+    """A store as it was at one commit."""
+
+    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
+        """Use `open_history`."""
+        paths: dict[str, tuple[Path, ...]] = {}
+        for table in TABLES:
+            if table in snapshot.partitions:
+                named = [f for f in snapshot.files if f.table == table]
+                paths[table] = tuple(sorted(Path(storage.url(f.path)) for f in named))
+        super().__init__(Path(storage.location), paths, [])
+        self.storage = storage
+        self.snapshot = snapshot
+        self._files = DataFiles(storage)
+
+    @property
+    def location(self) -> str:
+        """The folder or URL as it was given."""
+        return self.storage.location
+
+    def digests(self) -> dict[str, str]:
+        """Return a sha256 over the digests of every table's files."""
+        found = {}
+        for table in self.files:
+            digests = sorted(f.sha256 for f in self.snapshot.files if f.table == table)
+            found[table] = hashlib.sha256("\n".join(digests).encode()).hexdigest()
+        return found
+
+    def verify(self, file: FileEntry) -> None:
+        """Check that a data file is the one that was committed, by its size and its footer.
+
+        Raises:
+            HistoryError: it is missing, cut short, or another one.
+        """
+        self._files.verify(file)
+
+    def rows_of(self, file: FileEntry, start: int, stop: int) -> pl.DataFrame:
+        """Return all columns of some rows of a data file.
+
+        Raises:
+            HistoryError: it is missing or damaged.
+        """
+        spec = TABLES[file.table]
+        return self._files.read(spec, [(file, [(start, stop)])], spec.names)[0].rows(start, stop)
+
+    def partition(self, partition: Partition, places: Collection[Place]) -> pl.DataFrame:
+        """Return all columns of some places of one partition, sorted, without equal keys.
+
+        Raises:
+            HistoryError: a file is missing or damaged.
+        """
+        days = self.snapshot.partitions[partition.spec.name][partition.cluster]
+        chosen = set(places)
+        return self._merged(
+            partition.spec, {partition.day: days[partition.day]}, chosen, partition.spec.names
+        )
+
+    def _table(
+        self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
+    ) -> pl.DataFrame:
+        parts = []
+        for cluster, days in sorted(self.snapshot.partitions[spec.name].items()):
+            places: set[Wanted] | None = None
+            if namespaces is not None:
+                chosen = frozenset(namespaces)
+                places = {
+                    (str(namespace), place)
+                    for files in days.values()
+                    for file in files
+                    for namespace, place in file.spans
+                    if namespace in chosen
+                }
+            parts.append(self._select(spec, cluster, places, None, wanted))
+        return pl.concat(parts)
+
+    def _select(
+        self,
+        spec: Table,
+        cluster: str,
+        places: set[Wanted] | None,
+        day: date | None,
+        wanted: Sequence[str],
+    ) -> pl.DataFrame:
+        days = self.snapshot.partitions[spec.name].get(cluster, {})
+        if day is not None:
+            days = {name: files for name, files in days.items() if name == day.isoformat()}
+        return self._merged(spec, days, places, wanted)
+
+    def _merged(
+        self,
+        spec: Table,
+        days: Mapping[str | None, Sequence[FileEntry]],
+        places: Collection[Place] | None,
+        wanted: Sequence[str],
+    ) -> pl.DataFrame:
+        chosen = [list(_slices(files, places)) for _, files in sorted(days.items(), key=_day)]
+        parts = [_sorted(slices) for slices in chosen if slices]
+        if not parts:
+            return pl.DataFrame(schema={n: spec.column(n).dtype for n in wanted})
+        mixed = [_is_mixed(slices) for slices in parts]
+        needed = {*wanted, *(spec.key if any(mixed) else ())}
+        if len(parts) > 1:
+            needed.update(_names(spec))
+        bare = spec.name in OWNED and any(s.place[1] == "" for slices in parts for s in slices)
+        if bare:
+            needed.update(spec.key)
+        frames = self._gather(spec, parts, [name for name in spec.names if name in needed])
+        for number, is_mixed in enumerate(mixed):
+            if is_mixed:
+                frames[number], _ = order_rows(frames[number], spec)
+        rows = frames[0] if len(frames) == 1 else _merge_days(frames, spec)
+        if bare:
+            rows = without_replaced(rows, self._named(spec, days, parts), spec)
+        return rows.select(wanted)
+
+    def _named(
+        self,
+        spec: Table,
+        days: Mapping[str | None, Sequence[FileEntry]],
+        parts: Sequence[Sequence[_Slice]],
+    ) -> pl.DataFrame:
+        """Return the keys of rows that name a target, where rows are wanted that name none."""
+        spaces = {s.place[0] for slices in parts for s in slices if s.place[1] == ""}
+        found = [
+            [
+                _Slice((space, name), file, start, stop)
+                for (space, name), (start, stop) in file.spans.items()
+                if space in spaces and name != ""
+            ]
+            for files in days.values()
+            for file in files
+        ]
+        chosen = [slices for slices in found if slices]
+        if not chosen:
+            return pl.DataFrame(schema={name: spec.column(name).dtype for name in spec.key})
+        return pl.concat(self._gather(spec, chosen, spec.key))
+
+    def _gather(
+        self, spec: Table, parts: Sequence[Sequence[_Slice]], columns: Sequence[str]
+    ) -> list[pl.DataFrame]:
+        """Return for each part the rows of its slices, one after the other."""
+        by_file: dict[str, list[_Slice]] = defaultdict(list)
+        for slices in parts:
+            for piece in slices:
+                by_file[piece.file.path].append(piece)
+        wanted = [(p[0].file, [(s.start, s.stop) for s in p]) for p in by_file.values()]
+        found = dict(zip(by_file, self._files.read(spec, wanted, columns), strict=True))
+        return [
+            pl.concat(found[file.path].rows(start, stop) for file, start, stop in _joined(slices))
+            for slices in parts
+        ]
+
+    def _distinct(self, spec: Table, wanted: Sequence[str]) -> Iterator[pl.DataFrame]:
+        indexed = {"cluster", "namespace", spec.place} if spec.place else {"cluster"}
+        # Rows without target may have been replaced: see `order_rows`.
+        bare = spec.name in OWNED and any(
+            file.table == spec.name and any(place[1] == "" for place in file.spans)
+            for file in self.snapshot.files
+        )
+        if set(wanted) <= indexed and not bare:
+            sizes = self._sizes(spec)
+            yield (
+                (sizes.rename({"place": spec.place}) if spec.place else sizes)
+                .select(wanted)
+                .unique()
+            )
+            return
+        for cluster, days in self.snapshot.partitions[spec.name].items():
+            for files in days.values():
+                day = files[0].date
+                yield self._select(spec, cluster, None, day, wanted).unique()
+
+    def _sizes(self, spec: Table) -> pl.DataFrame:
+        parts = [pl.DataFrame(schema=SIZES)]
+        for file in self.snapshot.files:
+            if file.table == spec.name:
+                parts.append(_sizes_of(file))
+        names = [name for name in SIZES if name != "rows"]
+        return pl.concat(parts).group_by(names).agg(pl.col("rows").sum()).select(SIZES.names())
+
+    def _span(self, spec: Table) -> pl.DataFrame:
+        rows = []
+        for cluster, days in self.snapshot.partitions[spec.name].items():
+            files = [file for of_day in days.values() for file in of_day]
+            fetched = [f.fetched for f in files if f.fetched is not None]
+            bare = [f.unfetched for f in files if f.unfetched is not None]
+            rows.append(
+                {
+                    "cluster": cluster,
+                    "fetched_first": min((low for low, _ in fetched), default=None),
+                    "fetched_last": max((high for _, high in fetched), default=None),
+                    "unfetched_first": min((low for low, _ in bare), default=None),
+                    "unfetched_last": max((high for _, high in bare), default=None),
+                }
+            )
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(list(rows[0])[1:], pl.Int64()))
+
+    def _place(self, spec: Table) -> str:
+        return self.storage.url(spec.name)
+
+    def lacks(self, table: Table) -> bool:
+        """Return whether a table is absent without which some command cannot work.
+
+        A live loop records whatever there is: of what its store has no table, there was none, for
+        the log would name files that were lost.
+        """
+        return super().lacks(table) and PASSES.name not in self.files
+
+    def _how_to_add(self, tables: Sequence[Table]) -> str:
+        return f"record or import {'it' if len(tables) == 1 else 'them'}"
+
+
+def open_store(path: Path | str) -> StoreHistory:
+    """Open a store; no rows are read yet.
+
+    Raises:
+        HistoryError: it cannot be read, or is no store.
+    """
+    storage = open_storage(path)
+    snapshot = load_snapshot(storage)
+    if snapshot.number == 0:
+        raise HistoryError(
+            f"{path} holds no store (its log has no commit); name the folder of a history"
+        )
+    history = StoreHistory(storage, snapshot)
+    if isinstance(storage, LocalStorage):
+        for table in TABLES:
+            stray = storage.root / f"{table}.parquet"
+            if stray.exists():
+                history.warnings.append(f"{stray} is not part of the store and is ignored")
+    return history
+
+
+def _slices(files: Sequence[FileEntry], places: Collection[Place] | None) -> Iterator[_Slice]:
+    """Yield the rows of places in the files of one partition, in the order of commits."""
+    for file in files:
+        if places is None:
+            for place, (start, stop) in file.spans.items():
+                yield _Slice(place, file, start, stop)
+        elif len(places) < len(file.spans):
+            for wanted in places:
+                if wanted in file.spans:
+                    yield _Slice(wanted, file, *file.spans[wanted])
+        else:
+            for place, (start, stop) in file.spans.items():
+                if place in places:
+                    yield _Slice(place, file, start, stop)
+
+
+def _sorted(slices: Sequence[_Slice]) -> list[_Slice]:
+    """Return slices by place; those of one place stay in the order of commits."""
+    return sorted(slices, key=lambda s: order_of_place(s.place))
+
+
+def order_of_place(place: Place) -> tuple[bool, str, bool, str]:
+    """Return what sorts places as polars sorts their columns: nulls first, texts by bytes."""
+    namespace, name = place
+    return (namespace is not None, namespace or "", name is not None, name or "")
+
+
+def _day(item: tuple[str | None, object]) -> str:
+    return item[0] or ""
+
+
+def _names(spec: Table) -> list[str]:
+    """Return the key columns before the time, without the cluster."""
+    return list(spec.key[1 : spec.key.index(spec.day)])
+
+
+def _merge_days(frames: Sequence[pl.DataFrame], spec: Table) -> pl.DataFrame:
+    """Return the rows of several days of a cluster in the order of the table's key.
+
+    Each frame is in order, and each is later than the one before. So the rows of one series (equal
+    names) are in order day after day: whole blocks are moved, no rows are compared.
+    """
+    names = _names(spec)
+    rows = pl.concat(frames, rechunk=True)
+    if not names:
+        return rows  # (the time alone is the order of a cluster's rows)
+    changed = rows.select(
+        pl.any_horizontal([pl.col(name).ne_missing(pl.col(name).shift()) for name in names])
+    ).to_series()
+    first = 0
+    for frame in frames:
+        if frame.height:
+            changed[first] = True
+        first += frame.height
+    starts = changed.arg_true().cast(pl.Int64)
+    blocks = rows.select(names)[starts].with_columns(
+        starts.alias("_start"), starts.shift(-1, fill_value=rows.height).alias("_stop")
+    )
+    ordered = blocks.sort(names, maintain_order=True)
+    if ordered["_start"].is_sorted():
+        return rows
+    index = ordered.select(pl.int_ranges("_start", "_stop").explode()).to_series()
+    return rows[index]
+
+
+def _is_mixed(slices: Sequence[_Slice]) -> bool:
+    """Whether a place's rows come from several sorted runs, so that they are not in order."""
+    return any(
+        one.place == two.place
+        and (one.file.commit, one.file.run) != (two.file.commit, two.file.run)
+        for one, two in pairwise(slices)
+    )
+
+
+def _joined(slices: Sequence[_Slice]) -> Iterator[tuple[FileEntry, int, int]]:
+    """Yield slices with neighbours in the same file made one."""
+    current: tuple[FileEntry, int, int] | None = None
+    for piece in slices:
+        if current and current[0] is piece.file and current[2] == piece.start:
+            current = (piece.file, current[1], piece.stop)
+            continue
+        if current:
+            yield current
+        current = (piece.file, piece.start, piece.stop)
+    if current:
+        yield current
+
+
+def _sizes_of(file: FileEntry) -> pl.DataFrame:
+    """Return the rows of every place of a file, as `SIZES`."""
+    namespaces: list[str | None] = []
+    names: list[str | None] = []
+    counts: list[int] = []
+    for namespace, places, rows in file.places:
+        namespaces += [namespace] * len(places)
+        names += places
+        counts += rows
+    columns = {"namespace": namespaces, "place": names, "rows": counts}
+    frame = pl.DataFrame(columns, schema={n: SIZES[n] for n in columns})
+    return frame.with_columns(
+        cluster=pl.lit(file.cluster), day=pl.lit(file.date, dtype=pl.Date())
+    ).select(SIZES.names())

@@ -1,0 +1,1 @@
+"""Importers: outside data into a history."""

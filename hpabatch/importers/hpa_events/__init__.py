@@ -1,0 +1,1 @@
+"""Import of recorded HPA events: audit logs and watches."""

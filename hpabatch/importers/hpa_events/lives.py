@@ -1,0 +1,234 @@
+"""The specs of one HPA name over time, from sightings in any order.
+
+A life is what one uid stands for. What is kept of it are the instants at which its spec, labels or
+annotations were seen to be others, so that a log of millions of events costs little.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final
+
+from hpabatch.model.objects.decode import V1, V2ALPHA1, V2BETA1, hpa_from_json
+from hpabatch.model.objects.defaults import default_spec
+from hpabatch.model.objects.encode import encode_spec
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.stored import as_stored
+from hpabatch.model.versions import profile_for
+
+LOSSY: Final = (V1, V2ALPHA1, V2BETA1)
+"""Versions whose conversion changes a spec's form: the order of metrics, say."""
+
+_STORED_AS_V1: Final = profile_for("1.20")
+_NEVER: Final = 1 << 62
+
+SpecRow = dict[str, Any]
+"""A row of `hpas` without its cluster, times in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an HPA was at an instant.
+
+    Attributes:
+        text: the spec as JSON.
+        labels, annotations: JSON objects.
+        generation: metadata.generation; None: not told.
+        lossy: the spec was read in one of the versions that are.
+    """
+
+    text: str
+    labels: str
+    annotations: str
+    generation: int | None
+    lossy: bool
+
+    def same(self, other: State) -> bool:
+        """Whether nothing was edited between the two.
+
+        Readers of different versions of the API see the same spec in different forms.
+        """
+        if (self.labels, self.annotations) != (other.labels, other.annotations):
+            return False
+        if self.text == other.text:
+            return True
+        return (self.lossy or other.lossy) and _form(self.text) == _form(other.text)
+
+    def better(self, same: State) -> State:
+        """Return this state, or the same one as read in a version that loses nothing."""
+        return same if self.lossy and not same.lossy else self
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A state at an instant.
+
+    `version` is the object's resourceVersion, 0: not known; `written`: it became so just then, by a
+    request that was logged.
+    """
+
+    at_ms: int
+    version: int
+    state: State
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The end of an HPA; `uid`: "" where it is not recorded; `told`: so is the instant."""
+
+    at_ms: int
+    uid: str = ""
+    told: bool = True
+
+
+@dataclass(slots=True)
+class Life:
+    """An HPA from its creation to its end, as far as it was seen.
+
+    Attributes:
+        uid: "" where nothing has told it.
+        created_ms: metadata.creationTimestamp; None: not seen.
+        written_ms: when it was written last; 0: no request is known.
+        since_known: the first moment is when that spec began, not only when it was first seen.
+    """
+
+    uid: str
+    created_ms: int | None = None
+    written_ms: int = 0
+    since_known: bool = False
+    moments: list[Moment] = field(default_factory=list)
+
+    def end(self, deletions: Iterable[Deletion], until_ms: int) -> int | None:
+        """Return when this life ended, None if it did not.
+
+        What is written after a deletion shows that this was not the end (a finalizer holds the
+        object); what is only read may be old.
+
+        Args:
+            deletions: of this name.
+            until_ms: when the next life began; what names no uid is about the one of its time.
+        """
+        first = min(one.at_ms for one in self.moments)
+        ends = [
+            (not one.told, one.at_ms)
+            for one in deletions
+            if (one.uid == self.uid if one.uid else first <= one.at_ms < until_ms)
+            and one.at_ms >= self.written_ms
+        ]
+        return min(ends)[1] if ends else None
+
+    def add(self, moment: Moment) -> None:
+        """Add a state; of a run of equal ones the first and the last are kept."""
+        if moment.written:
+            self.written_ms = max(self.written_ms, moment.at_ms)
+        tail = self.moments[-2:]
+        run = len(tail) == 2 and all(one.state.same(moment.state) for one in tail)
+        if run and tail[0].at_ms <= tail[1].at_ms <= moment.at_ms:
+            self.moments[-1] = replace(moment, state=tail[1].state.better(moment.state))
+        else:
+            self.moments.append(moment)
+
+    def changes(self) -> list[Moment]:
+        """Return the moments at which the state was another than before, in order.
+
+        The order is that of the instants, but the server's where versions tell it: requests are
+        logged under the instant at which they came in. Of several sightings of a version that
+        counts which was the request that made it.
+        """
+        ordered = sorted(self._once(), key=lambda one: one.at_ms)
+        places = [k for k, one in enumerate(ordered) if one.version]
+        numbered = sorted((ordered[k] for k in places), key=lambda one: one.version)
+        for k, one in zip(places, numbered, strict=True):
+            ordered[k] = one
+        found: list[Moment] = []
+        at_ms = 0
+        for one in ordered:
+            at_ms = max(at_ms, one.at_ms)
+            if found and found[-1].at_ms == at_ms and not found[-1].state.same(one.state):
+                found.pop()  # Two within a millisecond: the later one counts.
+            if not found or not found[-1].state.same(one.state):
+                found.append(Moment(at_ms, one.version, one.state))
+            else:
+                found[-1] = replace(found[-1], state=found[-1].state.better(one.state))
+        return found
+
+    def _once(self) -> list[Moment]:
+        """Return the moments without those whose version a logged request made."""
+        made = {one.version: one for one in self.moments if one.written and one.version}
+        found = []
+        for one in self.moments:
+            if one.written or one.version not in made:
+                found.append(one)
+            else:
+                known = made[one.version]
+                found.append(replace(known, state=known.state.better(one.state)))
+        return found
+
+
+def state_of(hpa: HPA, *, defaulted: bool) -> State:
+    """Return the state that a decoded object shows; `defaulted`: the server has filled it in."""
+    spec = hpa.spec if defaulted else default_spec(hpa.spec)
+    return State(
+        compact_json(encode_spec(spec)),
+        compact_json(dict(hpa.labels)),
+        compact_json(dict(hpa.annotations)),
+        hpa.generation,
+        hpa.api_version in LOSSY,
+    )
+
+
+def compact_json(value: object) -> str:
+    """Return JSON without blanks."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def spec_rows(
+    namespace: str, name: str, lives: Sequence[Life], deletions: Sequence[Deletion]
+) -> Iterator[SpecRow]:
+    """Yield the rows of a name, in order; a life ends when it was deleted or another began."""
+    begun = [(changes, life) for life in lives if (changes := life.changes())]
+    begun.sort(key=lambda one: one[0][0].at_ms)
+    for k, (changes, life) in enumerate(begun):
+        following = begun[k + 1] if k + 1 < len(begun) else None
+        next_ms = _NEVER if following is None else following[0][0].at_ms
+        end = life.end(deletions, next_ms)
+        if end is None or end > next_ms:
+            end = _NEVER if following is None else _start(*following, changes[-1].at_ms)
+        bounds = [one.at_ms for one in changes if one.at_ms < end] + [end]
+        for (since, until), one in zip(pairwise(bounds), changes, strict=False):
+            yield {
+                "namespace": namespace,
+                "name": name,
+                "uid": life.uid,
+                "valid_from": since,
+                "valid_to": None if until == _NEVER else until,
+                "spec": one.state.text,
+                "labels": one.state.labels,
+                "annotations": one.state.annotations,
+                "created": life.created_ms,
+                "generation": one.state.generation,
+            }
+
+
+def _start(changes: list[Moment], life: Life, after_ms: int) -> int:
+    """Return when a life began: its creation, if that is after what is known of the one before."""
+    first = changes[0].at_ms
+    if life.created_ms is None or not after_ms < life.created_ms < first:
+        return first
+    return life.created_ms
+
+
+@lru_cache(maxsize=4096)
+def _form(text: str) -> str:
+    """Return what all versions of the API have of a spec, in one form."""
+    spec = hpa_from_json(text)[0].spec
+    fields = encode_spec(as_stored(default_spec(spec), _STORED_AS_V1))
+    metrics = fields.get("metrics")
+    if isinstance(metrics, list):
+        fields["metrics"] = sorted(metrics, key=compact_json)
+    return json.dumps(fields, sort_keys=True)

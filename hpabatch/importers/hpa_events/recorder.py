@@ -1,0 +1,247 @@
+"""Takes in what files say of HPAs, in any order, and gives what it comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from hpabatch.errors import UnreadableError
+from hpabatch.importers.hpa_events.documents import Document, DocumentReader, Remarks
+from hpabatch.importers.hpa_events.instants import Instants, Times
+from hpabatch.importers.hpa_events.lives import Deletion, Life, Moment, spec_rows, state_of
+from hpabatch.importers.hpa_events.scales import ScaleStore
+from hpabatch.importers.hpa_events.seen import (
+    Act,
+    ScaleSighting,
+    Sighting,
+    instant_ms,
+    is_audit,
+    sightings,
+    worth_decoding,
+)
+from hpabatch.importers.hpa_events.status import StatusStore, shown
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.decode_fields import Severity
+from hpabatch.model.objects.hpa import HPA
+
+SPECS: Final = pl.Schema(
+    {
+        "namespace": pl.String(),
+        "name": pl.String(),
+        "uid": pl.String(),
+        "valid_from": pl.Int64(),
+        "valid_to": pl.Int64(),
+        "spec": pl.String(),
+        "labels": pl.String(),
+        "annotations": pl.String(),
+        "created": pl.Int64(),
+        "generation": pl.Int64(),
+    }
+)
+"""Columns of `hpas` without its cluster, times in ms."""
+
+EDITS: Final = pl.Schema(
+    {"namespace": pl.String(), "name": pl.String(), "ts": pl.Int64(), "act": pl.String()}
+)
+"""Instants of writes whose content is not recorded: created, edited or deleted."""
+
+
+Place = tuple[str, str]
+"""Namespace and name of an HPA; a name of "": all of the namespace."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """What was seen so far.
+
+    Attributes:
+        remarks: what could not be read or used.
+        statuses, scales: what was seen of these.
+        first_ms, last_ms: the instants of the first and last sighting; None: there was none.
+    """
+
+    remarks: Remarks = field(default_factory=Remarks)
+    statuses: StatusStore = field(default_factory=StatusStore)
+    scales: ScaleStore = field(default_factory=ScaleStore)
+    first_ms: int | None = None
+    last_ms: int | None = None
+    _edits: set[tuple[str, str, int, str]] = field(default_factory=set)
+    _lives: dict[Place, list[Life]] = field(default_factory=dict)
+    _deletions: dict[Place, list[Deletion]] = field(default_factory=dict)
+
+    def read(self, path: Path) -> None:
+        """Take in a file.
+
+        Raises:
+            UnreadableError: it cannot be read, or is neither an audit log nor a watch.
+            UsageError: there is no room for intermediate files.
+        """
+        reader, instants = DocumentReader(path, self.remarks), Instants()
+        kind, told = "", 0
+        for document in reader.documents():
+            for sighting in self._sightings(document, first=not kind):
+                told += 1
+                if isinstance(sighting, ScaleSighting):
+                    self._span(sighting.at_ms)
+                    self.scales.add(sighting)
+                else:
+                    self._see(sighting, instants)
+            kind = kind or ("audit log" if is_audit(document.value) else "watch")
+            if kind == "audit log":
+                reader.wanted = worth_decoding
+        if not told:
+            why = "; does the audit policy log horizontalpodautoscalers?" * (kind == "audit log")
+            self.remarks.add("files without HPAs", f"{path}: nothing about an HPA{why}")
+
+    def hpas(self) -> pl.DataFrame:
+        """Return the rows of `hpas` (`SPECS`), sorted."""
+        rows = [
+            row
+            for (namespace, name), lives in sorted(self._lives.items())
+            for row in spec_rows(namespace, name, lives, self._deleted((namespace, name)))
+        ]
+        # A log of what was asked for only may never tell a uid.
+        for row in rows:
+            row["uid"] = row["uid"] or f"hpa-{row['namespace']}-{row['name']}"
+        return pl.DataFrame(rows, schema=SPECS)
+
+    def edits(self) -> pl.DataFrame:
+        """Return the writes whose content is not recorded (`EDITS`), sorted."""
+        rows = set(self._edits)
+        for (namespace, name), deletions in self._deletions.items():
+            if name and (namespace, name) not in self._lives:
+                rows |= {(namespace, name, one.at_ms, Act.deleted.value) for one in deletions}
+        return pl.DataFrame(sorted(rows), schema=EDITS, orient="row")
+
+    def seen_first(self) -> frozenset[tuple[str, str]]:
+        """Return the HPAs that were there before their first row."""
+        found = set()
+        for place, lives in self._lives.items():
+            begun = [life for life in lives if life.moments]
+            first = min(begun, key=lambda life: life.changes()[0].at_ms, default=None)
+            if first is not None and not first.since_known:
+                found.add(place)
+        return frozenset(found)
+
+    def _sightings(self, document: Document, *, first: bool) -> list[Sighting | ScaleSighting]:
+        try:
+            return list(sightings(document))
+        except UnreadableError as error:
+            if first:
+                raise
+            self.remarks.add("documents of other kinds", f"{error}")
+            return []
+
+    def _see(self, sighting: Sighting, instants: Instants) -> None:
+        if sighting.act is Act.deleted:
+            self._gone(sighting, instants)
+            return
+        if sighting.object is None:
+            if sighting.act is not Act.reported and sighting.at_ms is not None:
+                self._span(sighting.at_ms)
+                self._edit(sighting, sighting.at_ms)
+            return
+        hpa = self._decoded(sighting)
+        if hpa is None:
+            return
+        life = self._life(sighting)
+        first = not life.moments
+        times = instants.of(sighting, first=first)
+        self._span(times.spec_ms if times.status_ms is None else times.status_ms)
+        life.created_ms = instant_ms(hpa.creation_timestamp) or life.created_ms
+        if first:
+            life.since_known = times.spec_exact and sighting.act is not Act.edited
+        self._add_spec(life, sighting, hpa, times)
+        self._add_status(life, sighting, hpa, times)
+
+    def _add_spec(self, life: Life, sighting: Sighting, hpa: HPA, times: Times) -> None:
+        # Who writes a status sends along the spec that it read: that says little.
+        if sighting.act is Act.reported and not sighting.stored and life.moments:
+            return
+        version = _version(sighting) if sighting.stored else 0
+        state = state_of(hpa, defaulted=sighting.stored)
+        if life.moments and not times.spec_exact and not life.moments[-1].state.same(state):
+            self.remarks.count("edits of HPAs that may have been later than is told here")
+        written = sighting.act is not Act.seen
+        life.add(Moment(times.spec_ms, version, state, written))
+
+    def _add_status(self, life: Life, sighting: Sighting, hpa: HPA, times: Times) -> None:
+        status = hpa.status
+        if sighting.act not in (Act.reported, Act.seen):
+            return
+        if not (status.conditions or status.current_replicas or status.desired_replicas):
+            return  # No controller has looked at it yet.
+        key = (sighting.namespace, sighting.name, life.uid)
+        if times.status_ms is not None:
+            written = sighting.act is Act.reported
+            self.statuses.add(key, times.status_ms, _version(sighting), shown(status), written)
+        elif self.statuses.pass_over(key, shown(status)):
+            self.remarks.count("statuses whose instant is not known and which are left out")
+
+    def _decoded(self, sighting: Sighting) -> HPA | None:
+        hpa, problems = decode_hpa(sighting.object or {})
+        errors = [str(one) for one in problems if one.severity is Severity.error]
+        if errors:
+            self.remarks.add("HPAs that cannot be read", f"{sighting.place}: {errors[0]}")
+        return None if errors else hpa
+
+    def _life(self, sighting: Sighting) -> Life:
+        lives = self._lives.setdefault((sighting.namespace, sighting.name), [])
+        uid = sighting.uid
+        found = _of_uid(lives, uid)
+        if found is None:
+            found = _newest(lives)
+            # It may be one whose uid was not told, or is not told now.
+            if found is None or (uid and found.uid) or self._is_gone(sighting, found):
+                found = Life(uid)
+                lives.append(found)
+            found.uid = found.uid or uid
+        return found
+
+    def _is_gone(self, sighting: Sighting, life: Life) -> bool:
+        known = self._deleted((sighting.namespace, sighting.name))
+        return life.end(known, 1 << 62) is not None
+
+    def _gone(self, sighting: Sighting, instants: Instants) -> None:
+        at_ms = instants.gone(sighting)
+        self._span(at_ms)
+        place = (sighting.namespace, sighting.name)
+        self._deletions.setdefault(place, []).append(
+            Deletion(at_ms, sighting.uid, told=sighting.at_ms is not None)
+        )
+
+    def _deleted(self, place: Place) -> list[Deletion]:
+        everything = self._deletions.get((place[0], ""), [])
+        return [*self._deletions.get(place, []), *everything]
+
+    def _edit(self, sighting: Sighting, at_ms: int) -> None:
+        row = (sighting.namespace, sighting.name, at_ms, sighting.act.value)
+        if row not in self._edits:
+            self.remarks.count("writes of HPAs of which only the instant is recorded")
+        self._edits.add(row)
+
+    def _span(self, at_ms: int) -> None:
+        self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
+        self.last_ms = at_ms if self.last_ms is None else max(self.last_ms, at_ms)
+
+
+def _of_uid(lives: list[Life], uid: str) -> Life | None:
+    return next((life for life in lives if uid and life.uid == uid), None)
+
+
+def _newest(lives: list[Life]) -> Life | None:
+    return max(
+        (life for life in lives if life.moments),
+        key=lambda life: life.moments[-1].at_ms,
+        default=None,
+    )
+
+
+def _version(sighting: Sighting) -> int:
+    """Return the resourceVersion of an object as a number, 0 where it is none."""
+    metadata = (sighting.object or {}).get("metadata")
+    text = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() else 0

@@ -1,0 +1,267 @@
+"""What a document of an audit log, or of a recorded watch, says of HPAs and scales.
+
+Audit logs: audit.k8s.io Event of the stage ResponseComplete (k8s.io/apiserver apis/audit). At the
+level RequestResponse the answer holds the object as the server stored it; at Request there is what
+was written, at Metadata the instant only. Requests that failed, or were only tried (dryRun), left
+nothing.
+
+Watches: {"type", "object"} as the API and `kubectl get -w --output-watch-events -o json` give them,
+or the objects alone, or lists. They name no instant. One that the recorder adds (`received`: RFC
+3339, or seconds since 1970) counts; else one that the object itself names for what is new in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from hpabatch.errors import UnreadableError
+from hpabatch.importers.hpa_events.documents import Document
+
+HPAS: Final = "horizontalpodautoscalers"
+KIND: Final = "HorizontalPodAutoscaler"
+RECEIVED: Final = "received"
+_WRITES = ("create", "update", "patch")
+_AUDIT = "audit.k8s.io/"
+_DONE = "ResponseComplete"
+_WATCHED = ("ADDED", "MODIFIED", "DELETED")
+_KINDS: Final = {
+    "deployments": "Deployment",
+    "statefulsets": "StatefulSet",
+    "replicasets": "ReplicaSet",
+    "replicationcontrollers": "ReplicationController",
+}
+
+Json = dict[str, Any]
+
+
+class Act(StrEnum):
+    """What was done to an object, as far as a document tells."""
+
+    created = "created"
+    edited = "edited"  # spec or metadata were written
+    reported = "reported"  # the status was written
+    seen = "seen"  # it was like that; since when is not said
+    deleted = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """An HPA at an instant.
+
+    Attributes:
+        place: file and line.
+        act: what was done to it.
+        namespace, name: of the HPA; a name of "": every HPA of the namespace.
+        at_ms: when; None: the document does not say.
+        object: the object afterwards; None: not recorded.
+        stored: whether `object` is what the server stored, rather than what was asked for.
+        uid: where known, else "".
+    """
+
+    place: str
+    act: Act
+    namespace: str
+    name: str
+    at_ms: int | None
+    object: Json | None = None
+    stored: bool = True
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleSighting:
+    """The scale of a workload at an instant; None: not recorded.
+
+    `written`: somebody (`user`) asked for a size then.
+    """
+
+    namespace: str
+    kind: str
+    name: str
+    at_ms: int
+    user: str
+    written: bool
+    spec_replicas: int | None = None
+    status_replicas: int | None = None
+    selector: str | None = None
+
+
+def worth_decoding(line: bytes) -> bool:
+    """Whether a line of an audit log can be about an HPA or a scale."""
+    return HPAS.encode() in line or b'"scale"' in line
+
+
+def is_audit(value: Json) -> bool:
+    """Whether a document is of an audit log: an event, or a list of them."""
+    return str(value.get("apiVersion", "")).startswith(_AUDIT)
+
+
+def sightings(document: Document) -> Iterator[Sighting | ScaleSighting]:
+    """Yield what a document says of HPAs and scales, often nothing.
+
+    Raises:
+        UnreadableError: it is neither of an audit log nor of a watch.
+    """
+    value = document.value
+    if is_audit(value):
+        events = value.get("items") if "items" in value else [value]
+        for event in events if isinstance(events, list) else ():
+            if isinstance(event, dict):
+                yield from _audited(event, document.place)
+        return
+    if isinstance(value.get("object"), dict) and isinstance(value.get("type"), str):
+        yield from _watched(value, document.place)
+    elif value.get("kind") in (KIND, "List", f"{KIND}List"):
+        received = _instant(value.get(RECEIVED))
+        yield from (_bare(item, received, document.place) for item in _hpas(value))
+    else:
+        kind = value.get("kind") or "JSON object"
+        raise UnreadableError(
+            f"{document.place}: a {kind} is no event of an audit log (audit.k8s.io) and no HPA of "
+            "a recorded watch; see docs/hpa-events.md for how to record them"
+        )
+
+
+def _watched(value: Json, place: str) -> Iterator[Sighting]:
+    kind, found = value["type"], value["object"]
+    if kind not in _WATCHED:  # BOOKMARK and ERROR are of the watch itself.
+        return
+    received = _instant(value.get(RECEIVED))
+    for item in _hpas(found):
+        sighting = _bare(item, received, place)
+        if kind == "DELETED":
+            yield Sighting(place, Act.deleted, sighting.namespace, sighting.name,
+                           received, item, uid=sighting.uid)  # fmt: skip
+        else:
+            yield sighting
+
+
+def _bare(item: Json, received: int | None, place: str) -> Sighting:
+    metadata = _object(item, "metadata")
+    return Sighting(
+        place, Act.seen, str(metadata.get("namespace") or "default"),
+        str(metadata.get("name") or ""), received, item, uid=str(metadata.get("uid") or ""),
+    )  # fmt: skip
+
+
+def _audited(event: Json, place: str) -> Iterator[Sighting | ScaleSighting]:
+    about = _object(event, "objectRef")
+    code = _object(event, "responseStatus").get("code", 200)
+    at_ms = _instant(event.get("requestReceivedTimestamp") or event.get("timestamp"))
+    failed = isinstance(code, int) and code >= 400
+    tried = "dryRun=" in str(event.get("requestURI", ""))
+    if event.get("stage", _DONE) != _DONE or failed or tried or at_ms is None:
+        return
+    if about.get("subresource") == "scale":
+        yield from _scale(event, about, at_ms)
+    elif about.get("resource") == HPAS:
+        yield from _audited_hpa(event, about, at_ms, place)
+
+
+def _audited_hpa(event: Json, about: Json, at_ms: int, place: str) -> Iterator[Sighting]:
+    verb, status = event.get("verb"), about.get("subresource") == "status"
+    namespace, name = str(about.get("namespace") or ""), str(about.get("name") or "")
+    answer = _object(event, "responseObject")
+    if verb in ("delete", "deletecollection"):
+        yield from _deleted(event, namespace, name, at_ms, place)
+    elif verb in _WRITES:
+        act = Act.reported if status else Act.created if verb == "create" else Act.edited
+        stored = answer.get("kind") == KIND
+        asked = _object(event, "requestObject")
+        found = answer if stored else asked if asked.get("kind") == KIND else None
+        metadata = _object(found or {}, "metadata")
+        name = name or str(metadata.get("name") or "")
+        if name:  # else a generated one that is not recorded
+            uid = str(metadata.get("uid") or about.get("uid") or "")
+            yield Sighting(place, act, namespace, name, at_ms, found, stored, uid)
+    elif verb in ("get", "list"):
+        yield from (_bare(item, at_ms, place) for item in _hpas(answer))
+
+
+def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> Iterator[Sighting]:
+    """Yield one deletion, those of a list, or (name "") that of all HPAs of a namespace."""
+    answer = _object(event, "responseObject")
+    items = list(_hpas(answer))
+    if items and not name:
+        for item in items:
+            found = _bare(item, at_ms, place)
+            yield Sighting(place, Act.deleted, found.namespace, found.name, at_ms, uid=found.uid)
+    elif name or "elector=" not in str(event.get("requestURI", "")):
+        uid = _object(answer, "details").get("uid") or _object(answer, "metadata").get("uid") or ""
+        yield Sighting(place, Act.deleted, namespace, name, at_ms, uid=str(uid))
+
+
+def _scale(event: Json, about: Json, at_ms: int) -> Iterator[ScaleSighting]:
+    kind = _KINDS.get(str(about.get("resource")))
+    verb = event.get("verb")
+    if kind is None or verb not in (*_WRITES, "get"):
+        return
+    answer = _object(event, "responseObject")
+    asked = _object(event, "requestObject") if verb == "update" else {}
+    found = answer if answer.get("kind") == "Scale" else asked
+    if verb == "get" and not found:
+        return
+    status = _object(found, "status") if found is answer else {}
+    spec = _object(found, "spec")
+    yield ScaleSighting(
+        str(about.get("namespace") or ""), kind, str(about.get("name") or ""), at_ms,
+        str(_object(event, "user").get("username") or ""), verb != "get",
+        # A Scale leaves a size of 0 out.
+        _count(spec, "replicas") if found else None,
+        _count(status, "replicas") if status else None,
+        str(status.get("selector") or "") if status else None,
+    )  # fmt: skip
+
+
+def _count(fields: Json, name: str) -> int | None:
+    value = fields.get(name, 0)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _hpas(value: Json) -> Iterator[Json]:
+    """Yield the HPAs of a document: itself, or the items of a list, which may not say their kind.
+
+    Lists of the API leave kind and apiVersion of their items out.
+    """
+    if value.get("kind") == KIND:
+        yield value
+        return
+    items = value.get("items")
+    kind, version = str(value.get("kind") or ""), value.get("apiVersion")
+    if not isinstance(items, list) or kind not in ("List", f"{KIND}List"):
+        return
+    for item in items:
+        if not isinstance(item, dict) or item.get("kind", KIND) != KIND:
+            continue
+        if "apiVersion" in item or kind == "List":
+            yield item
+        else:
+            yield {"apiVersion": version, "kind": KIND, **item}
+
+
+def _object(value: Mapping[str, Any], name: str) -> Json:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _instant(value: object) -> int | None:
+    """Return ms of RFC 3339 text or of seconds since 1970, None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e11:
+        return int(value * 1000)
+    return instant_ms(value) if isinstance(value, str) else None
+
+
+def instant_ms(text: object) -> int | None:
+    """Return ms since 1970 of an RFC 3339 text with any number of decimals, None if it is none."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return None
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000

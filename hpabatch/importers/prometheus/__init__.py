@@ -1,0 +1,1 @@
+"""Import from Prometheus and compatible servers."""

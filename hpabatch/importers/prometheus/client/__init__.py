@@ -1,0 +1,1 @@
+"""Prometheus client: queries, requests, responses and their samples."""

@@ -1,0 +1,318 @@
+"""One request to a server and its reply in full, within a size and a time, counted."""
+
+from __future__ import annotations
+
+import math
+import re
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final, NoReturn
+from urllib.parse import urlencode
+from urllib.request import getproxies
+
+import httpx2
+
+from hpabatch import __version__
+from hpabatch.errors import UsageError
+from hpabatch.importers.prometheus.client.errors import (
+    AgainError,
+    CredentialsError,
+    StoppedError,
+    TooMuchError,
+)
+from hpabatch.importers.prometheus.client.gate import Gate
+from hpabatch.importers.prometheus.client.login import Login, server_url
+from hpabatch.importers.prometheus.client.params import Fields
+from hpabatch.importers.prometheus.client.replies import Reply
+from hpabatch.web.bounded import Deadline, pieces_of
+from hpabatch.web.secrets import Secrets, secrets_of_url
+
+_LOOPBACK: Final = ("all://127.0.0.1", "all://localhost", "all://[::1]")
+_CONNECT_S: Final = 15.0
+_GRACE_S: Final = 15.0
+"""A server is given so much longer than it was allowed, to say itself that it was too slow."""
+_SLOWEST: Final = 4
+"""An answer may take as many times the time allowed for the question, from first to last byte."""
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "record layer failure", "packet length too long")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How gentle and how patient a client is.
+
+    Attributes:
+        concurrency: requests under way at once.
+        answer_bytes: the largest answer that is taken, uncompressed.
+        timeout_s: how long the server may work on a question; it is told so.
+        attempts: how often a question is asked.
+        longest_wait_s: the longest wait between two attempts, also where a server asks for more.
+        first_wait_s: about how long the first wait is; each is about twice the one before.
+        gzip: answers may come compressed, to a quarter. That spares the network, and costs a
+            Prometheus about as much time again as the answer itself.
+    """
+
+    concurrency: int = 2
+    answer_bytes: int = 256 * 2**20
+    timeout_s: float = 120.0
+    attempts: int = 8
+    longest_wait_s: float = 120.0
+    first_wait_s: float = 1.0
+    gzip: bool = True
+
+
+@dataclass(slots=True)
+class Figures:
+    """What was asked, and what came back.
+
+    Attributes:
+        requests: that were sent, retries among them.
+        retries: attempts after the first.
+        by_status: replies by status; 0: none came.
+        bytes: of all replies, uncompressed.
+        received_bytes: of all replies, as they came.
+        samples: of all answers.
+        largest_bytes, largest_samples: of one reply, and of one answer.
+        waited_s: from sending a request to its last byte, of all requests together.
+        paused_s: how long threads waited because the server had asked for rest, together.
+    """
+
+    requests: int = 0
+    retries: int = 0
+    by_status: dict[int, int] = field(default_factory=dict)
+    bytes: int = 0
+    received_bytes: int = 0
+    samples: int = 0
+    largest_bytes: int = 0
+    largest_samples: int = 0
+    waited_s: float = 0.0
+    paused_s: float = 0.0
+
+
+class Wire:
+    """Carries requests to a server. Several threads may send at once.
+
+    Attributes:
+        url: the address before /api/v1.
+        gate: lets requests through.
+        stopped: no further request begins.
+        has_replied: the server has replied something.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        login: Login,
+        limits: Limits,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None] | None,
+        transport: httpx2.BaseTransport | None,
+    ) -> None:
+        """Prepare; see `http.Server`."""
+        self.url = server_url(url)
+        self.stopped = threading.Event()
+        self.has_replied = False
+        self.gate = Gate(limits.concurrency, clock, self.rest)
+        self._login = login
+        self._limits = limits
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._figures = Figures()
+        proxies = [secrets_of_url(proxy) for proxy in getproxies().values()]
+        self._secrets = Secrets(login.secrets().union(*proxies))
+        self._deadline = Deadline()
+        self._patience_s = limits.timeout_s + _GRACE_S
+        # Loading the usual authorities takes a while; without TLS none are needed.
+        bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._client = httpx2.Client(
+            verify=login.tls() if self.url.startswith("https:") else bare,
+            timeout=httpx2.Timeout(self._patience_s, connect=_CONNECT_S, pool=None),
+            limits=httpx2.Limits(max_connections=None, keepalive_expiry=30),
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip" if limits.gzip else "identity",
+                "User-Agent": f"hpabatch/{__version__}",
+            },
+            mounts=None if transport else dict.fromkeys(_LOOPBACK),  # never through a proxy
+            transport=transport,
+        )
+        self._deadline.keep([self._client._transport, *self._client._mounts.values()])
+
+    @property
+    def login(self) -> Login:
+        """Who asks, with the token that was read last."""
+        return self._login
+
+    def hide(self, text: str) -> str:
+        """Return what a server says without the secrets of requests."""
+        return self._secrets.hide(text)
+
+    @property
+    def figures(self) -> Figures:
+        """What was asked so far, and what came back; a copy."""
+        with self._lock:
+            by_status = dict(sorted(self._figures.by_status.items()))
+            return replace(self._figures, by_status=by_status, paused_s=self.gate.paused_s)
+
+    def close(self) -> None:
+        """Stop, and close the connections."""
+        self.stopped.set()
+        self._client.close()
+
+    def rest(self, wait_s: float) -> None:
+        """Wait, unless and until there is a stop.
+
+        Raises:
+            StoppedError: there was.
+        """
+        if wait_s > 0 and self._sleep is not None:
+            self._sleep(wait_s)
+        elif wait_s > 0:
+            self.stopped.wait(wait_s)
+        if self.stopped.is_set():
+            raise StoppedError(f"{self.url} is asked no more: stopped on this side")
+
+    def count(self, retries: int = 0, samples: int = 0) -> None:
+        """Count what only the asker knows: retries, or an answer's samples."""
+        with self._lock:
+            self._figures.retries += retries
+            self._figures.samples += samples
+            self._figures.largest_samples = max(self._figures.largest_samples, samples)
+
+    def exchange(self, method: str, path: str, fields: Fields) -> Reply:
+        """Return a reply of any status, in full; a refused token is read again first.
+
+        Args:
+            method: GET, or POST with the fields as a form.
+            path: after /api/v1/.
+            fields: names and values.
+
+        Raises:
+            AgainError: there was none.
+            TooMuchError: it is larger than the limit.
+            CredentialsError: the server wants a client certificate.
+            UsageError: the server cannot be spoken to.
+        """
+        login = self._login
+        reply = self._send(method, path, fields, login)
+        if reply.status != 401:
+            return reply
+        with self._lock:
+            if self._login is login:
+                self._login = login.reread()
+            fresh = self._login
+        return reply if fresh == login else self._send(method, path, fields, fresh)
+
+    def is_alive(self) -> bool:
+        """Say whether the server begins a reply to a small question; what it says is not read."""
+        address = f"{self.url}/api/v1/status/buildinfo"
+        headers = self._login.request_headers()
+        try:
+            with self._opened("GET", address, None, headers, _CONNECT_S):
+                return True
+        except httpx2.HTTPError:
+            return False
+
+    @contextmanager
+    def _opened(
+        self,
+        method: str,
+        address: str,
+        content: bytes | None,
+        headers: dict[str, str],
+        wait_s: float,
+    ) -> Iterator[httpx2.Response]:
+        """Send a request and give its reply, which begins within a time; its body is unread."""
+        self._secrets.note(headers.get("Authorization"))
+        timeout = httpx2.Timeout(wait_s, connect=_CONNECT_S, pool=None)
+        request = self._client.build_request(
+            method, address, content=content, headers=headers, timeout=timeout
+        )
+        with self._deadline.within(wait_s):
+            response = self._client.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            response.close()
+
+    def _send(self, method: str, path: str, fields: Fields, login: Login) -> Reply:
+        address, form = f"{self.url}/api/v1/{path}", urlencode(fields)
+        headers = login.request_headers()
+        if method == "POST":
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        elif form:
+            address = f"{address}?{form}"
+        content = form.encode() if method == "POST" else None
+        with self.gate.request() as begun:
+            status, body, received = 0, bytearray(), 0
+            try:
+                with self._opened(method, address, content, headers, self._patience_s) as response:
+                    status = response.status_code
+                    self.has_replied = True
+                    self._read(response, body, begun)
+                    received = response.num_bytes_downloaded
+            except httpx2.HTTPError as error:
+                self._fail(error)
+            finally:
+                self._count(status, len(body), received, begun)
+        return Reply(status, response.headers, body, begun)
+
+    def _read(self, response: httpx2.Response, body: bytearray, begun: float) -> None:
+        most, until = self._limits.answer_bytes, begun + _SLOWEST * self._limits.timeout_s
+        for chunk in pieces_of(response, math.inf, self._clock):
+            body += chunk
+            if len(body) > most:
+                raise TooMuchError(
+                    f"{self.url} answers with more than {most / 2**20:.0f} MiB", "bytes"
+                )
+            if self._clock() > until:
+                raise AgainError(
+                    f"{self.url}: the answer was still coming after "
+                    f"{_SLOWEST * self._limits.timeout_s:.0f} s",
+                    slow=True,
+                )
+            if self.stopped.is_set():
+                self.rest(0)
+
+    def _count(self, status: int, size: int, received: int, begun: float) -> None:
+        with self._lock:
+            figures = self._figures
+            figures.requests += 1
+            figures.by_status[status] = figures.by_status.get(status, 0) + 1
+            figures.bytes += size
+            figures.received_bytes += received
+            figures.largest_bytes = max(figures.largest_bytes, size)
+            figures.waited_s += self._clock() - begun
+
+    def _fail(self, error: httpx2.HTTPError) -> NoReturn:
+        """Raise what a failure of the connection means."""
+        text = re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split()))
+        said = self.hide(text) or type(error).__name__
+        self._fail_of_tls(said)
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+            raise AgainError(f"{self.url} cannot be reached: {said}", unreached=True) from None
+        if isinstance(error, httpx2.ReadTimeout):
+            raise AgainError(
+                f"{self.url} said nothing for {self._patience_s:.0f} s",
+                silent=True,
+            ) from None
+        if isinstance(error, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
+            raise UsageError(f"{self.url} cannot be asked: {said}") from None
+        raise AgainError(f"{self.url}: the reply was cut off: {said}") from None
+
+    def _fail_of_tls(self, said: str) -> None:
+        if "CERTIFICATE_VERIFY_FAILED" in said:
+            raise CredentialsError(
+                f"{self.url}: its certificate is not trusted ({said}). Name the file of the "
+                "authority that signed it with --ca; --insecure trusts whoever answers"
+            )
+        if any(text in said for text in _NO_TLS):
+            raise UsageError(f"{self.url} speaks no TLS ({said}): begin --url with http://?")
+        if "alert" in said and ("certificate" in said or "handshake" in said or "ca" in said):
+            raise CredentialsError(
+                f"{self.url} wants another client certificate ({said}): name one with --cert and "
+                "--key that an authority of its choice has signed"
+            )

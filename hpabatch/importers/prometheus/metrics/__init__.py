@@ -1,0 +1,1 @@
+"""Custom metrics: adapter configuration, KEDA ScaledObjects, mapping files."""

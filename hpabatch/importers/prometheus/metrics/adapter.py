@@ -1,0 +1,335 @@
+"""Which PromQL prometheus-adapter asks for a metric, as its own source says.
+
+The adapter knows a metric only through series that exist: of every rule it asks for the series that
+`seriesQuery` selects, names a metric after each, and takes the labels of its objects from the
+series' labels. So a question here needs what was found, as names of series with their label names.
+Follows pkg/naming, pkg/custom-provider, pkg/external-provider and pkg/resourceprovider of
+kubernetes-sigs/prometheus-adapter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hpabatch.importers.prometheus.client.promql import with_matchers
+from hpabatch.importers.prometheus.metrics.adapter_file import (
+    AdapterConfig,
+    Override,
+    ResourceMapping,
+    Rule,
+)
+from hpabatch.importers.prometheus.metrics.go_template import Template, Value
+from hpabatch.importers.prometheus.metrics.resources import NAMESPACES, PODS, ROOT_SCOPED, Resource
+from hpabatch.model.objects.field_errors import go_quote
+from hpabatch.model.selectors import Requirement, parse_selector
+
+Found = Mapping[str, Mapping[str, Collection[str]]]
+"""By selector: the series that it selects, with the names of their labels."""
+
+LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterQuery:
+    """What the adapter asks.
+
+    Attributes:
+        promql: the query.
+        label: whose value is the object's name; "" for External metrics, of which every series
+            counts.
+        place: the rule, for messages.
+        note: what is uncertain about it, a sentence; "": nothing.
+    """
+
+    promql: str
+    label: str
+    place: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceQuery:
+    """How the adapter asks for cpu (cores) or memory (bytes) of containers."""
+
+    promql: str
+    pod_label: str
+    container_label: str
+    window_ms: int
+
+    def within(self, matchers: str) -> ResourceQuery:
+        """Return the query of one cluster of several: `cluster="a"` goes into each selector."""
+        return replace(self, promql=with_matchers(self.promql, matchers))
+
+
+def series_selectors(config: AdapterConfig) -> tuple[str, ...]:
+    """Return the selectors whose series must be known, each once."""
+    rules = (*config.rules, *config.external_rules)
+    return tuple(dict.fromkeys(rule.series_query for rule in rules if rule.series_query))
+
+
+def narrowed(selector: str, series: str) -> str:
+    """Return a selector for the same series as far as they have this name."""
+    name, brace, rest = selector.strip().partition("{")
+    if name.strip() or not brace:
+        return selector
+    inner = rest.lstrip()
+    comma = "" if inner.startswith("}") else ","
+    return f"{{__name__={go_quote(series)}{comma}{inner}"
+
+
+def label_sets(series: Iterable[Mapping[str, str]]) -> dict[str, frozenset[str]]:
+    """Return what /api/v1/series tells: by name, which labels the series have between them."""
+    found: dict[str, set[str]] = {}
+    for labels in series:
+        found.setdefault(labels.get("__name__", ""), set()).update(labels)
+    return {name: frozenset(labels - {"__name__"}) for name, labels in found.items()}
+
+
+def metric_names(rule: Rule, series: Iterable[str]) -> dict[str, list[str]]:
+    """Return the metrics that a rule makes of these series: name -> its series in order."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(set(series)):
+        metric = rule.metric_name(name)
+        if metric is not None:
+            found.setdefault(metric, []).append(name)
+    return found
+
+
+def custom_query(
+    config: AdapterConfig,
+    found: Found,
+    resource: Resource,
+    metric: str,
+    namespace: str,
+    names: Sequence[str],
+    selector: str = "",
+) -> AdapterQuery:
+    """Return the query for a metric of some objects of a namespace (custom.metrics.k8s.io).
+
+    Args:
+        namespace: of the HPA; of a Namespace metric the one object, and `names` is not read.
+        names: the objects; several, and those of a name with `$`, are asked as a pattern.
+        selector: of the metric, as in a history.
+
+    Raises:
+        ValueError: why the adapter has no such metric, or answers with an error; a sentence.
+    """
+    if resource.plural in ROOT_SCOPED:
+        raise ValueError(
+            f"the controller asks for {resource} within its namespace, where the adapter has none"
+        )
+    owners = []
+    for rule in config.rules:
+        there = found.get(rule.series_query, {})
+        for series in metric_names(rule, there).get(metric, ()):
+            if _belongs(rule.resources, resource, there[series]):
+                owners.append((rule, series))
+    rule, series, note = _winner(owners, metric, f"for {resource}", config.rules)
+    scope = "" if resource == NAMESPACES else namespace
+    objects = [namespace] if resource == NAMESPACES else list(names)
+    promql, label = _built(rule, rule.query, series, resource, scope, objects, selector)
+    return AdapterQuery(promql, label, rule.place, note)
+
+
+def external_query(
+    config: AdapterConfig, found: Found, metric: str, namespace: str, selector: str = ""
+) -> AdapterQuery:
+    """Return the query for an External metric (external.metrics.k8s.io).
+
+    Raises:
+        ValueError: why the adapter has no such metric, or answers with an error; a sentence.
+    """
+    owners = [
+        (rule, series)
+        for rule in config.external_rules
+        for series in metric_names(rule, found.get(rule.series_query, {})).get(metric, ())
+    ]
+    rule, series, note = _winner(owners, metric, "", config.external_rules)
+    scope = namespace if rule.resources.namespaced else ""
+    matchers, values = _matchers(rule.resources, scope, selector)
+    # The adapter fills nothing in for .GroupBy here.
+    promql = _filled(rule.query, series, matchers, values, ())
+    return AdapterQuery(promql, "", rule.place, note)
+
+
+def resource_query(
+    config: AdapterConfig, resource: str, namespace: str, pods: Sequence[str]
+) -> ResourceQuery | None:
+    """Return how the adapter asks for `cpu` or `memory` of pods, None where it does not.
+
+    Raises:
+        ValueError: why it cannot be asked so; a sentence.
+    """
+    rule = config.resource_rules.get(resource)
+    if rule is None:
+        return None
+    matchers, values = _matchers(rule.resources, namespace, "")
+    label = label_of(rule.resources, PODS)
+    matchers.append(_names_matcher(label, pods))
+    values[label] = "|".join(pods)
+    promql = _filled(rule.query, "", matchers, values, (label, rule.container_label))
+    return ResourceQuery(promql, label, rule.container_label, config.window_ms)
+
+
+def label_of(mapping: ResourceMapping, resource: Resource) -> str:
+    """Return the label that names objects of a resource.
+
+    Raises:
+        ValueError: there is none, or it is not the same at each start of the adapter.
+    """
+    labels = [one.label for one in mapping.overrides if resource.is_named(one.group, one.resource)]
+    if len(labels) > 1:
+        raise ValueError(
+            f"resources.overrides has several labels for {resource} ({', '.join(labels)}), of "
+            "which the adapter takes one at random: leave the one that counts in a copy"
+        )
+    if labels:
+        return labels[0]
+    if mapping.template is None:
+        raise ValueError(
+            f"resources has no label for {resource}: the adapter answers with an error"
+        )
+    group = resource.group.replace(".", "_").replace("-", "_")
+    label = mapping.template.execute({"Group": group, "Resource": resource.singular})
+    if not label:
+        raise ValueError(f"resources.template makes no label for {resource}")
+    return label
+
+
+def _belongs(mapping: ResourceMapping, resource: Resource, labels: Collection[str]) -> bool:
+    """Whether a series with these labels is one of objects of a resource."""
+    overrides = {one.label: one for one in mapping.overrides}
+    form = _label_form(mapping.template)
+    return any(_means(overrides.get(label), form, label, resource) for label in labels)
+
+
+def _means(
+    override: Override | None, form: re.Pattern[str] | None, label: str, resource: Resource
+) -> bool:
+    if override is not None:
+        return resource.is_named(override.group, override.resource)
+    found = None if form is None else form.fullmatch(label)
+    if found is None:
+        return False
+    groups = found.groupdict()
+    return resource.is_named(groups.get("group") or "", groups["resource"])
+
+
+def _label_form(template: Template | None) -> re.Pattern[str] | None:
+    """Return what labels of a template look like, None where nothing can be told of them."""
+    if template is None or template.problem:
+        return None
+    data = {"Group": "(?P<group>.+?)", "Resource": "(?P<resource>.+?)"}
+    try:
+        form = re.compile(template.execute(data))
+    except (re.error, ValueError):
+        return None
+    return form if "resource" in form.groupindex else None
+
+
+def _winner(
+    owners: Sequence[tuple[Rule, str]], metric: str, of: str, rules: Sequence[Rule]
+) -> tuple[Rule, str, str]:
+    """Return rule and series of a metric: the adapter keeps what it was told last."""
+    if not owners:
+        broken = next((rule for rule in rules if rule.problem), None)
+        also = f" ({broken.place} could not be followed: {broken.problem})" if broken else ""
+        what = " ".join(filter(None, (f"a metric {metric}", of)))
+        raise ValueError(f"no series that the adapter's rules look for makes {what}{also}")
+    rule, series = owners[-1]
+    if rule.problem:
+        raise ValueError(f"{rule.place}: {rule.problem}")
+    others = sorted({f"{name} ({one.place})" for one, name in owners[:-1]})
+    if not others:
+        return rule, series, ""
+    shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
+    return rule, series, (
+        f"several series make the metric {metric}, of which the adapter uses the one it was told "
+        f"last: {series} was taken, not {shown}"
+    )  # fmt: skip
+
+
+def _built(
+    rule: Rule,
+    query: Template,
+    series: str,
+    resource: Resource,
+    namespace: str,
+    names: Sequence[str],
+    selector: str,
+) -> tuple[str, str]:
+    matchers, values = _matchers(rule.resources, namespace, selector)
+    label = label_of(rule.resources, resource)
+    matchers.append(_names_matcher(label, names))
+    values[label] = "|".join(names)
+    return _filled(query, series, matchers, values, (label,)), label
+
+
+def _names_matcher(label: str, names: Sequence[str]) -> str:
+    """Return the matcher of some objects, whose names the adapter takes for patterns."""
+    is_pattern = len(names) != 1 or "$" in names[0]
+    return f"{label}{'=~' if is_pattern else '='}{go_quote('|'.join(names))}"
+
+
+def _filled(
+    query: Template,
+    series: str,
+    matchers: Sequence[str],
+    values: Mapping[str, str],
+    group_by: tuple[str, ...],
+) -> str:
+    data: dict[str, Value] = {
+        "Series": series,
+        "LabelMatchers": ",".join(matchers),
+        "LabelValuesByName": values,
+        "GroupBy": ",".join(group_by),
+        "GroupBySlice": group_by,
+    }
+    promql = query.execute(data)
+    if not promql.strip():
+        raise ValueError("the template makes an empty query")
+    return promql
+
+
+def _matchers(
+    mapping: ResourceMapping, namespace: str, selector: str
+) -> tuple[list[str], dict[str, str]]:
+    """Return the matchers of a selector and a namespace, and their values by label."""
+    matchers, values = [], {}
+    for one in parse_selector(selector).requirements:
+        matchers.append(_matcher(one))
+        values[one.key] = "|".join(sorted(one.values))
+    if namespace:
+        label = label_of(mapping, NAMESPACES)
+        matchers.append(f"{label}={go_quote(namespace)}")
+        values[label] = namespace
+    return matchers, values
+
+
+_OPERATORS: Final = {"=": "=", "==": "=", "!=": "!=", "in": "=~", "notin": "!~"}
+
+
+def selector_matchers(selector: str) -> list[str]:
+    """Return a metric's selector as matchers of PromQL, as the adapter writes them.
+
+    Raises:
+        ValueError: it cannot be said in PromQL; a sentence.
+    """
+    return [_matcher(one) for one in parse_selector(selector).requirements]
+
+
+def _matcher(one: Requirement) -> str:
+    if not LABEL.fullmatch(one.key):
+        raise ValueError(
+            f"the metric's selector asks for {one.key!r}, which is no name of a label in "
+            "Prometheus: its server refuses the query"
+        )
+    if one.operator in ("gt", "lt"):
+        raise ValueError(f"the metric's selector compares numbers ({one}), which PromQL cannot")
+    if one.operator in ("exists", "!"):
+        return f'{one.key}{"!=" if one.operator == "exists" else "="}""'
+    # A single value is passed on as it is, so that it may be a pattern after `in`.
+    return f"{one.key}{_OPERATORS[one.operator]}{go_quote('|'.join(sorted(one.values)))}"

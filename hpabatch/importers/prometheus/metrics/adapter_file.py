@@ -1,0 +1,258 @@
+"""The configuration of prometheus-adapter, read as strictly as the adapter reads it.
+
+Follows pkg/config/config.go of kubernetes-sigs/prometheus-adapter (0.9 to 0.12). What the adapter
+itself would refuse at its start is a mistake of the file; what only this package cannot follow is a
+rule's `problem`, told where a metric would need the rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hpabatch.importers.prometheus.metrics.config_fields import ConfigFields, Mistakes
+from hpabatch.importers.prometheus.metrics.go_template import Template, parse_template
+from hpabatch.model.times import parse_duration_ms
+
+TOP_KEYS: Final = ("rules", "externalRules", "resourceRules")
+"""The keys by which a configuration is recognized."""
+
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "digit": "0-9", "lower": "a-z", "upper": "A-Z",
+    "space": r"\t\n\v\f\r ", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+_LOOKS = re.compile(r"\(\?(?:[=!>]|<[=!]|P=)|[*+?}]\+")
+_BACK = re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]")
+_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
+_NOTHING = re.compile("(?!)")
+_PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|(\w+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A label that names objects of a resource; `group` "": any."""
+
+    label: str
+    group: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceMapping:
+    """How labels belong to Kubernetes resources."""
+
+    overrides: tuple[Override, ...] = ()
+    template: Template | None = None
+    namespaced: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFilter:
+    """A regular expression that names of series must match, or must not."""
+
+    pattern: re.Pattern[str]
+    positive: bool
+
+    def matches(self, name: str) -> bool:
+        """Whether a name stays."""
+        return (self.pattern.search(name) is not None) == self.positive
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One of `rules` or `externalRules`.
+
+    Attributes:
+        place: file and path, for messages.
+        series_query: the selector of /api/v1/series by which series are found.
+        filters: what their names must match as well.
+        resources: the labels of Kubernetes objects.
+        matches, name_as: how a series' name becomes a metric's.
+        query: the template of the PromQL that is asked.
+        problem: why this package cannot follow the rule; "": it can.
+    """
+
+    place: str
+    series_query: str
+    filters: tuple[SeriesFilter, ...]
+    resources: ResourceMapping
+    matches: re.Pattern[str]
+    name_as: str
+    query: Template
+    problem: str = ""
+
+    def metric_name(self, series: str) -> str | None:
+        """Return the metric that a series makes, None where it is none of this rule's."""
+        if not all(one.matches(series) for one in self.filters):
+            return None
+        found = self.matches.search(series)
+        return None if found is None else _expand(self.name_as, found)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRule:
+    """How one of cpu and memory is asked for; `query` is that of containers."""
+
+    place: str
+    query: Template
+    resources: ResourceMapping
+    container_label: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterConfig:
+    """A configuration; `resource_rules` by resource, none: the adapter served no cpu and memory."""
+
+    source: str
+    rules: tuple[Rule, ...] = ()
+    external_rules: tuple[Rule, ...] = ()
+    resource_rules: Mapping[str, ResourceRule] = field(default_factory=dict)
+    window_ms: int = 0
+
+
+def read_adapter(value: Mapping[str, object], source: str, mistakes: Mistakes) -> AdapterConfig:
+    """Return the configuration that a parsed document is; what is wrong goes to `mistakes`."""
+    top = ConfigFields(value, source, "", mistakes)
+    if isinstance(value.get("rules"), Mapping):
+        top.mistake(
+            "rules",
+            "these are values of a Helm chart, not yet the adapter's configuration: give the "
+            "ConfigMap that the chart makes of them (kubectl get configmap -o yaml)",
+        )
+        return AdapterConfig(source)
+    rules = tuple(_rule(item) for item in top.children("rules"))
+    external = tuple(_rule(item) for item in top.children("externalRules"))
+    resource_rules, window_ms = _resource_rules(top.child("resourceRules"))
+    top.close()
+    return AdapterConfig(source, rules, external, resource_rules, window_ms)
+
+
+def _rule(fields: ConfigFields) -> Rule:
+    series_query = fields.text("seriesQuery", required=True).strip()
+    filters = [_filter(item) for item in fields.children("seriesFilters")]
+    resources, problems = _resources(fields.child("resources"))
+    name = fields.child("name")
+    matches = "" if name is None else name.text("matches")
+    name_as = "" if name is None else name.text("as")
+    pattern = re.compile(".*", re.DOTALL)
+    if name is not None:
+        if matches:
+            pattern, problem = _regexp(name, "matches", matches)
+            filters.append((SeriesFilter(pattern, positive=True), problem))
+        name.close()
+    if not name_as and pattern.groups > 1:
+        fields.mistake(
+            "name.as", f"is missing: name.matches has {pattern.groups} groups, say which is meant"
+        )
+    query = _template(fields, "metricsQuery")
+    fields.close()
+    problems += [problem for _, problem in filters]
+    problems += [query.problem] if query.text else ["the rule has no metricsQuery"]
+    return Rule(
+        fields.place(),
+        series_query,
+        tuple(one for one, _ in filters),
+        resources,
+        pattern,
+        name_as or ("$1" if pattern.groups else "$0"),
+        query,
+        next(filter(None, problems), ""),
+    )
+
+
+def _filter(fields: ConfigFields) -> tuple[SeriesFilter, str]:
+    wanted, unwanted = fields.text("is"), fields.text("isNot")
+    fields.close()
+    if bool(wanted) == bool(unwanted):
+        fields.mistake("", "one of is and isNot is wanted" + (", not both" if wanted else ""))
+    pattern, problem = _regexp(fields, "is" if wanted else "isNot", wanted or unwanted)
+    return SeriesFilter(pattern, positive=bool(wanted)), problem
+
+
+def _resources(fields: ConfigFields | None) -> tuple[ResourceMapping, list[str]]:
+    if fields is None:
+        return ResourceMapping(), []
+    overrides = []
+    inner = fields.child("overrides")
+    for label, item in ({} if inner is None else inner.members()).items():
+        overrides.append(Override(label, item.text("group"), item.text("resource", required=True)))
+        item.close()
+    template = _template(fields, "template")
+    namespaced = fields.flag("namespaced")
+    fields.close()
+    mapping = ResourceMapping(
+        tuple(overrides), template if template.text else None, namespaced is not False
+    )
+    return mapping, [template.problem]
+
+
+def _template(fields: ConfigFields, key: str) -> Template:
+    text = fields.text(key)
+    try:
+        return parse_template(text)
+    except ValueError as error:
+        fields.mistake(key, str(error))
+        return Template(text, ())
+
+
+def _resource_rules(fields: ConfigFields | None) -> tuple[dict[str, ResourceRule], int]:
+    if fields is None:
+        return {}, 0
+    found = {}
+    for resource in ("cpu", "memory"):
+        inner = fields.child(resource)
+        if inner is None:
+            fields.mistake(resource, "is missing")
+            continue
+        query = _template(inner, "containerQuery")
+        inner.text("nodeQuery")
+        mapping, _ = _resources(inner.child("resources"))
+        label = inner.text("containerLabel", required=True)
+        inner.close()
+        found[resource] = ResourceRule(inner.place(), query, mapping, label)
+    window = fields.text("window")
+    window_ms = 0
+    try:
+        window_ms = parse_duration_ms(window) if window else 0
+    except ValueError as error:
+        fields.mistake("window", str(error))
+    fields.close()
+    return found, window_ms
+
+
+def _regexp(fields: ConfigFields, key: str, text: str) -> tuple[re.Pattern[str], str]:
+    """Return a Go regular expression as Python's; the second is why it cannot be one."""
+    plain = _CLASS.sub("", re.sub(r"\\.", "", text))
+    if _LOOKS.search(plain) or _BACK.search(text):
+        fields.mistake(
+            key, f"{text!r}: Go's regular expressions have no look-arounds and back references"
+        )
+        return _NOTHING, ""
+    translated = re.sub(
+        r"\[:(\w+):\]", lambda found: _POSIX.get(found[1], found[0]), text.replace(r"\z", r"\Z")
+    )
+    translated = translated.replace("(?<", "(?P<")
+    try:
+        return re.compile(translated, re.ASCII), ""
+    except (re.error, RecursionError, OverflowError) as error:
+        return _NOTHING, f"{fields.place(key)}: {text!r} is not understood: {error}"
+
+
+def _expand(form: str, found: re.Match[str]) -> str:
+    """Return `$1_per_second` filled in as Go's Regexp.Expand does it.
+
+    A name is as long as it can be, so that `$1_total` asks for a group `1_total`, which there is
+    not: nothing. `${1}_total` is what is meant.
+    """
+
+    def fill(place: re.Match[str]) -> str:
+        name = place[1] or place[2]
+        if name is None:
+            return "$"
+        groups = found.re.groupindex
+        number = int(name) if name.isdecimal() and len(name) < 9 else groups.get(name, -1)
+        return (found[number] or "") if 0 <= number <= found.re.groups else ""
+
+    return _PLACEHOLDER.sub(fill, form)

@@ -1,0 +1,348 @@
+"""Where the values of custom, object and external metrics are, and what is asked for an HPA's.
+
+Files are prometheus-adapter's configuration (as it is, or within its ConfigMap), manifests of
+KEDA's ScaledObjects, and mapping files of our own; which, their content says. For a metric the
+mapping files count first, then the ScaledObject that its selector names, then the adapter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from hpabatch.importers.prometheus.client.queries import Scalable
+from hpabatch.importers.prometheus.metrics import adapter
+from hpabatch.importers.prometheus.metrics.adapter import Found, ResourceQuery
+from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig
+from hpabatch.importers.prometheus.metrics.config_fields import Mistakes
+from hpabatch.importers.prometheus.metrics.keda import ScaledObject, owner_of, request_parameters
+from hpabatch.importers.prometheus.metrics.mapping_documents import Mapped, read_path
+from hpabatch.importers.prometheus.metrics.mapping_file import Kind, MappedMetric
+from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE, MetricQuery, ValueRule
+from hpabatch.importers.prometheus.metrics.resources import PODS, resource_of
+from hpabatch.model.objects.hpa import HPA, LabelSelector, MetricSpec
+from hpabatch.model.selectors import selector_from_object
+
+_NO_MAPPING: Final = (
+    "nothing says where its values are in Prometheus: give the configuration of "
+    "prometheus-adapter, the ScaledObject, or a mapping file (docs/prometheus-mapping.md)"
+)
+_NOTHING: Final = AdapterConfig("")
+
+
+@dataclass(frozen=True, slots=True)
+class Unmapped:
+    """A metric without values: of which HPA (`namespace/name`), which metric, and why."""
+
+    hpa: str
+    metric: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return a sentence."""
+        return f"{self.hpa}: {self.metric}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPlan:
+    """What is asked for the metrics of some HPAs, and what has no query.
+
+    Attributes:
+        queries: each once, whichever HPAs share it, by namespace, kind and metric.
+        unmapped: the others.
+        notes: what is uncertain about the queries, sentences.
+    """
+
+    queries: tuple[MetricQuery, ...] = ()
+    unmapped: tuple[Unmapped, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    """A metric of an HPA that is no resource; the object's name is the history's."""
+
+    kind: Kind
+    name: str
+    selector: str = ""
+    object_kind: str = ""
+    object_name: str = ""
+    api_version: str = ""
+    problem: str = ""
+
+    @property
+    def title(self) -> str:
+        selector = f"{{{self.selector}}}" if self.selector else ""
+        of = f" of {self.object_kind}/{self.object_name}" if self.object_kind else ""
+        return f"{self.kind} metric {self.name}{selector}{of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mappings:
+    """What the files say.
+
+    Attributes:
+        metrics: the entries of mapping files, the first that fits counts.
+        scalables: other kinds of scale targets.
+        scaled_objects: KEDA's.
+        custom, external, usage: the adapter's configuration that serves custom metrics, external
+            ones, and cpu and memory.
+    """
+
+    metrics: tuple[MappedMetric, ...] = ()
+    scalables: tuple[Scalable, ...] = ()
+    scaled_objects: tuple[ScaledObject, ...] = ()
+    custom: AdapterConfig = _NOTHING
+    external: AdapterConfig = _NOTHING
+    usage: AdapterConfig = _NOTHING
+    told: tuple[str, ...] = field(default=())
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the result should know, sentences."""
+        places: dict[str, list[str]] = {}
+        for one in self.scaled_objects:
+            for note in one.notes():
+                places.setdefault(note, []).append(one.place)
+        found = [*self.told, *(f"{_few(there)}: {note}" for note, there in places.items())]
+        triggers = [one for owner in self.scaled_objects for one in owner.triggers]
+        servers = {_without_user(one.metadata.get("serverAddress", "")) for one in triggers} - {""}
+        if servers:
+            found.append(
+                f"KEDA asked {', '.join(sorted(servers))}: --url must be a server with these series"
+            )
+        return found
+
+    def series_selectors(self) -> tuple[str, ...]:
+        """Return the selectors of which the adapter's series must be known."""
+        found = (*adapter.series_selectors(self.custom), *adapter.series_selectors(self.external))
+        return tuple(dict.fromkeys(found))
+
+    def wanted_series(
+        self, hpas: Iterable[HPA], names: Mapping[str, Iterable[str]]
+    ) -> list[tuple[str, str, str]]:
+        """Return of which series the labels must be known, too: those that make a wanted metric.
+
+        Args:
+            names: by selector, the names of its series (/api/v1/label/__name__/values).
+
+        Returns:
+            selector, series, and a selector for that series alone (for /api/v1/labels).
+        """
+        wanted = {metric.name for _, _, metric in _metrics(hpas) if metric.kind != "external"}
+        found: dict[tuple[str, str, str], None] = {}
+        for rule in self.custom.rules:
+            series = names.get(rule.series_query, ())
+            for metric, owners in adapter.metric_names(rule, series).items():
+                for owner in owners if metric in wanted else ():
+                    narrowed = adapter.narrowed(rule.series_query, owner)
+                    found[rule.series_query, owner, narrowed] = None
+        return list(found)
+
+    def plan(self, hpas: Iterable[HPA], found: Found | None = None) -> MetricPlan:
+        """Return what is asked for the metrics of HPAs that are no resources.
+
+        Args:
+            hpas: in any order; several states of one HPA may be among them.
+            found: the adapter's series by selector, with the names of their labels (those of
+                External metrics may have none).
+        """
+        queries: dict[tuple[str, _Metric], MetricQuery] = {}
+        unmapped: dict[Unmapped, None] = {}
+        notes: dict[str, None] = {}
+        for namespace, name, metric in _metrics(hpas):
+            key = namespace, replace(metric, api_version="")  # no column of a history
+            query = queries.get(key)
+            if query is None:
+                try:
+                    query, note = self._query(namespace, metric, found or {})
+                except ValueError as error:
+                    unmapped[Unmapped(f"{namespace}/{name}", metric.title, str(error))] = None
+                    continue
+                if note:
+                    notes[f"{namespace}/{name}: {note}"] = None
+            if name not in query.hpas:
+                query = replace(query, hpas=tuple(sorted((*query.hpas, name))))
+            queries[key] = query
+        ordered = sorted(
+            queries.values(),
+            key=lambda q: (q.namespace, q.kind, q.metric, q.selector, q.object_kind, q.object_name),
+        )
+        return MetricPlan(tuple(ordered), tuple(unmapped), tuple(notes))
+
+    def resource_query(
+        self, resource: str, namespace: str, pods: Sequence[str]
+    ) -> ResourceQuery | None:
+        """Return how the adapter was asked for `cpu` or `memory`, None where it served neither.
+
+        Raises:
+            ValueError: why it cannot be asked so; a sentence.
+        """
+        return adapter.resource_query(self.usage, resource, namespace, pods)
+
+    def _query(self, namespace: str, metric: _Metric, found: Found) -> tuple[MetricQuery, str]:
+        """Return the query and a note; raises a ValueError with the reason where there is none."""
+        if metric.problem:
+            raise ValueError(metric.problem)
+        selector, name = metric.selector, metric.name
+        made = MetricQuery(
+            metric.kind,
+            namespace,
+            name,
+            selector,
+            "",
+            ValueRule.plain,
+            object_kind=metric.object_kind,
+            object_name=metric.object_name,
+        )
+        for entry in self.metrics:
+            if entry.fits(metric.kind, name, namespace, selector) and (
+                metric.kind != "object" or entry.fits_object(metric.object_kind, metric.object_name)
+            ):
+                promql = entry.promql(namespace, selector, metric.object_name)
+                return replace(made, promql=promql, label=entry.label, place=entry.place), ""
+        owner = owner_of(selector) if metric.kind == "external" else None
+        if owner is not None:
+            return self._keda_query(made, owner), ""
+        return self._adapter_query(made, metric, found)
+
+    def _keda_query(self, made: MetricQuery, owner: str) -> MetricQuery:
+        scaled = next(
+            (
+                one
+                for one in self.scaled_objects
+                if one.name == owner and one.namespace in ("", made.namespace)
+            ),
+            None,
+        )
+        if scaled is None:
+            raise ValueError(
+                f"it is KEDA's, of the ScaledObject {made.namespace}/{owner}, which is not among "
+                "the files: give its manifest"
+            )
+        trigger = scaled.trigger_of(made.metric)
+        return replace(
+            made,
+            promql=trigger.metadata["query"],
+            rule=ValueRule.keda if trigger.ignore_null else ValueRule.keda_strict,
+            place=f"{scaled.place}: spec.triggers[{trigger.index}]",
+            parameters=request_parameters(trigger),
+        )
+
+    def _adapter_query(
+        self, made: MetricQuery, metric: _Metric, found: Found
+    ) -> tuple[MetricQuery, str]:
+        external = metric.kind == "external"
+        if not (self.external.external_rules if external else self.custom.rules):
+            raise ValueError(_NO_MAPPING)
+        if external:
+            query = adapter.external_query(
+                self.external, found, metric.name, made.namespace, metric.selector
+            )
+        else:
+            pods = metric.kind == "pods"
+            resource = PODS if pods else resource_of(metric.object_kind, metric.api_version)
+            names = (PODS_HOLE,) if pods else (metric.object_name,)
+            query = adapter.custom_query(
+                self.custom, found, resource, metric.name, made.namespace, names, metric.selector
+            )
+        rule = ValueRule.adapter_external if external else ValueRule.adapter
+        asked = replace(made, promql=query.promql, rule=rule, label=query.label, place=query.place)
+        return asked, query.note
+
+
+def read_mappings(paths: Sequence[str | Path]) -> Mappings:
+    """Return what files and folders say.
+
+    Raises:
+        UsageError: what cannot be read or is not understood, all of it in one message, each with
+            the file and the path in it.
+    """
+    mistakes, read = Mistakes(), Mapped()
+    for path in paths:
+        read_path(Path(path), read, mistakes)
+    _check_twice(read, mistakes)
+    mistakes.refuse()
+    return Mappings(
+        tuple(one for file in read.files for one in file.metrics),
+        tuple(one for file in read.files for one in file.scalables),
+        tuple(read.scaled_objects),
+        next((one for one in read.adapters if one.rules), _NOTHING),
+        next((one for one in read.adapters if one.external_rules), _NOTHING),
+        next((one for one in read.adapters if one.resource_rules), _NOTHING),
+        tuple(read.notes),
+    )
+
+
+def _check_twice(read: Mapped, mistakes: Mistakes) -> None:
+    """Note what can be there once only: each API is served by one adapter."""
+    for what in ("rules", "external_rules", "resource_rules"):
+        owners = [one.source for one in read.adapters if getattr(one, what)]
+        if len(owners) > 1:
+            key = "rules" if what == "rules" else f"{what.split('_')[0]}Rules"
+            mistakes.add(
+                owners[1],
+                f"{key} are also in {owners[0]}; a cluster has one adapter for them: give one",
+            )
+    seen: dict[tuple[str, str], str] = {}
+    for scaled in read.scaled_objects:
+        key_ = (scaled.namespace, scaled.name)
+        if key_ in seen:
+            mistakes.add(scaled.place, f"is given twice, first in {seen[key_]}; keep one")
+        seen.setdefault(key_, scaled.place)
+    kinds: set[str] = set()
+    for one in (scalable for file in read.files for scalable in file.scalables):
+        if one.kind in kinds:
+            mistakes.add(f"scalables.{one.kind}", "is given in two mapping files; keep one")
+        kinds.add(one.kind)
+
+
+def _metrics(hpas: Iterable[HPA]) -> Iterator[tuple[str, str, _Metric]]:
+    """Yield namespace and name of each HPA with each of its metrics that are no resources."""
+    for hpa in hpas:
+        for spec in hpa.spec.metrics:
+            metric = _metric(spec, hpa.namespace)
+            if metric is not None:
+                yield hpa.namespace, hpa.name, metric
+
+
+def _metric(spec: MetricSpec, namespace: str) -> _Metric | None:
+    if spec.type == "Pods" and spec.pods is not None:
+        identifier = spec.pods.metric
+        selector, problem = _selector(identifier.selector)
+        return _Metric("pods", identifier.name, selector, problem=problem)
+    if spec.type == "External" and spec.external is not None:
+        identifier = spec.external.metric
+        selector, problem = _selector(identifier.selector)
+        return _Metric("external", identifier.name, selector, problem=problem)
+    if spec.type == "Object" and spec.object is not None:
+        identifier, described = spec.object.metric, spec.object.described_object
+        # The controller asks for its own namespace, whichever name is given.
+        is_namespace = described.kind == "Namespace" and "/" not in described.api_version
+        selector, problem = _selector(identifier.selector)
+        name = namespace if is_namespace else described.name
+        api_version = described.api_version
+        return _Metric(
+            "object", identifier.name, selector, described.kind, name, api_version, problem
+        )
+    return None
+
+
+def _few(places: Sequence[str]) -> str:
+    """Return up to three places, and how many more there are."""
+    more = len(places) - 3
+    return ", ".join(places[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def _without_user(url: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", url)
+
+
+def _selector(selector: LabelSelector | None) -> tuple[str, str]:
+    """Return a selector in the history's form, and why it is none."""
+    try:
+        return str(selector_from_object(selector)), ""
+    except ValueError as error:
+        return "", f"the controller refuses its selector: {error}"

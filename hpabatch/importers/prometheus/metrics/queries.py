@@ -1,0 +1,257 @@
+"""What is asked for a metric of HPAs, and what the answers become: rows of the metric tables.
+
+A query is evaluated at equidistant instants, as the server of the metric would have evaluated it
+had it been asked then; each answer is a row, unchanged ones too, because each is what the HPA would
+have seen. Values become thousandths as that server makes them: Go's conversion of value × 1000,
+which truncates.
+
+No rows of `metric_fetches` are made of empty answers. Their times would be the import's own
+instants, and a history's fetches are when its controller asked: the sync period and phase are
+estimated from them. An answer that is missing shows as a sample that grows too old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from hpabatch.importers.prometheus.client.promql import with_matchers
+from hpabatch.importers.prometheus.client.samples import Findings, Samples
+from hpabatch.model.objects.field_errors import go_quote
+
+PODS_HOLE: Final = "$pods"
+"""Stands in a Pods metric's PromQL for the names of the pods, as a regular expression."""
+
+
+class ValueRule(StrEnum):
+    """How a metric's server makes an answer of what Prometheus says."""
+
+    adapter = "adapter"
+    """prometheus-adapter, custom metrics: NaN is 0."""
+    adapter_external = "adapter_external"
+    """prometheus-adapter, external metrics: every series is an item, NaN is no exception."""
+    keda = "keda"
+    """KEDA: one series; nothing, NaN and infinities are 0."""
+    keda_strict = "keda_strict"
+    """KEDA with ignoreNullValues: "false": nothing, NaN and infinities are errors, so no rows."""
+    plain = "plain"
+    """A mapping file: NaN, infinities and what has no 64 bits are no rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """When a query is evaluated: first, first + step, … up to last (ms)."""
+
+    first_ms: int
+    last_ms: int
+    step_ms: int
+
+    def series(self) -> pl.Series:
+        """Return the instants as Int64."""
+        found = range(self.first_ms, self.last_ms + 1, self.step_ms)
+        return pl.Series("ts", found, dtype=pl.Int64)
+
+    def near(self, times_ms: Sequence[int], within_ms: int) -> pl.Series:
+        """Return the instants that follow one of these ascending times by at most so long.
+
+        With the times at which anything at all was scraped: those at which the server was there.
+        """
+        times = pl.Series("seen", times_ms, dtype=pl.Int64)
+        found = self.series().to_frame().join_asof(times.to_frame(), left_on="ts", right_on="seen")
+        return found.filter(pl.col("ts") - pl.col("seen") <= within_ms)["ts"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricQuery:
+    """A metric of one or several HPAs of a namespace, and the PromQL that brings it.
+
+    Attributes:
+        kind: which table its rows are for.
+        metric, selector: as in the history; the selector in Kubernetes' string form.
+        promql: of a Pods metric with `$pods` where their names stand.
+        rule: how values become thousandths.
+        label: whose value is the pod's or object's name; "" (objects, external): not looked at.
+        object_kind, object_name: of an Object metric, as in the history.
+        hpas: names of the HPAs that have the metric.
+        place: where the query is from, for messages.
+        parameters: more of the request that the metric's server makes, name and value.
+    """
+
+    kind: Literal["pods", "object", "external"]
+    namespace: str
+    metric: str
+    selector: str
+    promql: str
+    rule: ValueRule
+    label: str = ""
+    object_kind: str = ""
+    object_name: str = ""
+    hpas: tuple[str, ...] = ()
+    place: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def table(self) -> str:
+        """The table that the rows are for."""
+        return {"pods": "pod_custom_metrics", "object": "object_metrics"}.get(
+            self.kind, "external_metrics"
+        )
+
+    @property
+    def title(self) -> str:
+        """What messages call it: `pods metric shop/http_requests`."""
+        selector = f"{{{self.selector}}}" if self.selector else ""
+        of = f" of {self.object_kind}/{self.object_name}" if self.object_name else ""
+        return f"{self.kind} metric {self.namespace}/{self.metric}{selector}{of}"
+
+    def text(self, pods: Sequence[str] = ()) -> str:
+        """Return the PromQL; of a Pods metric for these pods (the others ask for none)."""
+        if self.kind != "pods":
+            return self.promql
+        return self.promql.replace(PODS_HOLE, "|".join(pods))
+
+    def within(self, matchers: str) -> MetricQuery:
+        """Return the query of one cluster of several: `cluster="a"` goes into each selector."""
+        return replace(self, promql=with_matchers(self.promql, matchers))
+
+
+def metric_rows(
+    query: MetricQuery,
+    answer: Samples,
+    instants: Instants | pl.Series | None = None,
+    findings: Findings | None = None,
+) -> pl.DataFrame:
+    """Return the rows of a metric's table, without cluster; of pods also without target and uid.
+
+    Args:
+        answer: of the query at these instants (query_range). Of a Pods metric the answers for
+            several groups of pods may come one by one.
+        instants: when it was evaluated, needed only for KEDA, to which no answer is a 0; some of
+            these times (`Instants.near`) where the server may have been away at others.
+        findings: gets counts of what is not as one would think.
+    """
+    noted = findings if findings is not None else Findings()
+    if query.kind == "external":
+        return _external_rows(query, answer, instants, noted)
+    rows = _named(query, answer, noted)
+    rows = _with_milli(query, rows, noted).with_columns(
+        namespace=pl.lit(query.namespace),
+        metric=pl.lit(query.metric),
+        selector=pl.lit(query.selector),
+    )
+    if query.kind == "pods":
+        rows = rows.rename({"name": "pod"}).with_columns(window_ms=pl.lit(None, dtype=pl.Int64))
+        names = ("namespace", "metric", "selector", "pod", "ts", "window_ms", "value_milli")
+        return rows.select(names).sort("pod", "ts")
+    rows = rows.with_columns(kind=pl.lit(query.object_kind), name=pl.lit(query.object_name))
+    names = ("namespace", "kind", "name", "metric", "selector", "ts", "value_milli")
+    return rows.select(names).sort("ts")
+
+
+def _named(query: MetricQuery, answer: Samples, findings: Findings) -> pl.DataFrame:
+    """Return name, ts and value of pods or of the object; of several series the last counts.
+
+    That is the adapter's way: it files values by name. In a mapping file several series of one
+    object are a mistake of the query, and no rows.
+    """
+    if query.label:
+        rows = answer.joined([query.label]).rename({query.label: "name"})
+        nameless = rows["name"].null_count()
+        findings.note("metric answer without label", f"{query.title}: {query.label}", nameless)
+        rows = rows.filter(pl.col("name").fill_null("") != "")
+    else:
+        rows = answer.joined([]).with_columns(name=pl.lit(query.object_name))
+    if query.kind == "object":
+        rows = rows.filter(pl.col("name") == query.object_name)
+    several = rows.height - rows.select("name", "ts").n_unique()
+    findings.note("metric answer with several series", query.title, several)
+    if query.rule == ValueRule.plain:
+        return rows.filter(pl.len().over("name", "ts") == 1)
+    return rows.unique(["name", "ts"], keep="last", maintain_order=True)
+
+
+def _external_rows(
+    query: MetricQuery, answer: Samples, instants: Instants | pl.Series | None, findings: Findings
+) -> pl.DataFrame:
+    numbered = pl.DataFrame(
+        {"series": answer.series["series"], "name": series_names(answer)},
+        schema={"series": pl.UInt32(), "name": pl.String()},
+    )
+    rows = answer.points.join(numbered, on="series", how="left").select("name", "ts", "value")
+    if query.rule in (ValueRule.keda, ValueRule.keda_strict):
+        rows = _keda_rows(query, rows, instants, findings)
+    rows = _with_milli(query, rows, findings)
+    return rows.select(
+        namespace=pl.lit(query.namespace),
+        metric=pl.lit(query.metric),
+        selector=pl.lit(query.selector),
+        series=pl.col("name"),
+        ts=pl.col("ts"),
+        value_milli=pl.col("value_milli"),
+    ).sort("series", "ts")
+
+
+def _keda_rows(
+    query: MetricQuery,
+    rows: pl.DataFrame,
+    instants: Instants | pl.Series | None,
+    findings: Findings,
+) -> pl.DataFrame:
+    """Return at most one row an instant: KEDA refuses several series, and may take none for 0."""
+    rows = rows.with_columns(count=pl.len().over("ts"), name=pl.lit(""))
+    several = rows.filter(pl.col("count") > 1)
+    findings.note("metric answer with several series", query.title, several["ts"].n_unique())
+    finite = pl.col("value").is_finite()
+    if query.rule == ValueRule.keda_strict:
+        return rows.filter((pl.col("count") == 1) & finite).drop("count")
+    if instants is not None:
+        asked = instants.series() if isinstance(instants, Instants) else instants.alias("ts")
+        empty = asked.to_frame().join(rows, on="ts", how="anti")
+        findings.note("empty metric answer, 0 to KEDA", query.title, empty.height)
+        zeros = empty.select(name=pl.lit(""), ts=pl.col("ts"), value=pl.lit(0.0), count=pl.lit(1))
+        rows = pl.concat([rows, zeros.cast(rows.schema)])
+    rows = rows.filter(pl.col("count") == 1)
+    return rows.with_columns(value=pl.when(finite).then("value").otherwise(0.0)).drop("count")
+
+
+def _with_milli(query: MetricQuery, rows: pl.DataFrame, findings: Findings) -> pl.DataFrame:
+    """Return the rows with `value_milli` for `value`."""
+    values = rows["value"].to_numpy()
+    if query.rule == ValueRule.adapter:
+        values = np.where(np.isnan(values), 0.0, values)
+    milli, fits = go_milli(values)
+    findings.note("metric value beyond 64 bits", query.title, int((~fits).sum()))
+    rows = rows.drop("value").with_columns(value_milli=pl.Series(milli, dtype=pl.Int64))
+    return rows.filter(pl.Series(fits)) if query.rule == ValueRule.plain else rows
+
+
+def go_milli(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return `int64(value * 1000)` as Go computes it on amd64, and where the result is one.
+
+    Elsewhere (NaN, infinities, too large) the processor gives the least number, -2^63.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = np.asarray(values, dtype=np.float64) * 1000.0
+        fits = (product >= -(2.0**63)) & (product < 2.0**63)
+    milli = np.full(product.shape, np.iinfo(np.int64).min, dtype=np.int64)
+    milli[fits] = np.trunc(product[fits]).astype(np.int64)
+    return milli, fits
+
+
+def series_names(answer: Samples) -> list[str]:
+    """Return a name for each series: its labels by name, `queue="a",zone="b"`."""
+    names = answer.names
+    return [
+        ",".join(
+            f"{name}={go_quote(value)}"
+            for name, value in zip(names, row[1:], strict=True)
+            if value is not None
+        )
+        for row in answer.series.rows()
+    ]

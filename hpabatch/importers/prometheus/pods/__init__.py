@@ -1,0 +1,1 @@
+"""Pods: lives, owners, labels, states, requests, usage, scales."""

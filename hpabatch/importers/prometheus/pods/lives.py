@@ -1,0 +1,279 @@
+"""Lives of pods: rows of the table pods, from one window and from one window to the next.
+
+What kube-state-metrics says of a pod it says for as long as the pod exists: a pod is gone when an
+exporter that is alive does not show it any more.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Samples, Span
+from hpabatch.importers.prometheus.pods.labels import label_texts
+from hpabatch.importers.prometheus.pods.owners import owned_pods
+from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.reading.gauges import Gauge
+from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS
+
+__all__ = [
+    "POD_ROWS",
+    "TABLE_COLUMNS",
+    "assign_pods",
+    "continued_pods",
+    "owned_pods",
+    "pod_rows",
+]
+
+TABLE_COLUMNS: Final = (
+    *("uid", "pod", "namespace", "target", "labels", "owner", "created", "started"),
+    *("deletion_requested", "gone", "node", "origin"),
+)
+"""What the table pods has of POD_ROWS."""
+
+_TIMES = ("created", "started", "deletion_requested", "gone")
+POD_ROWS: Final = pl.Schema(
+    {
+        **{name: pl.Int64() if name in _TIMES else pl.String() for name in TABLE_COLUMNS},
+        "target_kind": pl.String(),
+        "first": pl.Int64(),
+        "last": pl.Int64(),
+        "uid_made": pl.Boolean(),
+    }
+)
+"""Columns of the table pods (times in ms), and beside: the target's kind, when the pod was seen
+first and last, and whether the uid is ours."""
+
+_NAME = ["namespace", "pod"]
+_KEY = [*_NAME, "uid"]
+_NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "hpabatch import prometheus")
+
+
+def pod_rows(
+    info: Gauge,
+    owners: Samples,
+    replicaset_owners: Samples,
+    labels: Samples,
+    created: Samples,
+    started: Samples,
+    deleted: Gauge,
+    heartbeats: Sequence[int],
+    span: Span,
+    findings: Findings,
+    *,
+    quiet_ms: int = SILENT_MS,
+) -> pl.DataFrame:
+    """Return the pods that a window saw.
+
+    `gone` is the first heartbeat after a pod was last seen, if the exporter was still alive
+    `quiet_ms` after that; an outage of the exporter is no death. (Heartbeats of one of several
+    shards serve for all of them, if `quiet_ms` is more than the distance of scrapes.) A name can
+    be taken only after its pod is gone: the next pod of the name ends the one before.
+    `deletion_requested` is when the deletion was first seen; the metric's own value is when the
+    grace period ends, and counts only if that is earlier.
+
+    Version 1 of kube-state-metrics gives a uid with kube_pod_info only: facts without one are
+    those of the name, times those of its last pod.
+
+    Args:
+        info: kube_pod_info by namespace, pod, uid, node, created_by_kind and created_by_name.
+        owners, replicaset_owners: see `owned_pods`; a pod of which the first says nothing belongs
+            to what created it.
+        labels: kube_pod_labels, a sample per series; see `label_texts`.
+        created, started: kube_pod_created and kube_pod_start_time (unix seconds), alike.
+        deleted: kube_pod_deletion_timestamp (unix seconds) by namespace, pod and uid.
+        heartbeats: instants (ms) at which the exporter was read, from span.from_ms on.
+        span: the window.
+        findings: gets "assumed" (creation, uid or target not recorded) and "label" (left out).
+        quiet_ms: see above; at most span.lookback_ms, so that the next window sees what this one
+            could not tell yet.
+
+    Returns:
+        POD_ROWS, one per uid, sorted by namespace, pod and created.
+    """
+    rows = _seen(info)
+    rows = _with_time(_with_time(rows, created, "created"), started, "started")
+    rows = _with_owners(rows, owners, replicaset_owners, findings)
+    texts = label_texts(labels, findings)
+    rows = _with_facts(rows, texts, ["labels"]).with_columns(pl.col("labels").fill_null("{}"))
+    rows = _with_facts(rows, _requested(deleted), ["deletion_requested"])
+    rows = _with_uids(rows, findings)
+    assumed = rows.filter(pl.col("created").is_null()).height
+    findings.note("assumed", "creation of a pod: when it was first seen", assumed)
+    quiet = min(quiet_ms, span.lookback_ms)
+    rows = rows.with_columns(
+        created=pl.coalesce("created", "first"),
+        gone=_gone(rows["last"], heartbeats, quiet),
+        origin=pl.lit("recorded"),
+    )
+    return _ended_by_next(rows.select(list(POD_ROWS)).cast(POD_ROWS))
+
+
+def continued_pods(
+    earlier: pl.DataFrame,
+    later: pl.DataFrame,
+    heartbeats: Sequence[int],
+    span: Span,
+    *,
+    quiet_ms: int = SILENT_MS,
+) -> pl.DataFrame:
+    """Return the pods of a window and of those before it, as one would have seen them.
+
+    Pods that were alive before, and that the window did not see although the exporter was read in
+    it, are gone (they went during an outage that reached over the windows' border).
+
+    Args:
+        earlier: rows of the windows before, at least of the pods that were not gone yet; columns
+            beside those of the table may be lacking.
+        later: rows of this window.
+        heartbeats: of this window.
+        span: this window.
+        quiet_ms: see `pod_rows`.
+
+    Returns:
+        POD_ROWS, sorted like those of `pod_rows`.
+    """
+    known = _complete(earlier, span)
+    both = known.join(later, on="uid", how="semi")
+    rest = known.join(later, on="uid", how="anti")
+    # The earlier window saw the beginning, the later one the end.
+    old = both.select("uid", *(pl.col(n).alias(f"old_{n}") for n in POD_ROWS if n != "uid"))
+    rows = later.join(old, on="uid", how="left")
+    rows = rows.with_columns(
+        *(pl.min_horizontal(n, f"old_{n}").alias(n) for n in ("created", "first")),
+        pl.min_horizontal("deletion_requested", "old_deletion_requested").alias(
+            "deletion_requested"
+        ),
+        *(pl.coalesce(n, f"old_{n}") for n in ("started", "owner", "node")),
+        *(
+            pl.when(pl.col("target").is_null()).then(f"old_{n}").otherwise(n).alias(n)
+            for n in ("target_kind", "target")
+        ),
+        pl.when(pl.col("labels") == "{}")
+        .then(pl.coalesce("old_labels", "labels"))
+        .otherwise("labels")
+        .alias("labels"),
+    ).select(list(POD_ROWS))
+    quiet = min(quiet_ms, span.lookback_ms)
+    rest = rest.with_columns(gone=pl.coalesce("gone", _gone(rest["last"], heartbeats, quiet)))
+    return _ended_by_next(pl.concat([rest, rows]))
+
+
+def _complete(earlier: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """Return rows with the columns beside the table's, as far as they can be told."""
+    usual = {
+        "first": pl.col("created"),
+        "last": pl.lit(span.after_ms, dtype=pl.Int64),
+        "target_kind": pl.lit(None, dtype=pl.String),
+        "uid_made": pl.lit(value=False),
+    }
+    lacking = [column.alias(n) for n, column in usual.items() if n not in earlier.columns]
+    return earlier.with_columns(lacking).select(list(POD_ROWS)).cast(POD_ROWS)
+
+
+def _seen(info: Gauge) -> pl.DataFrame:
+    """Return each pod with the node and creator that it had last, and when it was seen."""
+    plain = ["node", "created_by_kind", "created_by_name"]
+    said = [pl.when(~pl.col(n).is_in(["", "<none>"])).then(pl.col(n)).alias(n) for n in plain]
+    frame = info.seen.drop_nulls(_NAME).with_columns(said).sort("last", "first")
+    return frame.group_by(_KEY).agg(
+        *(pl.col(n).drop_nulls().last() for n in plain),
+        pl.col("first").min(),
+        pl.col("last").max(),
+    )
+
+
+def _with_facts(rows: pl.DataFrame, facts: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    """Add facts by namespace, pod and uid; those without uid are the name's."""
+    exact = facts.drop_nulls("uid").unique(_KEY, keep="first", maintain_order=True)
+    named = facts.filter(pl.col("uid").is_null()).unique(_NAME, keep="first", maintain_order=True)
+    rows = rows.join(exact.select(*_KEY, *columns), on=_KEY, how="left")
+    by_name = named.select(*_NAME, *(pl.col(n).alias(f"named_{n}") for n in columns))
+    rows = rows.join(by_name, on=_NAME, how="left")
+    merged = [pl.coalesce(n, f"named_{n}").alias(n) for n in columns]
+    return rows.with_columns(merged).drop(f"named_{n}" for n in columns)
+
+
+def _with_time(rows: pl.DataFrame, samples: Samples, name: str) -> pl.DataFrame:
+    """Add a time that is recorded in unix seconds, as ms."""
+    facts = samples.joined(_KEY).filter(pl.col("value").is_between(1, LAST_S))
+    ms = (pl.col("value") * 1000).round(0).cast(pl.Int64).alias(name)
+    rows = _with_facts(rows, facts.sort("ts", descending=True).select(*_KEY, ms), [name])
+    if facts["uid"].null_count():
+        # A name's time is that of its last pod.
+        its = (pl.col("first") == pl.col("first").max().over(_NAME)) & (
+            pl.col(name) <= pl.col("last")
+        )
+        rows = rows.with_columns(pl.when(its).then(name).alias(name))
+    return rows
+
+
+def _with_owners(
+    rows: pl.DataFrame, owners: Samples, replicaset_owners: Samples, findings: Findings
+) -> pl.DataFrame:
+    """Add owner, target_kind and target, by kube_pod_owner or by kube_pod_info itself."""
+    known = owners.with_labels(_KEY).series.select(_KEY)
+    silent = rows.join(known, on=_KEY, how="anti", nulls_equal=True)
+    silent = silent.join(known.filter(pl.col("uid").is_null()), on=_NAME, how="anti")
+    created_by = silent.select(
+        *_KEY,
+        owner_kind="created_by_kind",
+        owner_name="created_by_name",
+        owner_is_controller=pl.lit("true"),
+    )
+    said = owners.with_labels(created_by.columns).series.select(created_by.columns)
+    whole = pl.concat([said, created_by]).with_row_index("series")
+    owned = owned_pods(Samples(whole, owners.points.clear()), replicaset_owners, findings)
+    return _with_facts(rows, owned, ["owner", "target_kind", "target"])
+
+
+def _requested(deleted: Gauge) -> pl.DataFrame:
+    """Return when pods were first seen to be deleted."""
+    possible = pl.when(pl.col("value").is_between(1, LAST_S)).then("value")
+    end = (possible * 1000).round(0).cast(pl.Int64)
+    begun = pl.min_horizontal("ts", end).min().alias("deletion_requested")
+    return deleted.changes.group_by(_KEY).agg(begun)
+
+
+def _with_uids(rows: pl.DataFrame, findings: Findings) -> pl.DataFrame:
+    """Make uids where the exporter gives none: of namespace, pod and creation, always the same."""
+    lacking = pl.col("uid").is_null()
+    unnamed = rows.filter(lacking)
+    findings.note("assumed", "uid of a pod: made from its name and creation", unnamed.height)
+    made = [
+        str(uuid.uuid5(_NAMES, "\0".join(map(str, row))))
+        for row in unnamed.select(*_NAME, pl.col("created").fill_null(0)).rows()
+    ]
+    named = unnamed.with_columns(uid=pl.Series(made, dtype=pl.String), uid_made=pl.lit(value=True))
+    rest = rows.filter(~lacking).with_columns(uid_made=pl.lit(value=False))
+    return pl.concat([rest, named.select(rest.columns)])
+
+
+def _gone(last: pl.Series, heartbeats: Sequence[int], quiet_ms: int) -> pl.Series:
+    """Return the first heartbeat after each time, null where none is at least quiet_ms after it."""
+    beats = np.unique(np.asarray(heartbeats, dtype=np.int64))
+    if not beats.size:
+        return pl.repeat(None, last.len(), dtype=pl.Int64(), eager=True)
+    times = last.to_numpy()
+    place = np.searchsorted(beats, times, side="right")
+    known = (place < beats.size) & (beats[-1] >= times + quiet_ms)
+    found = pl.Series(beats[np.minimum(place, beats.size - 1)])
+    return found.zip_with(
+        pl.Series(known), pl.repeat(None, last.len(), dtype=pl.Int64(), eager=True)
+    )
+
+
+def _ended_by_next(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows in order; a pod is gone once another one has its name."""
+    rows = rows.sort(*_NAME, "created", "first", "uid")
+    following = [pl.col(n).shift(-1).over(_NAME) for n in ("created", "first")]
+    taken = pl.when(following[1] > pl.col("last")).then(
+        pl.max_horizontal(following[0], pl.col("last"))
+    )
+    rows = rows.with_columns(gone=pl.min_horizontal("gone", taken))
+    # The API server's clock says when it was created, Prometheus' clock when it was seen last.
+    return rows.with_columns(pl.col("deletion_requested", "gone").clip(pl.col("created")))

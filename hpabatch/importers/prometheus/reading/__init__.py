@@ -1,0 +1,1 @@
+"""Gauges as changes, choice of sources, and windows of time."""

@@ -1,0 +1,311 @@
+"""One window of one cluster: everything that is asked of it, and the parts it becomes.
+
+Usage goes part by part, some hundred pods at a time; what there is a few times a day of a pod, a
+target or an HPA goes into the last part, which makes the window complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from hpabatch.history.columns import TIME
+from hpabatch.history.provenance import continued
+from hpabatch.history.schema import table_named
+from hpabatch.history.store.catalog import quote
+from hpabatch.importers.prometheus.beside import Beside
+from hpabatch.importers.prometheus.client.fetch import Fetcher
+from hpabatch.importers.prometheus.client.samples import Findings
+from hpabatch.importers.prometheus.lite import LITE_TOLD, keep_rows, lite_rows
+from hpabatch.importers.prometheus.provenance import Source, provenance_rows
+from hpabatch.importers.prometheus.reading.assign import assign_pods
+from hpabatch.importers.prometheus.reading.reader import Reader, Things
+from hpabatch.importers.prometheus.reading.window_fleet import (
+    Fleet,
+    Target,
+    read_fleet,
+    read_scales,
+)
+from hpabatch.importers.prometheus.reading.window_hpas import WindowHpas, read_hpas
+from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries, read_metrics
+from hpabatch.importers.prometheus.reading.window_pods import WindowPods, read_pods
+from hpabatch.importers.prometheus.reading.window_usage import read_usage
+from hpabatch.importers.prometheus.repeats import without_repeats
+from hpabatch.importers.prometheus.request import DONE, ImportRequest, Window
+from hpabatch.importers.prometheus.result import ImportResult
+from hpabatch.importers.prometheus.site import Site, version_of
+from hpabatch.importers.table.groups import Sink
+
+Tell = Callable[[float], None]
+"""Is told which share of a window is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a window's rows go, and where what is asked for comes from.
+
+    Attributes:
+        request: what is imported.
+        beside: the files beside the server.
+        site: what the server has.
+        series: those that the adapter would find.
+        cluster: its name in the history.
+        fetcher: what answers.
+        sink: the store.
+        lite_folder: where rows of a lite import wait for the others; None: a full import.
+    """
+
+    request: ImportRequest
+    beside: Beside
+    site: Site
+    series: AdapterSeries
+    cluster: str
+    fetcher: Fetcher
+    sink: Sink
+    lite_folder: Path | None = None
+
+    def reader(self, window: Window, findings: Findings) -> Reader:
+        """Return what asks about this cluster in a window."""
+        label = self.request.cluster_label
+        return Reader(
+            fetcher=self.fetcher,
+            queries=self.site.queries,
+            span=window.span,
+            cluster={label: (self.cluster,)} if label else {},
+            spacing_ms=self.request.spacing_ms,
+            max_samples=self.request.max_samples,
+            at_once=self.request.pods_at_once,
+            findings=findings,
+        )
+
+    def part(self, window: Window, name: str) -> str:
+        """Return the name of a part of a window."""
+        return window.part(self.request.source(), self.cluster, name)
+
+    def stored(self, table: str) -> pl.DataFrame | None:
+        """Return what the store has of a small table for this cluster, None if nothing."""
+        whole = self.sink.stored(table)
+        return None if whole is None else whole.filter(pl.col("cluster") == self.cluster)
+
+    def explain(self, window: Window, sources: Sequence[Source]) -> None:
+        """Record how things were come by in a window."""
+        rows = provenance_rows(sources, window.span.after_ms, window.span.until_ms)
+        told = table_rows(rows, "provenance", self.cluster)
+        self.sink.add("provenance", continued(told, self.stored("provenance")))
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        """Give the store rows of a table, times in ms."""
+        if not frame.is_empty():
+            self.sink.add(table, table_rows(frame, table, self.cluster))
+
+
+def table_rows(frame: pl.DataFrame, table: str, cluster: str) -> pl.DataFrame:
+    """Return rows with times in ms as rows of a history's table, with their cluster.
+
+    Columns that the table does not have are dropped.
+    """
+    spec = table_named(table)
+    times = [c.name for c in spec.columns if c.dtype == TIME and c.name in frame.columns]
+    names = [c.name for c in spec.columns if c.name in frame.columns or c.name == "cluster"]
+    cast = [pl.col(name).cast(TIME) for name in times if frame.schema[name] != TIME]
+    return frame.with_columns(*cast, cluster=pl.lit(cluster)).select(names)
+
+
+def import_window(place: Place, window: Window, result: ImportResult, tell: Tell) -> None:
+    """Read a window and commit its parts; those that are there already are not read again.
+
+    Raises:
+        UsageError, UnreadableError: the server has no answer, or the store cannot be written.
+    """
+    findings = Findings()
+    reader = place.reader(window, findings)
+    spaces = place.site.spaces.get(place.cluster, ())
+    fleet = read_fleet(reader, spaces)
+    hpas = read_hpas(
+        fleet, place.beside, place.stored("hpas"), place.cluster, window,
+        place.request.namespaces, findings,
+    )  # fmt: skip
+    tell(0.1)
+    if place.lite_folder is not None:
+        _lite(place, window, reader, fleet, hpas, result)
+        return
+    targets = None if place.request.all_workloads else hpas.targets()
+    pods = read_pods(
+        reader, targets, spaces, fleet.heartbeats, place.stored, window.initial
+    )  # fmt: skip
+    tell(0.2)
+    _usage_parts(place, window, reader, pods, result, tell)
+    _metric_part(place, window, reader, hpas, pods, result)
+    tell(0.95)
+    with place.sink.part(place.part(window, DONE)) as figures:
+        place.add("pods", pods.pods)
+        place.add("pod_requests", pods.requests)
+        place.add("pod_states", pods.states)
+        place.add("scales", _scales(place, window, reader, sorted(hpas.targets())))
+        place.add("hpas", hpas.rows)
+        # The store's are not looked at: in a month they are millions.
+        shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
+        key = ("namespace", "name", "uid")
+        place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
+        place.add("controller", _controller(place, reader, window))
+        place.explain(window, [*hpas.sources, *_SOURCES])
+    result.written.update(figures.written)
+    result.findings.add(findings)
+    _see(place, result, pods, hpas)
+
+
+def _lite(
+    place: Place,
+    window: Window,
+    reader: Reader,
+    fleet: Fleet,
+    hpas: WindowHpas,
+    result: ImportResult,
+) -> None:
+    """Keep a window's rows of workloads, and commit what is known of its HPAs."""
+    assert place.lite_folder is not None
+    rows = lite_rows(reader, fleet, hpas.kinds())
+    name = f"{quote(place.cluster)}-{window.span.after_ms:015d}.parquet"
+    keep_rows(rows, place.cluster, place.lite_folder / name)
+    with place.sink.part(place.part(window, DONE)) as figures:
+        place.add("hpas", hpas.rows)
+        # The store's are not looked at: in a month they are millions.
+        shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
+        key = ("namespace", "name", "uid")
+        place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
+        place.add("controller", _controller(place, reader, window))
+        place.explain(window, [*hpas.sources, *_LITE_SOURCES])
+    result.written.update(figures.written)
+    result.findings.add(reader.findings)
+    cluster = place.cluster
+    result.see(cluster, "hpas", hpas.names())
+    result.see(cluster, "targets", [(n, f"{k}/{t}") for n, k, t in hpas.targets()])
+    result.count(cluster, rows)
+
+
+def _usage_parts(
+    place: Place,
+    window: Window,
+    reader: Reader,
+    pods: WindowPods,
+    result: ImportResult,
+    tell: Tell,
+) -> None:
+    """Commit the usage of pods, some at a time."""
+    names, size = pods.things.names, place.request.pods_at_once
+    for at in range(0, len(names), size):
+        # Named by what it holds: another run may have found other pods.
+        part = place.part(window, f"usage-{_digest(names[at : at + size])}")
+        if place.sink.has_part(part):
+            continue
+        some = Things("pod", names[at : at + size])
+        rows, sources = read_usage(reader, place.beside.mappings, some, place.request.step_ms)
+        owned = assign_pods(rows, pods.pods, reader.findings)
+        with place.sink.part(part) as figures:
+            place.add("pod_metrics", owned)
+            place.explain(window, sources)
+        result.written.update(figures.written)
+        result.count(place.cluster, owned)
+        tell(0.2 + 0.7 * min(1.0, (at + size) / len(names)))
+
+
+def _metric_part(
+    place: Place,
+    window: Window,
+    reader: Reader,
+    hpas: WindowHpas,
+    pods: WindowPods,
+    result: ImportResult,
+) -> None:
+    """Commit the values of custom, object and external metrics."""
+    specs = hpas.specs()
+    mappings = place.beside.mappings
+    plan = mappings.plan(specs, place.series.found(mappings, specs))
+    result.notes.update(dict.fromkeys(plan.notes))
+    for lost in plan.unmapped:
+        result.lacking.setdefault(f"no values of {lost.metric}: {lost.reason}", set()).add(lost.hpa)
+    part = place.part(window, f"metrics-{_digest([plan.queries, place.request.step_ms])}")
+    if place.sink.has_part(part):
+        return
+    with place.sink.part(part) as figures:
+        for table, rows in read_metrics(
+            reader, plan, pods.pods, hpas.targets_by_hpa(), hpas.heartbeats, place.request.step_ms
+        ):
+            if "pod" in rows.columns:
+                named = rows.with_columns(pod_uid=pl.lit(None, dtype=pl.String))
+                rows = assign_pods(named, pods.pods, reader.findings)
+            place.add(table, rows)
+    result.written.update(figures.written)
+
+
+def _scales(
+    place: Place, window: Window, reader: Reader, targets: Sequence[Target]
+) -> pl.DataFrame:
+    """Return the sizes of targets, as far as they are new."""
+    queries, names = place.beside.queries, place.site.names
+    rows = read_scales(reader, queries, names, targets, window.initial, reader.findings)
+    stored = None if window.initial else place.stored("scales")
+    key, values = ("namespace", "target_kind", "target"), ("spec_replicas", "status_replicas")
+    return without_repeats(rows, stored, key, values)
+
+
+def _digest(things: Sequence[object]) -> str:
+    return hashlib.sha256(repr(things).encode()).hexdigest()[:12]
+
+
+def _controller(place: Place, reader: Reader, window: Window) -> pl.DataFrame:
+    """Return a row with the version of the cluster's controller, if it is another than before."""
+    if not reader.has("build_info"):
+        return pl.DataFrame()
+    seen = reader.at(window.span.until_ms, "build_info")
+    version = version_of(seen.with_labels(["git_version", "job"]).series.rows(named=True))
+    if version is None or version == _last_version(place):
+        return pl.DataFrame()
+    row = {"ts": window.span.after_ms, "event": "observed", "version": version}
+    return pl.DataFrame([row], schema={"ts": pl.Int64, "event": pl.String, "version": pl.String})
+
+
+def _last_version(place: Place) -> str | None:
+    stored = place.stored("controller")
+    if stored is None:
+        return None
+    known = stored.filter(pl.col("version").is_not_null()).sort("ts")["version"]
+    return str(known[-1]) if len(known) else None
+
+
+def _see(place: Place, result: ImportResult, pods: WindowPods, hpas: WindowHpas) -> None:
+    """Count what a window had."""
+    cluster = place.cluster
+    result.see(cluster, "hpas", hpas.names())
+    result.see(cluster, "targets", [(n, f"{k}/{t}") for n, k, t in hpas.targets()])
+    result.see(cluster, "pods", pods.pods.select("namespace", "uid").rows())
+    labelled = f"{cluster}/" if place.request.cluster_label else ""
+    for what, names in hpas.lacking().items():
+        result.lacking.setdefault(what, set()).update(labelled + name for name in names)
+    there = set(pods.pods.select("namespace", "target_kind", "target").unique().rows())
+    for (namespace, name), targets in hpas.targets_by_hpa().items():
+        if not any((namespace, *target) in there for target in targets):
+            result.podless.add(f"{labelled}{namespace}/{name}")
+        else:
+            result.podded.add(f"{labelled}{namespace}/{name}")
+    result.remarks.update(dict.fromkeys(hpas.found.warnings))
+    unused = {"/".join(one) for one in hpas.found.unused}
+    result.unused = unused if result.unused is None else result.unused & unused
+
+
+_LITE_SOURCES = (
+    Source("pod_metrics.cpu_milli", "status", LITE_TOLD),
+    Source("pod_metrics.memory_bytes", "status", LITE_TOLD),
+    Source("pods", "generated", "lite: as many equal pods as the HPA said that there were"),
+)
+"""What is the same of every lite import."""
+
+_SOURCES = (
+    Source("scales.selector", "absent", "kube-state-metrics exports no selectors: pods by owner"),
+    Source("pods", "owner", "pods belong to the workload that owns them"),
+)
+"""What is the same of every import from kube-state-metrics."""

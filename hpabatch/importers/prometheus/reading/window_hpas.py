@@ -1,0 +1,174 @@
+"""What is known of the HPAs of a window: specs, statuses, what they scale, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import polars as pl
+
+from hpabatch.history.columns import TIME
+from hpabatch.importers.prometheus.beside import Beside
+from hpabatch.importers.prometheus.client.samples import Findings
+from hpabatch.importers.prometheus.metrics.keda import ScaledObject
+from hpabatch.importers.prometheus.provenance import Source
+from hpabatch.importers.prometheus.reading.window_fleet import Fleet, Target
+from hpabatch.importers.prometheus.request import Window
+from hpabatch.importers.prometheus.specs.merge import merge_specs
+from hpabatch.importers.prometheus.specs.specs import SpecWindow, spec_rows
+from hpabatch.importers.prometheus.specs.status import status_rows
+from hpabatch.model.objects.hpa import HPA
+
+KEDA = "keda"
+"""How a spec was come by (table `provenance`): made of a ScaledObject, as KEDA does."""
+
+Place = tuple[str, str]
+"""Namespace and name of an HPA."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowHpas:
+    """The HPAs of a window.
+
+    Attributes:
+        fleet: what was exported of them.
+        found: their specs.
+        rows: of `hpas`, such that they continue what the store has.
+        status: of `hpa_status`.
+    """
+
+    fleet: Fleet
+    found: SpecWindow
+    rows: pl.DataFrame
+    status: pl.DataFrame
+
+    @property
+    def heartbeats(self) -> tuple[int, ...]:
+        """When the exporter was read (ms)."""
+        return self.fleet.heartbeats
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """How behavior and metrics were come by."""
+        return self.found.sources
+
+    def specs(self) -> list[HPA]:
+        """Return the specs, each once; of an HPA that was edited there are several."""
+        return list(self.found.hpas)
+
+    def kinds(self) -> dict[tuple[str, str, str], str]:
+        """Return the type of each metric by namespace, HPA and the metric's name."""
+        return self.found.kinds()
+
+    def names(self) -> list[Place]:
+        """Return the HPAs that were there."""
+        return sorted({*self.fleet.hpas.names, *self.found.shown})
+
+    def targets_by_hpa(self) -> dict[Place, frozenset[tuple[str, str]]]:
+        """Return kind and name of all that an HPA scaled in the window."""
+        found: dict[Place, set[tuple[str, str]]] = {}
+        for hpa in self.found.hpas:
+            reference = hpa.spec.scale_target_ref
+            place = (hpa.namespace, hpa.name)
+            found.setdefault(place, set()).add((reference.kind, reference.name))
+        for place, target in self.fleet.scaled():
+            found.setdefault(place, set()).add(target)
+        return {place: frozenset(targets) for place, targets in found.items()}
+
+    def targets(self) -> set[Target]:
+        """Return all that is scaled."""
+        by_hpa = self.targets_by_hpa()
+        return {(ns, kind, name) for (ns, _), all_ in by_hpa.items() for kind, name in all_}
+
+    def lacking(self) -> dict[str, set[str]]:
+        """Return HPAs (namespace/name) by what is missing of them."""
+        found: dict[str, set[str]] = {}
+        for place, reason in self.found.left_out.items():
+            found.setdefault(f"left out, as {reason}", set()).add("/".join(place))
+        if self.found.without_behavior:
+            names = {"/".join(place) for place in self.found.without_behavior}
+            found["behavior is not exported: Kubernetes' defaults are assumed"] = names
+        return found
+
+
+def read_hpas(
+    fleet: Fleet,
+    beside: Beside,
+    stored: pl.DataFrame | None,
+    cluster: str,
+    window: Window,
+    namespaces: Collection[str],
+    findings: Findings,
+) -> WindowHpas:
+    """Return what is known of the HPAs of a window.
+
+    Args:
+        fleet: what was exported.
+        beside: manifests, ScaledObjects and recorded events.
+        stored: the rows of `hpas` that the store has of the cluster; None: it has none.
+        cluster: its name.
+        window: the time.
+        namespaces: only these; empty: all.
+        findings: gets what was noticed.
+    """
+    scaled = _of_keda(beside.mappings.scaled_objects, fleet)
+    given = {(hpa.namespace or "default", hpa.name) for hpa in beside.hpas}
+    made = {place: hpa for place, hpa in scaled.items() if place not in given}
+    wanted = [
+        hpa
+        for hpa in (*beside.hpas, *made.values())
+        if not namespaces or (hpa.namespace or "default") in namespaces
+    ]
+    found = spec_rows(
+        fleet.gauges, window.span, fleet.heartbeats, cluster=cluster, findings=findings,
+        manifests=wanted, methods=dict.fromkeys(made, KEDA), events=beside.events,
+        namespaces=namespaces,
+    )  # fmt: skip
+    rows = merge_specs(found, stored, namespaces=namespaces)
+    known = [_uids(rows)] if stored is None else [_uids(stored), _uids(rows)]
+    return WindowHpas(fleet, found, rows, _status(fleet, beside, found, pl.concat(known), window))
+
+
+def _uids(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the uid of each HPA since when (ms)."""
+    since = pl.col("valid_from")
+    if rows.schema["valid_from"] == TIME:
+        since = since.dt.timestamp("ms")
+    return rows.select("namespace", "name", "uid", since)
+
+
+def _of_keda(objects: Collection[ScaledObject], fleet: Fleet) -> dict[Place, HPA]:
+    """Return the HPAs that KEDA makes, with the metric names that were exported of them."""
+    names: dict[Place, list[str]] = {}
+    for gauge in ("hpa_target", "hpa_metric"):
+        told = fleet.gauges[gauge].seen.select("namespace", fleet.hpas.label, "metric_name")
+        for namespace, name, metric in told.drop_nulls().rows():
+            names.setdefault((namespace, name), []).append(metric)
+    found = {}
+    for one in objects:
+        hpa = one.hpa()
+        place = (hpa.namespace or "default", hpa.name)
+        found[place] = one.hpa(sorted(set(names.get(place, ()))))
+    return found
+
+
+def _status(
+    fleet: Fleet,
+    beside: Beside,
+    found: SpecWindow,
+    uids: pl.DataFrame,
+    window: Window,
+) -> pl.DataFrame:
+    """Return the statuses: those that were recorded, else those that were exported."""
+    span = window.span
+    rows = status_rows(fleet.gauges, found.kinds(), span, initial=window.initial)
+    rows = rows.sort("ts").join_asof(
+        uids.sort("valid_from"), left_on="ts", right_on="valid_from",
+        by=["namespace", "name"], strategy="nearest", check_sortedness=False,
+    ).filter(pl.col("uid").is_not_null())  # fmt: skip
+    if beside.events is None:
+        return rows
+    exact = beside.events.statuses.rows(span.after_ms, span.until_ms)
+    place = ["namespace", "name"]
+    others = rows.join(exact.select(place).unique(), on=place, how="anti")
+    return pl.concat([others, exact], how="diagonal_relaxed")

@@ -1,0 +1,118 @@
+"""Custom, object and external metrics of a window: the values that the HPAs saw, at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import polars as pl
+
+from hpabatch.importers.prometheus.client.ask import RangeAsk, chunks
+from hpabatch.importers.prometheus.client.samples import Samples
+from hpabatch.importers.prometheus.metrics.mapping import Mappings, MetricPlan
+from hpabatch.importers.prometheus.metrics.queries import Instants, MetricQuery, metric_rows
+from hpabatch.importers.prometheus.reading.reader import Reader
+from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS
+from hpabatch.importers.prometheus.reading.window_usage import ranged
+from hpabatch.model.objects.hpa import HPA
+
+
+class Catalogue(Protocol):
+    """What a server has: `http.Server`."""
+
+    def label_values(
+        self, label: str, matchers: Sequence[str], start_ms: int, end_ms: int
+    ) -> list[str]:
+        """Return the values of a label."""
+
+    def label_names(self, matchers: Sequence[str], start_ms: int, end_ms: int) -> list[str]:
+        """Return the names of labels."""
+
+
+@dataclass(slots=True)
+class AdapterSeries:
+    """The series that prometheus-adapter would find, asked for once in an import.
+
+    The adapter looks for them by `seriesQuery`; which metrics it serves follows from their names
+    and labels.
+    """
+
+    server: Catalogue
+    start_ms: int
+    end_ms: int
+    _names: dict[str, list[str]] = field(default_factory=dict)
+    _labels: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+
+    def found(
+        self, mappings: Mappings, hpas: Iterable[HPA]
+    ) -> dict[str, dict[str, Collection[str]]]:
+        """Return by selector the series that there are, with their labels as far as needed."""
+        for selector in mappings.series_selectors():
+            if selector not in self._names:
+                self._names[selector] = self.server.label_values(
+                    "__name__", [selector], self.start_ms, self.end_ms
+                )
+        for selector, series, narrowed in mappings.wanted_series(hpas, self._names):
+            if (selector, series) not in self._labels:
+                labels = self.server.label_names([narrowed], self.start_ms, self.end_ms)
+                self._labels[selector, series] = frozenset(labels) - {"__name__"}
+        return {
+            selector: {name: self._labels.get((selector, name), frozenset()) for name in names}
+            for selector, names in self._names.items()
+        }
+
+
+def read_metrics(
+    reader: Reader,
+    plan: MetricPlan,
+    pods: pl.DataFrame,
+    targets: Mapping[tuple[str, str], frozenset[tuple[str, str]]],
+    heartbeats: Sequence[int],
+    step_ms: int,
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield table names with rows (times in ms) for each query of a plan.
+
+    Args:
+        reader: of the window.
+        plan: see `Mappings.plan`.
+        pods: rows of lives.POD_ROWS.
+        targets: by namespace and HPA the kind and name of what it scaled in the window.
+        heartbeats: instants (ms) at which the server scraped: at others an empty answer, which is
+            a 0 to KEDA, may be the server's own.
+        step_ms: between two values.
+    """
+    for query in plan.queries:
+        asked = query.within(reader.matchers())
+        if query.kind != "pods":
+            answer = ranged(reader, query.title, asked.text(), step_ms, 1)
+            instants = _instants(reader, heartbeats, step_ms)
+            if instants is not None:
+                yield query.table, metric_rows(query, answer, instants, reader.findings)
+            continue
+        for names in chunks(_pods_of(query, pods, targets), reader.at_once):
+            answer = _of_pods(reader, asked, names, step_ms)
+            yield query.table, metric_rows(query, answer, None, reader.findings)
+
+
+def _of_pods(reader: Reader, query: MetricQuery, names: tuple[str, ...], step_ms: int) -> Samples:
+    return ranged(reader, query.title, query.text(names), step_ms, len(names))
+
+
+def _instants(reader: Reader, heartbeats: Sequence[int], step_ms: int) -> pl.Series | None:
+    ask = RangeAsk("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
+    if ask.last_ms < ask.first_ms:
+        return None
+    return Instants(ask.first_ms, ask.last_ms, step_ms).near(heartbeats, SILENT_MS)
+
+
+def _pods_of(
+    query: MetricQuery,
+    pods: pl.DataFrame,
+    targets: Mapping[tuple[str, str], frozenset[tuple[str, str]]],
+) -> list[str]:
+    """Return the names of all pods that HPAs with this metric scale."""
+    wanted = {one for hpa in query.hpas for one in targets.get((query.namespace, hpa), ())}
+    mine = pods.filter(pl.col("namespace") == query.namespace)
+    rows = mine.select("target_kind", "target", "pod").rows()
+    return sorted({pod for kind, target, pod in rows if (kind, target) in wanted})

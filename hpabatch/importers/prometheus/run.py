@@ -1,0 +1,254 @@
+"""One import: which windows of which clusters, each read, made into tables and committed.
+
+Windows go forward in time; the parts of a window are committed one after the other, and the last
+of them makes it complete. A window's rows depend on the server, the files beside, and what the
+store says of the window before: not on how often a run was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from hpabatch.errors import UsageError
+from hpabatch.history.atomic import atomic_path
+from hpabatch.history.store.append import StoreWriter, open_writer
+from hpabatch.importers.prometheus.beside import Beside, read_beside
+from hpabatch.importers.prometheus.client.fetch import Fetcher
+from hpabatch.importers.prometheus.client.http import Limits, Server
+from hpabatch.importers.prometheus.client.login import Login, server_url
+from hpabatch.importers.prometheus.client.pieces import Pieces
+from hpabatch.importers.prometheus.lite import import_rows
+from hpabatch.importers.prometheus.reading.window import Place, import_window
+from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries
+from hpabatch.importers.prometheus.request import (
+    PREFIX,
+    ImportRequest,
+    Window,
+    coverage,
+    first_start,
+    has_begun,
+    told,
+    windows,
+)
+from hpabatch.importers.prometheus.result import ImportResult
+from hpabatch.importers.prometheus.site import look_at
+from hpabatch.importers.table.groups import Sink
+from hpabatch.importers.table.run import Progress, work_folder
+from hpabatch.importers.table.spill import locked
+
+_REQUEST = "request.json"
+_NO_START = "--start is missing: from when on, such as --start 2026-10-01"
+
+
+def import_prometheus(
+    request: ImportRequest,
+    login: Login,
+    out: Path | str,
+    *,
+    work: Path | None = None,
+    limits: Limits | None = None,
+    progress: Progress = lambda message, share: None,
+    say: Callable[[str], None] | None = None,
+    now_ms: Callable[[], int] = lambda: round(time.time() * 1000),
+) -> ImportResult:
+    """Import what a server recorded into a store.
+
+    Args:
+        request: what to import.
+        login: how the server is told who asks.
+        out: the store, made where there is none.
+        work: folder for intermediate files; by default beside `out`.
+        limits: how gently the server is asked.
+        progress: is told how far it is.
+        say: is given a sentence about every attempt that failed.
+        now_ms: the time of day, for an end that is not said.
+
+    Raises:
+        UsageError, HistoryError: the server or a file cannot be read, or the store not written.
+        RefusedError: a file beside holds something that is not valid.
+    """
+    from hpabatch.importers.prometheus.client.http import Limits, Server
+
+    limits = limits or Limits()
+    request = replace(request, url=server_url(request.url))
+    _check_time(request, now_ms())
+    beside = read_beside(request)
+    with Server(request.url, login, limits, tell=say) as server:
+        progress("looking at the server", 0.0)
+        # A wrong address leaves nothing behind.
+        server.build_info()
+        store = open_writer(out)
+        name = f"prometheus-{request.source()}"
+        folder = work_folder(out, name) if work is None else work / f"import-{name}"
+        with locked(folder):
+            store.refresh()
+            time_of = _time(request, store, folder, now_ms())
+            job = _Job(request, time_of, beside, store, folder, server, limits, progress)
+            result = job.run()
+            # Renamed first: what is half removed must not be gone on with.
+            done = folder.with_name(f"{folder.name}.done")
+            shutil.rmtree(done, ignore_errors=True)
+            folder.rename(done)
+            shutil.rmtree(done, ignore_errors=True)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    start_ms: int
+    end_ms: int
+
+
+def _latest(request: ImportRequest, now_ms: int) -> int:
+    """Return the last possible end: after it, samples may still come in."""
+    return (now_ms - 2 * request.max_gap_ms) // 60_000 * 60_000
+
+
+def _check_time(request: ImportRequest, now_ms: int) -> None:
+    """Refuse a time that cannot be before anybody is asked (UsageError)."""
+    start, end = request.start_ms, request.end_ms
+    if start is None and not request.resume:
+        raise UsageError(_NO_START)
+    if end is not None and end > _latest(request, now_ms):
+        raise UsageError(
+            f"--end {told(end)} is too late: what was scraped after "
+            f"{told(_latest(request, now_ms))} may not all be there yet"
+        )
+    if start is not None and end is not None and end <= start:
+        raise UsageError(f"there is no time from {told(start)} to {told(end)}: give a later --end")
+
+
+def _time(request: ImportRequest, store: StoreWriter, folder: Path, now_ms: int) -> _Time:
+    """Return the time to import.
+
+    Raises:
+        UsageError: it is not said and not known, or something was begun and nobody says go on.
+    """
+    kept = _kept(folder / _REQUEST)
+    parts = store.snapshot.parts
+    begun = kept is not None or has_begun(parts, request.source())
+    if begun and not request.resume:
+        raise UsageError(
+            f"an import from {request.url} into {store.storage.location} was begun before: add "
+            "--resume to go on with it or to append to it, or name another place with --out"
+        )
+    if request.resume and not begun and any(part.startswith(f"{PREFIX}/") for part in parts):
+        raise UsageError(
+            f"what was imported into {store.storage.location} was asked for with other options: "
+            "repeat those (--namespace, --cluster, --cluster-label, --lite, --all-workloads, "
+            "--tenant), or leave out --resume"
+        )
+    start, end = request.start_ms, request.end_ms
+    if start is None:
+        start = kept.start_ms if kept is not None else first_start(parts, request.source())
+    if start is None:
+        raise UsageError(_NO_START)
+    if end is None:
+        end = kept.end_ms if kept is not None else _latest(request, now_ms)
+    if end <= start:
+        raise UsageError(f"there is no time from {told(start)} to {told(end)}: give a later --end")
+    return _Time(start, end)
+
+
+def _keep(path: Path, time_of: _Time) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(asdict(time_of)))
+
+
+def _kept(path: Path) -> _Time | None:
+    try:
+        return _Time(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+class _Job:
+    """One run of an import."""
+
+    def __init__(
+        self,
+        request: ImportRequest,
+        time_of: _Time,
+        beside: Beside,
+        store: StoreWriter,
+        folder: Path,
+        server: Server,
+        limits: Limits,
+        progress: Progress,
+    ) -> None:
+        self.request = request
+        self.time = time_of
+        self.beside = beside
+        self.sink = Sink(store)
+        self.store = store
+        self.folder = folder
+        self.server = server
+        self.limits = limits
+        self.progress = progress
+        self.began = time.monotonic()
+
+    def run(self) -> ImportResult:
+        """Import window after window of each cluster."""
+        site = look_at(
+            self.server, self.request, self.beside.queries, self.time.start_ms, self.time.end_ms
+        )
+        _keep(self.folder / _REQUEST, self.time)
+        result = ImportResult(self.time.start_ms, self.time.end_ms, site)
+        work = [(c, w) for c in site.clusters for w in self._windows(c, result)]
+        pieces = Pieces(self.folder / "pieces")
+        most = self.request.max_samples
+        with Fetcher(self.server, pieces, self.limits.concurrency, most) as fetcher:
+            series = AdapterSeries(self.server, self.time.start_ms, self.time.end_ms)
+            for number, (cluster, window) in enumerate(work):
+                tell = self._teller(fetcher, window, number, len(work))
+                place = Place(
+                    self.request, self.beside, site, series, cluster, fetcher, self.sink,
+                    self.lite_folder if self.request.lite else None,
+                )  # fmt: skip
+                import_window(place, window, result, tell)
+                result.windows += 1
+                fetcher.forget()
+            result.samples, result.halved = fetcher.samples, fetcher.halved
+        if self.request.lite:
+            self._finish_lite(result)
+        result.notes.update(dict.fromkeys(self.beside.notes))
+        result.findings.add(self.server.findings)
+        result.figures = asdict(self.server.figures)
+        return result
+
+    @property
+    def lite_folder(self) -> Path:
+        """Where the rows of a lite import wait for the others."""
+        return self.folder / "lite"
+
+    def _finish_lite(self, result: ImportResult) -> None:
+        """Make the rows of all windows pods, which live on from window to window."""
+        found = import_rows(self.lite_folder, self.store.storage.location, self.progress)
+        if found is not None:
+            result.written.update(found.written)
+
+    def _windows(self, cluster: str, result: ImportResult) -> list[Window]:
+        covered = coverage(self.store.snapshot.parts, self.request.source(), cluster)
+        result.earlier += len(covered.windows)
+        if self.request.lite and covered.windows and not self.lite_folder.exists():
+            raise UsageError(
+                f"the lite import into {self.store.storage.location} has ended, and its pods "
+                "cannot be prolonged: import the whole time into a new store; it takes minutes"
+            )
+        return windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
+
+    def _teller(
+        self, fetcher: Fetcher, window: Window, number: int, total: int
+    ) -> Callable[[float], None]:
+        def tell(share: float) -> None:
+            rate = fetcher.samples / max(time.monotonic() - self.began, 1e-3)
+            day = told(window.span.after_ms)[:10]
+            message = f"{day}: {fetcher.samples:,} samples, {rate:,.0f} samples/s"
+            self.progress(message, (number + share) / total)
+
+        return tell

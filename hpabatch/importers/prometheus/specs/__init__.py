@@ -1,0 +1,1 @@
+"""HPA specs and statuses from exported series."""

@@ -1,0 +1,299 @@
+"""One HPA in a window: its spec at each instant, from events, documents and what was exported.
+
+Events count where they were recorded; before and after they are a document like a manifest: it
+says what is not exported, and the exported numbers stand in place of its own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hpabatch.importers.hpa_events.lives import compact_json
+from hpabatch.importers.prometheus.client.samples import Span
+from hpabatch.importers.prometheus.specs.build import Built, build_spec
+from hpabatch.importers.prometheus.specs.recorded import Place, Recorded, RecordedLife
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import HPA
+
+_NEVER: Final = 1 << 62
+
+Row = dict[str, Any]
+"""A row of `hpas` without its cluster, times in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What events say of an HPA.
+
+    Attributes:
+        rows: of `hpas`, in order.
+        last_ms: until when events were recorded.
+        seen_first: it was there before its first row.
+    """
+
+    rows: Sequence[Row]
+    last_ms: int
+    seen_first: bool
+
+    def row_at(self, ts: int) -> Row | None:
+        """Return the row in force."""
+        for row in self.rows:
+            if row["valid_from"] <= ts < _end(row):
+                return row
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything that is known of an HPA in a window.
+
+    Attributes:
+        place: its namespace and name.
+        cluster: for the uid that an HPA gets of which none is told.
+        lives: what was exported.
+        document: of a manifest; None: there is none.
+        exact: from events; None: there are none.
+        edits: instants (ms, sorted) of writes of which nothing else is recorded.
+    """
+
+    place: Place
+    cluster: str
+    lives: Sequence[RecordedLife] = ()
+    document: HPA | None = None
+    exact: Exact | None = None
+    edits: Sequence[int] = ()
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What an HPA was in a window.
+
+    Attributes:
+        rows: of `hpas`, in order.
+        begun: starts of rows that begin a life of an HPA that was not there before.
+        ended_ms: when what the store has of it ends; None: it goes on, or has no row there.
+        reasons: why its spec is not known, at times or always.
+        used: what its specs come from: events, around (events of another time), document, gauges.
+        edited, contradicted: how many of the specs differ from the document they come from.
+        built: how many specs came from a document.
+        hidden: it was edited without anything that is exported being another.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    begun: set[int] = field(default_factory=set)
+    ended_ms: int | None = None
+    reasons: list[str] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    edited: int = 0
+    contradicted: int = 0
+    built: int = 0
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """From an instant on: a row's content, or nothing (then, if it is known, why)."""
+
+    at_ms: int
+    row: Row | None
+    fresh: bool = False
+    reason: str = ""
+
+
+def timeline(known: Known, span: Span, heartbeats: Sequence[int]) -> Timeline:
+    """Return what an HPA was in a window.
+
+    Args:
+        known: everything that is known of it.
+        span: the window.
+        heartbeats: when the exporter was read (ms, sorted).
+    """
+    return _Walk(known, span, heartbeats).run()
+
+
+class _Walk:
+    def __init__(self, known: Known, span: Span, heartbeats: Sequence[int]) -> None:
+        self._known, self._span, self._heartbeats = known, span, heartbeats
+        self._found = Timeline()
+        exact = known.exact
+        self._exact_from = exact.rows[0]["valid_from"] if exact is not None else _NEVER
+        # What was exported right after the last event may be older than it.
+        self._exact_to = -1 if exact is None else self._next_scrape(exact.last_ms)
+
+    def run(self) -> Timeline:
+        found, current = self._found, None
+        for point in self._points():
+            if point.reason and point.reason not in found.reasons:
+                found.reasons.append(point.reason)
+            row = point.row
+            if current is not None and row is not None and _same(current, row):
+                found.hidden |= _moved(current, row)
+                continue
+            since = self._since(point)
+            if current is not None:
+                since = max(since, current["valid_from"] + 1)
+                current["valid_to"] = since
+            elif row is None and not found.rows and found.ended_ms is None:
+                found.ended_ms = self._ended(since)
+            current = None
+            if row is not None:
+                current = {**row, "valid_from": since, "valid_to": None}
+                found.rows.append(current)
+                if point.fresh:
+                    found.begun.add(since)
+        return found
+
+    def _points(self) -> Iterator[_Point]:
+        """Yield what holds from each instant on at which something may have changed."""
+        for ts in self._instants():
+            if self._exact_from <= ts < self._exact_to:
+                assert self._known.exact is not None
+                row = self._known.exact.row_at(ts)
+                self._found.used |= {"events"} if row is not None else set()
+                yield _Point(ts, row)
+            elif not self._is_silent(ts):
+                yield self._exported(ts)
+
+    def _is_silent(self, ts: int) -> bool:
+        """Whether nobody read the exporter just then: what it says next held before, too."""
+        for life in self._known.lives:
+            if life.states:
+                return not life.fresh and ts < life.states[0][0]
+            if life.end_ms is None:
+                return True
+        return False
+
+    def _ended(self, since: int) -> int:
+        """Return when what was there before the window ended."""
+        first = next(iter(self._known.lives), None)
+        if first is not None and not first.states and first.end_ms is not None:
+            return first.end_ms
+        return since
+
+    def _instants(self) -> list[int]:
+        after, until = self._span.after_ms, self._span.until_ms
+        found = {after}
+        for life in self._known.lives:
+            found.update(ts for ts, _ in life.states)
+            if life.end_ms is not None:
+                found.add(life.end_ms)
+        if self._known.exact is not None:
+            found.add(self._exact_to)
+            for row in self._known.exact.rows:
+                found.update((row["valid_from"], _end(row)))
+        return sorted(ts for ts in found if after <= ts <= until)
+
+    def _exported(self, ts: int) -> _Point:
+        exact = self._known.exact
+        life, state = self._state(ts)
+        if state is None:
+            if exact is not None and ts >= self._exact_to and not self._known.lives:
+                self._found.used.add("events")  # Nobody exports it: it goes on as it was.
+                return _Point(ts, exact.row_at(ts))
+            return _Point(ts, None)
+        base, row = self._base(ts)
+        built = build_spec(state, base)
+        self._count(built, base, row)
+        if built.spec is None:
+            return _Point(ts, None, reason=built.reason)
+        assert life is not None
+        fresh = life.fresh and ts == life.states[0][0]
+        return _Point(ts, self._row(built, base, row, state, life), fresh)
+
+    def _base(self, ts: int) -> tuple[HPA | None, Row | None]:
+        """Return the document of an instant that no event tells about, and its row, if any."""
+        exact = self._known.exact
+        if exact is not None:
+            row = None
+            if ts >= self._exact_to:
+                row = exact.rows[-1]
+            elif exact.seen_first:
+                row = exact.rows[0]
+            if row is not None:
+                return HPA(spec=hpa_from_json(row["spec"])[0].spec), row
+        return self._known.document, None
+
+    def _count(self, built: Built, base: HPA | None, row: Row | None) -> None:
+        if base is not None:
+            self._found.built += 1
+            self._found.edited += built.edited
+            self._found.contradicted += built.contradicted
+        if built.spec is not None:
+            used = "gauges" if base is None else "document" if row is None else "around"
+            self._found.used.add(used)
+
+    def _row(
+        self, built: Built, base: HPA | None, row: Row | None, state: Recorded, life: RecordedLife
+    ) -> Row:
+        assert built.spec is not None
+        namespace, name = self._known.place
+        text = spec_to_json(HPA(spec=built.spec))
+        kind = built.spec.scale_target_ref.kind
+        uid = f"hpa-{self._known.cluster}-{namespace}-{kind}-{name}"
+        if life.fresh:
+            uid += f"-{life.states[0][0] // 1000}"
+        if row is not None:
+            same = hpa_from_json(row["spec"])[0].spec == built.spec
+            changed = {"spec": row["spec"] if same else text, "generation": state.generation}
+            return row | changed | ({"uid": uid, "created": None} if self._is_later(life) else {})
+        return {
+            "namespace": namespace,
+            "name": name,
+            "uid": uid,
+            "valid_from": None,
+            "valid_to": None,
+            "spec": text,
+            "labels": None if base is None else compact_json(dict(base.labels)),
+            "annotations": None if base is None else compact_json(dict(base.annotations)),
+            "created": None,
+            "generation": state.generation,
+        }
+
+    def _is_later(self, life: RecordedLife) -> bool:
+        """Whether a life began after the last event, so that it is not that of the events."""
+        exact = self._known.exact
+        return exact is not None and life.fresh and life.states[0][0] > exact.last_ms
+
+    def _state(self, ts: int) -> tuple[RecordedLife | None, Recorded | None]:
+        """Return what was exported at an instant, None where the HPA was not there."""
+        for life in reversed(self._known.lives):
+            known = [state for since, state in life.states if since <= ts]
+            if known and (life.end_ms is None or ts < life.end_ms):
+                return life, known[-1]
+        return None, None
+
+    def _since(self, point: _Point) -> int:
+        """Return when that became so: an event's instant, a write's before the scrape, or that."""
+        if point.row is not None and self._exact_from <= point.at_ms < self._exact_to:
+            return int(point.row["valid_from"])
+        before = bisect_left(self._heartbeats, point.at_ms) - 1
+        low = self._heartbeats[before] if before >= 0 else self._span.from_ms
+        at = bisect_right(self._known.edits, point.at_ms) - 1
+        if point.at_ms > self._span.after_ms and at >= 0 and self._known.edits[at] > low:
+            return self._known.edits[at]
+        return point.at_ms
+
+    def _next_scrape(self, ts: int) -> int:
+        at = bisect_right(self._heartbeats, ts)
+        return self._heartbeats[at] if at < len(self._heartbeats) else ts + 1
+
+
+def _end(row: Mapping[str, Any]) -> int:
+    return _NEVER if row["valid_to"] is None else int(row["valid_to"])
+
+
+_CONTENT: Final = ("uid", "spec", "labels", "annotations")
+
+
+def _same(one: Row, other: Row) -> bool:
+    return all(one[name] == other[name] for name in _CONTENT)
+
+
+def _moved(one: Row, other: Row) -> bool:
+    """Whether the generations of two rows, both known, differ."""
+    generations = one["generation"], other["generation"]
+    return None not in generations and generations[0] != generations[1]

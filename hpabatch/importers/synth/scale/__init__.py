@@ -1,0 +1,1 @@
+"""Synthetic histories of any size, from a seed."""

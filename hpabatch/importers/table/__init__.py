@@ -1,0 +1,1 @@
+"""Import of tables (CSV, Parquet) by a map file."""

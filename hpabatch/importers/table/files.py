@@ -1,0 +1,262 @@
+"""The files of a table: found by name, folder or pattern, and read in pieces of bounded size."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.files import check_regular, open_regular
+from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
+from hpabatch.history.polars_errors import BROKEN
+from hpabatch.importers.table.map import SEPARATORS, Format, TableMap
+from hpabatch.inputs.fields import show
+from hpabatch.model.suggestions import did_you_mean
+
+PARQUET = (".parquet", ".pq")
+TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+CHUNK_ROWS = 1 << 17
+"""Rows read at a time: enough to keep polars busy, few enough to hold several times."""
+
+_SAMPLE_BYTES = 1 << 20
+# A packed text that is cut off or damaged ends in EOFError, zlib.error or BadGzipFile (OSError).
+_BROKEN = (*BROKEN, OSError, EOFError, zlib.error)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """One input file; `rows` is known for Parquet and estimated for texts."""
+
+    path: Path
+    number: int
+    parquet: bool
+    rows: int
+    columns: tuple[str, ...]
+    separator: str = ""
+
+
+def find_files(inputs: Sequence[str]) -> list[Path]:
+    """Return the files that names, folders (recursively) and patterns stand for, each once.
+
+    Raises:
+        UsageError: a name stands for nothing, or for a file of another kind.
+    """
+    found: dict[Path, None] = {}
+    for text in inputs:
+        try:
+            names = _named(text)
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            place = getattr(error, "filename", None) or text
+            raise UsageError(f"{show(place)} cannot be read: {reason}") from None
+        if not names:
+            raise UsageError(f"{text}: no such file, folder or pattern of Parquet or CSV files")
+        found.update(dict.fromkeys(names))
+    return list(found)
+
+
+def _named(text: str) -> list[Path]:
+    """Return the files that one name stands for."""
+    path = Path(text)
+    if path.is_dir():
+        return sorted(_below(path))
+    if path.exists():
+        if not _is_table(path):
+            raise UsageError(f"{text} is neither Parquet nor CSV ({', '.join(PARQUET + TEXT)})")
+        return [path]
+    found = map(Path, glob.glob(text, recursive=True))
+    return sorted(p for p in found if not p.is_dir() and _is_table(p))
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().endswith(PARQUET + TEXT)
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield the tables below a folder (OSError: a folder in it cannot be read)."""
+    for root, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in files:
+            if _is_table(Path(name)) and not name.startswith((".", "_")):
+                yield Path(root, name)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def open_file(path: Path, number: int, table: TableMap) -> TableFile:
+    """Look at a file's head and check that it has the columns of the map.
+
+    Raises:
+        HistoryError: it is empty, broken, or lacks a column (near matches are named).
+    """
+    parquet = path.name.lower().endswith(PARQUET)
+    separator, rows = "", 0
+    try:
+        check_regular(path)
+        if path.stat().st_size == 0:
+            raise HistoryError(f"{path} is empty (0 bytes)")
+        if parquet:
+            _check_parquet(path)
+            lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+            rows = int(lazy.select(pl.len()).collect().item())
+        else:
+            separator, rows = _look_at_text(path, table)
+            lazy = _scan_text(path, separator, table.format)
+        columns = tuple(lazy.collect_schema().names())
+    except _BROKEN as error:
+        raise HistoryError(_broken(path, error)) from None
+    missing = [name for name in table.used_columns() if name not in columns]
+    if missing:
+        hint = did_you_mean(missing[0], columns)
+        raise HistoryError(
+            f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
+            f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
+        )
+    return TableFile(path, number, parquet, rows, columns, separator)
+
+
+def _check_parquet(path: Path) -> None:
+    """Refuse what polars would take: another first word, a broken end, or far too many pieces.
+
+    Raises:
+        HistoryError: the file is one of those.
+    """
+    with open_regular(path) as stream:
+        head = stream.read(4)
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - 8))
+        tail = stream.read(8)
+    if head != MAGIC:
+        raise HistoryError(f"{path} cannot be read: it is not Parquet, whatever its name says")
+    footer = int.from_bytes(tail[:4], "little")
+    if tail[4:] != MAGIC or footer > size - 12:
+        raise HistoryError(f"{path} cannot be read: it was cut short; copy or write it again")
+    if footer <= LARGE_FOOTER:
+        return
+    try:
+        metadata = pq.read_metadata(path)
+    except pa.ArrowException as error:
+        raise HistoryError(_broken(path, error)) from None
+    groups, rows = metadata.num_row_groups, metadata.num_rows
+    if groups > MANY_GROUPS and rows < FEW_ROWS * groups:
+        raise HistoryError(
+            f"{path} is cut into {groups:,} row groups of {rows / groups:.3g} rows on average, too "
+            "small to read in reasonable time; write it again with at least 65536 rows in each"
+        )
+
+
+def digest_files(files: Sequence[Path]) -> str:
+    """Return a digest of names and all bytes: the same files give the same parts.
+
+    Raises:
+        HistoryError: a file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            with open_regular(path) as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise HistoryError(_broken(path, error)) from None
+        digest.update(f"{path.name}\0{found}\0".encode())
+    return digest.hexdigest()
+
+
+def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield (number of the first row, rows) with the map's columns, in the file's order.
+
+    The columns of a text file are all texts.
+
+    Raises:
+        HistoryError: the file turns out to be broken further on.
+    """
+    try:
+        if file.parquet:
+            lazy = pl.scan_parquet(file.path, glob=False, hive_partitioning=False)
+        else:
+            lazy = _scan_text(file.path, file.separator, table.format)
+        lazy = lazy.select(table.used_columns())
+        first = 0
+        for frame in lazy.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True):
+            # A batch may be larger than asked for.
+            for part in frame.iter_slices(CHUNK_ROWS):
+                yield first, part
+                first += part.height
+    except _BROKEN as error:
+        raise HistoryError(_broken(file.path, error)) from None
+
+
+def _scan_text(path: Path, separator: str, form: Format) -> pl.LazyFrame:
+    return pl.scan_csv(
+        path,
+        separator=separator,
+        infer_schema=False,
+        null_values=list(form.missing),
+        glob=False,
+        truncate_ragged_lines=False,
+    )
+
+
+def _look_at_text(path: Path, table: TableMap) -> tuple[str, int]:
+    """Return the separator and about how many rows there are."""
+    import gzip
+
+    packed = path.name.lower().endswith(".gz")
+    opener = gzip.open if packed else open
+    with opener(path, "rb") as stream:
+        head = stream.read(_SAMPLE_BYTES)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:4096]:
+        raise HistoryError(f"{path} is UTF-16 or binary: convert it to UTF-8")
+    lines = head.count(b"\n") or 1
+    size = path.stat().st_size * (8 if packed else 1)
+    rows = max(1, size * lines // max(1, len(head)) - 1)
+    try:
+        first = head.split(b"\n", 1)[0].decode("utf-8-sig").strip("\r")
+    except UnicodeDecodeError:
+        raise HistoryError(f"{path} is not UTF-8: convert it (iconv -t UTF-8)") from None
+    if not first.strip():
+        raise HistoryError(f"{path}: its first line is empty; the names of the columns are wanted")
+    names = [name.strip('"') for name in first.split(table.format.separator or _separator(first))]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice and twice[0] in table.used_columns():
+        raise HistoryError(f"{path} has two columns {twice[0]!r}: rename one")
+    return table.format.separator or _separator(first), rows
+
+
+def _separator(line: str) -> str:
+    """Return the separator that occurs most often in the header, a comma where none does."""
+    counts = {text: line.count(text) for name, text in SEPARATORS.items() if name != "space"}
+    best = max(counts, key=lambda text: counts[text])
+    return best if counts[best] else ","
+
+
+def _broken(path: Path, error: BaseException) -> str:
+    """Return a sentence for what polars says of a broken file."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reason = lines[0] if lines else type(error).__name__
+    if isinstance(error, EOFError | zlib.error):
+        return f"{path} cannot be read: it is cut off or damaged; copy or pack it again"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{path} cannot be read: {error.strerror}"
+    if "more fields than defined" in text:
+        reason = (
+            "a line has more fields than the header: quote the texts that hold the separator, "
+            "or say format.separator"
+        )
+    elif "not properly escaped" in text or "invalid csv" in text:
+        reason = "a quote is not closed"
+    elif "utf-8" in text.lower():
+        reason = "it is not UTF-8: convert it (iconv -t UTF-8)"
+    return f"{path} cannot be read: {reason[:200]}"

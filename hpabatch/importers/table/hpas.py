@@ -1,0 +1,284 @@
+"""The HPAs of an imported table: manifests, or one template with exceptions by workload."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.checks import check_validity
+from hpabatch.history.columns import TIME
+from hpabatch.inputs.fields import Section, quantity_milli, show
+from hpabatch.inputs.manifest_checks import UNREADABLE, VALID, check_manifests
+from hpabatch.inputs.manifests import load_manifests
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.validate import validate_hpa
+from hpabatch.model.versions import DEFAULT_K8S, profile_for
+
+Place = tuple[str, str, str, str]
+"""cluster, namespace, kind and name of a workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What an HPA of a workload says; metrics and behavior as in autoscaling/v2."""
+
+    minimum: int
+    maximum: int
+    metrics: tuple[Mapping[str, object], ...]
+    behavior: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HpaMap:
+    """Manifests by path, or a template; `exceptions` by workload or namespace/workload.
+
+    An exception of None: that workload has no HPA. With `only_listed`, others have none either.
+    """
+
+    manifests: tuple[str, ...] = ()
+    template: Template | None = None
+    exceptions: Mapping[str, Template | None] = field(default_factory=dict)
+
+    @property
+    def given(self) -> bool:
+        """Whether the map says anything about HPAs."""
+        return bool(self.manifests or self.template or self.exceptions)
+
+
+def decode_hpas(top: Section, folder: Path, assumed: list[str]) -> HpaMap:
+    """Take `hpas` of a map; paths are relative to the map's folder.
+
+    Raises:
+        UsageError: it says something unknown, or an HPA that the API server would refuse.
+    """
+    section = top.section("hpas")
+    if section is None:
+        assumed.append("the history has no HPA: replay it with --hpas (no hpas)")
+        return HpaMap()
+    manifests = section.texts("manifests")
+    if manifests is not None:
+        if "template" in section or "workloads" in section:
+            section.refuse("manifests", "said beside a template: keep one")
+        section.close()
+        return HpaMap(manifests=tuple(str(folder / path) for path in manifests))
+    inner = section.section("template")
+    base: dict[str, object] = {}
+    template = None
+    if inner is not None:
+        base = _settings(inner)
+        template = _template(inner, base, assumed)
+    exceptions: dict[str, Template | None] = {}
+    listed = section.section("workloads")
+    if listed is not None:
+        for name, value in listed.rest().items():
+            if value is None:
+                exceptions[name] = None
+                continue
+            other = Section(value, section.source, f"{listed.path}.{name}")
+            exceptions[name] = _template(other, {**base, **_settings(other)}, [])
+    section.close()
+    found = HpaMap(template=template, exceptions=exceptions)
+    if not found.given:
+        section.refuse("", "say manifests, template or workloads")
+    return found
+
+
+def _settings(section: Section) -> dict[str, object]:
+    """Take what a template can say, as far as it is said."""
+    found: dict[str, object] = {
+        "min": section.whole("min", 0),
+        "max": section.whole("max", 1),
+        "cpu": section.take("cpu"),
+        "memory": section.take("memory"),
+        "metrics": section.take("metrics"),
+        "behavior": section.take("behavior"),
+    }
+    section.close()
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _template(section: Section, said: Mapping[str, object], assumed: list[str]) -> Template:
+    metrics: list[Mapping[str, object]] = []
+    for resource in ("cpu", "memory"):
+        if resource in said:
+            metrics.append(_resource_metric(section, resource, said[resource]))
+    more = said.get("metrics", [])
+    if not isinstance(more, list) or not all(isinstance(item, Mapping) for item in more):
+        section.refuse("metrics", "a list of metrics as in autoscaling/v2 is wanted")
+    metrics += more
+    behavior = said.get("behavior")
+    if behavior is not None and not isinstance(behavior, Mapping):
+        section.refuse("behavior", f"a behavior as in autoscaling/v2 is wanted: {show(behavior)}")
+    if not metrics:
+        section.refuse("cpu", "missing: say a target such as `cpu: 50%`, or metrics")
+    if "max" not in said:
+        section.refuse("max", "missing: the largest size that the HPA may want")
+    if "min" not in said:
+        assumed.append("an HPA's minReplicas is 1 (no hpas.template.min)")
+    minimum, maximum = said.get("min", 1), said["max"]
+    assert isinstance(minimum, int)
+    assert isinstance(maximum, int)
+    template = Template(minimum, maximum, tuple(metrics), behavior)
+    _spec(template, "Deployment", "workload", section)
+    return template
+
+
+def _resource_metric(section: Section, resource: str, goal: object) -> Mapping[str, object]:
+    """Return a Resource metric for `50%` (of the request) or `500m` (on average)."""
+    if isinstance(goal, str) and goal.endswith("%"):
+        if not goal[:-1].isdecimal():
+            section.refuse(resource, f"{goal!r} is not a percentage such as 50%")
+        target: dict[str, object] = {"type": "Utilization", "averageUtilization": int(goal[:-1])}
+    else:
+        milli = quantity_milli(goal) if isinstance(goal, str) else "write 50% or a quantity (500m)"
+        if isinstance(milli, str):
+            section.refuse(resource, milli)
+        target = {"type": "AverageValue", "averageValue": goal}
+    return {"type": "Resource", "resource": {"name": resource, "target": target}}
+
+
+def _spec(template: Template, kind: str, name: str, section: Section | None = None) -> str:
+    """Return the spec as JSON.
+
+    Raises:
+        UsageError: the API server would refuse it.
+    """
+    spec: dict[str, object] = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": name},
+        "minReplicas": template.minimum,
+        "maxReplicas": template.maximum,
+        "metrics": list(template.metrics),
+    }
+    if template.behavior is not None:
+        spec["behavior"] = template.behavior
+    document = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "x", "namespace": "x"},
+        "spec": spec,
+    }
+    hpa, problems = decode_hpa(document)
+    complaints = [str(problem) for problem in problems]
+    complaints += [] if complaints else [
+        str(error) for error in validate_hpa(default_hpa(hpa), profile_for(DEFAULT_K8S))
+    ]  # fmt: skip
+    if complaints:
+        told = f"the API server would refuse this HPA: {complaints[0]}"
+        if section is not None:
+            section.refuse("", told)
+        raise UsageError(f"{kind}/{name}: {told}")
+    return spec_to_json(hpa)
+
+
+def load_hpas(paths: Sequence[str]) -> list[HPA]:
+    """Return the HPAs of manifests.
+
+    Raises:
+        UsageError: a manifest cannot be read; RefusedError: an HPA is not valid.
+    """
+    found: list[HPA] = []
+    for item in check_manifests(load_manifests(paths).entries, profile_for(DEFAULT_K8S)):
+        if item.result != VALID or item.hpa is None:
+            kind = UsageError if item.result == UNREADABLE else RefusedError
+            raise kind(f"hpas.manifests: {item.entry.place}: {item.complaints[0]}")
+        found.append(item.hpa)
+    if not found:
+        raise UsageError(f"hpas.manifests: {' '.join(paths)} holds no HPA")
+    return found
+
+
+def hpa_rows(hpas: HpaMap, workloads: Mapping[Place, int]) -> tuple[pl.DataFrame, list[str]]:
+    """Return the `hpas` table for workloads, each with the ms from which its HPA is in force.
+
+    Warnings name exceptions and manifests that fit no workload of the table.
+
+    Raises:
+        UsageError, RefusedError: see `load_hpas`.
+    """
+    rows: list[dict[str, object]] = []
+    unused: list[str] = []
+    if hpas.manifests:
+        for hpa in load_hpas(hpas.manifests):
+            fitting = [place for place in workloads if _targets(hpa, place)]
+            rows += [
+                _row(place, hpa.name, spec_to_json(hpa), workloads[place]) for place in fitting
+            ]
+            if not fitting:
+                unused.append(f"HPA {hpa.namespace or 'default'}/{hpa.name} has no target here")
+    else:
+        known: set[str] = set()
+        for place, since_ms in workloads.items():
+            names = (f"{place[1]}/{place[3]}", place[3])
+            known.update(names)
+            template = hpas.template
+            for name in reversed(names):
+                template = hpas.exceptions.get(name, template)
+            if template is not None:
+                rows.append(_row(place, place[3], _spec(template, place[2], place[3]), since_ms))
+        unused = [f"hpas.workloads.{key}: no such workload here"
+                  for key in hpas.exceptions if key not in known]  # fmt: skip
+    schema = {"cluster": pl.String, "namespace": pl.String, "name": pl.String, "uid": pl.String,
+              "spec": pl.String, "valid_from": pl.Int64}  # fmt: skip
+    frame = pl.DataFrame(rows, schema=schema).with_columns(pl.col("valid_from").cast(TIME))
+    return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), unused
+
+
+def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the rows to add so that the HPAs of a store and of an import make one history.
+
+    A spec that is in force already is left out; one that is in force when another begins ends
+    there, by a row with its key that the store takes for the newer one.
+
+    Args:
+        hpas: rows of the import, at most one per HPA, without an end.
+        stored: the table of the store; None: it has none.
+
+    Raises:
+        HistoryError: what comes out would have two specs at once.
+    """
+    if stored is None or stored.is_empty() or hpas.is_empty():
+        return hpas
+    known = stored.select(hpas.columns).sort("valid_from")
+    specs: dict[tuple[object, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in known.join(hpas, on=_HPA, how="semi", maintain_order="left").rows(named=True):
+        specs[tuple(row[name] for name in _HPA)].append(row)
+    added: list[dict[str, Any]] = []
+    for row in hpas.rows(named=True):
+        since, others = row["valid_from"], specs[tuple(row[name] for name in _HPA)]
+        older = next((one for one in reversed(others) if one["valid_from"] < since), None)
+        newer = next((one for one in others if one["valid_from"] > since), None)
+        if older is not None and (older["valid_to"] is None or older["valid_to"] > since):
+            if older["spec"] == row["spec"]:
+                continue
+            added.append({**older, "valid_to": since})
+        added.append({**row, "valid_to": None if newer is None else newer["valid_from"]})
+    found = pl.DataFrame(added, schema=hpas.schema)
+    key = [*_HPA, "valid_from"]
+    whole = pl.concat([known, found]).unique(key, keep="last", maintain_order=True)
+    check_validity(whole.sort(key), "hpas of the store with those of the map")
+    return found
+
+
+_HPA = ("cluster", "namespace", "name")
+
+
+def _targets(hpa: HPA, place: Place) -> bool:
+    reference = hpa.spec.scale_target_ref
+    return (hpa.namespace or "default", reference.kind, reference.name) == place[1:]
+
+
+def _row(place: Place, name: str, spec: str, since_ms: int) -> dict[str, object]:
+    cluster, namespace, kind, _ = place
+    # One HPA per cluster, namespace and name: its uid need not say more.
+    uid = f"hpa-{cluster}-{namespace}-{kind}-{name}"
+    return {"cluster": cluster, "namespace": namespace, "name": name, "uid": uid, "spec": spec,
+            "valid_from": since_ms}  # fmt: skip

@@ -1,0 +1,137 @@
+"""The map file: which columns of a table mean what, in which units, and what is assumed.
+
+`table_decode` reads it. What it leaves open gets the default that docs/import.md lists, and every
+default that shapes the result is named in `TableMap.assumed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from hpabatch.importers.table.hpas import HpaMap
+from hpabatch.importers.table.units import Rounding
+from hpabatch.importers.table.values import (
+    Amount,
+    Source,
+    TimeSource,
+)
+from hpabatch.model.expressions.parser import parse_expression
+from hpabatch.model.expressions.tree import columns
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+MAX_REPLICAS = 100_000
+"""More pods than any cluster has: a larger number of replicas is a fault of the table."""
+
+
+class Level(StrEnum):
+    """What a row of the table describes."""
+
+    pod = "pod"
+    workload = "workload"
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """How pods' lives follow from their samples; times in ms.
+
+    before: a pod is created so long before its first sample. ready_after: it is Ready so long after
+    its creation. keep: it is gone so long after its last sample. edge: a pod seen within this time
+    of the table's first (last) time was there before (stays after). ran_before: how long those had
+    run. gap: a longer silence ends a life; None: none does. grace: how long a pod that was taken
+    away terminates.
+    """
+
+    before_ms: int = 0
+    ready_after_ms: int = 0
+    keep_ms: int = 60_000
+    edge_ms: int = 300_000
+    ran_before_ms: int = 600_000
+    gap_ms: int | None = None
+    grace_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Where recorded sizes come from: replicas, pods, most_common or a constant (`size`)."""
+
+    origin: str
+    at_least: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a CSV is written; `separator` "" is found in the first line."""
+
+    separator: str = ""
+    decimal: str = "."
+    missing: tuple[str, ...] = ("", "NA", "N/A", "null", "NULL", "None", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """A decoded map file. Sources are keyed by meaning; amounts are requests and limits."""
+
+    path: Path
+    level: Level
+    time: TimeSource
+    texts: Mapping[str, Source]
+    cpu: Source | None
+    memory: Source | None
+    metrics: Mapping[str, Source]
+    replicas: Source | None
+    ready: Source | None
+    window: Source | None
+    window_ms: int | None
+    requests: Mapping[str, Amount]
+    limits: Mapping[str, Amount]
+    lives: Lives
+    scales: Scales
+    hpas: HpaMap
+    where: str | None = None
+    format: Format = field(default_factory=Format)
+    rounding: Mapping[str, Rounding] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what the map says as (meaning, where it comes from)."""
+        time = self.time.source.describe()
+        time += "".join(f", {text}" for text in (self.time.unit, self.time.zone) if text)
+        found = [("level", str(self.level)), ("time", time)]
+        sources = {**self.texts, "cpu": self.cpu, "memory": self.memory}
+        sources |= {f"metric {name}": source for name, source in self.metrics.items()}
+        sources |= {"replicas": self.replicas, "ready": self.ready, "window": self.window}
+        found += [(name, item.describe()) for name, item in sources.items() if item is not None]
+        for kind, amounts in (("limit", self.limits), ("request", self.requests)):
+            found += [(f"{name} {kind}", amount.describe()) for name, amount in amounts.items()]
+        if self.where is not None:
+            found.append(("where", self.where))
+        found.append(("sizes", f"{self.scales.origin}, at least {self.scales.at_least}"))
+        lives = ", ".join(
+            f"{name.removesuffix('_ms')} {value // 1000}s"
+            for name, value in asdict(self.lives).items()
+            if value is not None
+        )
+        return [*found, ("lives", lives)]
+
+    def used_columns(self) -> list[str]:
+        """Return the names of all columns that the map needs, without the added `_time_ms`."""
+        sources: list[Source | TimeSource | None] = [self.time, *self.texts.values()]
+        sources += [self.cpu, self.memory, *self.metrics.values()]
+        sources += [self.replicas, self.ready, self.window]
+        amounts = (*self.requests.values(), *self.limits.values())
+        sources += [amount.source for amount in amounts]
+        names: dict[str, None] = {}
+        for source in sources:
+            names.update(dict.fromkeys(source.columns if source is not None else ()))
+        if self.where is not None:
+            names.update(dict.fromkeys(columns(parse_expression(self.where))))
+        names.pop(TIME_COLUMN, None)
+        return list(names)
+
+
+TIME_COLUMN = "_time_ms"
+"""What `where` and `sql` find the decoded time under: ms since 1970."""

@@ -1,0 +1,232 @@
+"""A group of pods' rows to the tables of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from hpabatch.history.columns import TIME
+from hpabatch.importers.table.lives import (
+    AMOUNTS,
+    LIFE,
+    PLACE,
+    SIZE,
+    changed_rows,
+    pod_uid,
+    pods_table,
+    requests_table,
+    states_table,
+)
+from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.rows import METRIC, POD_KEY, amounts
+from hpabatch.importers.table.units import whole
+
+Add = Callable[[str, pl.DataFrame], None]
+_POD = ["cluster", "namespace", "target", "pod"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """What a group gave beside its rows: lives, recorded sizes (SIZE), and counts.
+
+    `unsized` rows say no replicas, nor does an earlier one; `conflicts` are pods' metrics of which
+    the containers' rows say different values.
+    """
+
+    lives: pl.DataFrame
+    sizes: pl.DataFrame
+    samples: int
+    duplicates: int
+    unsized: int = 0
+    conflicts: int = 0
+
+
+def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
+    """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
+    count = rows.height
+    rows = without_duplicates(rows, list(POD_KEY))
+    rows = rows.with_columns(life=_life_numbers(rows, table))
+    lives = _lives(rows, spans, table)
+    rows = rows.rename({"uid": "given"}).join(
+        lives.select(*_POD, "given", "life", "uid", "created"),
+        on=[*_POD, "given", "life"],
+        maintain_order="left",
+    )
+    add("pods", pods_table(lives, Level.pod))
+    add("pod_requests", _requests(rows, table))
+    add("pod_states", states_table(lives) if table.ready is None else _states(rows, lives))
+    samples = 0
+    for name, frame in sample_tables(rows, table):
+        samples += frame.height
+        add(name, frame)
+    sizes = pl.DataFrame(schema=SIZE)
+    if table.scales.origin == "replicas":
+        sizes = recorded_sizes(rows)
+    conflicts = metric_conflicts(rows, table)
+    lives = lives.select(list(LIFE))
+    return GroupResult(lives, sizes, samples, count - rows.height, conflicts=conflicts)
+
+
+def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
+    """Return how many values of Pods metrics differ between the containers of a pod."""
+    found = 0
+    for name in table.metrics:
+        value = pl.col(METRIC + name)
+        said = rows.filter(value.is_not_null()).group_by([*_POD, "uid", "ts"])
+        found += said.agg(value.n_unique()).filter(value > 1).height
+    return found
+
+
+def without_duplicates(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Return rows sorted by key; of rows with the same key the last of the input is kept."""
+    ordered = rows.sort([*key, "seq"])
+    following = [pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in reversed(key)]
+    last = pl.any_horizontal(following)
+    mask = ordered.select(last.fill_null(value=True)).to_series()
+    if rows.height:
+        mask[-1] = True
+    return ordered.filter(mask)
+
+
+def _life_numbers(rows: pl.DataFrame, table: TableMap) -> pl.Series:
+    """Return which life of its pod a row belongs to: uids say it, else silences may."""
+    gap_ms = table.lives.gap_ms
+    if gap_ms is None:
+        return pl.repeat(0, rows.height, dtype=pl.Int64(), eager=True)
+    keys = [*_POD, "uid"]
+    times = rows.select(*keys, "ts").unique().sort([*keys, "ts"])
+    silent = (pl.col("ts").diff() > gap_ms).fill_null(value=False) & (pl.col("uid") == "")
+    lives = times.with_columns(life=silent.cast(pl.Int64).cum_sum().over(keys))
+    return rows.join(lives, on=[*keys, "ts"], how="left", maintain_order="left")["life"]
+
+
+def _lives(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap) -> pl.DataFrame:
+    """Return lives (LIFE) with `given` uid and `life` number, one row per pod and life."""
+    said = table.lives
+    found = rows.group_by([*_POD, "uid", "life"]).agg(
+        pl.col("kind").last(), pl.col("ts").min().alias("begin"), pl.col("ts").max().alias("end")
+    )
+    found = found.join(spans, on="cluster").sort([*_POD, "begin", "end", "uid", "life"])
+    after, before = pl.col("begin").shift(-1).over(_POD), pl.col("end").shift(1).over(_POD)
+    begin, end = pl.col("begin"), pl.col("end")
+    stays = pl.col("last") - end < said.edge_ms
+    was_there = begin - pl.col("first") < said.edge_ms
+    # A pod whose name another one takes over is gone by then, unless both were seen at once.
+    followed = (after > end).fill_null(value=False)
+    follows = (before < begin).fill_null(value=False)
+    gone = (
+        pl.when(followed)
+        .then(pl.min_horizontal(end + said.keep_ms, after))
+        .when(stays)
+        .then(None)
+        .otherwise(end + said.keep_ms)
+    )
+    created = begin - pl.when(was_there).then(said.ran_before_ms).otherwise(said.before_ms)
+    earliest = pl.min_horizontal(before + said.keep_ms, begin)
+    created = pl.when(follows).then(pl.max_horizontal(created, earliest)).otherwise(created)
+    uids = [
+        given or pod_uid(*names, life)
+        for *names, given, life in found.select(*_POD, "uid", "life").rows()
+    ]
+    return found.with_columns(
+        given="uid",
+        uid=pl.Series("uid", uids, dtype=pl.String),
+        created=created,
+        ready=created + said.ready_after_ms,
+        deleted=pl.lit(None, dtype=pl.Int64),
+        gone=gone,
+    )
+
+
+def _requests(rows: pl.DataFrame, table: TableMap) -> pl.DataFrame:
+    """Return pod_requests of the rows' containers."""
+    containers = rows.select(
+        "cluster", "namespace", "target", "uid", "container", "created"
+    ).unique()
+    names = [name for name in amounts(table) if name in AMOUNTS]
+    changes = None
+    if names:
+        keys = ["cluster", "uid", "container"]
+        changes = changed_rows(rows.select(*keys, "ts", *names), keys, names)
+        changes = changes.with_columns(pl.col(names).round(0))
+    return requests_table(containers, changes, table)
+
+
+def _states(rows: pl.DataFrame, lives: pl.DataFrame) -> pl.DataFrame:
+    """Return pod_states from a column: Pending until the first value, then its changes."""
+    keys = ["cluster", "namespace", "target", "uid"]
+    known = rows.filter(pl.col("ready").is_not_null())
+    by_time = known.group_by([*keys, "ts"]).agg(pl.col("ready").all())
+    changes = changed_rows(by_time, keys, ["ready"]).select(
+        *keys,
+        "ts",
+        phase=pl.lit("Running"),
+        ready=pl.when("ready").then(pl.lit("True")).otherwise(pl.lit("False")),
+        last_transition="ts",
+    )
+    pending = lives.select(
+        *keys,
+        ts="created",
+        phase=pl.lit("Pending"),
+        ready=pl.lit("False"),
+        last_transition="created",
+    )
+    both = pl.concat([pending, changes]).unique([*keys, "ts"], keep="last", maintain_order=True)
+    return both.with_columns(pl.col("ts").cast(TIME), pl.col("last_transition").cast(TIME))
+
+
+def recorded_sizes(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the sizes that matter of the replicas column (SIZE); of one time's the last counts.
+
+    Of most workloads those are the changes. The first and the last one may have pods in other
+    groups, whose rows can lie between these: all of theirs are kept.
+    """
+    place = list(PLACE)
+    known = rows.filter(pl.col("replicas").is_not_null())
+    by_time = known.sort("seq").unique([*place, "ts"], keep="last", maintain_order=True)
+    by_time = by_time.select(list(SIZE))
+    workload = ["cluster", "namespace", "target"]
+    names = rows.select(workload).unique().sort(workload)
+    edges = pl.concat([names.head(1), names.tail(1)]).unique()
+    whole = by_time.join(edges, on=workload, how="anti")
+    shared = by_time.join(edges, on=workload, how="semi")
+    return pl.concat([changed_rows(whole, place, ["replicas"]), shared])
+
+
+def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.DataFrame]]:
+    """Return pod_metrics and pod_custom_metrics of rows that have their uid."""
+    window = pl.lit(table.window_ms, dtype=pl.Int64)
+    if table.window is not None:
+        window = pl.col("window").fill_null(window)
+    common = [*POD_KEY[:5]]
+    ts = pl.col("ts").cast(TIME)
+    empty = pl.lit(None, dtype=pl.Float64)
+    cpu = pl.col("cpu") if table.cpu is not None else empty
+    memory = pl.col("memory") if table.memory is not None else empty
+    found = []
+    used = rows.filter(cpu.is_not_null() | memory.is_not_null())
+    if not used.is_empty():
+        frame = used.select(
+            *common,
+            "container",
+            ts.alias("ts"),
+            window.alias("window_ms"),
+            whole(cpu, table.rounding["cpu"]).alias("cpu_milli"),
+            whole(memory, table.rounding["memory"]).alias("memory_bytes"),
+        )
+        found.append(("pod_metrics", frame))
+    for name in table.metrics:
+        part = rows.filter(pl.col(METRIC + name).is_not_null())
+        part = part.unique([*common, "ts"], keep="last", maintain_order=True)
+        if not part.is_empty():
+            frame = part.select(
+                *common,
+                pl.lit(name).alias("metric"),
+                ts.alias("ts"),
+                window.alias("window_ms"),
+                whole(pl.col(METRIC + name), table.rounding["metrics"]).alias("value_milli"),
+            )
+            found.append(("pod_custom_metrics", frame))
+    return found

@@ -1,0 +1,275 @@
+"""Rows of a table to rows with the history's names and units, and why other rows were dropped.
+
+The rows that come out ("clean rows") have: cluster, namespace, kind, target, and at the level of
+pods pod, uid ("" where there is none) and container; ts (ms); then, as far as the map has them, cpu
+(milli) and memory (bytes) and `m.<metric>` (milli), not yet rounded; replicas, ready, window (ms);
+`requests.cpu` and so on (milli); and seq, the place in the input.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from hpabatch.errors import HistoryError
+from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
+from hpabatch.history.columns import MEMORY_BYTES_MAX
+from hpabatch.history.expressions.compiler import compile_condition
+from hpabatch.history.expressions.conditions import evaluate, quoted
+from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.importers.table.files import TableFile
+from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
+from hpabatch.importers.table.time import time_ms
+from hpabatch.importers.table.units import QUANTITY
+from hpabatch.importers.table.values import Source
+from hpabatch.inputs.fields import quantity_milli
+from hpabatch.model.expressions.tokens import ExpressionError
+
+MILLI_MAX = float(2**62)
+POD_KEY = ("cluster", "namespace", "target", "pod", "uid", "container", "ts")
+WORKLOAD_KEY = ("cluster", "namespace", "target", "ts")
+METRIC = "m."
+"""What the column of a custom metric begins with."""
+
+# No column of a table has such a name.
+_NO_TIME = "\0time"
+_ROW = "\0row"
+_SEQ_BITS = 40
+_TRUE = ["true", "t", "1", "yes", "ready"]
+_FALSE = ["false", "f", "0", "no", "notready"]
+_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the rows that were read: `dropped` by reason, `excluded` by `where`."""
+
+    read: int = 0
+    excluded: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        """Add the counts of another piece."""
+        self.read += other.read
+        self.excluded += other.excluded
+        self.dropped.update(other.dropped)
+
+
+def clean_schema(table: TableMap) -> dict[str, pl.DataType]:
+    """Return names and types of the clean rows of a map."""
+    names: dict[str, pl.DataType] = dict.fromkeys(
+        ("cluster", "namespace", "kind", "target"), pl.String()
+    )
+    if table.level is Level.pod:
+        names |= dict.fromkeys(("pod", "uid", "container"), pl.String())
+    names["ts"] = pl.Int64()
+    names |= {name: pl.Float64() for name in amounts(table)}
+    if table.replicas is not None:
+        names["replicas"] = pl.Int64()
+    if table.ready is not None:
+        names["ready"] = pl.Boolean()
+    if table.window is not None:
+        names["window"] = pl.Int64()
+    names["seq"] = pl.Int64()
+    return names
+
+
+def amounts(table: TableMap) -> dict[str, Source]:
+    """Return the sources of all amounts by the name of their clean column."""
+    found = {"cpu": table.cpu, "memory": table.memory}
+    found |= {METRIC + name: source for name, source in table.metrics.items()}
+    for kind, listed in (("requests", table.requests), ("limits", table.limits)):
+        found |= {f"{kind}.{resource}": amount.source for resource, amount in listed.items()}
+    return {name: source for name, source in found.items() if source is not None}
+
+
+def usage_names(table: TableMap) -> list[str]:
+    """Return the clean columns that hold usage: cpu, memory and custom metrics."""
+    return [name for name in amounts(table) if "." not in name or name.startswith(METRIC)]
+
+
+def clean_rows(
+    raw: pl.DataFrame, first: int, file: TableFile, table: TableMap
+) -> tuple[pl.DataFrame, Tally]:
+    """Return the clean rows of a piece of a file whose first row has the number `first`.
+
+    Raises:
+        HistoryError: a column is of a type that cannot hold what the map says, the unit or zone of
+            the time is not said, decimals have commas, or an expression fails.
+    """
+    tally = Tally(read=raw.height)
+    piece = _Piece(raw.with_row_index(_ROW), table, str(file.path))
+    times = piece.evaluate(table.time.source, "columns.time")
+    raw = piece.raw.with_columns(
+        times.is_null().alias(_NO_TIME), time_ms(times, table.time, piece.where).alias(TIME_COLUMN)
+    )
+    if table.where is not None:
+        kept = piece.filter(raw, table.where)
+        tally.excluded = raw.height - kept.height
+        raw = kept
+    piece = _Piece(raw, table, piece.where)
+    piece.collect()
+    seq = raw[_ROW].cast(pl.Int64) + first + (file.number << _SEQ_BITS)
+    frame = pl.DataFrame([*piece.columns, seq.alias("seq")])
+    reason = frame.select(
+        pl.coalesce([pl.when(bad).then(pl.lit(text)) for text, bad in piece.checks])
+    ).to_series()
+    counts = reason.drop_nulls().value_counts(name="rows")
+    tally.dropped.update(dict(counts.rows()))
+    return frame.filter(reason.is_null()).select(list(clean_schema(table))), tally
+
+
+class _Piece:
+    """A piece of a file: its clean columns, and what makes a row unfit (the first reason first).
+
+    A column whose name begins with `!` says where there was something that could not be read.
+    """
+
+    def __init__(self, raw: pl.DataFrame, table: TableMap, where: str) -> None:
+        self.raw = raw
+        self.table = table
+        self.where = where
+        self.columns: list[pl.Series] = []
+        self.checks: list[tuple[str, pl.Expr]] = []
+
+    def collect(self) -> None:
+        """Fill `columns` and `checks`."""
+        ts = pl.col("ts")
+        self.columns = [self.raw[TIME_COLUMN].alias("ts"), self.raw[_NO_TIME]]
+        self.checks = [
+            ("no time", pl.col(_NO_TIME)),
+            ("no such time", ts.is_null()),
+            ("time before 2000 or after 2100", ~ts.is_between(YEAR_2000_MS, YEAR_2100_MS - 1)),
+        ]
+        self._add_texts()
+        self._add_amounts()
+        if self.table.replicas is not None:
+            self._add_replicas(self.table.replicas)
+        if self.table.ready is not None:
+            self._add_ready(self.table.ready)
+        if self.table.window is not None:
+            number, bad = self._number(self.table.window, "columns.window")
+            window = (number * self.table.window.factor).round(0).cast(pl.Int64, strict=False)
+            self._add(window, "window", bad | (number < 0), "window is no duration")
+        names = usage_names(self.table) + (["replicas"] if self.table.replicas else [])
+        empty = pl.all_horizontal([pl.col(name).is_null() for name in names])
+        self.checks.append(("no value", empty))
+
+    def _add(self, column: pl.Series, name: str, bad: pl.Series, reason: str) -> None:
+        self.columns += [column.alias(name), bad.alias(f"!{name}")]
+        self.checks.append((reason, pl.col(f"!{name}")))
+
+    def _add_texts(self) -> None:
+        for name, source in self.table.texts.items():
+            column = "target" if name == "workload" else name
+            text = self._text(source, f"columns.{name}").alias(column)
+            if name == "uid":
+                text = text.fill_null("")
+            else:
+                self.checks.append((f"no {name}", pl.col(column).is_null() | (text == "")))
+            self.columns.append(text)
+        if self.table.level is Level.pod and "uid" not in self.table.texts:
+            self.columns.append(pl.repeat("", self.raw.height, dtype=pl.String(), eager=True))
+            self.columns[-1] = self.columns[-1].alias("uid")
+
+    def _add_amounts(self) -> None:
+        for name, source in amounts(self.table).items():
+            amount, bad = self._amount(source, name)
+            told = name.removeprefix(METRIC)
+            self._add(amount, name, bad, f"{told} is not a number")
+            limit = float(MEMORY_BYTES_MAX) if name == "memory" else MILLI_MAX
+            self.checks.append((f"{told} is impossibly large", pl.col(name).abs() > limit))
+            if not name.startswith(METRIC):
+                self.checks.append((f"{told} is negative", pl.col(name) < 0))
+
+    def _add_replicas(self, source: Source) -> None:
+        number, bad = self._number(source, "columns.replicas")
+        self._add(number.cast(pl.Int64, strict=False), "replicas", bad, "replicas is not a number")
+        fraction = (number != number.floor()).alias("!!replicas")
+        self.columns.append(fraction)
+        self.checks.append(("replicas is not a whole number", pl.col(fraction.name)))
+        outside = (pl.col("replicas") < 0) | (pl.col("replicas") > MAX_REPLICAS)
+        self.checks.append((f"replicas below 0 or above {MAX_REPLICAS}", outside))
+
+    def _add_ready(self, source: Source) -> None:
+        text = self._text(source, "columns.ready").str.to_lowercase()
+        known = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
+        ready = text.replace_strict(
+            list(known), list(known.values()), default=None, return_dtype=pl.Boolean
+        )
+        bad = ready.is_null() & text.is_not_null()
+        self._add(ready, "ready", bad, "ready is neither true nor false")
+
+    def evaluate(self, source: Source, place: str) -> pl.Series:
+        """Return a source's raw values, one per row."""
+        try:
+            expression = source.expression(self.raw.schema)
+            return evaluate(self.raw, expression)
+        except (ExpressionError, *BROKEN) as error:
+            told = f"{self.where}: {place}: sql {quoted(source.sql or '')}"
+            raise HistoryError(f"{told}: {_reason(error)}") from None
+
+    def filter(self, raw: pl.DataFrame, condition: str) -> pl.DataFrame:
+        """Return the rows for which the map's `where` is true."""
+        try:
+            return raw.filter(evaluate(raw, compile_condition(condition, raw.schema)))
+        except (ExpressionError, *BROKEN) as error:
+            told = f"{self.where}: where {quoted(condition)}"
+            raise HistoryError(f"{told}: {_reason(error)}") from None
+
+    def _text(self, source: Source, place: str) -> pl.Series:
+        found = self.evaluate(source, place)
+        if found.dtype.is_nested() or found.dtype == pl.Binary():
+            told = f"{place}: {source.describe()}"
+            raise HistoryError(f"{self.where}: {told} is {found.dtype}, no text")
+        texts = found.cast(pl.String).str.strip_chars()
+        return texts if source.pattern is None else texts.str.extract(source.pattern, 1)
+
+    def _amount(self, source: Source, name: str) -> tuple[pl.Series, pl.Series]:
+        """Return an amount in the history's unit and where there was something else."""
+        place = name.replace(METRIC, "columns.metrics.") if name.startswith(METRIC) else name
+        if source.unit != QUANTITY and source.value is None:
+            number, bad = self._number(source, place)
+            return number * source.factor, bad
+        texts = self._text(source, place)
+        milli = {text: quantity_milli(text) for text in texts.drop_nulls().unique()}
+        fits = {text: float(value) for text, value in milli.items() if isinstance(value, int)}
+        amount = texts.replace_strict(
+            list(fits), list(fits.values()), default=None, return_dtype=pl.Float64
+        )
+        bad = amount.is_null() & texts.is_not_null()
+        return amount / 1000 if name == "memory" else amount, bad
+
+    def _number(self, source: Source, place: str) -> tuple[pl.Series, pl.Series]:
+        """Return numbers (Float64; NaN is null) and where there was something else."""
+        found = self.evaluate(source, place)
+        told = f"{self.where}: {place}: {source.describe()}"
+        bad = pl.repeat(value=False, n=self.raw.height, dtype=pl.Boolean(), eager=True)
+        if found.dtype == pl.String():
+            text = found.str.strip_chars()
+            if self.table.format.decimal == ",":
+                text = text.str.replace(",", ".", literal=True)
+            number = text.cast(pl.Float64, strict=False)
+            bad = number.is_null() & text.is_not_null() & (text != "")
+            commas = text.filter(bad & text.str.contains(_COMMA))
+            if len(commas):
+                raise HistoryError(
+                    f"{told} has decimal commas ({commas[0]!r}): say `decimal: comma` in the "
+                    "map's `format`"
+                )
+        elif found.dtype.is_numeric() or found.dtype == pl.Null():
+            number = found.cast(pl.Float64)
+        else:
+            raise HistoryError(f"{told} is {found.dtype}, no number")
+        infinite = number.is_infinite()
+        return number.fill_nan(None), (bad | infinite).fill_null(value=False)
+
+
+def _reason(error: BaseException) -> str:
+    """Return a reason in one line; that a CSV's columns are strings surprises in comparisons."""
+    line = str(error) if isinstance(error, ExpressionError) else first_line(error)
+    if "CAST(x AS DOUBLE)" not in line:
+        return line
+    return f"{line} (columns of a CSV are strings; the time is {TIME_COLUMN})"

@@ -1,0 +1,310 @@
+"""Any tidy CSV or Parquet as a history: rows per pod, or per workload with a number of replicas.
+
+The input is read once, in pieces, into sorted runs in a work folder; group after group of
+neighbouring workloads is then written, each as one part of the store. Whoever is interrupted
+starts again with the same arguments: complete runs and parts are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.files import read_regular
+from hpabatch.history.store.storage import temporary_root
+from hpabatch.importers.table.decode import read_map
+from hpabatch.importers.table.files import TableFile, digest_files, find_files, open_file
+from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
+from hpabatch.importers.table.hpas import hpa_rows, in_store, load_hpas
+from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
+from hpabatch.importers.table.rows import POD_KEY, WORKLOAD_KEY
+from hpabatch.importers.table.scales import (
+    first_sizes,
+    scales_table,
+    summarize_workloads,
+    workload_sizes,
+)
+from hpabatch.importers.table.spill import GROUP_ROWS, Spill, locked, make_private, spill_files
+from hpabatch.importers.table.workloads import unsized_rows
+from hpabatch.model.objects.encode import spec_to_json
+
+READER_VERSION = 2
+"""Raise it when the same input and map give other rows: what was imported before is then redone."""
+
+READ_SHARE = 0.6
+"""How much of the work reading is, for progress."""
+
+
+_UNSIZED = "no replicas, nor did an earlier row of the workload say any"
+_CONFLICT = "the containers of a pod say different values of a Pods metric"
+
+
+class Progress(Protocol):
+    """Gets what is being done and how much of the whole is done, 0 to 1."""
+
+    def __call__(self, message: str, share: float, /) -> None: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """What an import did: rows read, excluded, dropped by reason, and written by table.
+
+    `understood` is the map in words; `first` has some rows of each table after a dry run; `resumed`
+    is the number of groups that an earlier, interrupted run had written.
+    """
+
+    files: tuple[str, ...]
+    rows_read: int
+    rows_excluded: int
+    dropped: dict[str, int]
+    duplicates: int
+    written: dict[str, int]
+    workloads: pl.DataFrame
+    assumed: tuple[str, ...]
+    warnings: tuple[str, ...]
+    understood: tuple[tuple[str, str], ...] = ()
+    resumed: int = 0
+    first: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+
+def import_table(
+    inputs: Sequence[str],
+    map_file: Path | str,
+    out: Path | str | None,
+    *,
+    strict: bool = False,
+    work: Path | None = None,
+    group_rows: int = GROUP_ROWS,
+    progress: Progress = lambda message, share: None,
+) -> ImportResult:
+    """Import a table into a store.
+
+    Args:
+        inputs: files, folders and patterns.
+        map_file: what the columns mean.
+        out: the store, made where there is none; None: a dry run that writes nothing.
+        strict: refuse if any row has to be left out as faulty.
+        work: folder for intermediate files; by default beside `out`.
+        group_rows: rows that are held in memory at once, about.
+        progress: is told how far it is.
+
+    Raises:
+        UsageError, HistoryError: something cannot be read or written.
+        RefusedError: no row is left, rows are faulty under `strict`, or an HPA is not valid.
+    """
+    table = read_map(map_file)
+    paths = find_files(inputs)
+    files = [open_file(path, number, table) for number, path in enumerate(paths)]
+    digest = _digest(paths, Path(map_file), table)
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="hpabatch-import-", dir=temporary_root()) as name:
+            return _Job(table, files, digest, Path(name), Sink(None), progress).run(
+                strict, group_rows
+            )
+    from hpabatch.history.store.append import open_writer
+
+    folder = work_folder(out, digest) if work is None else work / f"import-{digest[:16]}"
+    store = open_writer(out)
+    job = _Job(table, files, digest, folder, Sink(store), progress)
+    with locked(folder):
+        store.refresh()
+        if table.hpas.given:
+            # A store whose HPAs cannot be read is refused before the hours of reading, not after.
+            job.sink.stored_hpas()
+        result = _nothing_to_do(job) if job.is_complete else job.run(strict, group_rows)
+        shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def work_folder(out: Path | str, digest: str) -> Path:
+    """Return the default folder for intermediate files: beside a local store, else among temps.
+
+    Raises:
+        UsageError: there is no place beside it, or others can change the folder of this user's.
+    """
+    name = f"import-{digest[:16]}"
+    if "://" in str(out):
+        private = Path(temporary_root()) / f"hpabatch-{os.geteuid()}"
+        make_private(private)
+        return private / name
+    place = Path(out).absolute()
+    if not place.name:
+        raise UsageError(f"{out} is no place for a history: name a folder in it")
+    return place.with_name(f".{place.name}.{name}")
+
+
+def _digest(paths: Sequence[Path], map_file: Path, table: TableMap) -> str:
+    """Return a digest of the input, the map and the lists and manifests that it names."""
+    digest = hashlib.sha256(read_regular(map_file))
+    hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
+    specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
+    digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
+    digest.update(digest_files(paths).encode())
+    return digest.hexdigest()
+
+
+def _nothing_to_do(job: _Job) -> ImportResult:
+    """Return the result of an import that an earlier run completed."""
+    return ImportResult(
+        files=tuple(str(file.path) for file in job.files),
+        rows_read=0,
+        rows_excluded=0,
+        dropped={},
+        duplicates=0,
+        written={},
+        workloads=pl.DataFrame(schema={"cluster": pl.String}),
+        assumed=job.table.assumed,
+        understood=tuple(job.table.describe()),
+        warnings=("these files were imported with this map before: nothing was written",),
+    )
+
+
+class _Job:
+    """One run of an import."""
+
+    def __init__(
+        self,
+        table: TableMap,
+        files: Sequence[TableFile],
+        digest: str,
+        folder: Path,
+        sink: Sink,
+        progress: Progress,
+    ) -> None:
+        self.table = table
+        self.files = files
+        self.name = f"table/{digest[:16]}"
+        self.folder = folder
+        self.sink = sink
+        self.progress = progress
+        self.figures = Figures()
+        self.resumed = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether an earlier run wrote everything."""
+        return self.sink.has_part(f"{self.name}/end")
+
+    def run(self, strict: bool, group_rows: int) -> ImportResult:
+        """Read, write and tell."""
+        spill = self._read(group_rows)
+        self._refuse_faults(spill, strict)
+        lives, sizes = [], []
+        for number in range(spill.groups):
+            result, figures = self._group(number, spill)
+            self.figures.add(figures)
+            lives.append(result.lives)
+            sizes.append(result.sizes)
+            done = (number + 1) / spill.groups
+            self.progress(
+                f"writing: {self.figures.samples:,} samples", READ_SHARE + (1 - READ_SHARE) * done
+            )
+        workloads, unused = self._finish(pl.concat(lives), pl.concat(sizes), spill)
+        warnings = self.figures.doubts() + unused
+        if self.figures.conflicts:
+            warnings.append(f"{self.figures.conflicts:,} values: {_CONFLICT}: the last one counts")
+        dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
+        if self.figures.duplicates:
+            warnings.append(
+                f"{self.figures.duplicates:,} rows have the key of a later row: the last one counts"
+            )
+        return ImportResult(
+            files=tuple(str(file.path) for file in self.files),
+            rows_read=spill.tally.read,
+            rows_excluded=spill.tally.excluded,
+            dropped=dict(sorted(dropped.items())),
+            duplicates=self.figures.duplicates,
+            written=dict(self.figures.written),
+            workloads=workloads,
+            assumed=self.table.assumed,
+            warnings=tuple(warnings),
+            understood=tuple(self.table.describe()),
+            resumed=self.resumed,
+            first=self.sink.first,
+        )
+
+    def _read(self, group_rows: int) -> Spill:
+        total = max(1, sum(file.rows for file in self.files))
+        began = time.monotonic()
+        about = "" if all(file.parquet for file in self.files) else "about "
+
+        def tell(rows: int) -> None:
+            share = min(1.0, rows / total) * READ_SHARE
+            rate = rows / max(time.monotonic() - began, 1e-3)
+            told = f"reading: {rows:,} of {about}{total:,} rows, {rate:,.0f} rows/s"
+            self.progress(told, share)
+
+        tell(0)
+        spill = spill_files(self.files, self.table, self.folder, tell, group_rows)
+        if not spill.rows:
+            reasons = _reasons(spill.tally.dropped) or "no row fulfils `where`"
+            what = f"none of {spill.tally.read:,} rows is left: {reasons}"
+            if not spill.tally.read:
+                what = "the input has no rows"
+            raise RefusedError(f"{what}; nothing is written")
+        return spill
+
+    def _refuse_faults(self, spill: Spill, strict: bool) -> None:
+        """Refuse faulty rows before anything is written, if that is asked for."""
+        if not strict:
+            return
+        faults = Counter(spill.tally.dropped)
+        pods = self.table.level is Level.pod
+        for number in range(spill.groups):
+            rows = spill.read_group(number)
+            single = without_duplicates(rows, list(POD_KEY if pods else WORKLOAD_KEY))
+            faults["the key of a later row"] += rows.height - single.height
+            if pods:
+                faults[_CONFLICT] += metric_conflicts(single, self.table)
+            else:
+                faults[_UNSIZED] += unsized_rows(single)
+        if sum(faults.values()):
+            raise RefusedError(
+                f"{sum(faults.values()):,} of {spill.tally.read:,} rows are faulty and --strict is "
+                f"on: {_reasons(faults)}; nothing is written"
+            )
+
+    def _group(self, number: int, spill: Spill) -> tuple[GroupResult, Figures]:
+        """Write a group, or take what an earlier run kept of it."""
+        part = f"{self.name}/{number:05d}"
+        if self.sink.has_part(part):
+            self.resumed += 1
+            kept = kept_result(self.folder, number)
+            if kept is not None:
+                return kept
+            # Its intermediate files are lost: compute it again, to nowhere.
+            return import_group(spill.read_group(number), spill.spans, self.table, Sink(None), part)
+        rows = spill.read_group(number)
+        found = import_group(rows, spill.spans, self.table, self.sink, part)
+        keep_result(self.folder, number, *found)
+        return found
+
+    def _finish(
+        self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
+    ) -> tuple[pl.DataFrame, list[str]]:
+        """Write scales and HPAs, the last part; return a row per workload, and warnings."""
+        changes = workload_sizes(lives, sizes, spill.spans, self.table)
+        hpas, unused = hpa_rows(self.table.hpas, first_sizes(changes))
+        if not hpas.is_empty():
+            hpas = in_store(hpas, self.sink.stored_hpas())
+        with self.sink.part(f"{self.name}/end") as figures:
+            self.sink.add("scales", scales_table(changes))
+            self.sink.add("hpas", hpas)
+        self.figures.add(figures)
+        return summarize_workloads(lives, changes, hpas), unused
+
+
+def _reasons(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common() if count)

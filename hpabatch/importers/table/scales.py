@@ -1,0 +1,108 @@
+"""Recorded sizes of workloads: from a column, or counted from the pods that were alive."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hpabatch.history.columns import TIME
+from hpabatch.importers.table.hpas import Place
+from hpabatch.importers.table.lives import PLACE, changed_rows, selector_of
+from hpabatch.importers.table.map import TableMap
+
+_KEYS = list(PLACE)
+_COLUMNS = [*_KEYS, "ts", "replicas"]
+
+
+def workload_sizes(
+    lives: pl.DataFrame, sizes: pl.DataFrame, spans: pl.DataFrame, table: TableMap
+) -> pl.DataFrame:
+    """Return the changes of every workload's size, the first from when it was first there.
+
+    `lives` (LIFE) and `sizes` (SIZE, from a column) are those of the whole table; `spans` has first
+    and last ts by cluster.
+    """
+    since = lives.group_by(_KEYS).agg(pl.col("created").min().alias("since"))
+    match table.scales.origin:
+        case "replicas":
+            found = sizes.sort("seq").unique([*_KEYS, "ts"], keep="last", maintain_order=True)
+        case "constant":
+            found = since.select(*_KEYS, ts="since").with_columns(
+                replicas=pl.lit(table.scales.size, dtype=pl.Int64)
+            )
+        case "most_common":
+            found = _most_common(_alive(lives), spans)
+        case _:
+            found = _alive(lives)
+    found = found.select(_COLUMNS).with_columns(
+        pl.col("replicas").clip(lower_bound=table.scales.at_least)
+    )
+    found = changed_rows(found, _KEYS, ["replicas"]).join(since, on=_KEYS, how="left")
+    first = pl.col("ts") == pl.col("ts").min().over(_KEYS)
+    earlier = pl.min_horizontal("ts", "since")
+    return found.with_columns(ts=pl.when(first).then(earlier).otherwise("ts")).select(_COLUMNS)
+
+
+def _alive(lives: pl.DataFrame) -> pl.DataFrame:
+    """Return how many pods are alive from each time on at which one came or went."""
+    came = lives.select(*_KEYS, ts="created", step=pl.lit(1))
+    went = lives.filter(pl.col("gone").is_not_null()).select(*_KEYS, ts="gone", step=pl.lit(-1))
+    steps = pl.concat([came, went]).group_by([*_KEYS, "ts"]).agg(pl.col("step").sum())
+    return (
+        steps.sort([*_KEYS, "ts"])
+        .with_columns(replicas=pl.col("step").cum_sum().over(_KEYS).cast(pl.Int64))
+        .drop("step")
+    )
+
+
+def _most_common(alive: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
+    """Return one size per workload: the one it had for the longest time, the smaller of equals."""
+    joined = alive.join(spans, on="cluster").sort([*_KEYS, "ts"])
+    end = pl.col("ts").shift(-1).over(_KEYS).fill_null(pl.max_horizontal("last", "ts"))
+    lasted = joined.with_columns(lasted=end - pl.max_horizontal("ts", "first"))
+    total = lasted.group_by([*_KEYS, "replicas"]).agg(
+        pl.col("lasted").clip(lower_bound=0).sum(), pl.col("ts").min()
+    )
+    begin = pl.col("ts").min().over(_KEYS)
+    ranked = total.with_columns(ts=begin).sort(["lasted", "replicas"], descending=[True, False])
+    return ranked.unique(_KEYS, keep="first", maintain_order=True)
+
+
+def scales_table(sizes: pl.DataFrame) -> pl.DataFrame:
+    """Return the scales table of sizes; the selector is that of the pods' labels."""
+    workloads = sizes["target"].unique().sort().to_list()
+    selectors = [selector_of(name) for name in workloads]
+    selector = pl.col("target").replace_strict(workloads, selectors, return_dtype=pl.String)
+    return sizes.select(
+        "cluster",
+        "namespace",
+        pl.col("kind").alias("target_kind"),
+        "target",
+        pl.col("ts").cast(TIME),
+        pl.col("replicas").alias("spec_replicas"),
+        pl.col("replicas").alias("status_replicas"),
+        selector.alias("selector"),
+    )
+
+
+def first_sizes(sizes: pl.DataFrame) -> dict[Place, int]:
+    """Return since when each workload has a size, in ms, sorted by name."""
+    found = sizes.group_by(_KEYS).agg(pl.col("ts").min()).sort(_KEYS)
+    return {(str(c), str(n), str(k), str(t)): int(ms) for c, n, k, t, ms in found.rows()}
+
+
+def summarize_workloads(
+    lives: pl.DataFrame, sizes: pl.DataFrame, hpas: pl.DataFrame
+) -> pl.DataFrame:
+    """Return a row per workload: pods, sizes (smallest, largest, changes) and its HPAs."""
+    pods = lives.group_by(_KEYS).agg(pl.len().cast(pl.Int64).alias("pods"))
+    scaled = sizes.group_by(_KEYS).agg(
+        pl.col("replicas").min().alias("replicas_min"),
+        pl.col("replicas").max().alias("replicas_max"),
+        (pl.len().cast(pl.Int64) - 1).alias("changes"),
+    )
+    target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
+    named = hpas.with_columns(target=target).group_by(["cluster", "namespace", "target"])
+    names = named.agg(pl.col("name").sort().str.join(" ").alias("hpa"))
+    joined = pods.join(scaled, on=_KEYS, how="left")
+    joined = joined.join(names, on=["cluster", "namespace", "target"], how="left")
+    return joined.sort(_KEYS)

@@ -1,0 +1,187 @@
+"""A group of workloads' rows to the tables of a history: as many equal pods as there were replicas.
+
+Pod number k is there while there are more than k replicas, so that the newest goes first; its uid
+follows from its workload, number and creation. These pods are marked as generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hpabatch.importers.table.lives import (
+    AMOUNTS,
+    LIFE,
+    PLACE,
+    SIZE,
+    changed_rows,
+    pod_uid,
+    pods_table,
+    requests_table,
+    states_table,
+)
+from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.pods import Add, GroupResult, sample_tables, without_duplicates
+from hpabatch.importers.table.rows import WORKLOAD_KEY, amounts, usage_names
+
+BATCH_ROWS = 1 << 19
+"""Samples made at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """A generated pod; times in ms, None: not ended. `begin` and `end` bound its samples."""
+
+    slot: int
+    created: int
+    ready: int
+    deleted: int | None = None
+    gone: int | None = None
+
+
+def import_workloads(
+    rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add
+) -> GroupResult:
+    """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
+    count = rows.height
+    rows = without_duplicates(rows, list(WORKLOAD_KEY))
+    duplicates = count - rows.height
+    edges = {cluster: (first, last) for cluster, first, last in spans.rows()}
+    lives, sizes, samples, unsized = [], [], 0, 0
+    for key, part in rows.group_by(list(WORKLOAD_KEY[:3]), maintain_order=True):
+        part = part.with_columns(
+            pl.col("replicas").forward_fill(),
+            pl.col("kind").last(),
+            container=pl.lit(table.texts["container"].value),
+        )
+        unsized += part["replicas"].null_count()
+        part = part.filter(pl.col("replicas").is_not_null())
+        if part.is_empty():
+            continue
+        names = {name: part[name][0] for name in PLACE}
+        changes = changed_rows(part.select("target", "ts", "replicas"), ["target"], ["replicas"])
+        found, steps = _lives(changes.select("ts", "replicas").rows(), part, edges[key[0]], table)
+        frame = _life_frame(found, names)
+        lives.append(frame)
+        sizes.append(pl.DataFrame(steps, schema=["ts", "replicas"], orient="row").select(
+            *(pl.lit(value).alias(name) for name, value in names.items()),
+            pl.col("ts", "replicas").cast(pl.Int64),
+            seq=pl.lit(0, dtype=pl.Int64),
+        ))  # fmt: skip
+        add("pod_requests", _requests(part, frame, table))
+        for batch in _batches(part, found, frame, table):
+            for name, made in sample_tables(batch, table):
+                samples += made.height
+                add(name, made)
+    all_lives = pl.concat(lives) if lives else pl.DataFrame(schema=LIFE)
+    add("pods", pods_table(all_lives, Level.workload))
+    add("pod_states", states_table(all_lives))
+    all_sizes = pl.concat(sizes) if sizes else pl.DataFrame(schema=SIZE)
+    return GroupResult(all_lives, all_sizes, samples, duplicates, unsized)
+
+
+def unsized_rows(rows: pl.DataFrame) -> int:
+    """Return how many sorted rows come before their workload's first number of replicas."""
+    known = pl.col("replicas").forward_fill().over(list(WORKLOAD_KEY[:3]))
+    return rows.select(known).to_series().null_count()
+
+
+def _lives(
+    changes: list[tuple[int, int]], part: pl.DataFrame, edges: tuple[int, int], table: TableMap
+) -> tuple[list[_Life], list[tuple[int, int]]]:
+    """Return the pods that follow a size, and the sizes as (since ms, replicas)."""
+    said = table.lives
+    begin, end = int(part["ts"][0]), int(part["ts"][-1])
+    first, size = changes[0]
+    if begin - edges[0] < said.edge_ms:
+        first -= said.ran_before_ms
+    changes = [(first, size), *changes[1:]]
+    ended: list[_Life] = []
+    running: list[_Life] = []
+    for ms, size in changes:
+        while len(running) < size:
+            running.append(_Life(len(running), ms, ms + said.ready_after_ms))
+        while len(running) > size:
+            last = running.pop()
+            ended.append(_Life(last.slot, last.created, last.ready, ms, ms + said.grace_ms))
+    if edges[1] - end >= said.edge_ms:
+        gone = end + said.keep_ms
+        running = [_Life(p.slot, p.created, p.ready, None, gone) for p in running]
+    return ended + running, changes
+
+
+def _life_frame(found: list[_Life], names: dict[str, str]) -> pl.DataFrame:
+    """Return lives as LIFE."""
+    rows = [
+        (
+            *names.values(),
+            f"{names['target']}-{life.created // 1000}-{life.slot}",
+            pod_uid(*names.values(), life.slot, life.created),
+            life.created,
+            life.ready,
+            life.deleted,
+            life.gone,
+        )
+        for life in found
+    ]
+    return pl.DataFrame(rows, schema=LIFE, orient="row")
+
+
+def _batches(
+    part: pl.DataFrame, found: list[_Life], frame: pl.DataFrame, table: TableMap
+) -> Iterator[pl.DataFrame]:
+    """Yield clean rows of pods: those of the workload while the pod was Ready and not deleted."""
+    usage = _per_pod(part, table)
+    ts = usage["ts"].to_numpy()
+    begin = np.searchsorted(ts, [life.ready for life in found])
+    ends = [ts[-1] + 1 if life.deleted is None else life.deleted for life in found]
+    length = np.maximum(np.searchsorted(ts, ends) - begin, 0)
+    pods = frame.select("pod", "uid")
+    for pod, row in _pieces(begin, length):
+        yield usage[row].with_columns(pods[pod].get_columns())
+
+
+def _pieces(begin: np.ndarray, length: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (pod, row) pairs of all pods' rows, BATCH_ROWS at a time."""
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if ends.size else 0
+    for low in range(0, total, BATCH_ROWS):
+        number = np.arange(low, min(low + BATCH_ROWS, total))
+        pod = np.searchsorted(ends, number, side="right")
+        yield pod, begin[pod] + number - (ends - length)[pod]
+
+
+def _per_pod(part: pl.DataFrame, table: TableMap) -> pl.DataFrame:
+    """Return a workload's rows with the usage of each of its pods: a sum is divided."""
+    sources = amounts(table)
+    replicas = pl.when(pl.col("replicas") > 0).then("replicas")
+    shares = [
+        (pl.col(name) / replicas).alias(name)
+        for name in usage_names(table)
+        if sources[name].statistic == "sum"
+    ]
+    return part.with_columns(shares)
+
+
+def _requests(part: pl.DataFrame, frame: pl.DataFrame, table: TableMap) -> pl.DataFrame:
+    """Return pod_requests; a change in the rows is a resize in place of the pods there then."""
+    container = part["container"][0]
+    containers = frame.select(
+        "cluster", "namespace", "target", "uid", "created", container=pl.lit(container)
+    )
+    names = [name for name in amounts(table) if name in AMOUNTS]
+    if not names:
+        return requests_table(containers, None, table)
+    changed = changed_rows(part.select("target", "ts", *names), ["target"], names)
+    pairs = frame.select("target", "cluster", "uid")
+    ends = frame.select("uid", gone=pl.col("gone").fill_null(2**62))
+    changes = (
+        pairs.join(changed, on="target")
+        .join(ends, on="uid")
+        .filter(pl.col("ts") < pl.col("gone"))
+        .select("cluster", "uid", "ts", pl.col(names).round(0), container=pl.lit(container))
+    )
+    return requests_table(containers, changes, table)

@@ -1,0 +1,1 @@
+"""Input files that people write: manifests, scenarios, plants, prices, grids, policies, quotas."""

@@ -1,0 +1,360 @@
+"""The kinds of values in scenario, plant and price files: times, factors, quantities, names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Final
+
+from hpabatch.inputs.document_keys import ListOf, Scalar
+from hpabatch.inputs.documents import show
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.scenario import Moment
+from hpabatch.model.selection import matches
+from hpabatch.model.suggestions import did_you_mean
+from hpabatch.model.times import (
+    DURATION_FORM,
+    INSTANT_FORM,
+    MAX_DURATION_MS,
+    is_instant,
+    parse_duration_ms,
+    parse_instant_ms,
+    show_duration,
+)
+
+MAX_FACTOR_MILLI: Final = 1_000_000
+MAX_AMOUNT_MILLI: Final = 2**53
+"""Thousandths of a value in a file: 9 TB, or 9e12 of anything counted."""
+
+SIGNAL_KINDS: Final = ("resource", "container", "pods", "object", "external")
+_NAME = re.compile(r"[a-z0-9.*?-]+", re.ASCII)
+_PERCENT = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?%", re.ASCII)
+_RATE = re.compile(r"(.*?) ?/ ?(s|m|h|d)", re.DOTALL)
+_PER_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def text(wants: str = "a text") -> Scalar:
+    """Return the kind of a text that is not empty."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"{show(value)} is not {wants}: put it in quotes if it is meant so")
+        if not value.strip():
+            raise ValueError(f"an empty text is not {wants}")
+        return value
+
+    return Scalar(wants, parse)
+
+
+def word(*allowed: str) -> Scalar:
+    """Return the kind of one of a few words."""
+    wants = f"one of {', '.join(allowed)}"
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+            raise ValueError(f"{show(value)} is not {wants}{hint}")
+        return value
+
+    return Scalar(wants, parse)
+
+
+def _yes_or_no(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+YES_NO: Final = Scalar("true or false", _yes_or_no)
+
+
+def whole(minimum: int, maximum: int) -> Scalar:
+    """Return the kind of a whole number within bounds."""
+    wants = f"a whole number from {minimum:,} to {maximum:,}"
+
+    def parse(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError
+        if not minimum <= value <= maximum:
+            raise ValueError
+        return value
+
+    return Scalar(wants, parse)
+
+
+def duration(minimum_ms: int = 0, maximum_ms: int = MAX_DURATION_MS) -> Scalar:
+    """Return the kind of a duration within bounds; a bare 0 is one, too."""
+    least = f", at least {show_duration(minimum_ms)}" if minimum_ms else ""
+    most = f", at most {show_duration(maximum_ms)}" if maximum_ms < MAX_DURATION_MS else ""
+    wants = f"a duration such as 15s, 2h30m or 1d{least}{most}"
+
+    def parse(value: object) -> int:
+        if isinstance(value, str) and value.startswith("-"):
+            raise ValueError(f"{value!r} is negative; wanted: {wants}")
+        duration_ms = _duration_ms(value)
+        if duration_ms < minimum_ms:
+            raise ValueError(f"{value!r} is too short: at least {show_duration(minimum_ms)}")
+        if duration_ms > maximum_ms:
+            raise ValueError(f"{value!r} is too long: at most {show_duration(maximum_ms)}")
+        return duration_ms
+
+    return Scalar(wants, parse)
+
+
+def _duration_ms(value: object) -> int:
+    if value == 0 and _is_number(value):
+        return 0
+    if not isinstance(value, str):
+        raise ValueError(f"{show(value)} is not a duration: {DURATION_FORM}")
+    return parse_duration_ms(value)
+
+
+def _signed_duration_ms(value: object) -> int:
+    sign = -1 if isinstance(value, str) and value.startswith("-") else 1
+    duration_ms = _duration_ms(value.lstrip("+-") if isinstance(value, str) else value)
+    if not duration_ms:
+        raise ValueError(f"{value!r} moves nothing; wanted: {SIGNED_DURATION.wants}")
+    return sign * duration_ms
+
+
+SIGNED_DURATION: Final = Scalar(
+    "a duration such as 3h (later) or -3h (earlier)", _signed_duration_ms
+)
+
+_MOMENT_WANTS = f"a time: a duration after the run's start (2h30m) or an instant ({INSTANT_FORM})"
+
+
+def _moment(value: object) -> Moment:
+    if not isinstance(value, str):
+        if value == 0 and _is_number(value):
+            return Moment(0)
+        raise ValueError
+    if is_instant(value):
+        return Moment(parse_instant_ms(value), relative=False)
+    if value.startswith("-"):
+        raise ValueError(f"{value!r} is before the run starts; wanted: {_MOMENT_WANTS}")
+    try:
+        return Moment(parse_duration_ms(value))
+    except ValueError as error:
+        raise ValueError(f"{error}; or an instant: {INSTANT_FORM}") from None
+
+
+MOMENT: Final = Scalar(_MOMENT_WANTS, _moment)
+MOMENTS: Final = ListOf(MOMENT, f"{_MOMENT_WANTS}, or a list of times")
+
+PERIODS: Final = {"day": 86_400_000, "week": 604_800_000}
+
+
+def _period(value: object) -> int:
+    if isinstance(value, str) and value in PERIODS:
+        return PERIODS[value]
+    if not isinstance(value, str) or not value[:1].isdigit():
+        hint = did_you_mean(value, PERIODS) if isinstance(value, str) else ""
+        raise ValueError(f"{show(value)} is not {PERIOD.wants}{hint}")
+    period_ms = parse_duration_ms(value)
+    if period_ms < 60_000:
+        raise ValueError(f"{value!r} is too short: at least 1m")
+    return period_ms
+
+
+PERIOD: Final = Scalar("week, day, or a duration of at least 1m such as 12h", _period)
+
+
+def _thousandths(value: object, low: int, high: int) -> int:
+    """Return a number as exact thousandths within bounds (given in thousandths)."""
+    if not _is_number(value):
+        raise ValueError
+    try:
+        exact = Decimal(repr(value)) * 1000
+        if not low <= exact <= high:
+            raise ValueError
+    except InvalidOperation:  # not a number, in the sense of floats
+        raise ValueError from None
+    if exact != int(exact):
+        raise ValueError(f"{value!r} has more than three decimals")
+    return int(exact)
+
+
+FACTOR: Final = Scalar(
+    f"a number from 0 to {MAX_FACTOR_MILLI // 1000} of at most three decimals, such as 1.4",
+    lambda value: _thousandths(value, 0, MAX_FACTOR_MILLI),
+)
+WEIGHT: Final = Scalar(
+    "a number above 0, at most 1000, of at most three decimals, such as 1.2",
+    lambda value: _thousandths(value, 1, 1_000_000),
+)
+
+
+def _share(value: object) -> int:
+    """Return a share of more than nothing, at most all, in thousandths."""
+    if isinstance(value, str):
+        found = _PERCENT.fullmatch(value)
+        if found is None:
+            raise ValueError
+        milli = Decimal(found[1]) * 10
+        if milli != int(milli):
+            raise ValueError(f"{value!r} has more than one decimal")
+        if not 1 <= milli <= 1000:
+            raise ValueError
+        return int(milli)
+    return _thousandths(value, 1, 1000)
+
+
+SHARE: Final = Scalar("a share above 0%, at most 100%, such as 30% or 0.3", _share)
+
+
+def percent(maximum: int) -> Scalar:
+    """Return the kind of whole percents from 0 on."""
+    wants = f"a whole percentage from 0% to {maximum}%, such as 25%"
+
+    def parse(value: object) -> int:
+        found = (
+            re.fullmatch(r"([0-9]{1,9}) ?%", value, re.ASCII) if isinstance(value, str) else None
+        )
+        if found is None or int(found[1]) > maximum:
+            raise ValueError
+        return int(found[1])
+
+    return Scalar(wants, parse)
+
+
+def _amount(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError
+    try:
+        quantity = Quantity.parse(value)
+    except ValueError:  # with upstream's regular expression for a reason
+        raise ValueError(f"{show(value)} is not {_AMOUNT_WANTS}") from None
+    if quantity.sign() < 0:
+        raise ValueError(f"{show(value)} is negative; wanted: {_AMOUNT_WANTS}")
+    if quantity.compare(Quantity.from_milli(MAX_AMOUNT_MILLI)) > 0:
+        raise ValueError(f"{show(value)} is impossibly large: at most {MAX_AMOUNT_MILLI // 1000:,}")
+    return quantity.milli()
+
+
+_AMOUNT_WANTS = "a quantity such as 250m, 1.5 or 200Mi"
+AMOUNT: Final = Scalar(_AMOUNT_WANTS, _amount)
+
+
+def positive_amount() -> Scalar:
+    """Return the kind of a quantity above 0."""
+
+    def parse(value: object) -> int:
+        found = _amount(value)
+        if not found:
+            raise ValueError(f"{show(value)} is nothing; a quantity above 0 is wanted")
+        return found
+
+    return Scalar("a quantity above 0 such as 250m, 1.5 or 200Mi", parse)
+
+
+def rate(per: str, minimum_milli: int = 0) -> Scalar:
+    """Return the kind of an amount per time, in thousandths per `per`, the half rounded up."""
+    wants = f"an amount per time such as {'5/s or 300/m' if per == 's' else '10Mi/h'}"
+
+    def parse(value: object) -> int:
+        found = _RATE.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            raise ValueError
+        exact = Fraction(_amount(found[1]) * _PER_SECONDS[per], _PER_SECONDS[found[2]])
+        milli = int(exact + Fraction(1, 2))
+        if not minimum_milli <= milli <= MAX_AMOUNT_MILLI:
+            raise ValueError(f"{value!r} is too {'large' if milli else 'small'}; wanted: {wants}")
+        return milli
+
+    return Scalar(wants, parse)
+
+
+def _hpa_glob(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    parts = value.split("/")
+    if len(parts) not in (2, 3) or not all(parts):
+        raise ValueError
+    for part in parts[-2:]:
+        if not _NAME.fullmatch(part):
+            raise ValueError(
+                f"{value!r}: a namespace or HPA has lower-case letters, digits, - and . in its "
+                "name (* stands for any, ? for one); several go into a list"
+            )
+    return value
+
+
+HPA_GLOB: Final = Scalar(
+    "namespace/hpa or cluster/namespace/hpa, such as shop/web or shop/*", _hpa_glob
+)
+HPA_GLOBS: Final = ListOf(HPA_GLOB, f"{HPA_GLOB.wants}, or a list of such")
+
+
+def _hpa_name(value: object) -> str:
+    name = _hpa_glob(value)
+    if "*" in name or "?" in name:
+        raise ValueError(f"{value!r} is for several; one is wanted, such as shop/web")
+    return name
+
+
+HPA_NAME: Final = Scalar("namespace/hpa or cluster/namespace/hpa, such as shop/web", _hpa_name)
+
+
+def check_signal(glob: str) -> None:
+    """Refuse (ValueError) what can be no signal's name, nor a glob of some."""
+    kind, slash, rest = glob.partition("/")
+    if glob == "*" or (slash and rest and any(matches(kind, known) for known in SIGNAL_KINDS)):
+        return
+    hint = did_you_mean(kind, SIGNAL_KINDS)
+    raise ValueError(f"{show(glob)} is not {SIGNAL_GLOB.wants}{hint}")
+
+
+def _signal_glob(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    check_signal(value)
+    return value
+
+
+SIGNAL_GLOB: Final = Scalar(
+    f"the name of a signal, such as resource/cpu or external/queue_length; it begins with "
+    f"{', '.join(SIGNAL_KINDS)} and /, and * stands for any letters",
+    _signal_glob,
+)
+SIGNAL_GLOBS: Final = ListOf(SIGNAL_GLOB, f"{SIGNAL_GLOB.wants}; or a list of such")
+
+
+def name_glob(wants: str) -> Scalar:
+    """Return the kind of a name in which `*` and `?` are wild."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not value.strip() or "/" in value:
+            raise ValueError
+        return value
+
+    return Scalar(wants, parse)
+
+
+def price() -> Scalar:
+    """Return the kind of a price: a number of currency units from 0 on."""
+    wants = "a price: a number from 0 to 1,000,000, such as 0.031"
+
+    def parse(value: Any) -> float:
+        if not _is_number(value) or not 0 <= value <= 1_000_000:
+            raise ValueError
+        return float(value)
+
+    return Scalar(wants, parse)
+
+
+def names_of(shape_keys: Sequence[str]) -> str:
+    """Return names for a sentence: `a, b and c`."""
+    *first, last = shape_keys
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def quantity_of(milli: int) -> str:
+    """Return thousandths as a Kubernetes quantity, for messages: 120 -> `120m`."""
+    return Quantity.from_milli(milli).canonical()

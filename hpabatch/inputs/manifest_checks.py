@@ -1,0 +1,85 @@
+"""Manifests checked: defaults, the API server's rules, and three warnings beyond it.
+
+The warnings (a key given twice, an HPA given twice in one input tree, a DaemonSet target) and the
+fields that the server would drop refuse a document only where the caller is strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE
+from hpabatch.inputs.manifests import ManifestEntry
+from hpabatch.model.objects.decode_fields import Severity
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.objects.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.versions import Profile
+
+VALID = "valid"
+REFUSED = "refused"
+UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedEntry:
+    """A manifest entry with its verdict; `hpa` is defaulted, None unless the result is valid."""
+
+    entry: ManifestEntry
+    result: str
+    hpa: HPA | None = None
+    complaints: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def check_manifests(
+    entries: Iterable[ManifestEntry], profile: Profile, strict: bool = False
+) -> list[CheckedEntry]:
+    """Default and validate every entry, in order; with `strict` warnings are complaints."""
+    first: dict[tuple[str, str, str], str] = {}
+    return [_check(entry, profile, strict, first) for entry in entries]
+
+
+def exit_code(checked: Iterable[CheckedEntry]) -> int:
+    """Return 0, 2 if anything was unreadable, else 3 if anything was refused."""
+    results = {item.result for item in checked}
+    if UNREADABLE in results:
+        return EXIT_UNREADABLE
+    return EXIT_REFUSED if REFUSED in results else EXIT_OK
+
+
+def _check(
+    entry: ManifestEntry, profile: Profile, strict: bool, first: dict[tuple[str, str, str], str]
+) -> CheckedEntry:
+    if entry.hpa is None:
+        return CheckedEntry(entry, UNREADABLE, complaints=(entry.error or "unreadable",))
+    hpa = default_hpa(drop_disabled_fields(entry.hpa, profile))
+    complaints = [str(item) for item in entry.problems if item.severity is Severity.error]
+    if not complaints:  # the server decodes before it validates
+        complaints = [str(error) for error in validate_hpa(hpa, profile)]
+    warnings = [str(item) for item in entry.problems if item.severity is Severity.warning]
+    warnings += [*entry.duplicates, *_beyond_the_server(entry, hpa, first)]
+    if strict:
+        complaints, warnings = complaints + warnings, []
+    result = REFUSED if complaints else VALID
+    return CheckedEntry(
+        entry, result, None if complaints else hpa, tuple(complaints), tuple(warnings)
+    )
+
+
+def _beyond_the_server(
+    entry: ManifestEntry, hpa: HPA, first: dict[tuple[str, str, str], str]
+) -> list[str]:
+    """Warn of what the server takes and nobody wants."""
+    warnings: list[str] = []
+    if hpa.name:
+        key = (entry.tree, hpa.namespace, hpa.name)
+        if key in first:
+            warnings.append(f"metadata.name: this HPA is given twice, first at {first[key]}")
+        first.setdefault(key, entry.place)
+    if hpa.spec.scale_target_ref.kind == "DaemonSet":
+        warnings.append(
+            "spec.scaleTargetRef.kind: a DaemonSet cannot be scaled, it has no scale subresource"
+        )
+    return warnings

@@ -1,0 +1,248 @@
+"""Kubernetes manifests: files, folders and standard input to HPAs with their source and line.
+
+Nothing here raises for what a user's file holds. A document that cannot be read is an entry with
+an `error`; the others go on. Documents of other kinds are counted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from hpabatch.history.files import open_regular
+from hpabatch.inputs.kubernetes_yaml import end_line, start_line
+from hpabatch.inputs.manifest_documents import (
+    DocumentError,
+    TemplateError,
+    expand,
+    find_template,
+    holds_template,
+    parse_documents,
+    split_documents,
+)
+from hpabatch.model.objects.decode import KIND, decode_hpa
+from hpabatch.model.objects.decode_fields import Problem
+from hpabatch.model.objects.hpa import HPA
+
+STDIN = "stdin"
+SUFFIXES = (".yaml", ".yml", ".json")
+MAX_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One HPA document, or one place that cannot be read (`error`; then `hpa` is None).
+
+    `tree` is the command-line argument that led here, `line` counts from 1. `problems` are wrong
+    JSON types and unknown fields, `duplicates` sentences about repeated keys.
+    """
+
+    source: str
+    line: int
+    tree: str
+    hpa: HPA | None = None
+    problems: tuple[Problem, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Return `source:line`."""
+        return f"{self.source}:{self.line}"
+
+
+@dataclass(slots=True)
+class Manifests:
+    """Everything that was read: HPAs and unreadable places in order, other kinds counted."""
+
+    entries: list[ManifestEntry] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    files: int = 0
+
+
+def load_manifests(paths: Sequence[str | Path], stdin: BinaryIO | None = None) -> Manifests:
+    """Read files, folders (recursively: .yaml, .yml and .json) and `-` for standard input.
+
+    HPAs are decoded, neither defaulted nor validated. Raises nothing about the input.
+    """
+    found = Manifests()
+    stdin_used = False
+    for path in paths:
+        tree = str(path)
+        if tree != "-":
+            _read_path(Path(path), tree, found)
+        elif stdin_used:
+            _fail(found, STDIN, "-", "standard input was read already: give `-` once")
+        else:
+            stdin_used = True
+            _read_stream(stdin or sys.stdin.buffer, STDIN, "-", found, required=True)
+    return found
+
+
+def _fail(found: Manifests, source: str, tree: str, error: str, line: int = 1) -> None:
+    found.entries.append(ManifestEntry(source, line, tree, error=error))
+
+
+def _read_path(path: Path, tree: str, found: Manifests) -> None:
+    """Read a file or all manifests below a folder."""
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        _fail(found, tree, tree, _os_error(error))
+        return
+    if not is_folder:
+        _read_file(path, tree, found, required=True)
+        return
+    count = 0
+    for name in _walk(path, tree, found):
+        count += 1
+        _read_file(name, tree, found, required=False)
+    if not count and not any(entry.tree == tree for entry in found.entries):
+        kinds = ", ".join(SUFFIXES)
+        _fail(found, tree, tree, f"this folder holds no manifest ({kinds}): name another")
+
+
+def _walk(folder: Path, tree: str, found: Manifests) -> Iterator[Path]:
+    """Yield manifest files in order; hidden files and folders are left alone."""
+
+    def refuse(error: OSError) -> None:
+        _fail(found, str(error.filename or folder), tree, _os_error(error))
+
+    for root, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+                yield Path(root, name)
+
+
+def _read_file(path: Path, tree: str, found: Manifests, required: bool) -> None:
+    try:
+        with open_regular(path, pipes=required) as stream:
+            _read_stream(stream, str(path), tree, found, required)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        _fail(found, str(path), tree, _os_error(error))
+
+
+def _os_error(error: OSError | ValueError) -> str:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"cannot be read: {reason[:1].lower()}{reason[1:]}"
+
+
+def _read_stream(
+    stream: BinaryIO, source: str, tree: str, found: Manifests, required: bool
+) -> None:
+    """Read one file; with `required`, a file without any document is an error."""
+    data = stream.read(MAX_BYTES + 1)
+    found.files += 1
+    if len(data) > MAX_BYTES:
+        _fail(found, source, tree, f"larger than {MAX_BYTES // 2**20} MiB: split it")
+        return
+    try:
+        text = _decode(data)
+    except ValueError as error:
+        _fail(found, source, tree, str(error))
+        return
+    before = len(found.entries) + found.skipped.total()
+    for entry in _read_text(text, source, tree, found.skipped):
+        found.entries.append(entry)
+    if required and before == len(found.entries) + found.skipped.total():
+        what = "standard input" if source == STDIN else "this file"
+        _fail(found, source, tree, f"{what} holds no document: it is empty or all comments")
+
+
+def _decode(data: bytes) -> str:
+    """Return the text of UTF-8, or of UTF-16 with a byte-order mark.
+
+    Raises:
+        ValueError: other bytes; the message says where.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    else:
+        encoding = "utf-8-sig"
+    if b"\0" in data[:4096] and encoding != "utf-16":
+        raise ValueError("not YAML: a binary file (it holds NUL bytes)")
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = data[error.start]
+        raise ValueError(f"not UTF-8 text: byte 0x{byte:02x} in line {line}") from None
+
+
+def _read_text(text: str, source: str, tree: str, skipped: Counter[str]) -> Iterator[ManifestEntry]:
+    """Yield the HPAs of one file; of all its pieces that are templates only the first is told."""
+    template_told = False
+    for piece, offset in split_documents(text):
+        try:
+            yield from _read_piece(piece, source, tree, offset, skipped)
+        except DocumentError as error:
+            if isinstance(error, TemplateError):
+                if template_told:
+                    continue
+                template_told = True
+            line = error.line + offset + 1
+            yield ManifestEntry(source, line, tree, error=error.describe(offset))
+
+
+def _read_piece(
+    piece: str, source: str, tree: str, offset: int, skipped: Counter[str]
+) -> Iterator[ManifestEntry]:
+    """Yield the HPAs of one piece.
+
+    Raises:
+        DocumentError: not YAML, a template, or not a manifest.
+    """
+    for document in parse_documents(piece):
+        if document.value is None:
+            continue
+        if not isinstance(document.value, Mapping | list):
+            kind = "text" if isinstance(document.value, str) else "a number or a boolean"
+            text = f"not a manifest: expected a mapping, found only {kind}"
+            raise DocumentError(text, start_line(document.node))
+        objects = list(expand(document.value, document.node))
+        if not objects:
+            skipped["empty list"] += 1
+        for value, node in objects:
+            if isinstance(value, str):
+                place = start_line(document.node) + offset + 1
+                yield ManifestEntry(source, place, tree, error=value)
+                continue
+            if not _is_hpa(value):
+                skipped[_kind(value)] += 1
+                continue
+            if holds_template(value):
+                raise find_template(piece) or TemplateError("{{ … }}")
+            hpa, problems = decode_hpa(value)
+            line = start_line(node)
+            duplicates = tuple(
+                _duplicate_text(item, offset)
+                for item in document.duplicates
+                if line <= item[1] <= end_line(node)
+            )
+            yield ManifestEntry(source, line + offset + 1, tree, hpa, tuple(problems), duplicates)
+
+
+def _kind(value: Mapping[str, object]) -> str:
+    kind = value.get("kind")
+    return kind if isinstance(kind, str) and kind else "(no kind)"
+
+
+def _is_hpa(value: Mapping[str, object]) -> bool:
+    version = value.get("apiVersion")
+    if value.get("kind") == KIND:
+        return True
+    return not value.get("kind") and isinstance(version, str) and version.startswith("autoscaling/")
+
+
+def _duplicate_text(duplicate: tuple[str, int, int, int], offset: int) -> str:
+    key, line, column, first = duplicate
+    return (
+        f'duplicate key "{key}" in line {line + offset + 1}, column {column + 1} '
+        f"(first in line {first + offset + 1}): the last one counts"
+    )

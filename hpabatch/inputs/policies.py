@@ -1,0 +1,122 @@
+"""Policy set files: YAML to `model.settings.policy_sets`; the keys are those of `spec.behavior`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import Built, Key, ListOf, MapOf, Shape
+from hpabatch.inputs.documents import Place, parse_document, read_document
+from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
+from hpabatch.model.objects.validate import MAX_PERIOD_S
+from hpabatch.model.settings.policy_sets import DEFAULT, SHIPPED, PolicySet
+from hpabatch.model.settings.values import AS_TODAY
+
+WHAT: Final = "policy file"
+_MAX_INT32 = 2**31 - 1
+_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
+
+POLICY: Final = Shape(
+    "A policy",
+    "At most so many pods, or percent, are added (removed) in any so many seconds.",
+    (
+        Key("type", kinds.word("Pods", "Percent"), "what `value` counts", field="type",
+            required=True),
+        Key("value", kinds.whole(1, _MAX_INT32), "how many", field="value", required=True),
+        Key("periodSeconds", kinds.whole(1, MAX_PERIOD_S), "in how many seconds",
+            field="period_seconds", required=True),
+    ),
+)  # fmt: skip
+
+_POLICIES = ListOf(
+    Built(POLICY, lambda _, given: ScalingPolicy(**given)),
+    "a list of policies, each after a dash", 100, only_lists=True,
+)  # fmt: skip
+
+DIRECTION: Final = Shape(
+    "A direction",
+    "The policies and which of them counts. Windows and tolerances are fields of a grid: "
+    "`scaleDown.window`, `tolerance`.",
+    (
+        Key("selectPolicy", kinds.word("Max", "Min", "Disabled"), "which policy counts",
+            field="select_policy", default="Max"),
+        Key("policies", _POLICIES, "the policies", field="policies",
+            default="those of the set `default`"),
+    ),
+)  # fmt: skip
+
+
+def _direction(name: str) -> Callable[[Place, dict[str, Any]], ScalingRules]:
+    shipped = DEFAULT.rules(name)
+    assert shipped is not None
+
+    def build(place: Place, given: dict[str, Any]) -> ScalingRules:
+        if not given:
+            place.refuse(f"nothing is given; give one or more of {', '.join(DIRECTION.names)}")
+        return ScalingRules(
+            select_policy=given.get("select_policy", "Max"),
+            policies=given.get("policies", shipped.policies),
+        )
+
+    return build
+
+
+SET: Final = Shape(
+    "A policy set",
+    "",
+    tuple(
+        Key(name, Built(DIRECTION, _direction(name)), f"what holds on the way {way}", field=field,
+            default="as today")
+        for name, field, way in (("scaleUp", "scale_up", "up"), ("scaleDown", "scale_down", "down"))
+    ),
+)  # fmt: skip
+
+
+def _set(place: Place, given: dict[str, Any]) -> PolicySet:
+    if not given:
+        place.refuse("nothing is given; give scaleUp, scaleDown or both")
+    return PolicySet("", **given)
+
+
+def _check_name(name: str) -> None:
+    if name in SHIPPED or name == AS_TODAY:
+        what = "comes with hpabatch" if name in SHIPPED else "means what there is today"
+        raise ValueError(f"{name} {what}; give the set another name")
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is not the name of a policy set: up to 63 lower-case letters, digits, - . _"
+        )
+
+
+_SETS = MapOf(Built(SET, _set), "a mapping of names to policy sets", _check_name)
+
+
+def read_policy_sets(path: Path | str) -> dict[str, PolicySet]:
+    """Return the policy sets of a file by name; those that are shipped are not among them.
+
+    Raises:
+        UsageError: the file, the line and the key that are wrong, and what is possible there.
+    """
+    return _sets(read_document(path, WHAT))
+
+
+def parse_policy_sets(text: str, source: str = WHAT) -> dict[str, PolicySet]:
+    """Return the policy sets of a text; `source` is what messages call it.
+
+    Raises:
+        UsageError: the line and the key that are wrong, and what is possible there.
+    """
+    return _sets(parse_document(text, source))
+
+
+def _sets(document: Place) -> dict[str, PolicySet]:
+    return {name: replace(found, name=name) for name, found in _SETS.read(document)}
+
+
+def all_policy_sets(own: Mapping[str, PolicySet]) -> dict[str, PolicySet]:
+    """Return the shipped sets and a file's own."""
+    return {**SHIPPED, **own}

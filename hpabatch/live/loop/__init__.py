@@ -1,0 +1,1 @@
+"""The live loop: setup, warm-up, passes on schedule."""

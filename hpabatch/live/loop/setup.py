@@ -1,0 +1,120 @@
+"""What a live loop goes by: the rules of the cluster's version and its controller's flags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpabatch.cluster.connection.controller import ControllerSeen
+from hpabatch.engine.fleet.flags import FEATURE_GATES, FLAGS, PREFIX, parse_flags
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.store.catalog import quote
+from hpabatch.model.versions import ControllerFlags, Profile, profile_for
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The rules and flags of a loop.
+
+    Attributes:
+        k8s: the version, as named.
+        profile: its rules.
+        flags: the controller's.
+        flags_named: those that were given or seen, by their names, for the record.
+        flags_source: given, recorded (in the controller's pod) or assumed.
+    """
+
+    k8s: str
+    profile: Profile
+    flags: ControllerFlags
+    flags_named: Mapping[str, str]
+    flags_source: str
+
+
+def settle(
+    k8s: str | None,
+    gates: str,
+    given: Sequence[str],
+    server_version: str,
+    seen: ControllerSeen | None,
+    every_ms: int | None,
+) -> Settings:
+    """Return rules and flags: as given, else as the cluster shows, else Kubernetes' own.
+
+    Args:
+        k8s: a version, None: the server's.
+        gates: feature gates, "" for those that the controller's pod shows.
+        given: flags as NAME=VALUE.
+        server_version: as the API server gives it, e.g. v1.31.2-gke.1.
+        seen: the controller's command line, if it can be seen.
+        every_ms: between two passes, if that was given.
+
+    Raises:
+        UsageError: no such version, gate or flag, or a value that is none.
+    """
+    shown = dict(seen.flags) if seen else {}
+    named = {**shown, **_given(given)}
+    if every_ms is not None:
+        named[f"{PREFIX}sync-period"] = f"{every_ms}ms"
+    try:
+        flags = parse_flags(json.dumps(named))
+    except HistoryError as error:
+        text = str(error).removeprefix("controller.flags: ").partition("; correct")[0]
+        raise UsageError(f"--flag: {text}") from error
+    version = k8s or server_version
+    gates = gates or _known_gates(version, seen)
+    return Settings(
+        k8s=version,
+        profile=profile_for(version, gates),
+        flags=flags,
+        flags_named=named | ({FEATURE_GATES: gates} if gates else {}),
+        flags_source="given" if given else "recorded" if shown else "assumed",
+    )
+
+
+def _given(flags: Sequence[str]) -> Mapping[str, str]:
+    found = {}
+    for text in flags:
+        name, equals, value = text.partition("=")
+        short = name.lstrip("-").removeprefix(PREFIX)
+        if not equals or short not in FLAGS:
+            raise UsageError(
+                f"--flag {text}: expected is NAME=VALUE, NAME one of {', '.join(FLAGS)}"
+            )
+        found[PREFIX + short] = value
+    return found
+
+
+def _known_gates(version: str, seen: ControllerSeen | None) -> str:
+    """Return the gates of the controller's command line that these rules know of."""
+    if seen is None or not seen.feature_gates:
+        return ""
+    known = []
+    for gate in seen.feature_gates.split(","):
+        try:
+            profile_for(version, gate)
+        except UsageError:
+            continue
+        known.append(gate)
+    return ",".join(known)
+
+
+def state_file(environ: Mapping[str, str], cluster: str) -> Path:
+    """Return where a loop keeps what it remembers of a cluster, if it is not told.
+
+    Raises:
+        UsageError: the user has no home, as in many containers.
+    """
+    named = environ.get("XDG_STATE_HOME")
+    try:
+        home = Path(environ.get("HOME") or "~").expanduser()
+    except RuntimeError:
+        if not named:
+            raise UsageError(
+                "there is no HOME to keep the loop's memory in: name a file with --state, or give "
+                "--stateless"
+            ) from None
+    folder = Path(named) if named else home / ".local" / "state"
+    return folder / "hpabatch" / f"live-{quote(cluster)}.npz"

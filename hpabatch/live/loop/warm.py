@@ -1,0 +1,103 @@
+"""`python -m hpabatch.live.loop.warm`: compile everything that a pass uses, and keep it.
+
+Two passes over a made-up HPA, as the loop makes them; the compiled code goes where `_jit` puts it.
+A container image does this while it is built: where it runs its files cannot be written.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from hpabatch.cluster.objects.types import (
+    Answer,
+    Answers,
+    Change,
+    ContainerSpec,
+    ContainerUsage,
+    HpaObject,
+    Kind,
+    PodObject,
+    PodTemplate,
+    ScaleKey,
+    ScaleObject,
+    Thing,
+    UsageSample,
+)
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.result import PassResult
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import (
+    HPA,
+    CrossVersionObjectReference,
+    HPASpec,
+    MetricSpec,
+    MetricTarget,
+    ResourceMetricSource,
+)
+from hpabatch.model.quantity import Quantity
+from hpabatch.model.requests import ContainerRequests
+from hpabatch.model.versions import DEFAULT_K8S, ControllerFlags, profile_for
+
+_NOW_MS = 1_800_000_000_000
+_PERIOD_MS = 15_000
+_CREATED_MS = _NOW_MS - 3_600_000
+_PODS = 2
+
+
+def two_passes() -> PassResult:
+    """Decide a made-up HPA of two pods twice and return the second pass: 2 pods, 4 wanted."""
+    decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
+    decider.apply(_changes())
+    for now_ms in (_NOW_MS, _NOW_MS + _PERIOD_MS):
+        result = decider.decide(now_ms, _answers(now_ms))
+        result.why(0)
+        result.document(0)
+    return result
+
+
+def _changes() -> list[Change]:
+    names = [f"web-{k}" for k in range(_PODS)]
+    key = ScaleKey("apps", "Deployment", "shop", "web")
+    found: list[tuple[Kind, tuple[str, str] | ScaleKey, Thing]] = [
+        (Kind.hpa, ("shop", "web"), _hpa()),
+        (Kind.scale, key, ScaleObject(key, _PODS, _PODS, "app=web")),
+    ]
+    found += [(Kind.pod, ("shop", name), _pod(name)) for name in names]
+    return [Change(kind, key, thing, _CREATED_MS, True) for kind, key, thing in found]
+
+
+def _hpa() -> HpaObject:
+    target = MetricTarget("Utilization", average_utilization=50)
+    metric = MetricSpec("Resource", resource=ResourceMetricSource("cpu", target))
+    spec = HPASpec(CrossVersionObjectReference("Deployment", "web", "apps/v1"), 1, 10, (metric,))
+    hpa = HPA(name="web", namespace="shop", uid="web", spec=spec)
+    return HpaObject("shop", "web", default_hpa(hpa))
+
+
+def _pod(name: str) -> PodObject:
+    container = ContainerSpec(ContainerRequests("app", {"cpu": Quantity.from_milli(100)}))
+    return PodObject(
+        "shop", name, name, {"app": "web"}, "ReplicaSet/web", _CREATED_MS, _CREATED_MS, None, "n",
+        "Running", "True", _CREATED_MS, PodTemplate((container,)),
+    )  # fmt: skip
+
+
+def _answers(now_ms: int) -> Answers:
+    usage = (ContainerUsage("app", 100, None),)
+    samples = tuple(UsageSample("shop", f"web-{k}", now_ms, 30_000, usage) for k in range(_PODS))
+    return Answers(usage={"": Answer(now_ms, samples)})
+
+
+def main() -> int:
+    """Compile, and say how long it took; 0 if what was decided is right."""
+    begun = time.perf_counter()
+    result = two_passes()
+    desired = int(result.decisions.desired[0])
+    said = f"{time.perf_counter() - begun:.1f} s, {desired} replicas: {result.why(0)}"
+    print(said, file=sys.stderr)  # noqa: T201 - talk
+    return 0 if desired == 2 * _PODS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One pass of the live loop: pods, lanes, decisions, comparison."""

@@ -1,0 +1,92 @@
+"""Ambiguous selectors among the HPAs of a running cluster: symmetric but lazy, as upstream.
+
+An HPA matches nothing for the others until a pass asks its metrics; then it keeps the selector of
+its last such pass. Within a pass HPAs are taken in the order of their names.
+Source: horizontal.go, validateAndParseSelector; `engine.shards.ambiguity` is the same over a
+recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hpabatch.live.passes.lanes import Lane, LaneKey
+from hpabatch.live.passes.pods import PodTable
+from hpabatch.live.passes.selections import Selections
+from hpabatch.model.messages import ambiguous_selector
+from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.model.versions import Profile
+
+
+class Registry:
+    """The selectors that the controller of one cluster has seen."""
+
+    def __init__(self, profile: Profile) -> None:
+        """Begin with none, as a controller that has just started."""
+        self._profile = profile
+        self._known: dict[LaneKey, str] = {}
+
+    def known(self, key: LaneKey) -> str | None:
+        """Return the selector that an HPA is registered with, None if it is not."""
+        return self._known.get(key)
+
+    def restore(self, key: LaneKey, selector: str) -> None:
+        """Register an HPA again, as an earlier loop had."""
+        self._known[key] = selector
+
+    def check(
+        self, lanes: Sequence[Lane], reached: Sequence[bool], pods: PodTable
+    ) -> dict[int, str]:
+        """Return for each lane whose selector is ambiguous what the controller says of it.
+
+        Args:
+            lanes: all, in the order of their names.
+            reached: which of them ask their metrics in this pass.
+            pods: as the cluster's cache holds them.
+        """
+        if not self._profile.ambiguity_checked:
+            return {}
+        # One that was made anew is registered anew.
+        present = {lane.key for lane in lanes if not lane.recreated}
+        for key in [key for key in self._known if key not in present]:
+            del self._known[key]
+        current = {lane.key: _selector(lane) for lane in lanes}
+        moved, moved_on = self._moved(current, pods.selections)
+        suspects = pods.selections.sharing().union(*map(pods.selections.owners, moved_on))
+        found: dict[int, str] = {}
+        for h, lane in enumerate(lanes):
+            if not reached[h]:
+                continue
+            self._known[lane.key] = current[lane.key]
+            moved.discard(lane.key)
+            if lane.key not in suspects:
+                continue
+            others: set[LaneKey] = set()
+            for slot in pods.selections.members(lane.key):
+                owners: set[LaneKey] = pods.selections.owners(slot)  # type: ignore[assignment]
+                others |= {o for o in owners if self._known.get(o) == current[o]}
+                others |= moved_on.get(slot, set()) & moved
+            others.discard(lane.key)
+            if others:
+                names = sorted(f"{namespace}/{name}" for namespace, name in (lane.key, *others))
+                found[h] = ambiguous_selector(current[lane.key], names, self._profile)
+        return found
+
+    def _moved(
+        self, current: Mapping[LaneKey, str], selections: Selections
+    ) -> tuple[set[LaneKey], dict[int, set[LaneKey]]]:
+        """Return the HPAs that have another selector by now, and by pod those that match it still.
+
+        The controller knows the selector of an HPA's last sync.
+        """
+        moved = {key for key, text in self._known.items() if text != current[key]}
+        on: dict[int, set[LaneKey]] = {}
+        for key in moved:
+            selector = parse_selector(self._known[key], selector_words(self._profile))
+            for slot in selections.matching(key[0], selector):
+                on.setdefault(slot, set()).add(key)
+        return moved, on
+
+
+def _selector(lane: Lane) -> str:
+    return lane.scale.selector if lane.scale is not None and not lane.scale.error else ""

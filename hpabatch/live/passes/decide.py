@@ -1,0 +1,406 @@
+"""One pass: what the cluster shows now becomes columns, and one call of the batch kernel decides.
+
+The rules are those of every replay; the scale events that spend the policies' budgets are the
+changes really made in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hpabatch.cluster.objects.types import (
+    Answer,
+    Answers,
+    Change,
+    ExternalMetricKey,
+    HpaObject,
+    Kind,
+    ObjectMetricKey,
+    PodMetricKey,
+    Wanted,
+)
+from hpabatch.cluster.objects.wanted import WantedBook
+from hpabatch.engine.shards.ambiguity import least_of, metrics_reached
+from hpabatch.engine.shards.initial import take_zero, takes_zero, zero_of
+from hpabatch.kernels.replay import replay_newest
+from hpabatch.layout import codes
+from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Memory
+from hpabatch.live.passes.ambiguity import Registry
+from hpabatch.live.passes.fleet import (
+    Layout,
+    Source,
+    Stream,
+    Structure,
+    join_fleet,
+    members_of,
+    metric_columns,
+    size_changes,
+)
+from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
+from hpabatch.live.passes.memory import Saved, SavedLane, is_full, moved, new_memory, save
+from hpabatch.live.passes.pods import Samples, fill_custom, fill_usage
+from hpabatch.live.passes.result import (
+    NO_STATUS,
+    PassResult,
+    reconcile_actions,
+    reconcile_errors,
+)
+from hpabatch.live.passes.rows import Outcome
+from hpabatch.live.passes.words import PassWords
+from hpabatch.model.messages import lacking_container
+from hpabatch.model.objects.stored import stored_order
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.memory import seed_status
+
+_MOST_TEXTS = 10_000  # beyond what is in use: errors that carry numbers are new in every pass
+
+
+class Decider:
+    """Decides all HPAs of a cluster, pass by pass.
+
+    Attributes:
+        lanes: the HPAs, their scales and pods.
+        strays: samples of pods that the cluster does not show, in the last pass.
+        started: whether the next pass is the first of a memory that holds nothing.
+    """
+
+    def __init__(
+        self, profile: Profile, flags: ControllerFlags, saved: Saved | None = None
+    ) -> None:
+        """Begin; `saved`: take up what an earlier loop remembered."""
+        self.profile = profile
+        self.flags = flags
+        self.lanes = Lanes(profile)
+        self.strays = 0
+        self.started = saved is None
+        self._saved = saved
+        self._now_ms = 0
+        self._last: PassResult | None = None
+        self._replicas: list[int] = []
+        self._zeros: list[str] = []
+        self._most_texts = _MOST_TEXTS
+        self._registry = Registry(profile)
+        self._book = WantedBook()
+        self._structure = Structure([], flags, profile)
+        self._layout = Layout(self._structure, self.lanes.pods, [])
+        self._memory: Memory = new_memory(0)
+        self._members: dict[LaneKey, I64] = {}
+        self._usage: dict[tuple[str, str], Samples] = {}
+        self._custom: dict[Source, Samples] = {}
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Take in changes of the cluster, in their order."""
+        for change in changes:
+            self.lanes.apply(change)
+            if change.kind is Kind.hpa:
+                item = change.thing if isinstance(change.thing, HpaObject) else None
+                self._book.put((change.key[0], change.key[1]), item)
+
+    def wanted(self) -> Wanted:
+        """Return what has to be fetched for the next pass."""
+        return self._book.wanted()
+
+    def decide(self, now_ms: int, answers: Answers) -> PassResult:
+        """Decide every HPA at an instant, from all changes taken in and these answers."""
+        self._now_ms = now_ms
+        self._arrange()
+        structure, lanes = self._structure, self._structure.lanes
+        self._fill_samples(answers)
+        values = self._fill_answers(answers)
+        changes = size_changes(lanes, structure.lane_table)
+        counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
+        if is_full(self._memory, counts):
+            self._memory = moved(self._memory, np.arange(len(lanes), dtype=np.int64), counts)
+        self._fill_ticks(now_ms)
+        if takes_zero(self.profile):
+            self._take_zero()
+        fleet = join_fleet(structure, self._layout, self.lanes.pods, values, changes)
+        self._memory.head[:, HEAD_NEXT_CHANGE] = 0
+        before = self._memory.head.copy()
+        replay_newest(fleet, self._memory, True, structure.results)
+        words = PassWords(fleet, structure, self.lanes.texts, self.profile, before)
+        self._last = result = self._result(now_ms, words)
+        self._replicas = [-1 if lane.replicas is None else lane.replicas for lane in lanes]
+        self._zeros = [lane.zero for lane in lanes]
+        self.lanes.close_pass()
+        self.started = False
+        return result
+
+    def outcomes(self) -> dict[LaneKey, list[Outcome]]:
+        """Return what the last pass was answered for each metric of every HPA's spec as read."""
+        structure = self._structure
+        rows = structure.answer_rows()
+        codes_of, texts_of = (
+            structure.answers.code[rows].tolist(),
+            structure.answers.text[rows].tolist(),
+        )
+        specs, _, metrics = structure.tables
+        first = specs.first_metric[structure.spec_now].tolist()
+        streams = metrics.stream.tolist()
+        found = {}
+        for h, lane in enumerate(structure.lanes):
+            spec = lane.item.hpa.spec
+            own = [Outcome("ok")] * len(spec.metrics)
+            for j, k in enumerate(stored_order(spec, self.profile)):
+                if k is not None:
+                    g = streams[first[h] + j]
+                    word = _ANSWERS.get(codes_of[g], "ok")
+                    text = self.lanes.texts[texts_of[g]] if word == "error" else ""
+                    own[k] = Outcome(word, text, self._fetched_ms[g])
+            found[lane.key] = own
+        return found
+
+    def save(self, path: Path, what: str) -> None:
+        """Write what is remembered (UsageError: it cannot be written)."""
+        save(path, Saved(self._now_ms, self._passed(), self._memory), what)
+
+    def _passed(self) -> list[SavedLane]:
+        """Return the HPAs as the last pass found them, whatever came since."""
+        said = self._last
+        if said is None:
+            return []
+        columns = zip(said.namespaces, said.names, said.uids, said.targets, strict=True)
+        return [
+            SavedLane(*texts, size, self._registry.known((texts[0], texts[1])), zero)
+            for texts, size, zero in zip(columns, self._replicas, self._zeros, strict=True)
+        ]
+
+    # ---- structure and layout
+
+    def _arrange(self) -> None:
+        """Bring structure, memory and layout up to date, whatever of them changed."""
+        lanes, pods = self.lanes, self.lanes.pods
+        lanes.drop_gone()
+        rebuilt = lanes.restructured
+        if rebuilt:
+            self._restructure()
+        dirty = pods.selections.dirty
+        if rebuilt or dirty or self._layout.room != pods.room:
+            for lane in self._structure.lanes:
+                if lane.key in dirty or lane.key not in self._members:
+                    self._members[lane.key] = members_of(pods, lane.key)
+            dirty.clear()
+            members = [self._members[lane.key] for lane in self._structure.lanes]
+            self._layout = Layout(self._structure, pods, members)
+        if len(lanes.texts) > self._most_texts:
+            lanes.retell()
+            self._most_texts = len(lanes.texts) + _MOST_TEXTS
+
+    def _restructure(self) -> None:
+        before = {lane.key: h for h, lane in enumerate(self._structure.lanes)}
+        lanes = list(self.lanes)
+        self._structure = Structure(lanes, self.flags, self.profile)
+        self.lanes.restructured = False
+        source = [-1 if lane.fresh else before.get(lane.key, -1) for lane in lanes]
+        self._memory = moved(self._memory, np.array(source, np.int64))
+        present = {lane.key for lane in lanes}
+        self._members = {key: part for key, part in self._members.items() if key in present}
+        fresh = [h for h, lane in enumerate(lanes) if lane.fresh]
+        for h in fresh:
+            seed_status(self._memory, h, lanes[h].status)
+        if self._saved is not None:
+            self._take_up(self._saved, lanes)
+            self._saved = None
+
+    def _take_up(self, saved: Saved, lanes: Sequence[Lane]) -> None:
+        """Give the lanes what an earlier loop remembered of them.
+
+        One that was made anew meanwhile keeps what it would have kept between two passes.
+        """
+        known = {lane[:2]: k for k, lane in enumerate(saved.lanes)}
+        source = np.array([known.get(lane.key, -1) for lane in lanes], np.int64)
+        self._memory = moved(saved.memory, source)
+        for h, lane in enumerate(lanes):
+            if source[h] < 0:
+                seed_status(self._memory, h, lane.status)
+                continue
+            before, lane.fresh = saved.lanes[int(source[h])], False
+            lane.recreated, lane.zero = before.uid != lane.uid, before.zero
+            if before.selector is not None:
+                self._registry.restore(lane.key, before.selector)
+            if before.replicas >= 0 and before.target == lane.target:
+                self.lanes.recall_size(lane, before.replicas)
+
+    # ---- values
+
+    def _fill_samples(self, answers: Answers) -> None:
+        """Write what the metrics APIs answered to columns by pod."""
+        room, streams = self.lanes.pods.room, self._structure.streams
+        sources = {stream.source for stream in streams if stream.of_pods}
+        usage = {(s[1], s[2]) for s in sources if s[0] == "usage"}
+        self._usage = {key: _cleared(self._usage.get(key), room) for key in sorted(usage)}
+        self.strays = 0
+        self._lacking: dict[str, list[int]] = {}
+        for answer in {id(a): a for a in answers.usage.values()}.values():
+            if answer.error:
+                continue
+            lacking, strays = fill_usage(self._usage, answer.samples, self.lanes.pods)  # type: ignore[arg-type]
+            self.strays += strays
+            for container, slots in lacking.items():
+                self._lacking.setdefault(container, []).extend(slots)
+        custom = sorted(s for s in sources if s[0] == "pods")
+        self._custom = {source: _cleared(self._custom.get(source), room) for source in custom}
+        for key, answer in answers.pods.items():
+            column = self._custom.get(("pods", *key))
+            if column is not None and not answer.error:
+                self.strays += fill_custom(column, key.namespace, answer.samples, self.lanes.pods)  # type: ignore[arg-type]
+        samples: dict[Source, Samples] = dict(self._custom)
+        samples |= {("usage", *key): column for key, column in self._usage.items()}
+        self._layout.gather(samples)
+
+    def _fill_answers(self, answers: Answers) -> I64:
+        """Write the code of every stream's answer; return the values of totals, end to end."""
+        structure, table = self._structure, self._structure.answers
+        rows = structure.answer_rows()
+        listed = self._layout.listed_of_streams()
+        values: list[int] = []
+        code = np.where(listed > 0, codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
+        first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
+        text = np.zeros(rows.size, np.int64)
+        self._fetched_ms: list[int | None] = [None] * rows.size
+        for g, stream in enumerate(structure.streams):
+            answer = self._answer_of(stream, answers)
+            self._fetched_ms[g] = answer.fetched_ms if answer else None
+            if answer is None or answer.error:
+                code[g] = codes.METRIC_FETCH_FAILED
+                text[g] = self.lanes.texts.number(answer.error if answer else NOT_FETCHED)
+            elif not stream.of_pods:
+                first[g] = len(values)
+                values += [sample.value_milli for sample in answer.samples]  # type: ignore[union-attr]
+                last[g] = len(values)
+                code[g] = codes.METRIC_OK if answer.samples else codes.METRIC_ANSWER_EMPTY
+        if not self.profile.container_may_lack and any(self._lacking.values()):
+            self._refuse_lacking(code, text)
+        table.code[rows], table.text[rows] = code, text
+        table.first_value[rows], table.last_value[rows] = first, last
+        return np.array(values, np.int64)
+
+    def _answer_of(self, stream: Stream, answers: Answers) -> Answer | None:
+        kind, namespace = stream.source[0], self._structure.lanes[stream.lane].key[0]
+        if kind == "usage":
+            return answers.usage_of(namespace)
+        return answer_of(stream.source, answers)
+
+    def _refuse_lacking(self, code: I64, text: I64) -> None:
+        """In old versions a sample that lacks the metric's container fails the whole metric."""
+        sets = {container: set(slots) for container, slots in self._lacking.items()}
+        for g, stream in enumerate(self._structure.streams):
+            container = stream.key.container
+            if code[g] != codes.METRIC_OK or container not in sets or not stream.of_pods:
+                continue
+            lane = self._structure.lanes[stream.lane]
+            for slot in self._layout.members[stream.lane].tolist():
+                if slot in sets[container]:
+                    said = lacking_container(container, lane.key[0], self.lanes.pods.names[slot])
+                    code[g] = codes.METRIC_CONTAINER_LACKS
+                    text[g] = self.lanes.texts.number(said)
+                    break
+
+    def _fill_ticks(self, now_ms: int) -> None:
+        """Write this pass's TICK records; the last pass's only need their spec."""
+        structure, lanes, layout = self._structure, self._structure.lanes, self._layout
+        ticks, rows = structure.ticks, structure.tick_rows()
+        ticks.spec[rows - 1], ticks.spec[rows] = structure.spec_before, structure.spec_now
+        ticks.now_ms[rows] = now_ms
+        ticks.first_row[rows], ticks.last_row[rows] = layout.first_row[:-1], layout.first_row[1:]
+        number = self.lanes.texts.number
+        scale = [_scale_code(lane) for lane in lanes]
+        size = [lane.replicas or 0 for lane in lanes]
+        selector = [lane.selector for lane in lanes]
+        said = [number(lane.selector_error) for lane in lanes]
+        reached = metrics_reached(
+            np.array(size, np.int64),
+            np.array([least_of(lane.spec.min_replicas) for lane in lanes], np.int64),
+            np.array([lane.spec.max_replicas for lane in lanes], np.int64),
+            np.array(scale, np.int64) == codes.SCALE_OK,
+            np.array(selector, np.int64) == codes.SELECTOR_OK,
+        )
+        for h, text in self._registry.check(lanes, reached.tolist(), self.lanes.pods).items():
+            selector[h], said[h] = codes.SELECTOR_AMBIGUOUS, number(text)
+        ticks.scale[rows], ticks.replicas[rows] = scale, size
+        ticks.status_replicas[rows] = [lane.status_replicas for lane in lanes]
+        ticks.scale_text[rows] = [number(lane.scale.error if lane.scale else "") for lane in lanes]
+        ticks.selector[rows], ticks.selector_text[rows] = selector, said
+        ticks.recreated[rows] = [lane.recreated for lane in lanes]
+        ticks.restart[rows] = 0
+
+    def _take_zero(self) -> None:
+        """Take over who was scaled to zero by its HPA: the writes are the cluster's, not ours."""
+        for h, lane in enumerate(self._structure.lanes):
+            zero = zero_of(lane.status)
+            if zero != lane.zero and not lane.fresh:
+                take_zero(self._memory.head[h], zero)
+            lane.zero = zero
+
+    # ---- the result
+
+    def _result(self, now_ms: int, words: PassWords) -> PassResult:
+        structure, lanes = self._structure, self._structure.lanes
+        rows = structure.tick_rows()
+        decisions = structure.results.decisions[rows].view(np.recarray)
+        metrics = metric_columns(structure)
+        scale = np.array(structure.ticks.scale[rows], np.int64)
+        unwritten = [lane.status.is_unwritten for lane in lanes]
+        desired = [
+            NO_STATUS if no else lane.status.desired_replicas
+            for lane, no in zip(lanes, unwritten, strict=True)
+        ]
+        current = [
+            NO_STATUS if no else lane.status.current_replicas
+            for lane, no in zip(lanes, unwritten, strict=True)
+        ]
+        return PassResult(
+            now_ms=now_ms,
+            namespaces=[lane.key[0] for lane in lanes],
+            names=[lane.key[1] for lane in lanes],
+            uids=[lane.uid for lane in lanes],
+            targets=[lane.target for lane in lanes],
+            decisions=decisions,
+            spec_replicas=np.array(structure.ticks.replicas[rows] * (scale == codes.SCALE_OK)),
+            theirs_desired=np.array(desired, np.int64),
+            theirs_current=np.array(current, np.int64),
+            current_before=words.current_before,
+            action=reconcile_actions(decisions),
+            error=reconcile_errors(decisions, scale, metrics, self.profile),
+            metrics=metrics,
+            why=words.why,
+            document=words.document,
+            problems=self.lanes.problems,
+            start=self.started,
+        )
+
+
+_ANSWERS = {
+    codes.METRIC_OK: "ok",
+    codes.METRIC_ANSWER_EMPTY: "empty",
+    codes.METRIC_FETCH_FAILED: "error",
+}
+NOT_FETCHED = "not asked in this pass: the HPA had only just appeared"
+
+
+def answer_of(source: Source, answers: Answers) -> Answer | None:
+    """Return the answer that a source other than usage comes from, None if it was not asked."""
+    kind, key = source[0], source[1:]
+    if kind == "pods":
+        return answers.pods.get(PodMetricKey(*key))
+    if kind == "object":
+        return answers.objects.get(ObjectMetricKey(*key))
+    if kind == "external":
+        return answers.external.get(ExternalMetricKey(*key))
+    return None
+
+
+def _cleared(samples: Samples | None, room: int) -> Samples:
+    if samples is None or samples.present.size != room:
+        return Samples(room)
+    samples.clear()
+    return samples
+
+
+def _scale_code(lane: Lane) -> int:
+    if lane.scale is None:
+        return codes.SCALE_UNKNOWN
+    return lane.scale.code if lane.scale.error else codes.SCALE_OK

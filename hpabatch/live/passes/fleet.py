@@ -1,0 +1,281 @@
+"""Lanes as the columns that kernels read: two ticks each, the last pass's and this one's.
+
+Three things change at different paces, and each is made anew only when it has to: the structure
+(HPAs and their specs: rarely), the layout (which pods belong to whom: when pods come and go) and
+the values (every pass).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpabatch.cluster.objects.wanted import metric_key
+from hpabatch.layout.records import (
+    ANSWER,
+    CHANGE,
+    I8,
+    I32,
+    I64,
+    METRIC_WORDS,
+    STREAM,
+    TICK,
+    TIMING,
+    Fleet,
+    Records,
+    Results,
+    empty_results,
+    records,
+    records_from,
+)
+from hpabatch.live.passes.lanes import Lane
+from hpabatch.live.passes.pods import PodTable, Samples
+from hpabatch.live.passes.result import MetricColumns
+from hpabatch.model.objects.hpa import HPASpec, MetricSpec
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
+
+TICKS = 2  # of a lane: the last pass's, of which only the spec matters, and this one's
+
+Source = tuple[str, ...]
+"""Where samples of pods come from: ("usage", resource, container) or ("pods", namespace, metric,
+selector); of Object and External metrics (kind, …)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One metric that a lane looks at: where its samples come from, and what it is."""
+
+    lane: int
+    key: StreamKey
+    metric: MetricSpec
+    source: Source
+
+    @property
+    def of_pods(self) -> bool:
+        """Whether it has a sample for each pod."""
+        return self.source[0] in ("usage", "pods")
+
+
+class Structure:
+    """Everything that hangs on the HPAs and their specs alone.
+
+    Attributes:
+        lanes: in the order of all columns.
+        specs: by row of the spec table.
+        streams: by number.
+        spec_now: (H,) the row of each lane's spec, and `spec_before` of the last pass's.
+    """
+
+    def __init__(self, lanes: Sequence[Lane], flags: ControllerFlags, profile: Profile) -> None:
+        """Pack the lanes' specs."""
+        self.lanes = lanes
+        self.streams: list[Stream] = []
+        self.specs: list[HPASpec] = []
+        rows = SpecRows(flags, profile, words=True)
+        first_stream, now, before = [0], [], []
+        for h, lane in enumerate(lanes):
+            specs = [lane.spec] if lane.before is None else [lane.before, lane.spec]
+            keys = lane_streams(specs)
+            numbers = [rows.add(spec, first_stream[-1], keys) for spec in specs]
+            before.append(numbers[0])
+            now.append(numbers[-1])
+            self.specs += specs
+            self.streams += _streams(h, lane.key[0], specs, keys)
+            first_stream.append(len(self.streams))
+        self.spec_now, self.spec_before = np.array(now, np.int64), np.array(before, np.int64)
+        self.tables = rows.tables()
+        self.words: I64 = rows.words() if self.streams else np.zeros((0, METRIC_WORDS), np.int64)
+        count = len(lanes)
+        self.lane_table = pack_lanes(count, flags, profile)
+        ticks = TICKS * np.arange(count)
+        self.lane_table.first_tick, self.lane_table.last_tick = ticks, ticks + TICKS
+        self.lane_table.first_stream = first_stream[:-1]
+        self.lane_table.last_stream = first_stream[1:]
+        self.lane_of_stream = np.array([s.lane for s in self.streams], np.int64)
+        self.ticks = records_from(TICK, TICKS * count)
+        self.answers = records_from(ANSWER, TICKS * len(self.streams))
+        self.results: Results = empty_results(self.ticks.size, self.answers.size, details=True)
+        # Answers of stream g are rows 2 g (last pass) and 2 g + 1 (this one).
+        self.answer_offset = TICKS * (np.arange(len(self.streams)) - self.lane_of_stream)
+
+    def answer_rows(self) -> I64:
+        """Return the rows of this pass's answers, by stream."""
+        return TICKS * np.arange(len(self.streams), dtype=np.int64) + TICKS - 1
+
+    def tick_rows(self) -> I64:
+        """Return the rows of this pass's ticks, by lane."""
+        return TICKS * np.arange(len(self.lanes), dtype=np.int64) + TICKS - 1
+
+
+def _streams(
+    h: int, namespace: str, specs: Sequence[HPASpec], keys: Sequence[StreamKey]
+) -> list[Stream]:
+    metric_of: dict[StreamKey, MetricSpec] = {}
+    for spec in reversed(specs):  # the newest spec says what a metric is
+        for metric, key in zip(spec.metrics, stream_keys(spec), strict=True):
+            metric_of.setdefault(key, metric)
+    return [Stream(h, key, metric_of[key], source_of(namespace, metric_of[key])) for key in keys]
+
+
+def source_of(namespace: str, metric: MetricSpec) -> Source:
+    """Return where a metric of an HPA of a namespace comes from."""
+    member = metric.resource or metric.container_resource
+    if metric.type == "Resource" and metric.resource:
+        return ("usage", metric.resource.name, "")
+    if metric.type == "ContainerResource" and member is not None:
+        own = metric.container_resource
+        return ("usage", member.name, own.container if own else "")
+    try:
+        key = metric_key(namespace, metric)
+    except ValueError:
+        key = None  # its selector does not convert: nothing is asked for
+    if key is None:
+        return ("none",)
+    return (metric.type.lower(), *key)
+
+
+class Layout:
+    """Which rows hold which pods: everything that hangs on the pods of each lane.
+
+    Attributes:
+        room: of the table of pods that this was made for.
+        members: by lane the slots of its pods, in the order of their names.
+        row_state: (R,) the slot of each row; lane h has the rows first_row[h]:first_row[h + 1].
+        sample_slot: (N,) the slot of each sample, source by source.
+        spans: by source where its samples are.
+        stream_span: (G, 2) where each stream's samples are; (0, 0) of totals.
+    """
+
+    def __init__(self, structure: Structure, pods: PodTable, members: Sequence[I64]) -> None:
+        """Lay out the pods of all lanes."""
+        streams = structure.streams
+        self.members = members
+        self.room = pods.room
+        counts = np.array([part.size for part in members], np.int64)
+        self.first_row = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.row_state: I32 = _joined(members).astype(np.int32)
+        order = sorted(
+            (g for g, stream in enumerate(streams) if stream.of_pods),
+            key=lambda g: streams[g].source,
+        )
+        self.stream_span = np.zeros((len(streams), 2), np.int64)
+        self.spans: dict[Source, tuple[int, int]] = {}
+        end = 0
+        for g in order:
+            first, end = end, end + int(counts[streams[g].lane])
+            self.stream_span[g] = first, end
+            begun = self.spans.get(streams[g].source, (first, end))[0]
+            self.spans[streams[g].source] = (begun, end)
+        self.sample_slot = _joined([members[streams[g].lane] for g in order])
+        keys = [_request_key(stream) for stream in streams]
+        self.requests, blocks = pods.requests(keys)
+        self.streams = records_from(
+            STREAM,
+            len(streams),
+            sample_offset=self.stream_span[:, 0] - self.first_row[structure.lane_of_stream],
+            request_offset=[blocks[key] for key in keys],
+            answer_offset=structure.answer_offset,
+        )
+        size = self.sample_slot.size
+        self.present: I8 = np.zeros(size, np.int8)
+        self.listed: I8 = np.zeros(size, np.int8)
+        self.value_milli: I64 = np.zeros(size, np.int64)
+        self.timing = records_from(TIMING, size)
+
+    def gather(self, samples: Mapping[Source, Samples]) -> None:
+        """Take over what each source says of the pods now; of one without samples, nothing."""
+        self.present.fill(0)
+        self.listed.fill(0)
+        for source, (first, last) in self.spans.items():
+            column = samples.get(source)
+            if column is None:
+                continue
+            slots = self.sample_slot[first:last]
+            self.present[first:last] = column.present[slots]
+            self.listed[first:last] = column.listed[slots]
+            self.value_milli[first:last] = column.value_milli[slots]
+            self.timing[first:last] = column.timing[slots]
+
+    def listed_of_streams(self) -> I64:
+        """Return (G,) how many of a lane's pods the answer of each of its streams lists."""
+        until = np.concatenate([[0], np.cumsum(self.listed, dtype=np.int64)])
+        return np.asarray(until[self.stream_span[:, 1]] - until[self.stream_span[:, 0]])
+
+
+def members_of(pods: PodTable, key: tuple[str, str]) -> I64:
+    """Return the slots of an HPA's pods, in the order of their names."""
+    slots = sorted(pods.selections.members(key), key=pods.names.__getitem__)
+    return np.array(slots, np.int64)
+
+
+def _request_key(stream: Stream) -> tuple[str, str]:
+    """Return the resource and container of which a stream looks at requests."""
+    resource = stream.key.resource if stream.of_pods else ""
+    return resource, stream.key.container if resource else ""
+
+
+def _joined(parts: Sequence[I64]) -> I64:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def join_fleet(
+    structure: Structure, layout: Layout, pods: PodTable, values_milli: I64, changes: Records
+) -> Fleet:
+    """Return the columns as kernels take them; nothing is copied."""
+    specs, policies, metrics = structure.tables
+    return Fleet(
+        lanes=structure.lane_table,
+        specs=specs,
+        policies=policies,
+        metrics=metrics,
+        streams=layout.streams,
+        ticks=structure.ticks,
+        row_state=layout.row_state,
+        row_weight=np.zeros(0, np.int64),
+        states=pods.states,
+        present=layout.present,
+        value_milli=layout.value_milli,
+        timing=layout.timing,
+        requests=layout.requests,
+        answers=structure.answers,
+        values_milli=values_milli,
+        changes=changes,
+        metric_words=structure.words,
+    )
+
+
+def size_changes(lanes: Sequence[Lane], table: Records) -> Records:
+    """Return the CHANGE records of all lanes since the last pass; notes in `table` where they are.
+
+    `table`: the LANE records.
+    """
+    rows: list[tuple[int, int, int]] = []
+    first, last = np.zeros(len(lanes), np.int64), np.zeros(len(lanes), np.int64)
+    for h, lane in enumerate(lanes):
+        # (a controller that sees an HPA for the first time knows of no change before)
+        if lane.changes and not lane.fresh:
+            first[h] = len(rows)
+            rows += lane.changes
+            last[h] = len(rows)
+    table.first_change, table.last_change = first, last
+    return records(CHANGE, rows)
+
+
+def metric_columns(structure: Structure) -> MetricColumns:
+    """Return what the metrics of every lane's spec said, in the order of the spec."""
+    specs, _, metrics = structure.tables
+    first = np.asarray(specs.first_metric[structure.spec_now], np.int64)
+    counts = np.asarray(specs.last_metric[structure.spec_now], np.int64) - first
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    rows = np.repeat(first - start[:-1], counts) + np.arange(start[-1])
+    stream = np.asarray(metrics.stream[rows], np.int64)
+    said = structure.results.metrics[structure.answer_rows()[stream]]
+    return MetricColumns(
+        start=start,
+        source=np.asarray(metrics.source[rows], np.int8),
+        code=np.array(said["code"], np.int8),
+        proposal=np.array(said["proposal"], np.int64),
+    )

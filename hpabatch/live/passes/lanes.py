@@ -1,0 +1,285 @@
+"""The HPAs of a cluster with what belongs to each: spec, scale, selector, size changes.
+
+Changes of the cluster go in one by one; who decides reads lanes, pods and what is dirty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hpabatch.cluster.apis.scales import target_key
+from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodObject, ScaleKey, ScaleObject
+from hpabatch.layout import codes
+from hpabatch.live.passes.pods import PodTable
+from hpabatch.live.passes.result import Problem
+from hpabatch.model.objects.hpa import HPASpec, HPAStatus
+from hpabatch.model.objects.stored import as_stored
+from hpabatch.model.objects.validate import drop_disabled_fields
+from hpabatch.model.requests import request_rules
+from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.model.versions import Profile
+from hpabatch.packing.texts import Texts
+
+LaneKey = tuple[str, str]
+"""Namespace and name of an HPA."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """One HPA.
+
+    Attributes:
+        key: namespace and name.
+        item: as last seen.
+        spec: in the form that the controller of its version reads.
+        before: the spec of the last pass where it was another; None: the same, or there was none.
+        scale: the target's, None where it was never seen.
+        replicas, status_replicas: the sizes as last read; None: never.
+        selector: SELECTOR_* of the scale's selector, and what is wrong with it.
+        changes: (ms, before, after) of the size since the last pass.
+        found: when its target's size was first read, and the size; None: never.
+        fresh: no pass has decided it yet.
+        recreated: it is another object of its name than at the last pass.
+        gone: it was deleted since the last pass.
+        zero: the status of the cluster's own condition ScaledToZero as last taken over.
+    """
+
+    key: LaneKey
+    item: HpaObject
+    spec: HPASpec
+    before: HPASpec | None = None
+    scale: ScaleObject | None = None
+    replicas: int | None = None
+    status_replicas: int = 0
+    selector: int = codes.SELECTOR_MISSING
+    selector_error: str = ""
+    changes: list[tuple[int, int, int]] = field(default_factory=list)
+    found: tuple[int, int] | None = None
+    fresh: bool = True
+    recreated: bool = False
+    gone: bool = False
+    zero: str = ""
+
+    @property
+    def uid(self) -> str:
+        """The uid of the HPA."""
+        return self.item.hpa.uid
+
+    @property
+    def status(self) -> HPAStatus:
+        """The status as the cluster's own controller last wrote it."""
+        return self.item.hpa.status
+
+    @property
+    def target(self) -> str:
+        """Kind and name of the target."""
+        ref = self.spec.scale_target_ref
+        return f"{ref.kind}/{ref.name}"
+
+
+class Lanes:
+    """All HPAs of a cluster, their scales and the pods.
+
+    Attributes:
+        profile: the rules of the cluster's version.
+        pods: the pods as columns.
+        texts: errors, as numbers.
+        restructured: lanes came, went or have another spec since this was last set to False.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        """Begin with nothing."""
+        self.profile = profile
+        self.texts = Texts()
+        self.pods = PodTable(request_rules(profile), self.texts)
+        self.restructured = True
+        self._lanes: dict[LaneKey, Lane] = {}
+        self._refused: dict[LaneKey, str] = {}
+        self._scales: dict[ScaleKey, ScaleObject] = {}
+        self._sizes: dict[ScaleKey, tuple[int, int]] = {}
+        self._found: dict[ScaleKey, tuple[int, int]] = {}
+        self._of_scale: dict[ScaleKey, set[LaneKey]] = {}
+
+    def __iter__(self) -> Iterator[Lane]:
+        """Yield the lanes in the order of their names, those deleted since the last pass too."""
+        return iter([self._lanes[key] for key in sorted(self._lanes)])
+
+    def get(self, key: LaneKey) -> Lane | None:
+        """Return the lane of an HPA, None if there is none."""
+        return self._lanes.get(key)
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """The HPAs that cannot be decided, and why."""
+        return [Problem(*key, text) for key, text in sorted(self._refused.items())]
+
+    def apply(self, change: Change) -> None:
+        """Take in a change of the cluster."""
+        thing = change.thing
+        if change.kind is Kind.pod:
+            if isinstance(thing, PodObject):
+                self.pods.put(thing)
+            else:
+                self.pods.remove(change.key[0], change.key[1])
+        elif change.kind is Kind.hpa:
+            key = (change.key[0], change.key[1])
+            if isinstance(thing, HpaObject):
+                self._put_hpa(key, thing)
+            else:
+                self._remove_hpa(key)
+        elif isinstance(change.key, ScaleKey):
+            scale = thing if isinstance(thing, ScaleObject) else None
+            self._put_scale(change.key, scale, change.seen_ms)
+
+    def retell(self) -> None:
+        """Begin the table of texts anew: what is no longer said goes."""
+        self.texts = Texts()
+        self.pods.retell(self.texts)
+
+    def close_pass(self) -> None:
+        """Forget what only the pass that was just made had to know."""
+        for lane in self._lanes.values():
+            lane.changes.clear()
+            lane.fresh = lane.recreated = False
+            if lane.before is not None:
+                lane.before = None
+                self.restructured = True
+
+    def recall_size(self, lane: Lane, replicas: int) -> None:
+        """Take in the size that a lane's target had when an earlier loop last looked."""
+        at = target_key(lane.key[0], lane.spec.scale_target_ref)
+        if lane.found is None:
+            lane.replicas, lane.status_replicas = self._sizes.setdefault(at, (replicas, replicas))
+        elif lane.found[1] != replicas:
+            lane.changes.insert(0, (lane.found[0], replicas, lane.found[1]))
+
+    def _put_hpa(self, key: LaneKey, item: HpaObject) -> None:
+        if item.problem:
+            self._refused[key] = item.problem
+            self._remove_hpa(key, refused=True)
+            return
+        self._refused.pop(key, None)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(key, item, self._stored(item))
+            self.restructured = True
+            self._join_scale(lane)
+            return
+        known = lane.item.hpa
+        if known.uid != item.hpa.uid:
+            lane.recreated = not lane.fresh
+        lane.gone = False
+        if known.spec is not item.hpa.spec and known.spec != item.hpa.spec:
+            if lane.before is None and not lane.fresh:
+                lane.before = lane.spec
+            self._leave_scale(lane)
+            lane.spec = self._stored(item)
+            self.restructured = True
+            self._join_scale(lane)
+        lane.item = item
+
+    def _stored(self, item: HpaObject) -> HPASpec:
+        """Return the spec as the controller of the cluster's version reads it."""
+        return as_stored(drop_disabled_fields(item.hpa, self.profile).spec, self.profile)
+
+    def _remove_hpa(self, key: LaneKey, refused: bool = False) -> None:
+        if not refused:
+            self._refused.pop(key, None)
+        lane = self._lanes.get(key)
+        if lane is None:
+            return
+        if lane.fresh:
+            self._drop(lane)
+        else:
+            lane.gone = True  # made anew before the next pass it keeps what it remembers
+        self.restructured = True
+
+    def drop_gone(self) -> None:
+        """Let go of the HPAs that were deleted since the last pass: this one finds them gone."""
+        for lane in [lane for lane in self._lanes.values() if lane.gone]:
+            self._drop(lane)
+
+    def _drop(self, lane: Lane) -> None:
+        self._leave_scale(lane)
+        self.pods.selections.remove_selector(lane.key)
+        del self._lanes[lane.key]
+        self.restructured = True
+
+    def _join_scale(self, lane: Lane) -> None:
+        at = target_key(lane.key[0], lane.spec.scale_target_ref)
+        self._of_scale.setdefault(at, set()).add(lane.key)
+        self._take_scale(lane, self._scales.get(at))
+        if at in self._sizes:
+            lane.replicas, lane.status_replicas = self._sizes[at]
+            lane.found = self._found.get(at)
+
+    def _leave_scale(self, lane: Lane) -> None:
+        at = target_key(lane.key[0], lane.spec.scale_target_ref)
+        owners = self._of_scale.get(at, set())
+        owners.discard(lane.key)
+        if not owners:
+            self._of_scale.pop(at, None)
+            if at not in self._scales:
+                self._forget_sizes(at)
+        lane.replicas, lane.found = None, None
+
+    def _forget_sizes(self, at: ScaleKey) -> None:
+        self._sizes.pop(at, None)
+        self._found.pop(at, None)
+
+    def _put_scale(self, at: ScaleKey, scale: ScaleObject | None, seen_ms: int) -> None:
+        before = self._sizes.get(at)
+        if scale is None:
+            self._scales.pop(at, None)
+            if at not in self._of_scale:
+                self._forget_sizes(at)
+        else:
+            self._scales[at] = scale
+            if not scale.error:
+                self._sizes[at] = (scale.replicas, scale.status_replicas)
+                if self._found.get(at, (seen_ms, 0))[0] == seen_ms:
+                    self._found[at] = (seen_ms, scale.replicas)
+        now = self._sizes.get(at)
+        for key in self._of_scale.get(at, ()):
+            lane = self._lanes[key]
+            if before and now:
+                _note_change(lane, seen_ms, before[0], now[0])
+            if now:
+                lane.replicas, lane.status_replicas = now
+                lane.found = self._found.get(at)
+            self._take_scale(lane, scale)
+
+    def _take_scale(self, lane: Lane, scale: ScaleObject | None) -> None:
+        """Give a lane its scale, and the pods that the scale's selector matches."""
+        had = lane.scale.selector if lane.scale and not lane.scale.error else None
+        lane.scale = scale
+        if scale is None or scale.error or scale.selector == had:
+            return
+        selections = self.pods.selections
+        lane.selector, lane.selector_error = codes.SELECTOR_OK, ""
+        if not scale.selector:
+            lane.selector = codes.SELECTOR_MISSING
+            selections.remove_selector(lane.key)
+            return
+        try:
+            selector = parse_selector(scale.selector, selector_words(self.profile))
+        except ValueError as error:
+            lane.selector, lane.selector_error = codes.SELECTOR_INVALID, str(error)
+            selections.remove_selector(lane.key)
+            return
+        selections.put_selector(lane.key, lane.key[0], selector)
+
+
+def _note_change(lane: Lane, seen_ms: int, before: int, after: int) -> None:
+    """Note a change of the size.
+
+    Of several that were seen in one ms their sum, as is recorded; of a size that was found in it
+    none.
+    """
+    if lane.changes and lane.changes[-1][0] == seen_ms:
+        before = lane.changes.pop()[1]
+    elif lane.found is not None and lane.found[0] == seen_ms:
+        return
+    if before != after:
+        lane.changes.append((seen_ms, before, after))

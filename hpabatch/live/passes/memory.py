@@ -1,0 +1,304 @@
+"""What the live loop remembers of every HPA: moved to other lanes, made larger, kept in a file.
+
+Upstream keeps recommendations and scale events in memory only; here they may outlive the process.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from hpabatch.errors import UsageError
+from hpabatch.history.atomic import atomic_path
+from hpabatch.history.files import read_regular
+from hpabatch.layout import codes
+from hpabatch.layout.records import (
+    HEAD_CONDITIONS,
+    HEAD_DOWN_COUNT,
+    HEAD_DOWN_START,
+    HEAD_REC_COUNT,
+    HEAD_REC_SIZE,
+    HEAD_REC_START,
+    HEAD_SEEN,
+    HEAD_STATUS_CURRENT,
+    HEAD_STATUS_DESIRED,
+    HEAD_UNSORTED,
+    HEAD_UP_COUNT,
+    HEAD_UP_START,
+    I64,
+    Memory,
+)
+from hpabatch.model.selectors import parse_selector
+from hpabatch.packing.memory import make_sized_memory
+
+_KEPT: Final = (
+    HEAD_REC_COUNT,
+    HEAD_UP_COUNT,
+    HEAD_DOWN_COUNT,
+    HEAD_STATUS_CURRENT,
+    HEAD_STATUS_DESIRED,
+    HEAD_SEEN,
+    *range(HEAD_CONDITIONS, HEAD_CONDITIONS + 4),
+)
+_FEW_RECOMMENDATIONS: Final = 24  # five minutes at 15 s, and some
+_FEW_EVENTS: Final = 8
+_FORMAT: Final = 1
+_CODES: Final = [
+    codes.NO_CONDITION,
+    *codes.CONDITIONS,
+    *(
+        (kind << 4) + other
+        for kind in codes.CONDITION_TYPES.values()
+        for other in (codes.OTHER_TRUE, codes.OTHER_FALSE)
+    ),
+]
+
+
+def lane_room(memory: Memory) -> tuple[I64, I64]:
+    """Return for how many recommendations and events a direction each lane has room (H,)."""
+    head = memory.head
+    return head[:, HEAD_REC_SIZE].copy(), head[:, HEAD_DOWN_START] - head[:, HEAD_UP_START]
+
+
+def new_memory(lanes: int) -> Memory:
+    """Return the memory of lanes that remember nothing."""
+    return make_sized_memory(
+        np.full(lanes, _FEW_RECOMMENDATIONS, np.int64), np.full(lanes, _FEW_EVENTS, np.int64)
+    )
+
+
+def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
+    """Return the memory of other lanes: lane h remembers what lane source[h] did, nothing at -1.
+
+    Args:
+        memory: of the lanes before.
+        source: (H,) lanes of `memory`, or -1.
+        more: (H,) for how many events each list needs room besides those it has; None: for none.
+    """
+    known = source >= 0
+    at = source[known]
+    recommendations = np.full(source.size, _FEW_RECOMMENDATIONS, np.int64)
+    events = np.full(source.size, _FEW_EVENTS, np.int64)
+    if more is not None:
+        events = np.maximum(events, more + 1)
+    had_recommendations, had_events = lane_room(memory)
+    counts = memory.head[at, HEAD_REC_COUNT]
+    recommendations[known] = _room(had_recommendations[at], counts + 3)
+    needed = np.maximum(memory.head[at, HEAD_UP_COUNT], memory.head[at, HEAD_DOWN_COUNT])
+    needed = needed + 1 if more is None else needed + more[known] + 1
+    events[known] = _room(had_events[at], needed)
+    found = make_sized_memory(recommendations, events)
+    to = np.flatnonzero(known)
+    for k in _KEPT:
+        found.head[to, k] = memory.head[at, k]
+    # The rings beside the list are built anew at its next use.
+    found.head[to, HEAD_UNSORTED] = 1
+    _copy(
+        memory.recs,
+        memory.head[at, HEAD_REC_START],
+        found.recs,
+        found.head[to, HEAD_REC_START],
+        counts,
+    )
+    for start, count in ((HEAD_UP_START, HEAD_UP_COUNT), (HEAD_DOWN_START, HEAD_DOWN_COUNT)):
+        _copy(
+            memory.events, memory.head[at, start],
+            found.events, found.head[to, start], memory.head[at, count],
+        )  # fmt: skip
+    return found
+
+
+def _room(had: I64, needed: I64) -> I64:
+    """Return the old room where it is enough, else twice what is needed."""
+    return np.where(needed <= had, had, 2 * needed).astype(np.int64)
+
+
+def _copy(source: Any, first: I64, target: Any, to: I64, counts: I64) -> None:
+    """Copy stretches of records, lane by lane."""
+    target[_stretches(to, counts)] = source[_stretches(first, counts)]
+
+
+def _stretches(first: I64, counts: I64) -> I64:
+    """Return the positions first:first + count of every stretch, joined."""
+    ends = np.cumsum(counts)
+    return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if ends.size else 0)
+
+
+def is_full(memory: Memory, changes: I64) -> bool:
+    """Whether another tick, with so many changes (H,) before it, may find no room in some lane."""
+    head = memory.head
+    recommendations, events = lane_room(memory)
+    used = np.maximum(head[:, HEAD_UP_COUNT], head[:, HEAD_DOWN_COUNT]) + changes
+    return bool(np.any(head[:, HEAD_REC_COUNT] + 2 > recommendations) or np.any(used > events))
+
+
+class SavedLane(NamedTuple):
+    """Whose memory it is, and what else is remembered of it.
+
+    `target`: `Kind/name`; `replicas`: the size that it had, -1 if none was known; `selector`: the
+    one with which the HPA is registered for others (`live.passes.ambiguity`), None if it is not;
+    `zero`: the status of the cluster's own condition ScaledToZero, "" without one.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    target: str
+    replicas: int
+    selector: str | None
+    zero: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a loop remembered when it was saved.
+
+    Attributes:
+        saved_ms: when.
+        lanes: the HPAs.
+        memory: of those lanes.
+    """
+
+    saved_ms: int
+    lanes: Sequence[SavedLane]
+    memory: Memory
+
+
+def save(path: Path, saved: Saved, what: str) -> None:
+    """Write what a loop remembers, whole or not at all; `what` it belongs to: cluster and rules.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    head = saved.memory.head
+    recs = _stretches(head[:, HEAD_REC_START], head[:, HEAD_REC_COUNT])
+    ups = _stretches(head[:, HEAD_UP_START], head[:, HEAD_UP_COUNT])
+    downs = _stretches(head[:, HEAD_DOWN_START], head[:, HEAD_DOWN_COUNT])
+    events = saved.memory.events[np.concatenate([ups, downs])]
+    meta = {
+        "format": _FORMAT,
+        "what": what,
+        "saved_ms": saved.saved_ms,
+        "lanes": saved.lanes,
+    }
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        meta=np.frombuffer(json.dumps(meta).encode(), np.uint8),
+        head=head[:, list(_KEPT)],
+        value=np.array(saved.memory.recs.value[recs]),
+        ms=np.array(saved.memory.recs.ms[recs]),
+        change=np.array(events.change),
+        event_ms=np.array(events.ms),
+        outdated=np.array(events.outdated),
+    )
+    try:
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(buffer.getvalue())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def load(path: Path, what: str) -> Saved | None:
+    """Return what was saved; None: there is no such file.
+
+    Raises:
+        UsageError: it cannot be read, is no such file, or belongs to something else.
+    """
+    try:
+        data = read_regular(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return _decoded({name: file[name] for name in _ARRAYS}, what)
+    except Exception as error:
+        said = str(error) if isinstance(error, _WrongStateError) else "it is damaged, or another's"
+        raise UsageError(f"{path} holds no state of this loop: {said}; remove it") from error
+
+
+class _WrongStateError(ValueError):
+    """What is wrong with a state that can be read."""
+
+
+_ARRAYS: Final = ("meta", "head", "value", "ms", "change", "event_ms", "outdated")
+_NO_FIT: Final = "its parts do not fit together"
+_MOST_MS: Final = 2**53  # far beyond any clock, and no sum with a window wraps
+
+
+def _decoded(columns: dict[str, Any], what: str) -> Saved:
+    meta = json.loads(columns["meta"].tobytes())
+    if meta["format"] != _FORMAT:
+        raise _WrongStateError(f"it is of format {meta['format']!r}, not {_FORMAT}")
+    if meta["what"] != what:
+        raise _WrongStateError(f"it is of {meta['what']}, not of {what}")
+    lanes = [SavedLane(*row) for row in meta["lanes"]]
+    _check(all(map(_is_lane, lanes)))
+    _check(len({lane[:2] for lane in lanes}) == len(lanes))
+    _check(all(columns[name].dtype == np.int64 for name in _ARRAYS[1:]))
+    head = columns["head"]
+    _check(head.shape == (len(lanes), len(_KEPT)))
+    recommendations, ups, downs = _counts(head, columns)
+    memory = make_sized_memory(recommendations + 3, np.maximum(ups, downs) + 1)
+    for k, at in enumerate(_KEPT):
+        memory.head[:, at] = head[:, k]
+    memory.head[:, HEAD_UNSORTED] = 1
+    recs = _stretches(memory.head[:, HEAD_REC_START], recommendations)
+    memory.recs.value[recs], memory.recs.ms[recs] = columns["value"], columns["ms"]
+    events = np.concatenate(
+        [
+            _stretches(memory.head[:, HEAD_UP_START], ups),
+            _stretches(memory.head[:, HEAD_DOWN_START], downs),
+        ]
+    )
+    memory.events.change[events] = columns["change"]
+    memory.events.ms[events] = columns["event_ms"]
+    memory.events.outdated[events] = columns["outdated"]
+    saved_ms = meta["saved_ms"]
+    _check(isinstance(saved_ms, int) and abs(saved_ms) < _MOST_MS)
+    return Saved(saved_ms, lanes, memory)
+
+
+def _counts(head: I64, columns: dict[str, Any]) -> tuple[I64, I64, I64]:
+    """Return how many recommendations, events up and down each lane has, once all is checked."""
+    column = {at: head[:, k] for k, at in enumerate(_KEPT)}
+    counts = [column[k] for k in (HEAD_REC_COUNT, HEAD_UP_COUNT, HEAD_DOWN_COUNT)]
+    # (Before they are added up, where they could wrap.)
+    _check(all(np.all((part >= 0) & (part < 2**31)) for part in counts))
+    recommendations, ups, downs = counts
+    for names, length in (
+        (("value", "ms"), recommendations.sum()),
+        (("change", "event_ms", "outdated"), ups.sum() + downs.sum()),
+    ):
+        _check(all(columns[name].shape == (length,) for name in names))
+    for name in ("ms", "event_ms"):
+        _check(bool(np.all((columns[name] > -_MOST_MS) & (columns[name] < _MOST_MS))))
+    sizes = [column[HEAD_STATUS_CURRENT], column[HEAD_STATUS_DESIRED], columns["value"]]
+    for values in (*sizes, columns["change"]):
+        _check(bool(np.all((values >= 0) & (values < 2**31))))
+    for flags in (column[HEAD_SEEN], columns["outdated"]):
+        _check(bool(np.all((flags == 0) | (flags == 1))))
+    conditions = head[:, [_KEPT.index(HEAD_CONDITIONS + k) for k in range(4)]]
+    _check(bool(np.isin(conditions, _CODES).all()))
+    return recommendations, ups, downs
+
+
+def _check(fits: bool) -> None:
+    if not fits:
+        raise _WrongStateError(_NO_FIT)
+
+
+def _is_lane(lane: SavedLane) -> bool:
+    """Say whether a lane's fields are what they have to be (ValueError: its selector is none)."""
+    if lane.selector is not None:
+        parse_selector(lane.selector)
+    texts = all(isinstance(text, str) for text in (*lane[:4], lane.zero))
+    return texts and type(lane.replicas) is int and -1 <= lane.replicas < 2**31

@@ -1,0 +1,192 @@
+"""What one pass of the live loop decided: plain arrays by lane, read by everything that tells it.
+
+A lane is an HPA, in one order for all columns of a pass; another pass may have another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpabatch.layout import codes
+from hpabatch.layout.records import I8, I64, Records
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.versions import Profile
+
+NO_STATUS: Final = -1
+"""In `theirs_desired` and `theirs_current`: nobody has written the HPA's status yet."""
+
+ACTION_NONE: Final = 0
+ACTION_UP: Final = 1
+ACTION_DOWN: Final = 2
+ACTIONS: Final = ("none", "scale_up", "scale_down")
+
+ERROR_NONE: Final = 0
+ERROR_SPEC: Final = 1
+ERROR_INTERNAL: Final = 2
+ERRORS: Final = ("none", "spec", "internal")
+
+PHASES: Final = ("fetch", "cut", "apply", "decide", "compare", "record")
+"""The parts of a pass, in their order."""
+
+
+class Problem(NamedTuple):
+    """An HPA that could not be decided, and why."""
+
+    namespace: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricColumns:
+    """What the metrics of all lanes said; lane h has the rows start[h]:start[h + 1].
+
+    Attributes:
+        start: (H + 1,).
+        source: (M,) SOURCE_*.
+        code: (M,) METRIC_*; METRIC_NOT_COMPUTED where the pass did not look at it.
+        proposal: (M,) what it alone would have proposed; anything where its code is not METRIC_OK.
+    """
+
+    start: I64
+    source: I8
+    code: I8
+    proposal: I64
+
+    def lanes(self) -> I64:
+        """Return the lane of each row."""
+        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """One pass: every HPA known then, decided at one instant.
+
+    Attributes:
+        now_ms: the instant (UTC).
+        namespaces, names, uids: of the lanes.
+        targets: `Kind/name` of the lanes' targets.
+        decisions: (H,) DECISION.
+        spec_replicas: (H,) the target's size as its scale said; 0 where that was not readable.
+        theirs_desired, theirs_current: (H,) status as the cluster's own controller last wrote it,
+            NO_STATUS where none did.
+        current_before: (H,) status.currentReplicas as it was before this pass, which upstream
+            compares a metric's proposal with for its own metrics.
+        action: (H,) ACTION_*.  error: (H,) ERROR_*.
+        metrics: what each metric said.
+        why: says in a sentence why a lane's decision is as it is.
+        document: gives a lane's HPA with our status, as kubectl would be given it.
+        duration_s: of the whole pass, its phases (names of PHASES) included.
+        requests: made to the API server for this pass.
+        problems: HPAs that are no lane, as they could not be decided.
+        start: the first pass of a loop that remembers nothing.
+    """
+
+    now_ms: int
+    namespaces: Sequence[str]
+    names: Sequence[str]
+    uids: Sequence[str]
+    targets: Sequence[str]
+    decisions: Records
+    spec_replicas: I64
+    theirs_desired: I64
+    theirs_current: I64
+    current_before: I64
+    action: I8
+    error: I8
+    metrics: MetricColumns
+    why: Callable[[int], str]
+    document: Callable[[int], HPA]
+    duration_s: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    requests: int = 0
+    problems: Sequence[Problem] = ()
+    start: bool = False
+
+    def __len__(self) -> int:
+        """Return the number of lanes."""
+        return len(self.names)
+
+    @property
+    def ours_desired(self) -> I64:
+        """(H,) what we would write to status.desiredReplicas."""
+        return np.asarray(self.decisions.desired, np.int64)
+
+    @property
+    def decided(self) -> NDArray[np.bool_]:
+        """(H,) whether anything was decided: it is not while a scale was never seen."""
+        return np.asarray(self.decisions.binding != codes.BOUND_BY_NO_SCALE)
+
+    def binding(self, h: int) -> str:
+        """Return the name of the rule that bound lane h's decision."""
+        return codes.BINDINGS[int(self.decisions.binding[h])].name
+
+
+def reconcile_actions(decisions: Records) -> I8:
+    """Return (H,) ACTION_*, as upstream labels a reconciliation: only a written scale is one."""
+    up = decisions.desired > decisions.current
+    action = np.where(up, ACTION_UP, ACTION_DOWN)
+    return np.where(decisions.rescaled != 0, action, ACTION_NONE).astype(np.int8)
+
+
+def reconcile_errors(
+    decisions: Records, scale: I64, metrics: MetricColumns, profile: Profile
+) -> I8:
+    """Return (H,) ERROR_*, as upstream labels a reconciliation (`engine.explain.status`,
+    `outcome`).
+
+    Args:
+        decisions: (H,) DECISION.
+        scale: (H,) SCALE_* as read for the pass.
+        metrics: their codes tell a mistake in the spec from any other.
+        profile: the rules of the cluster's version.
+    """
+    binding = decisions.binding
+    failed = np.isin(binding, (codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC))
+    unread = binding == codes.BOUND_BY_SCALE_READ
+    partly = (decisions.invalid_metrics > 0) & (binding != codes.BOUND_BY_SCALE_WRITE) & ~unread
+    if not profile.partial_failure_returned:
+        partly = np.zeros(len(partly), np.bool_)
+    error = np.where(
+        failed | unread | partly | (binding == codes.BOUND_BY_SCALE_WRITE),
+        ERROR_INTERNAL,
+        ERROR_NONE,
+    )
+    error[unread & (scale == codes.SCALE_BAD_VERSION)] = ERROR_SPEC
+    if profile.unknown_type_is_spec_error:
+        error[(failed | partly) & _first_is_unknown(metrics)] = ERROR_SPEC
+    return error.astype(np.int8)
+
+
+def metric_actions(result: PassResult) -> I8:
+    """Return (M,) ACTION_*, as upstream labels the computation of a metric."""
+    rows, before = result.metrics, result.current_before[result.metrics.lanes()]
+    action = np.where(rows.proposal > before, ACTION_UP, ACTION_NONE)
+    action = np.where(rows.proposal < before, ACTION_DOWN, action)
+    return np.where(rows.code == codes.METRIC_OK, action, ACTION_NONE).astype(np.int8)
+
+
+def metric_errors(result: PassResult, profile: Profile) -> I8:
+    """Return (M,) ERROR_*, as upstream labels the computation of a metric."""
+    code = result.metrics.code
+    fine = (code == codes.METRIC_OK) | (code == codes.METRIC_NOT_COMPUTED)
+    error = np.where(fine, ERROR_NONE, ERROR_INTERNAL)
+    if profile.unknown_type_is_spec_error:
+        error[code == codes.METRIC_UNKNOWN_TYPE] = ERROR_SPEC
+    return error.astype(np.int8)
+
+
+def _first_is_unknown(metrics: MetricColumns) -> NDArray[np.bool_]:
+    """Return (H,) whether the first metric that failed is of a type that does not exist."""
+    lanes = metrics.lanes()
+    failed = (metrics.code != codes.METRIC_OK) & (metrics.code != codes.METRIC_NOT_COMPUTED)
+    rows = np.flatnonzero(failed)
+    with_failure, first = np.unique(lanes[rows], return_index=True)
+    unknown = np.zeros(len(metrics.start) - 1, np.bool_)
+    unknown[with_failure] = metrics.code[rows[first]] == codes.METRIC_UNKNOWN_TYPE
+    return unknown

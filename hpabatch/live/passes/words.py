@@ -1,0 +1,147 @@
+"""What a pass decided, in words: why, and the HPA with our status as kubectl would be given it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hpabatch.engine.explain.status import LaneWords, StatusReader, row_of
+from hpabatch.kernels.status import status_fleet
+from hpabatch.layout import codes
+from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, STATUS_NEXT, Fleet, Records
+from hpabatch.live.passes.fleet import TICKS, Structure
+from hpabatch.live.passes.lanes import Lane
+from hpabatch.model.messages import condition_message
+from hpabatch.model.objects.describe import metric_name
+from hpabatch.model.objects.hpa import HPA, Condition, HPAStatus
+from hpabatch.model.times import show_api_time
+from hpabatch.model.versions import Profile
+from hpabatch.packing.memory import condition_code
+from hpabatch.packing.status import empty_statuses, make_status_memory, seed_status_memory
+from hpabatch.packing.texts import Texts
+
+_KINDS = {kind: name for name, kind in codes.CONDITION_TYPES.items()}
+_FAILED = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
+
+
+class PassWords:
+    """The words of one pass; good until the next one is decided.
+
+    Attributes:
+        current_before: (H,) status.currentReplicas before the pass.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        structure: Structure,
+        texts: Texts,
+        profile: Profile,
+        head_before: I64,
+    ) -> None:
+        """Take the columns of a pass that was decided, and HEAD columns from before it."""
+        self.current_before: I64 = head_before[:, HEAD_STATUS_CURRENT].copy()
+        self._fleet = fleet
+        self._structure = structure
+        self._texts = texts
+        self._profile = profile
+
+    def why(self, h: int) -> str:
+        """Return why lane h's decision is what it is, in one sentence."""
+        reader, lane = self._reader, self._structure.lanes[h]
+        words, t = LaneWords(lane.key[0], name=lane.key[1]), TICKS * h + 1
+        decision = row_of(self._structure.results.decisions, t)
+        if decision.binding == codes.BOUND_BY_NO_SCALE:
+            return f"the scale of {lane.target} was not seen yet"
+        error = reader.outcome(words, t).error
+        sentence = codes.BINDINGS[decision.binding].sentence
+        if decision.binding in _FAILED:
+            return error or sentence
+        parts = [self._said(h, decision)] if decision.metric >= 0 else []
+        if decision.stabilized != decision.proposal:
+            parts.append(f"{decision.stabilized} after the windows")
+        return f"{', '.join(parts)}: {sentence}" if parts else sentence
+
+    def document(self, h: int) -> HPA:
+        """Return lane h's HPA with our status instead of the cluster's own."""
+        lane = self._structure.lanes[h]
+        status = self._reader_of_statuses.status(self._lane_words(h), TICKS * h + 1)
+        return replace(lane.item.hpa, status=status)
+
+    def _said(self, h: int, decision: Any) -> str:
+        """Return what the metric that decided says."""
+        structure, number = self._structure, int(self._structure.spec_now[h])
+        specs, _, metrics = structure.tables
+        m = int(specs.first_metric[number]) + decision.metric
+        metric = structure.specs[number].metrics[decision.metric]
+        row = TICKS * int(metrics.stream[m]) + TICKS - 1
+        said = row_of(structure.results.metrics, row)
+        kind = int(metrics.kind[m])
+        name = metric_name(metric, kind, self._profile.container_metric_named)
+        ratio = "" if said.ratio != said.ratio else f" at {said.ratio:.3g} of its target"
+        return f"{name}{ratio} wants {decision.proposal}"
+
+    @cached_property
+    def _reader(self) -> StatusReader:
+        """Return what reads events and errors; it needs no statuses."""
+        return self._reader_with(empty_statuses(0))
+
+    def _reader_with(self, statuses: Records) -> StatusReader:
+        structure = self._structure
+        return StatusReader(
+            self._fleet, structure.results, statuses, structure.specs, self._texts, self._profile
+        )
+
+    @cached_property
+    def _reader_of_statuses(self) -> StatusReader:
+        """Return what reads our statuses, each made from the one that the cluster shows."""
+        memory, statuses = make_status_memory(self._fleet), empty_statuses(self._fleet.ticks.size)
+        for h in range(len(self._structure.lanes)):
+            seed_status_memory(memory, h, self._before(h))
+            memory.head[h, STATUS_NEXT] = TICKS * h + 1
+        last = np.array(self._fleet.lanes.last_tick, np.int64)
+        status_fleet(self._fleet, self._structure.results, memory, last, statuses)
+        return self._reader_with(statuses)
+
+    def _lane_words(self, h: int) -> LaneWords:
+        lane = self._structure.lanes[h]
+        generation = lane.item.hpa.generation
+        known = {} if generation is None else {int(self._structure.spec_now[h]): generation}
+        return LaneWords(lane.key[0], self._before(h), lane.key[1], known)
+
+    def _before(self, h: int) -> HPAStatus:
+        """Return the status that the cluster shows, with the conditions that we have set.
+
+        They are in our order; where the cluster's own say something else, ours stand.
+        """
+        lane: Lane = self._structure.lanes[h]
+        decision = row_of(self._structure.results.decisions, TICKS * h + 1)
+        now = show_api_time(int(self._fleet.ticks.now_ms[TICKS * h + 1]))
+        theirs: dict[str, Condition] = {}
+        for c in lane.status.conditions:
+            theirs.setdefault(c.type, c if c.last_transition_time else _at(c, now))
+        shown: list[Condition] = []
+        for k in range(4):
+            code = getattr(decision, f"condition_{k}")
+            if code != codes.NO_CONDITION:
+                shown.append(_condition(code, theirs.pop(_KINDS[code >> 4], None), now))
+        return replace(lane.status, conditions=(*shown, *theirs.values()))
+
+
+def _at(condition: Condition, now: str) -> Condition:
+    return replace(condition, last_transition_time=now)
+
+
+def _condition(code: int, theirs: Condition | None, now: str) -> Condition:
+    """Return a condition of ours: the cluster's own where that says the same."""
+    words = codes.CONDITIONS.get(code)
+    if words is None:  # what we found when the HPA was first seen
+        status = "True" if code & 15 == codes.OTHER_TRUE else "False"
+        return theirs or Condition(_KINDS[code >> 4], status, last_transition_time=now)
+    if theirs is not None and condition_code(theirs) == code:
+        return theirs
+    since = theirs.last_transition_time if theirs and theirs.status == words.status else now
+    return Condition(words.type, words.status, words.reason, condition_message(code), since)

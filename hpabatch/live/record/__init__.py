@@ -1,0 +1,1 @@
+"""Recorder of a live loop: segments of a store."""

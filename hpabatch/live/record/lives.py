@@ -1,0 +1,288 @@
+"""The lives of pods as rows: `pods`, `pod_states` and `pod_requests`.
+
+A row of `pods` has one set of labels, one owner and one end. So a pod that gets other labels, or
+that comes back after it was gone, goes on as another one: its uid gets `#2` behind it, then `#3`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hpabatch.cluster.objects.types import PodKey, PodObject, PodTemplate
+from hpabatch.history.checks import YEAR_2000_MS
+from hpabatch.live.passes.rows import (
+    PodState,
+    RequestRow,
+    changed_requests,
+    labels_text,
+    request_rows,
+    state_of,
+    target_of,
+    time_or_none,
+)
+from hpabatch.live.record.segments import Segment
+
+GONE_KEPT: Final = 10_000
+"""Of so many pods that are gone it is remembered that they were there."""
+
+_TEMPLATES_KEPT = 1000
+
+
+class Stream:
+    """Samples of one pod or series: the last one seen, and the `ts` of its last row.
+
+    `shown`: a sample stands in the tables; `mark`: the number of the pass that listed it last.
+    """
+
+    __slots__ = ("gone_ms", "last_ms", "life", "mark", "sample", "shown")
+
+    def __init__(self, last_ms: int = 0, life: Life | None = None, shown: bool = False) -> None:
+        """Begin without a sample."""
+        self.sample: object = None
+        self.last_ms = last_ms
+        self.life = life
+        self.shown = shown
+        self.mark = self.gone_ms = 0
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """A pod as it is recorded.
+
+    `uid` is that of the rows, `began_ms` when it was first seen by this process.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    target: str | None
+    labels: str
+    created_ms: int
+    began_ms: int
+    pod: PodObject
+    deletion_ms: int | None
+    state: PodState
+    requests: tuple[RequestRow, ...]
+    usage: Stream = field(default_factory=Stream)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLife:
+    """A row of `pods` whose pod was not gone, and the `ts` of its last usage sample, if known."""
+
+    uid: str
+    namespace: str
+    name: str
+    target: str | None
+    labels: str
+    owner: str | None
+    created_ms: int
+    started_ms: int | None
+    deletion_ms: int | None
+    node: str | None
+    usage_ms: int | None = None
+
+
+class PodRows:
+    """All pods that there are, and what was last written of them.
+
+    Attributes:
+        lives: by namespace and name.
+        floor_ms: no sample's row has a later `ts` of a pod that nothing is remembered of.
+    """
+
+    def __init__(self, stored: Iterable[StoredLife] = (), floor_ms: int = 0) -> None:
+        """Begin with the pods that the store takes for living."""
+        self.lives: dict[PodKey, Life] = {}
+        self.floor_ms = floor_ms
+        self._stored = {_base(life.uid): life for life in stored}
+        self._gone: OrderedDict[str, int] = OrderedDict()
+        self._templates: dict[int, tuple[PodTemplate, tuple[RequestRow, ...]]] = {}
+
+    def put(self, pod: PodObject, at_ms: int, earliest_ms: int, into: Segment) -> list[Life]:
+        """Take in a pod as it is from `at_ms` on; return the life that ended by that, if one did.
+
+        `earliest_ms`: what is seen first now may have been created then, but not before.
+        """
+        key = (pod.namespace, pod.name)
+        life, ended = self.lives.get(key), []
+        target = target_of(pod)
+        if life is not None and not _is_same(life, pod, target):
+            ended.append(self._end(key, at_ms, into))
+            split = _base(life.uid) == pod.uid
+            earliest_ms, life = (at_ms if split else earliest_ms), None
+        if life is None:
+            self.lives[key] = self._begin(pod, target, at_ms, earliest_ms, into)
+        else:
+            self._change(life, pod, at_ms, into)
+        return ended
+
+    def remove(self, key: PodKey, at_ms: int, into: Segment) -> Life | None:
+        """Let a pod go at an instant; return its life."""
+        return self._end(key, at_ms, into) if key in self.lives else None
+
+    def close_stored(self, at_ms: int, into: Segment) -> int:
+        """End the pods of the store that nothing was seen of; return how many."""
+        count = len(self._stored)
+        for stored in self._stored.values():
+            _add_stored(stored, at_ms, into)
+            self._remember_gone(stored.uid)
+        self._stored.clear()
+        return count
+
+    def write_all(self, at_ms: int, into: Segment) -> None:
+        """Write how every pod is at an instant, as if nothing had been written before."""
+        for life in self.lives.values():
+            add_life(life, None, into)
+            _add_state(life, at_ms, into)
+            _add_requests(life, _all_of(life.requests), at_ms, into)
+
+    def _begin(
+        self, pod: PodObject, target: str | None, at_ms: int, earliest_ms: int, into: Segment
+    ) -> Life:
+        labels, known = labels_text(pod.labels), self._stored.pop(pod.uid, None)
+        if known is not None and (
+            (known.labels, known.target, known.owner) != (labels, target, pod.owner)
+            or (known.namespace, known.name) != (pod.namespace, pod.name)
+        ):
+            _add_stored(known, at_ms, into)
+            self._remember_gone(known.uid)
+            known, earliest_ms = None, at_ms
+        created = max(pod.created_ms, earliest_ms, YEAR_2000_MS)
+        uid, usage = self._name(pod.uid), Stream(self.floor_ms)
+        if known is not None:
+            uid, created = known.uid, known.created_ms
+            usage = Stream(known.usage_ms or self.floor_ms, shown=True)
+        deletion = known.deletion_ms if known is not None else None
+        if deletion is None and pod.deletion_ms is not None:
+            deletion = at_ms
+        life = Life(
+            uid=uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            target=target,
+            labels=labels,
+            created_ms=min(created, at_ms),
+            began_ms=at_ms,
+            pod=pod,
+            deletion_ms=deletion,
+            state=state_of(pod),
+            requests=self._requests_of(pod.template),
+            usage=usage,
+        )
+        usage.life = life
+        add_life(life, None, into)
+        _add_state(life, at_ms, into)
+        if known is not None:
+            _add_requests(life, _all_of(life.requests), at_ms, into)
+        else:
+            _add_requests(life, life.requests, life.created_ms, into)
+        return life
+
+    def _change(self, life: Life, pod: PodObject, at_ms: int, into: Segment) -> None:
+        before, life.pod = life.pod, pod
+        deleted = life.deletion_ms is None and pod.deletion_ms is not None
+        if deleted:
+            life.deletion_ms = at_ms
+        if deleted or (before.started_ms, before.node) != (pod.started_ms, pod.node):
+            add_life(life, None, into)
+        state = state_of(pod)
+        if state != life.state:
+            life.state = state
+            _add_state(life, at_ms, into)
+        if before.template is not pod.template:
+            rows = self._requests_of(pod.template)
+            changed = () if rows == life.requests else changed_requests(life.requests, rows)
+            life.requests = rows
+            _add_requests(life, changed, at_ms, into)
+
+    def _end(self, key: PodKey, at_ms: int, into: Segment) -> Life:
+        life = self.lives.pop(key)
+        add_life(life, at_ms, into)
+        self._remember_gone(life.uid)
+        return life
+
+    def _name(self, uid: str) -> str:
+        """Return the uid of a pod's rows: another one if rows of it have ended already."""
+        ended = self._gone.get(uid)
+        return uid if ended is None else f"{uid}#{ended + 1}"
+
+    def _remember_gone(self, uid: str) -> None:
+        base, _, number = uid.partition("#")
+        self._gone[base] = int(number) if number.isdecimal() else 1
+        self._gone.move_to_end(base)
+        while len(self._gone) > GONE_KEPT:
+            self._gone.popitem(last=False)
+
+    def _requests_of(self, template: PodTemplate) -> tuple[RequestRow, ...]:
+        known = self._templates.get(id(template))
+        if known is None or known[0] is not template:
+            if len(self._templates) >= _TEMPLATES_KEPT:
+                self._templates.clear()
+            known = self._templates[id(template)] = (template, request_rows(template))
+        return known[1]
+
+
+def _base(uid: str) -> str:
+    return uid.partition("#")[0]
+
+
+def _is_same(life: Life, pod: PodObject, target: str | None) -> bool:
+    before = life.pod
+    return (
+        before.uid == pod.uid
+        and life.target == target
+        and before.owner == pod.owner
+        and (before.labels is pod.labels or before.labels == pod.labels)
+    )
+
+
+def add_life(life: Life, gone_ms: int | None, into: Segment) -> None:
+    """Write the row of a pod; `gone_ms` None: it is still there."""
+    pod = life.pod
+    into.table("pods").add(
+        *(life.namespace, life.target, life.uid, life.name, life.labels, pod.owner),
+        *(life.created_ms, time_or_none(pod.started_ms)),
+        *(_after(life, life.deletion_ms), _after(life, gone_ms)),
+        *(pod.node, "recorded"),
+        text_bytes=len(life.labels),
+    )
+
+
+def _add_stored(life: StoredLife, gone_ms: int, into: Segment) -> None:
+    into.table("pods").add(
+        *(life.namespace, life.target, life.uid, life.name, life.labels, life.owner),
+        *(life.created_ms, life.started_ms, life.deletion_ms, _after(life, gone_ms)),
+        *(life.node, "recorded"),
+        text_bytes=len(life.labels),
+    )
+
+
+def _after(life: Life | StoredLife, ms: int | None) -> int | None:
+    """Return a time of a life, its creation at least: clocks are set back."""
+    return None if ms is None else max(ms, life.created_ms)
+
+
+def _add_state(life: Life, at_ms: int, into: Segment) -> None:
+    into.table("pod_states").add(life.namespace, life.target or "", life.uid, at_ms, *life.state)
+
+
+def _all_of(rows: tuple[RequestRow, ...]) -> tuple[RequestRow, ...]:
+    """Return rows, and those of the pod as a whole unset where there are none.
+
+    Before, there may have been some: nobody looked. Containers stay as long as their pod.
+    """
+    kinds = {row.kind for row in rows}
+    return (*rows, *(RequestRow("", kind, 0) for kind in ("pod", "overhead") if kind not in kinds))
+
+
+def _add_requests(life: Life, rows: Iterable[RequestRow], from_ms: int, into: Segment) -> None:
+    add = into.table("pod_requests").add
+    for container, kind, index, *amounts in rows:
+        add(
+            *(life.namespace, life.target or "", life.uid, container, kind, index, from_ms),
+            *amounts,
+        )

@@ -1,0 +1,297 @@
+"""Rows that wait in memory, and the thread that makes them parts of a store.
+
+A segment is all rows of some time, as columns. It becomes one part: all of it counts at once, or
+nothing does. The thread that decides only appends; Parquet and compaction are another's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from hpabatch.errors import HistoryError
+from hpabatch.history.columns import BOOL, TEXT, Table
+from hpabatch.history.schema import TABLES
+from hpabatch.history.store.append import StoreWriter
+from hpabatch.history.store.catalog import FileEntry
+from hpabatch.history.store.compact import compact
+from hpabatch.history.store.writer import checked_rows
+from hpabatch.live.record.lease import RENEW_S, Lease
+
+NULL: Final = -(2**63)
+"""A null in a column of numbers."""
+
+RETRY_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+COMPACT_EVERY_S: Final = 3600.0
+MANY_PARTS: Final = 4
+WORTH_SHARE: Final = 4
+_CELL_BYTES: Final = 8
+
+
+class Columns:
+    """Rows of one table without its cluster, by column: texts as lists, numbers as arrays."""
+
+    __slots__ = ("_columns", "_numeric", "buffers", "table", "text_bytes")
+
+    def __init__(self, table: Table) -> None:
+        """Begin empty."""
+        self.table = table
+        self.buffers: dict[str, Any] = {
+            column.name: [] if column.dtype in (TEXT, BOOL) else array("q")
+            for column in table.columns
+            if column.name != "cluster"
+        }
+        self._columns = list(self.buffers.values())
+        self._numeric = [isinstance(buffer, array) for buffer in self._columns]
+        self.text_bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self._columns[0])
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory the rows take, texts that rows share aside."""
+        return len(self) * len(self._columns) * _CELL_BYTES + self.text_bytes
+
+    def add(self, *values: object, text_bytes: int = 0) -> None:
+        """Add a row, in the order of the table's columns.
+
+        `text_bytes`: how long its texts are that no other row shares.
+        """
+        for buffer, numeric, value in zip(self._columns, self._numeric, values, strict=True):
+            buffer.append(NULL if value is None and numeric else value)
+        self.text_bytes += text_bytes
+
+    def frame(self, cluster: str) -> pl.DataFrame:
+        """Return the rows with all registered columns; nothing may be added afterwards."""
+        found: list[pl.Series] = []
+        for column in self.table.columns:
+            if column.name == "cluster":
+                found.append(pl.repeat(cluster, len(self), dtype=TEXT, eager=True).alias("cluster"))
+                continue
+            buffer = self.buffers[column.name]
+            if isinstance(buffer, array):
+                numbers = pl.Series(column.name, np.frombuffer(buffer, np.int64))
+                numbers = numbers.set(numbers == NULL, None)
+                found.append(numbers.cast(column.dtype))
+            else:
+                found.append(pl.Series(column.name, buffer, dtype=column.dtype))
+        return pl.DataFrame(found)
+
+
+class Segment:
+    """Rows of all tables that become one part."""
+
+    def __init__(self, cluster: str) -> None:
+        """Begin empty."""
+        self.cluster = cluster
+        self._tables: dict[str, Columns] = {}
+
+    def table(self, name: str) -> Columns:
+        """Return the rows of a table."""
+        found = self._tables.get(name)
+        if found is None:
+            found = self._tables[name] = Columns(TABLES[name])
+        return found
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(len(columns) for columns in self._tables.values())
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory they take."""
+        return sum(columns.bytes for columns in self._tables.values())
+
+    def frames(self) -> list[tuple[str, pl.DataFrame]]:
+        """Return the rows of each table."""
+        return [(n, c.frame(self.cluster)) for n, c in self._tables.items() if len(c)]
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """When the store is compacted: at most so often, and if a partition has more parts than that.
+
+    Of a day that is not over at least a quarter of the rows must be new. `every_s` 0: never.
+    """
+
+    every_s: float = COMPACT_EVERY_S
+    parts: int = MANY_PARTS
+
+
+class SegmentWriter:
+    """Writes segments in a thread of its own, one after the other, and compacts now and then.
+
+    What cannot be written is tried again until it can. A row that the registry refuses is left out
+    and counted: it must not hold up the others.
+
+    Attributes:
+        trouble: why nothing can be written just now; "": all is well.
+        refused: rows left out; `refusal` is why the last of them was.
+        parts, rows: written so far.
+    """
+
+    def __init__(
+        self,
+        store: StoreWriter,
+        lease: Lease,
+        upkeep: Upkeep,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start the thread."""
+        self.trouble = ""
+        self.refusal = ""
+        self.refused = self.parts = self.rows = self.compactions = 0
+        self._store, self._lease, self._upkeep = store, lease, upkeep
+        self._clock_s = monotonic_s
+        self._compacted_s = monotonic_s()
+        self._queue: deque[tuple[Segment, int]] = deque()
+        self._bytes = 0
+        self._wake = threading.Condition()
+        self._ending = self._closing = False
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    @property
+    def pending_bytes(self) -> int:
+        """About how much memory the rows take that wait to be written."""
+        return self._bytes
+
+    def submit(self, segment: Segment) -> None:
+        """Hand a segment over; its rows must not be changed afterwards."""
+        size = segment.bytes
+        with self._wake:
+            self._queue.append((segment, size))
+            self._bytes += size
+            self._wake.notify_all()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until everything is written; False: it is not, in that time."""
+        with self._wake:
+            if self._failures:
+                self._failures = 0
+                self._wake.notify_all()  # Do not wait for the next try.
+            return self._wake.wait_for(lambda: not self._queue, timeout_s)
+
+    def close(self, timeout_s: float) -> bool:
+        """Write what waits and end the thread; False: something was not written in that time."""
+        self._ending = True
+        until_s = time.monotonic() + timeout_s
+        done = self.drain(timeout_s)
+        with self._wake:
+            self._closing = True
+            self._wake.notify_all()
+        self._thread.join(max(1.0, until_s - time.monotonic()))
+        if not self._thread.is_alive():  # else it may still write: the lease ends by itself
+            self._lease.release()
+        return done
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                pause = RETRY_S[min(self._failures, len(RETRY_S)) - 1] if self._failures else None
+                if pause is not None:
+                    self._wake.wait_for(lambda: self._closing or not self._failures, pause)
+                elif not self._queue and not self._must_compact():
+                    self._wake.wait_for(lambda: self._closing or bool(self._queue), RENEW_S)
+                if self._closing:
+                    return
+                head = self._queue[0] if self._queue else None
+            self._attempt(head)
+
+    def _attempt(self, head: tuple[Segment, int] | None) -> None:
+        """Write a segment, or do what is to do without one."""
+        try:
+            self._lease.renew()
+            if head is not None:
+                self._write(head[0])
+            elif self._must_compact():
+                self._compact()
+        except InterruptedError:
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rows wait and it is said
+            self.trouble = str(error) or type(error).__name__
+            with self._wake:
+                self._failures += 1
+            return
+        self.trouble = ""
+        with self._wake:
+            self._failures = 0
+            if head is not None:
+                self._queue.popleft()
+                self._bytes -= head[1]
+            self._wake.notify_all()
+
+    def _write(self, segment: Segment) -> None:
+        rows, refused = 0, 0
+        with self._store.part() as part:
+            for table, frame in segment.frames():
+                sound = self._sound(frame, TABLES[table])
+                part.add(table, sound)
+                rows += sound.height
+                refused += frame.height - sound.height
+        self.parts += 1
+        self.rows += rows
+        self.refused += refused
+
+    def _sound(self, frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
+        """Return the rows that the registry takes."""
+        try:
+            checked_rows(frame, spec, spec.name)
+        except HistoryError as error:
+            if frame.height == 1:
+                self.refusal = str(error)
+                return frame.clear()
+            half = frame.height // 2
+            return pl.concat([self._sound(frame[:half], spec), self._sound(frame[half:], spec)])
+        return frame
+
+    def _must_compact(self) -> bool:
+        every_s = self._upkeep.every_s
+        if not every_s or self._clock_s() - self._compacted_s < every_s:
+            return False
+        for clusters in self._store.snapshot.partitions.values():
+            for days in clusters.values():
+                newest = max(str(day) for day in days)
+                for day, files in days.items():
+                    if self._is_scattered(files, finished=str(day) < newest):
+                        return True
+        return False
+
+    def _is_scattered(self, files: Sequence[FileEntry], *, finished: bool) -> bool:
+        """Whether a partition has many parts, and merging them is worth it.
+
+        A day that is not over will be merged again: so not for a few rows beside many.
+        """
+        runs: dict[tuple[int, int], int] = {}
+        for file in files:
+            key = (file.commit, file.run)
+            runs[key] = runs.get(key, 0) + file.rows
+        if len(runs) <= self._upkeep.parts:
+            return False
+        total = sum(runs.values())
+        return finished or (total - max(runs.values())) * WORTH_SHARE >= total
+
+    def _go_on(self, message: str, share: float) -> None:
+        """Keep the lease; end a compaction, which loses nothing, when the recorder ends."""
+        self._lease.renew()
+        if self._ending:
+            raise InterruptedError
+
+    def _compact(self) -> None:
+        self._compacted_s = self._clock_s()  # A failure is not tried again before the next hour.
+        place = self._store.storage.location
+        compact(place, progress=self._go_on)
+        self._store.refresh()
+        self.compactions += 1

@@ -1,0 +1,294 @@
+"""What the live loop says while it runs: lines for people, or a JSON object a line.
+
+It speaks of changes. Something that is wrong is said once when it begins and once when it is over;
+an HPA is mentioned when our decision about it changes, when it begins or ceases to fail, and when
+the two controllers begin or cease to differ.
+
+Fields of a JSON line; those that say nothing are left out:
+
+    ts         when (RFC 3339, UTC, ms)
+    event      start, stop, note; problem, fine: of the cluster or an HPA that is not decided;
+               decision, fails, works, differs, agrees: of an HPA
+    cluster    its name
+    namespace  of the HPA
+    hpa        its name
+    target     `Kind/name` of what it scales
+    current    replicas of the target
+    desired    ours
+    proposal   the metrics' own answer, before windows, policies and bounds
+    theirs     status.desiredReplicas of the cluster's own controller; absent: nobody wrote it
+    action     scale_up, scale_down or none
+    error      none, spec or internal
+    binding    the rule that bound the decision
+    since      since when ours and theirs differ (of `differs` and `agrees`)
+    why        a sentence
+    about      what a problem concerns
+    text       what is wrong, or was
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.live.passes.result import ACTIONS, ERRORS, NO_STATUS, PassResult
+from hpabatch.live.passes.shadow import NEVER_MS, SAME, Comparison
+from hpabatch.model.printable import printable_json, printable_line
+
+DECISION: Final = "decision"
+FAILS: Final = "fails"
+WORKS: Final = "works"
+DIFFERS: Final = "differs"
+AGREES: Final = "agrees"
+PROBLEM: Final = "problem"
+FINE: Final = "fine"
+NOTE: Final = "note"
+START: Final = "start"
+STOP: Final = "stop"
+
+FIELDS: Final = (
+    "ts", "event", "cluster", "namespace", "hpa", "target", "current", "desired", "proposal",
+    "theirs", "action", "error", "binding", "since", "why", "about", "text",
+)  # fmt: skip
+
+_OF_HPAS: Final = (DECISION, FAILS, WORKS, DIFFERS, AGREES)
+_MOST_LINES: Final = 50
+_MOST_TEXTS: Final = 10
+"""Of so many texts about one thing that is wrong it is known that they were said."""
+_Field = str | int
+
+
+def show_ms(ms: int) -> str:
+    """Return an instant as RFC 3339 with milliseconds, in UTC."""
+    shown = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return shown.replace("+00:00", "Z")
+
+
+class LineLog:
+    """Writes lines, each at once; JSON, or text for people. Any thread may have something to say.
+
+    A stream whose reader has gone raises BrokenPipeError at the writer, as print does. Where there
+    is no room, as on a full disk, lines are left out until there is, and counted then.
+    """
+
+    def __init__(
+        self,
+        out: TextIO,
+        cluster: str,
+        *,
+        as_json: bool = False,
+        clock: Callable[[], int] = clock_ms,
+    ) -> None:
+        """Write to `out`; `clock` gives UTC ms."""
+        self._out, self._cluster, self._as_json, self._clock = out, cluster, as_json, clock
+        self._lock = threading.Lock()
+        self._full, self._left_out = "", 0
+
+    def close(self) -> None:
+        """Write what was not yet; what cannot be is dropped, with all that comes later."""
+        try:
+            self._out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())  # else Python tries again
+
+    def say(self, event: str, text: str, about: str = "", ts_ms: int | None = None) -> None:
+        """Write a line that is about no HPA in particular."""
+        fields: dict[str, _Field] = {"about": about, "text": text} if about else {"text": text}
+        named = f"{about}: {text}" if about else text
+        if event == FINE:
+            named = f"fine again: {about} (was: {text})"
+        elif event == PROBLEM:
+            named = f"problem: {named}"
+        self._write(event, ts_ms, fields, named)
+
+    def tell(self, comparison: Comparison) -> None:
+        """Write a line for each HPA whose decision, error or agreement has changed in a pass.
+
+        An HPA that is seen for the first time is told in JSON, and to people if it would scale.
+        People are told of so many in a pass, and how many more there are.
+        """
+        lines = self._changes(comparison)
+        most = len(lines) if self._as_json else _MOST_LINES
+        for h, event in lines[:most]:
+            fields = lane_fields(comparison, h)
+            text = _sentence(comparison.result, h, event, fields)
+            self._write(event, comparison.result.now_ms, fields, text)
+        if lines[most:]:
+            text = (
+                f"and {len(lines) - most} more changes in this pass (--log-format json tells all)"
+            )
+            self.say(NOTE, text, ts_ms=comparison.result.now_ms)
+        with self._lock:
+            self._try(self._out.flush)
+
+    def _changes(self, comparison: Comparison) -> list[tuple[int, str]]:
+        """Return what to tell of which lane, in the order of lanes."""
+        result, fresh = comparison.result, set(comparison.fresh.tolist())
+        moved = comparison.moved[result.decided[comparison.moved]].tolist()
+        if not self._as_json:
+            failing = set(comparison.failing.tolist())  # that it fails says why, too
+            moved = [h for h in moved if h not in failing and (h not in fresh or result.action[h])]
+        same = comparison.state[comparison.ended] == SAME
+        found = [(h, DECISION) for h in moved]
+        found += [(h, FAILS) for h in comparison.failing.tolist()]
+        found += [(h, WORKS) for h in comparison.working.tolist()]
+        found += [(h, DIFFERS) for h in comparison.begun.tolist()]
+        found += [(h, AGREES) for h in comparison.ended[same].tolist()]
+        return sorted(found, key=lambda line: line[0])
+
+    def _write(self, event: str, ts_ms: int | None, fields: dict[str, _Field], text: str) -> None:
+        line = self._line(event, self._clock() if ts_ms is None else ts_ms, fields, text)
+        with self._lock:
+            if self._full and not self._has_room():
+                self._left_out += 1
+                return
+            self._try(lambda: self._out.write(f"{line}\n"))
+            if event not in _OF_HPAS:  # those come by the thousand
+                self._try(self._out.flush)
+
+    def _line(self, event: str, ts_ms: int, fields: dict[str, _Field], text: str) -> str:
+        ts = show_ms(ts_ms)
+        if self._as_json:
+            whole = {"ts": ts, "event": event, "cluster": self._cluster} | fields
+            return printable_json(json.dumps(whole))
+        return f"{ts[:19]}Z {printable_line(text)}"
+
+    def _try(self, put: Callable[[], object]) -> None:
+        """Write or flush; a disk that is full must not end the loop. The lock is held."""
+        try:
+            put()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._full = error.strerror or type(error).__name__
+
+    def _has_room(self) -> bool:
+        """Say whether what waits can be written by now, and write how much was left out."""
+        why, self._full = self._full, ""
+        self._try(self._out.flush)
+        if self._full:
+            return False
+        if self._left_out:
+            count, self._left_out = self._left_out, 0
+            text = f"{count} lines were left out of this log: {why}"
+            note = self._line(NOTE, self._clock(), {"text": text}, text)
+            self._try(lambda: self._out.write(f"{note}\n"))
+        return True
+
+
+@dataclass(slots=True)
+class _Wrong:
+    """Something that is wrong: the texts that were said of it, and the newest.
+
+    `missed`: of how many calls of `only` in a row it was no part.
+    """
+
+    texts: set[str]
+    newest: str
+    missed: int = 0
+
+
+class Said:
+    """Says what is wrong when it changes: when it begins, when it is another, when it is over.
+
+    What goes to and fro between texts is said once in each.
+    """
+
+    def __init__(self, log: LineLog) -> None:
+        """Begin with everything fine."""
+        self._log = log
+        self._wrong: dict[str, _Wrong] = {}
+
+    def say(self, about: str, text: str) -> None:
+        """Say that something is wrong with `about`, unless that was said since it began."""
+        known = self._wrong.setdefault(about, _Wrong(set(), text))
+        known.newest, known.missed = text, 0
+        if text not in known.texts and len(known.texts) < _MOST_TEXTS:
+            known.texts.add(text)
+            self._log.say(PROBLEM, text, about)
+
+    def fine(self, about: str) -> None:
+        """Say that nothing is wrong with `about` any more, if something was."""
+        known = self._wrong.pop(about, None)
+        if known is not None:
+            self._log.say(FINE, known.newest, about)
+
+    def only(self, kind: str, wrong: dict[str, str], times: int = 1) -> None:
+        """Say what is wrong with a kind of things: all else of that kind, and the kind, is fine.
+
+        Args:
+            kind: of things.
+            wrong: texts by what they are about; said as `kind what`.
+            times: how often in a row something is no part of it before it is fine.
+        """
+        said = {f"{kind} {what}": text for what, text in wrong.items()}
+        of_kind = [a for a in self._wrong if a == kind or a.startswith(f"{kind} ")]
+        for about in of_kind:
+            if about not in said:
+                self._wrong[about].missed += 1
+                if self._wrong[about].missed >= times:
+                    self.fine(about)
+        for about, text in said.items():
+            self.say(about, text)
+
+    @property
+    def wrong(self) -> dict[str, str]:
+        """What is wrong now."""
+        return {about: known.newest for about, known in self._wrong.items()}
+
+
+def problems_of(result: PassResult) -> dict[str, str]:
+    """Return what kept HPAs from being decided, as `Said.only` takes it."""
+    return {f"{p.namespace}/{p.name}": p.text for p in result.problems}
+
+
+def lane_fields(comparison: Comparison, h: int) -> dict[str, _Field]:
+    """Return what a line says of lane h; also a row of `--once --output json`."""
+    result, decision = comparison.result, comparison.result.decisions[h]
+    fields: dict[str, _Field] = {
+        "namespace": result.namespaces[h],
+        "hpa": result.names[h],
+        "target": result.targets[h],
+        "current": int(result.spec_replicas[h]),
+        "desired": int(decision.desired),
+        "proposal": int(decision.proposal),
+        "theirs": int(result.theirs_desired[h]),
+        "action": ACTIONS[result.action[h]],
+        "error": ERRORS[result.error[h]],
+        "binding": result.binding(h),
+        "since": show_ms(int(comparison.since_ms[h])),
+        "why": result.why(h),
+    }
+    if fields["theirs"] == NO_STATUS:
+        del fields["theirs"]
+    if comparison.since_ms[h] == NEVER_MS:
+        del fields["since"]
+    return fields
+
+
+def _sentence(result: PassResult, h: int, event: str, fields: dict[str, _Field]) -> str:
+    head = f"{fields['namespace']}/{fields['hpa']}: "
+    theirs = fields.get("theirs", "nothing")
+    if event == AGREES:
+        return f"{head}agrees again at {fields['desired']}"
+    if event == WORKS:
+        return f"{head}works again: {fields['why']}"
+    if event == FAILS:
+        return f"{head}fails: {fields['why']}"
+    if event == DIFFERS:
+        since = str(fields["since"])[11:19]
+        said = f"{head}ours {fields['desired']}, theirs {theirs} since {since}Z"
+    elif result.action[h]:
+        verb = "up" if fields["action"] == "scale_up" else "down"
+        said = f"{head}scale {verb} {fields['current']} -> {fields['desired']}, theirs {theirs}"
+    else:
+        said = f"{head}stay at {fields['desired']}, theirs {theirs}"
+    return f"{said}: {fields['why']}"

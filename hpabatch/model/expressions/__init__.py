@@ -1,0 +1,1 @@
+"""Row expressions: tokens, tree and parser of conditions and map expressions."""

@@ -1,0 +1,1 @@
+"""HPA objects: decode, defaults, validate, encode."""

@@ -1,0 +1,256 @@
+"""What older API versions say in another shape: v2beta1 metric specs and the annotations of v1.
+
+Follows pkg/apis/autoscaling/{v1,v2beta1,v2beta2}/conversion.go and annotations.go, with one
+deliberate difference: upstream's v2beta1 conversion forgets `containerResource.container`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hpabatch.model.objects.decode_fields import Fields, Problem, Severity, load_json, show_value
+from hpabatch.model.objects.decode_parts import (
+    read_behavior,
+    read_conditions,
+    read_reference,
+    read_selector,
+)
+from hpabatch.model.objects.decode_status import read_metric_statuses
+from hpabatch.model.objects.hpa import (
+    HPA,
+    Behavior,
+    ContainerResourceMetricSource,
+    ExternalMetricSource,
+    MetricIdentifier,
+    MetricSpec,
+    MetricTarget,
+    ObjectMetricSource,
+    PodsMetricSource,
+    ResourceMetricSource,
+    ScalingRules,
+)
+from hpabatch.model.quantity import Quantity
+
+_PREFIX = "autoscaling.alpha.kubernetes.io/"
+METRICS_ANNOTATION = _PREFIX + "metrics"
+CURRENT_METRICS_ANNOTATION = _PREFIX + "current-metrics"
+CONDITIONS_ANNOTATION = _PREFIX + "conditions"
+BEHAVIOR_ANNOTATION = _PREFIX + "behavior"
+UP_TOLERANCE_ANNOTATION = _PREFIX + "scale-up-tolerance"
+DOWN_TOLERANCE_ANNOTATION = _PREFIX + "scale-down-tolerance"
+
+ANNOTATIONS = frozenset(
+    {
+        METRICS_ANNOTATION,
+        CURRENT_METRICS_ANNOTATION,
+        CONDITIONS_ANNOTATION,
+        BEHAVIOR_ANNOTATION,
+        UP_TOLERANCE_ANNOTATION,
+        DOWN_TOLERANCE_ANNOTATION,
+    }
+)
+
+
+def drop_annotations(hpa: HPA) -> HPA:
+    """Remove the six round-trip annotations, as every conversion does."""
+    kept = tuple(pair for pair in hpa.annotations if pair[0] not in ANNOTATIONS)
+    return hpa if len(kept) == len(hpa.annotations) else replace(hpa, annotations=kept)
+
+
+def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:
+    """Put v1's metrics annotation before the cpu metric, what it says of the status there."""
+    annotations = dict(hpa.annotations)
+    metrics = _objects_of(annotations, METRICS_ANNOTATION, problems)
+    if metrics is not None:
+        items, found = metrics
+        specs = tuple(read_metric_v2beta1(item) for item in items)
+        if _sound(found, METRICS_ANNOTATION, problems):
+            hpa = replace(hpa, spec=replace(hpa.spec, metrics=specs + hpa.spec.metrics))
+    conditions = _objects_of(annotations, CONDITIONS_ANNOTATION, problems)
+    if conditions is not None:
+        items, found = conditions
+        read = read_conditions(items)
+        if _sound(found, CONDITIONS_ANNOTATION, problems):
+            hpa = replace(hpa, status=replace(hpa.status, conditions=read))
+    statuses = _objects_of(annotations, CURRENT_METRICS_ANNOTATION, problems)
+    if statuses is not None:
+        items, found = statuses
+        shown = read_metric_statuses(items, hpa.api_version)
+        if _sound(found, CURRENT_METRICS_ANNOTATION, problems):
+            hpa = replace(hpa, status=replace(hpa.status, current_metrics=shown))
+    return hpa
+
+
+def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
+    """Read the behavior annotation of v1 and v2beta1, if it parses and is not empty.
+
+    Those versions default no behavior, so a direction without policies is one with none: it
+    fails validation.
+    """
+    text = dict(hpa.annotations).get(BEHAVIOR_ANNOTATION)
+    if text is None:
+        return hpa
+    found: list[Problem] = []
+    value = _parse(text)
+    behavior = None
+    if isinstance(value, dict):
+        behavior = read_behavior(Fields(value, "", found, fold=True), tolerance=True)
+    elif value is not None:
+        found.append(Problem("", "not an object"))
+    if not _sound(found, BEHAVIOR_ANNOTATION, problems):
+        return hpa
+    if behavior is None or behavior == Behavior():
+        return hpa
+    behavior = Behavior(_without_default(behavior.scale_up), _without_default(behavior.scale_down))
+    return replace(hpa, spec=replace(hpa.spec, behavior=behavior))
+
+
+def restore_tolerances(hpa: HPA, problems: list[Problem]) -> HPA:
+    """Read v2beta2's tolerance annotations; they create `behavior` and the direction."""
+    annotations = dict(hpa.annotations)
+    behavior = hpa.spec.behavior
+    up = _tolerance(annotations, UP_TOLERANCE_ANNOTATION, problems)
+    down = _tolerance(annotations, DOWN_TOLERANCE_ANNOTATION, problems)
+    if up is not None:
+        behavior = behavior or Behavior()
+        rules = replace(behavior.scale_up or ScalingRules(), tolerance=up)
+        behavior = replace(behavior, scale_up=rules)
+    if down is not None:
+        behavior = behavior or Behavior()
+        rules = replace(behavior.scale_down or ScalingRules(), tolerance=down)
+        behavior = replace(behavior, scale_down=rules)
+    return replace(hpa, spec=replace(hpa.spec, behavior=behavior))
+
+
+def _without_default(rules: ScalingRules | None) -> ScalingRules | None:
+    return replace(rules, policies=()) if rules and rules.policies is None else rules
+
+
+def _tolerance(annotations: dict[str, str], name: str, problems: list[Problem]) -> Quantity | None:
+    text = annotations.get(name)
+    if text is None:
+        return None
+    try:
+        return Quantity.parse(text)
+    except ValueError as error:
+        message = f"Invalid value: {show_value(text)}: must be a quantity: {error}"
+        problems.append(Problem(_annotation_path(name), message))
+        return None
+
+
+def _parse(text: str) -> object:
+    """Return the JSON value, or a string for what is not JSON."""
+    try:
+        return load_json(text)
+    except ValueError as error:
+        return f"not JSON: {error}"
+
+
+def _objects_of(
+    annotations: dict[str, str], name: str, problems: list[Problem]
+) -> tuple[list[Fields], list[Problem]] | None:
+    """Return the objects of an annotation that holds a JSON list, and their problems."""
+    text = annotations.get(name)
+    if text is None:
+        return None
+    found: list[Problem] = []
+    holder = Fields({"list": _parse(text)}, "", found, fold=True)
+    return holder.children("list") or [], found
+
+
+def _sound(found: list[Problem], name: str, problems: list[Problem]) -> bool:
+    """Say once that an annotation is ignored, which upstream does without a word."""
+    if not found:
+        return True
+    message = f"ignored, as the API server does: {found[0].message}"
+    problems.append(Problem(_annotation_path(name), message, Severity.warning))
+    return False
+
+
+def _annotation_path(name: str) -> str:
+    return f"metadata.annotations[{name}]"
+
+
+def read_metric_v2beta1(fields: Fields, alpha: bool = False) -> MetricSpec:
+    """Read a metric of v2beta1, of v2alpha1 (`alpha`), or of v1's annotation, as one of v2."""
+    spec = MetricSpec(
+        type=fields.string("type"),
+        object=_read_object(fields.child("object"), alpha),
+        pods=_read_pods(fields.child("pods"), alpha),
+        resource=_read_resource(fields.child("resource")),
+        container_resource=None if alpha else _read_container(fields.child("containerResource")),
+        external=None if alpha else _read_external(fields.child("external")),
+    )
+    fields.close()
+    return spec
+
+
+def _read_identifier(fields: Fields, selector: str | None) -> MetricIdentifier:
+    name = fields.string("metricName")
+    return MetricIdentifier(name, read_selector(fields.child(selector)) if selector else None)
+
+
+def _read_object(fields: Fields | None, alpha: bool) -> ObjectMetricSource | None:
+    """The value target is always set, even zero; averageValue decides the type."""
+    if fields is None:
+        return None
+    average = None if alpha else fields.quantity("averageValue")
+    kind = "Value" if average is None else "AverageValue"
+    value = fields.quantity("targetValue") or Quantity()
+    source = ObjectMetricSource(
+        read_reference(fields.child("target")),
+        _read_identifier(fields, None if alpha else "selector"),
+        MetricTarget(kind, value=value, average_value=average),
+    )
+    fields.close()
+    return source
+
+
+def _read_pods(fields: Fields | None, alpha: bool) -> PodsMetricSource | None:
+    if fields is None:
+        return None
+    average = fields.quantity("targetAverageValue") or Quantity()
+    source = PodsMetricSource(
+        _read_identifier(fields, None if alpha else "selector"),
+        MetricTarget("AverageValue", average_value=average),
+    )
+    fields.close()
+    return source
+
+
+def _read_resource(fields: Fields | None) -> ResourceMetricSource | None:
+    if fields is None:
+        return None
+    source = ResourceMetricSource(fields.string("name"), _read_usage_target(fields))
+    fields.close()
+    return source
+
+
+def _read_container(fields: Fields | None) -> ContainerResourceMetricSource | None:
+    if fields is None:
+        return None
+    source = ContainerResourceMetricSource(
+        fields.string("name"), fields.string("container"), _read_usage_target(fields)
+    )
+    fields.close()
+    return source
+
+
+def _read_usage_target(fields: Fields) -> MetricTarget:
+    utilization = fields.integer("targetAverageUtilization")
+    average = fields.quantity("targetAverageValue")
+    kind = "AverageValue" if utilization is None else "Utilization"
+    return MetricTarget(kind, average_value=average, average_utilization=utilization)
+
+
+def _read_external(fields: Fields | None) -> ExternalMetricSource | None:
+    if fields is None:
+        return None
+    value = fields.quantity("targetValue")
+    average = fields.quantity("targetAverageValue")
+    kind = "AverageValue" if value is None else "Value"
+    source = ExternalMetricSource(
+        _read_identifier(fields, "metricSelector"), MetricTarget(kind, value, average)
+    )
+    fields.close()
+    return source

@@ -1,0 +1,207 @@
+"""Validation of one metric spec: which members are set, and the member that counts.
+
+Follows validateMetricSpec and below in pkg/apis/autoscaling/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from hpabatch.model import names
+from hpabatch.model.objects.field_errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    invalid_typed,
+    not_supported,
+    required,
+)
+from hpabatch.model.objects.hpa import (
+    ContainerResourceMetricSource,
+    CrossVersionObjectReference,
+    ExternalMetricSource,
+    MetricIdentifier,
+    MetricSpec,
+    MetricTarget,
+    ObjectMetricSource,
+    PodsMetricSource,
+    ResourceMetricSource,
+)
+
+METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
+_TARGET_TYPES = ("Utilization", "Value", "AverageValue")
+_MEMBER_OF_TYPE = {
+    "Object": "object",
+    "External": "external",
+    "Pods": "pods",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+}
+
+
+def validate_metric(
+    metric: MetricSpec,
+    path: str,
+    check_api_version: bool = True,
+    containers_served: bool = True,
+) -> list[FieldError]:
+    """Check one metric; only the first member present is looked into."""
+    errors: list[FieldError] = []
+    if not metric.type:
+        errors.append(required(f"{path}.type", "must specify a metric source type"))
+    known = metric.type in METRIC_TYPES
+    if not known:
+        errors.append(not_supported(f"{path}.type", metric.type, METRIC_TYPES))
+    present = _present(metric)
+    errors += _validate_source(metric, path, check_api_version)
+    expected = _MEMBER_OF_TYPE.get(metric.type, "")
+    if not known:  # upstream says it twice
+        errors.append(not_supported(f"{path}.type", metric.type, METRIC_TYPES))
+    elif expected not in present:
+        text = "must populate information for the given metric source"
+        if metric.type == "ContainerResource" and not containers_served:
+            text += " (only allowed when HPAContainerMetrics feature is enabled)"
+        errors.append(required(f"{path}.{expected}", text))
+    if len(present) != 1:
+        text = "must populate the given metric source only"
+        errors += [forbidden(f"{path}.{member}", text) for member in present if member != expected]
+    return errors
+
+
+def _present(metric: MetricSpec) -> list[str]:
+    """Return the names of the members that are set, in the order upstream looks at them."""
+    members = {
+        "object": metric.object,
+        "external": metric.external,
+        "pods": metric.pods,
+        "resource": metric.resource,
+        "containerResource": metric.container_resource,
+    }
+    return [name for name, value in members.items() if value is not None]
+
+
+def _validate_source(metric: MetricSpec, path: str, check_api_version: bool) -> list[FieldError]:
+    """Check the first member present, in upstream's order; no member is no complaint here."""
+    if metric.object is not None:
+        return _validate_object(metric.object, f"{path}.object", check_api_version)
+    if metric.external is not None:
+        return _validate_external(metric.external, f"{path}.external")
+    if metric.pods is not None:
+        return _validate_pods(metric.pods, f"{path}.pods")
+    if metric.resource is not None:
+        return _validate_resource(metric.resource, f"{path}.resource")
+    if metric.container_resource is not None:
+        return _validate_container(metric.container_resource, f"{path}.containerResource")
+    return []
+
+
+def validate_names(reference: CrossVersionObjectReference, path: str) -> list[FieldError]:
+    """Check kind and name of a reference to an object."""
+    errors: list[FieldError] = []
+    for field, value in (("kind", reference.kind), ("name", reference.name)):
+        if not value:
+            errors.append(required(f"{path}.{field}"))
+        errors += [invalid(f"{path}.{field}", value, text) for text in names.path_segment(value)]
+    return errors
+
+
+def api_version_complaint(api_version: str, allow_empty_group: bool) -> str:
+    """Return what is wrong with the apiVersion of a reference, or ""."""
+    if api_version.count("/") > 1:
+        return f"unexpected GroupVersion string: {api_version}"
+    group, slash, _ = api_version.partition("/")
+    if allow_empty_group or (slash and group):
+        return ""
+    return "apiVersion must specify API group"
+
+
+def _validate_object(
+    source: ObjectMetricSource, path: str, check_api_version: bool
+) -> list[FieldError]:
+    described = source.described_object
+    errors = validate_names(described, f"{path}.describedObject")
+    text = api_version_complaint(described.api_version, allow_empty_group=True)
+    if check_api_version and text:
+        errors.append(invalid(f"{path}.describedObject.apiVersion", described.api_version, text))
+    errors += _validate_identifier(source.metric, f"{path}.metric")
+    errors += _validate_target(source.target, f"{path}.target")
+    if source.target.value is None and source.target.average_value is None:
+        text = "must set either a target value or averageValue"
+        errors.append(required(f"{path}.target.averageValue", text))
+    return errors
+
+
+def _validate_external(source: ExternalMetricSource, path: str) -> list[FieldError]:
+    target = source.target
+    errors = _validate_identifier(source.metric, f"{path}.metric")
+    errors += _validate_target(target, f"{path}.target")
+    if target.value is None and target.average_value is None:
+        text = "must set either a target value for metric or a per-pod target"
+        errors.append(required(f"{path}.target.averageValue", text))
+    if target.value is not None and target.average_value is not None:
+        text = "may not set both a target value for metric and a per-pod target"
+        errors.append(forbidden(f"{path}.target.value", text))
+    return errors
+
+
+def _validate_pods(source: PodsMetricSource, path: str) -> list[FieldError]:
+    errors = _validate_identifier(source.metric, f"{path}.metric")
+    errors += _validate_target(source.target, f"{path}.target")
+    if source.target.average_value is None:
+        text = "must specify a positive target averageValue"
+        errors.append(required(f"{path}.target.averageValue", text))
+    return errors
+
+
+def _validate_resource(source: ResourceMetricSource, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not source.name:
+        errors.append(required(f"{path}.name", "must specify a resource name"))
+    return errors + _validate_usage_target(source.target, f"{path}.target")
+
+
+def _validate_container(source: ContainerResourceMetricSource, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not source.name:
+        errors.append(required(f"{path}.name", "must specify a resource name"))
+    else:
+        complaints = names.container_resource(source.name)
+        errors += [invalid(f"{path}.name", source.name, text) for text in complaints]
+    if not source.container:
+        errors.append(required(f"{path}.container", "must specify a container"))
+    else:
+        complaints = names.dns1123_label(source.container)
+        errors += [invalid(f"{path}.container", source.container, text) for text in complaints]
+    return errors + _validate_usage_target(source.target, f"{path}.target")
+
+
+def _validate_usage_target(target: MetricTarget, path: str) -> list[FieldError]:
+    """Check the target of a resource: a utilization or a raw value, not both."""
+    errors = _validate_target(target, path)
+    if target.average_utilization is None and target.average_value is None:
+        text = "must set either a target raw value or a target utilization"
+        errors.append(required(f"{path}.averageUtilization", text))
+    if target.average_utilization is not None and target.average_value is not None:
+        text = "may not set both a target raw value and a target utilization"
+        errors.append(forbidden(f"{path}.averageValue", text))
+    return errors
+
+
+def _validate_target(target: MetricTarget, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not target.type:
+        errors.append(required(f"{path}.type", "must specify a metric target type"))
+    if target.type not in _TARGET_TYPES:
+        text = "must be either Utilization, Value, or AverageValue"
+        errors.append(invalid_typed(f"{path}.type", target.type, text))
+    for field, quantity in (("value", target.value), ("averageValue", target.average_value)):
+        if quantity is not None and quantity.sign() != 1:
+            errors.append(invalid(f"{path}.{field}", quantity, "must be positive"))
+    percent = target.average_utilization
+    if percent is not None and percent < 1:
+        errors.append(invalid(f"{path}.averageUtilization", percent, "must be greater than 0"))
+    return errors
+
+
+def _validate_identifier(metric: MetricIdentifier, path: str) -> list[FieldError]:
+    if not metric.name:
+        return [required(f"{path}.name", "must specify a metric name")]
+    return [invalid(f"{path}.name", metric.name, text) for text in names.path_segment(metric.name)]

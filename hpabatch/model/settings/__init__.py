@@ -1,0 +1,1 @@
+"""Settings of an HPA that a sweep can change, and patches."""

@@ -1,0 +1,1 @@
+"""Output in the form of kubectl."""

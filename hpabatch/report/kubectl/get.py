@@ -1,0 +1,133 @@
+"""The table of `kubectl get hpa`.
+
+Follows pkg/printers/internalversion/printers.go (the API server makes the cells) and cli-runtime
+pkg/printers/tableprinter.go (kubectl prints them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpabatch.model.objects.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus
+from hpabatch.model.printable import printable
+from hpabatch.report.kubectl.text import (
+    NONE,
+    UNKNOWN,
+    UNSET,
+    age_of,
+    columns,
+    current_of,
+    read_time,
+    release_of,
+    show,
+    target_of,
+)
+
+_SHOWN_METRICS = 2
+# The first release whose TARGETS names the resource, `cpu: 45%/80%` (kubernetes#122804).
+_NAMED_SINCE = (1, 30)
+_MIN_WIDTH = 6
+_PADDING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GetRow:
+    """One line of the table; fields in the order of its columns, named as those."""
+
+    namespace: str
+    name: str
+    reference: str
+    targets: str
+    minpods: str
+    maxpods: int
+    replicas: int
+    age: str
+
+
+def get_rows(hpas: Sequence[HPA], now_ms: int, *, k8s: str) -> list[GetRow]:
+    """Return the rows of HPAs at `now_ms` (UTC ms), in their order, as that release shows them.
+
+    An HPA that names no namespace is in `default`.
+
+    Raises:
+        UsageError: `k8s` is no Kubernetes version.
+        ValueError: a creation timestamp that is none.
+    """
+    named = release_of(k8s) >= _NAMED_SINCE
+    return [_row(hpa, now_ms, named) for hpa in hpas]
+
+
+def get_table(rows: Sequence[GetRow], with_namespace: bool) -> str:
+    """Return the rows as kubectl prints them, with NAMESPACE first for `-A`; "" without rows."""
+    if not rows:
+        return ""
+    fields = [name for name in GetRow.__slots__ if with_namespace or name != "namespace"]
+    lines = ["\t".join(name.upper() for name in fields)]
+    lines += ["\t".join(printable(str(getattr(row, name))) for name in fields) for row in rows]
+    return columns(lines, _MIN_WIDTH, _PADDING)
+
+
+def _row(hpa: HPA, now_ms: int, named: bool) -> GetRow:
+    reference, minimum = hpa.spec.scale_target_ref, hpa.spec.min_replicas
+    return GetRow(
+        namespace=hpa.namespace or "default",
+        name=hpa.name,
+        reference=f"{reference.kind}/{reference.name}",
+        targets=_targets(hpa, named),
+        minpods=UNSET if minimum is None else str(minimum),
+        maxpods=hpa.spec.max_replicas,
+        replicas=hpa.status.current_replicas,
+        age=age_of(read_time(hpa.creation_timestamp), now_ms),
+    )
+
+
+def _targets(hpa: HPA, named: bool) -> str:
+    metrics = hpa.spec.metrics
+    if not metrics:
+        return NONE
+    shown = [_target(hpa, index, named) for index in range(min(len(metrics), _SHOWN_METRICS))]
+    more = len(metrics) - _SHOWN_METRICS
+    return ", ".join(shown) + (f" + {more} more..." if more > 0 else "")
+
+
+def _target(hpa: HPA, index: int, named: bool) -> str:
+    """Return `current/target` of one metric; `named`: a resource is told by its name."""
+    metric = hpa.spec.metrics[index]
+    target, current = target_of(metric), current_of(hpa, index)
+    if target is None:
+        return "<unknown type>"
+    if metric.type in ("Object", "External"):
+        return _value(target, current)
+    if metric.type == "Pods":
+        return _average(target, current)
+    prefix = f"{_resource(metric)}: " if named else ""
+    if target.average_value is not None:
+        return prefix + _average(target, current)
+    return prefix + _utilization(target, current)
+
+
+def _resource(metric: MetricSpec) -> str:
+    source = metric.resource if metric.type == "Resource" else metric.container_resource
+    return "" if source is None else source.name
+
+
+def _value(target: MetricTarget, current: MetricValueStatus | None) -> str:
+    """Return a value, or an average where the target is one: unset, that is unknown."""
+    if target.average_value is None:
+        return f"{UNKNOWN if current is None else show(current.value)}/{show(target.value)}"
+    average = None if current is None else current.average_value
+    shown = UNKNOWN if average is None else show(average)
+    return f"{shown}/{show(target.average_value)} (avg)"
+
+
+def _average(target: MetricTarget, current: MetricValueStatus | None) -> str:
+    shown = UNKNOWN if current is None else show(current.average_value)
+    return f"{shown}/{show(target.average_value)}"
+
+
+def _utilization(target: MetricTarget, current: MetricValueStatus | None) -> str:
+    now = None if current is None else current.average_utilization
+    wanted = target.average_utilization
+    shown = UNKNOWN if now is None else f"{now}%"
+    return f"{shown}/{'<auto>' if wanted is None else f'{wanted}%'}"

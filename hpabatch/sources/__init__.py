@@ -1,1 +1,0 @@
-"""What fills a history and where HPA documents come from."""

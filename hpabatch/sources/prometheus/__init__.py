@@ -1,1 +1,0 @@
-"""What a Prometheus (or Thanos, Mimir, Cortex, VictoriaMetrics) recorded, as a history."""

@@ -1,0 +1,146 @@
+"""`hpabatch import table` at the command line: rows on stdout, talk on stderr, exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hpabatch.history.store.compact import compact
+from hpabatch.importers.table.run import import_table
+from tests.cli.commands import Run, runner
+from tests.cli.test_startup import started
+from tests.importers.tables import BEGIN_S, POD_MAP, merged, write_csv, write_map
+
+PROGRAM = "from hpabatch.cli import import_; from hpabatch.cli import main; main()"
+HEAD = "ts,app,pod,cpu,mem\n"
+ROWS = "".join(f"{BEGIN_S + 30 * k},cart,cart-{k % 2},0.25,1000\n" for k in range(10))
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command in this process, as the program would."""
+    return runner("import", capfdbinary, monkeypatch)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> tuple[str, Path]:
+    content = merged(POD_MAP, {"hpas": {"template": {"max": 5, "cpu": "50%"}}})
+    return write_csv(tmp_path, HEAD + ROWS + "x,cart,cart-1,1,1\n"), write_map(tmp_path, content)
+
+
+def test_help_has_examples_and_imports_nothing_heavy() -> None:
+    assert "Examples:\n  " in started("import", "table", "--help").replace("    hpab", "  hpab")
+
+
+def test_an_import_tells_what_it_did_and_assumed(
+    run: Run, tmp_path: Path, table: tuple[str, Path]
+) -> None:
+    source, path = table
+    done = run("table", source, "--map", path, "--out", tmp_path / "h")
+    assert done.code == 0, done.stderr
+    talk = done.stderr
+    assert "assumed: container 'app' (no columns.container)" in talk
+    assert "assumed: an HPA's minReplicas is 1" in talk
+    assert "left out: 1 rows: no such time" in talk
+    assert "2 pods, " in talk
+    lines = done.lines
+    assert lines[0].split() == [
+        "cluster", "namespace", "kind", "target", "pods", "replicas_min", "replicas_max",
+        "changes", "hpa",
+    ]  # fmt: skip
+    assert lines[1].split()[:5] == ["default", "shop", "Deployment", "cart", "2"]
+
+
+def test_every_form_of_output(run: Run, tmp_path: Path, table: tuple[str, Path]) -> None:
+    source, path = table
+    for form in ("json", "csv", "parquet"):
+        done = run("table", source, "--map", path, "--dry-run", "-o", form)
+        assert done.code == 0, done.stderr
+        if form == "json":
+            found = json.loads(done.stdout)
+            assert found["dropped"] == {"no such time": 1}
+            assert found["map"]["cpu"] == "column cpu in cores"
+            assert found["dry_run"] is True
+            assert found["first_rows"]["pod_metrics"][0]["cpu_milli"] == 250
+            assert any(text.startswith("lives.keep") for text in found["assumed"])
+        else:
+            read = pl.read_csv if form == "csv" else pl.read_parquet
+            assert read(io.BytesIO(done.data))["pods"].to_list() == [2]
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["map.yaml", "usage.csv"]
+
+
+def test_a_dry_run_shows_the_map_and_first_rows(run: Run, table: tuple[str, Path]) -> None:
+    source, path = table
+    done = run("table", source, "--map", path, "--dry-run")
+    assert "the map as understood:" in done.stdout
+    assert "first rows of pod_metrics:" in done.stdout
+    assert "nothing is written (--dry-run); it would be 2 pods" in done.stderr
+
+
+def test_refusals_and_their_exit_codes(run: Run, tmp_path: Path, table: tuple[str, Path]) -> None:
+    source, path = table
+    bad = write_map(tmp_path, {"level": "pod"}, "bad.yaml")
+    out = tmp_path / "h"
+    for code, told, arguments in (
+        (3, "1 of 11 rows are faulty and --strict is on", [source, "--map", path, "--strict"]),
+        (2, "columns: missing", [source, "--map", bad]),
+        (2, "no such file", [tmp_path / "none.csv", "--map", path]),
+        (2, "cannot be read: No such file", [source, "--map", tmp_path / "none.yaml"]),
+    ):
+        done = run("table", *arguments, "--out", out)
+        assert done.code == code
+        assert done.stderr.startswith("error: ")
+        assert told in done.stderr
+        assert "Traceback" not in done.stderr
+    for arguments in ([], ["--out", out, "--dry-run"]):
+        done = run("table", source, "--map", path, *arguments)
+        assert done.code == 2
+        assert "--out, or only look with --dry-run" in done.stderr
+
+
+def test_kill_minus_nine_and_again_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Whenever that is; tests/importers/table/test_run.py chooses the moments."""
+    content = merged(POD_MAP, {"hpas": {"template": {"max": 5, "cpu": "50%"}}})
+    path = write_map(tmp_path, content)
+    ts = pl.int_range(0, 1000, eager=True).alias("ts") * 60 + BEGIN_S
+    pods = pl.DataFrame({"app": [f"a{k % 100}" for k in range(400)]}).with_row_index("k")
+    pods = pods.with_columns(pod=pl.format("{}-{}", "app", "k"), cpu=0.1, mem=5.0)
+    ts.to_frame().join(pods, how="cross").write_parquet(tmp_path / "in.parquet")
+    command = [sys.executable, "-c", PROGRAM, "import", "table", str(tmp_path / "in.parquet")]
+    command += ["--map", str(path), "--out"]
+    import_table([str(tmp_path / "in.parquet")], path, tmp_path / "whole")
+    for wait in (0.8, 1.2):
+        with subprocess.Popen(
+            [*command, str(tmp_path / "out")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
+            time.sleep(wait)
+            os.kill(process.pid, signal.SIGKILL)
+    subprocess.run([*command, str(tmp_path / "out")], capture_output=True, check=True)
+    found = []
+    for name in ("whole", "out"):
+        compact(tmp_path / name)
+        files = sorted((tmp_path / name).rglob("*.parquet"))
+        found.append({str(f.relative_to(tmp_path / name)): f.read_bytes() for f in files})
+    kept = {name: data for name, data in found[1].items() if name in found[0]}
+    assert kept == found[0]
+
+
+def test_an_interruption_says_how_to_go_on(
+    run: Run, tmp_path: Path, table: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hpabatch.importers.table.run.import_table", stop)
+    done = run("table", table[0], "--map", table[1], "--out", tmp_path / "h")
+    assert done.code == 130
+    assert "the same command goes on" in done.stderr

@@ -1,0 +1,348 @@
+"""`hpabatch analyze` at the command line: table, screen, JSON, CSV, Parquet, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+import hpabatch.cli.look.analyze  # noqa: F401  (registers the command)
+from hpabatch.cli.app import app
+from hpabatch.engine.analyze.run import analyze_hpa, fixed_points
+from hpabatch.errors import ManifestError, RefusedError, UsageError
+from hpabatch.inputs.manifest_checks import check_manifests
+from hpabatch.inputs.manifests import load_manifests
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.versions import PROFILES
+from hpabatch.report.analyze import Analyzed, Findings, to_table
+
+WEB = """\
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 2
+  maxReplicas: 10
+  metrics:
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}
+"""
+QUEUE = """\
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: worker}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: worker}
+  minReplicas: 0
+  maxReplicas: 8
+  metrics:
+  - type: External
+    external: {metric: {name: jobs}, target: {type: AverageValue, averageValue: 5}}
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 95}}}
+  behavior:
+    scaleDown:
+      stabilizationWindowSeconds: 60
+      policies: [{type: Pods, value: 1, periodSeconds: 600}]
+"""
+PINNED = WEB.replace("name: web,", "name: pinned,").replace("maxReplicas: 10", "maxReplicas: 2")
+REFUSED = WEB.replace("maxReplicas: 10", "maxReplicas: 0")
+
+
+def run(*arguments: str, stdin: str = "\n---\n".join([WEB, QUEUE, PINNED])) -> Result:
+    result = CliRunner().invoke(app, ["analyze", *arguments, "-"], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def document(*arguments: str, **options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run("-o", "json", *arguments, **options).stdout)
+    return found
+
+
+# ---- table ---------------------------------------------------------------------------------------
+
+
+def test_table() -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    table, legend, told = result.stdout.split("\n\n")
+    assert [line.split() for line in table.splitlines()[1:]] == [
+        ["shop/web", "2-10", "cpu", "70%", "36-77%", "4", "53-77%", "63-77%", "30s",
+         "5m", "+", "0s", "-"],
+        ["worker", "0-8", "external/jobs", "+1", "5", "0-1.1x", "3", "0.67-1.1x", "0.88-1.1x",
+         "15s", "45s", "+", "1h10m", "-"],
+        ["shop/pinned", "2-2", "cpu", "70%", "36-77%", "2", "36-77%", "36-77%", "-", "-", "-"],
+    ]  # fmt: skip
+    assert legend.startswith("STAY: the usage of a pod")
+    assert told.splitlines() == [
+        "Remarks (3):",
+        "  worker       resource/cpu makes it grow from 105% of the request on: pods that cannot "
+        "use more than they request never get there",
+        "  worker       scaling down from 8 to 0 replicas takes at least 45s + 1h10m",
+        "  shop/pinned  minReplicas = maxReplicas = 2: it can never act",
+    ]
+
+
+def test_a_table_on_a_narrow_terminal_fits_it() -> None:
+    spec = default_hpa(load_manifests(["-"], io.BytesIO(WEB.encode())).entries[0].hpa or HPA())
+    item = Analyzed("stdin", 1, spec, analyze_hpa(spec.spec), ())
+    findings = Findings("1.38", 15_000, 0, {}, [item])
+    wide, narrow = to_table(findings, 200), to_table(findings, 90)
+    assert wide == to_table(findings)
+    table = narrow.split("\n\n")[0]
+    assert max(map(len, table.splitlines())) <= 90
+    assert "".join(table.split()).count("63-77%") == 1
+
+
+def test_nothing_stands_out() -> None:
+    assert run(stdin=WEB).stdout.endswith("\n\nNothing stands out.\n")
+
+
+def test_long_names_and_strange_cells() -> None:
+    text = QUEUE.replace("jobs", "a" * 60).replace(
+        "averageUtilization: 95", "averageUtilization: 1"
+    )
+    row = run(stdin=text).stdout.splitlines()[1]
+    assert f"external/{'a' * 30}… +1" in row
+    value = QUEUE.replace("AverageValue, averageValue: 5", "Value, value: 5")
+    assert "0-1.1x" in run(stdin=value).stdout
+    free = WEB.replace("metrics:", "behavior: {scaleUp: {tolerance: '1e18'}}\n  metrics:")
+    assert " any " in run(stdin=free).stdout
+    assert " none " in run("--request", "cpu=1m", stdin=WEB.replace("70", "30")).stdout
+    near = run("--tolerance", "0", stdin=WEB).stdout
+    assert " 4,5 +2" in near
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    text = QUEUE.replace("name: jobs", 'name: "jo\\e[31mbs"')
+    for arguments in ([], ["--hpa", "worker"]):
+        assert "\x1b" not in run(*arguments, stdin=text).stdout
+
+
+# ---- one HPA -------------------------------------------------------------------------------------
+
+
+def test_the_screen_of_one() -> None:
+    result = run("--hpa", "shop/web")
+    lines = result.stdout.splitlines()
+    assert lines[:4] == [
+        "shop/web: scales Deployment/web (stdin:1)",
+        "2 to 10 replicas; tolerance 0.1 down, 0.1 up; a sync every 15s; rules of Kubernetes 1.37",
+        "",
+        "resource/cpu, target 70%: a constant total that divides among the pods, each requesting 1",
+    ]
+    assert [line.split() for line in lines[4:7]] == [
+        ["PODS", "STAY", "AT", "TOTAL", "FROM", "TO", "BELOW"],
+        ["2", "36-77%", "0.72", "requests", "1.56", "requests"],
+        ["3", "47-77%", "1.41", "requests", "2.34", "requests"],
+    ]
+    assert lines[14:] == [
+        "  46% of the totals have several sizes at which it rests, so the past decides; at most 2: "
+        "2 to 3 from 1.41 requests on",
+        "  no constant total keeps it going round",
+        "",
+        "Fastest way up, 2 to 10: 4 at 0s, 8 at 15s, 10 at 30s",
+        "Fastest way down, 10 to 2: held for 5m, then 2 at 5m",
+        "",
+        "Nothing stands out.",
+    ]
+
+
+def test_the_screen_of_a_queue() -> None:
+    text = run("--hpa", "worker", "--base", "20", "--request", "cpu=250m").stdout
+    assert "external/jobs, target 5: a constant value, whatever the number of replicas" in text
+    assert "each requesting 250m, and using 50m without any work" in text
+    assert "Fastest way down, 8 to 0: held for 45s, then 7 at 45s, 6 at 10m45s" in text
+    assert "Remarks:\n  resource/cpu makes it grow from 105%" in text
+
+
+def test_the_screen_of_cycles_and_other_ends() -> None:
+    text = run("--hpa", "web", "--tolerance", "0").stdout
+    assert (
+        "from 2.84 requests to 2.85 requests it goes round: 4, 5; with its windows and policies "
+        "4 for 15s, 5 for 5m15s\n"
+    ) in text
+    one_by_one = "behavior: {scaleUp: {policies: [{type: Pods, value: 1, periodSeconds: 15}]}}"
+    held = WEB.replace("metrics:", f"{one_by_one}\n  metrics:").replace("70", "3")
+    assert "it goes round: 4, 6; its windows and policies hold it at 5" in run(
+        "--hpa", "web", stdin=held
+    ).stdout  # fmt: skip
+    many = WEB.replace("maxReplicas: 10", "maxReplicas: 100").replace("70", "12")
+    shown = run("--hpa", "web", "--tolerance", "0", stdin=many).stdout
+    assert " more ranges like it: -o json has all" in shown
+    assert 10 < shown.count(" requests\n") < 24
+    off = WEB.replace("metrics:", "behavior: {scaleDown: {selectPolicy: Disabled}}\n  metrics:")
+    assert "Fastest way down, 10 to 2: it never moves" in run("--hpa", "web", stdin=off).stdout
+    half_hours = one_by_one.replace("15", "1800")
+    slow = WEB.replace("metrics:", f"{half_hours}\n  metrics:").replace(
+        "Replicas: 10", "Replicas: 99"
+    )
+    assert "…, 51 at 1d; not there after a day" in run("--hpa", "web", stdin=slow).stdout
+    assert "Fastest" not in run("--hpa", "pinned").stdout
+    bad = QUEUE.replace("name: jobs}", "name: jobs, selector: {matchExpressions: [{key: a, "
+                        "operator: Near}]}}")  # fmt: skip
+    assert (
+        "can never be computed: the metric's selector" in run("--hpa", "worker", stdin=bad).stdout
+    )
+
+
+# ---- JSON, CSV, Parquet --------------------------------------------------------------------------
+
+
+def test_json_has_everything() -> None:
+    found = document("--base", "10")
+    assert {name: found[name] for name in found if name != "hpas"} == {
+        "k8s": "1.37", "sync_period_ms": 15_000, "base_pct": 10,
+        "request_milli": {"cpu": 1000, "memory": 1_073_741_824_000},
+    }  # fmt: skip
+    web, worker, pinned = found["hpas"]
+    assert [item["hpa"] for item in found["hpas"]] == ["web", "worker", "pinned"]
+    assert web["up"] == {
+        "from": 2, "to": 10, "ended": "reached", "hold_ms": 0, "reached_ms": 30_000,
+        "steps": [{"ms": 0, "replicas": 4}, {"ms": 15_000, "replicas": 8},
+                  {"ms": 30_000, "replicas": 10}],
+    }  # fmt: skip
+    (cpu,) = web["metrics"]
+    assert (cpu["signal"], cpu["target_type"], cpu["base_milli"]) == ("resource/cpu", "utilization",
+                                                                    100)  # fmt: skip
+    assert cpu["dead_bands"][0] == {
+        "size": 2, "empty": False, "low_milli": 360, "high_milli": 779, "low_pct": 36,
+        "high_pct": 77,
+    }  # fmt: skip
+    assert cpu["resting"][0] == {"low_milli": 0, "high_milli": 1109, "runs": [[2, 2]]}
+    assert pinned["up"] is None
+    assert worker["remarks"][0]["code"] == "beyond_request"
+    cycle = document("--tolerance", "0", stdin=WEB)["hpas"][0]["metrics"][0]["cycles"][0]
+    assert cycle == {
+        "low_milli": 2840, "high_milli": 2849, "members": [4, 5], "period_ms": 330_000,
+        "runs": [{"replicas": 4, "ms": 15_000}, {"replicas": 5, "ms": 315_000}],
+    }  # fmt: skip
+
+
+def test_csv_and_parquet_have_a_row_per_metric() -> None:
+    text = run("-o", "csv", "--tolerance", "0").stdout
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [(row["hpa"], row["signal"]) for row in rows] == [
+        ("web", "resource/cpu"), ("worker", "external/jobs"), ("worker", "resource/cpu"),
+        ("pinned", "resource/cpu"),
+    ]  # fmt: skip
+    assert (rows[0]["cycles"], rows[0]["cycle_members"], rows[0]["up_reached_ms"]) == (
+        "3", "4 5", "30000"
+    )  # fmt: skip
+    assert (rows[1]["target_milli"], rows[1]["target_pct"]) == ("5000", "")
+    table = pq.read_table(io.BytesIO(run("-o", "parquet", "--tolerance", "0").stdout_bytes))
+    assert table.column_names == list(rows[0])
+    assert table.column("cycle_low_milli").to_pylist() == [2840, None, 3840, None]
+
+
+def test_only_one_in_every_form() -> None:
+    assert [item["hpa"] for item in document("--hpa", "worker")["hpas"]] == ["worker"]
+    assert len(run("-o", "csv", "--hpa", "web").stdout.splitlines()) == 2
+
+
+# ---- options, errors -----------------------------------------------------------------------------
+
+
+def test_the_controllers_flags_count() -> None:
+    found = document(
+        "--sync-period", "30s", "--downscale-stabilization", "2m", "--tolerance", "0.05",
+        "--request", "memory=64Mi",
+    )  # fmt: skip
+    web = found["hpas"][0]
+    assert (found["sync_period_ms"], found["request_milli"]["memory"]) == (30_000, 67_108_864_000)
+    assert (web["down"]["hold_ms"], web["tolerance_up"]) == (120_000, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("documents", "code"),
+    [([WEB], 0), ([WEB, REFUSED], 3), ([WEB, REFUSED, "a: ["], 2), ([WEB, "kind: Service"], 0)],
+)
+def test_exit_codes(documents: list[str], code: int) -> None:
+    result = run(stdin="\n---\n".join(documents))
+    assert result.exit_code == code
+    assert "shop/web" in result.stdout
+    assert ("maxReplicas" in result.stderr) == (REFUSED in documents)
+
+
+def test_nothing_to_analyze() -> None:
+    with pytest.raises(RefusedError, match="-: no valid HPA to analyze"):
+        run(stdin=REFUSED)
+    with pytest.raises(ManifestError, match="no valid HPA to analyze"):
+        run(stdin="kind: Service")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--hpa", "nobody"], "no valid HPA of that name; leave --hpa out"),
+        (["--request", "cpu"], "give RESOURCE=QUANTITY"),
+        (["--request", "cpu=much"], "--request cpu=much: .*; give RESOURCE=QUANTITY"),
+        (["--request", "cpu=0"], "at least 1m"),
+        (["--request", "=1"], "give RESOURCE=QUANTITY"),
+        (["--tolerance", "-0.1"], "give a number of at least 0"),
+        (["--tolerance", "nan"], "give a number of at least 0"),
+        (["--sync-period", "1ms"], "--sync-period 1ms is too short"),
+        (["--downscale-stabilization", "soon"], "is not a duration"),
+        (["--k8s", "1.19"], r"older than 1\.20"),
+    ],
+)
+def test_impossible_options(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(*arguments)
+
+
+def test_a_name_that_two_have() -> None:
+    with pytest.raises(UsageError, match=r"2 are called so \(stdin:1, stdin:11\); name namespace"):
+        run("--hpa", "web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}")
+    assert run("--hpa", "other/web", stdin=f"{WEB}---\n{WEB.replace('shop', 'other')}").stdout
+
+
+@pytest.mark.parametrize("output", ["table", "json", "csv", "parquet"])
+def test_text_that_no_encoding_takes(tmp_path: Path, output: str) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")
+    Path(name).write_text(WEB)
+    arguments = ["analyze", "-o", output, "--hpa", "web", name]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+def test_help_has_examples() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "hpabatch analyze manifests/ --hpa shop/cart" in result.stdout
+    assert "2 wins over 3" in result.stdout
+
+
+# ---- real manifests ------------------------------------------------------------------------------
+
+FOLDER = os.environ.get("HPABATCH_MANIFESTS", "")
+
+
+@pytest.mark.skipif(not FOLDER, reason="HPABATCH_MANIFESTS names no folder of real manifests")
+def test_every_valid_real_manifest() -> None:
+    lines = Path(FOLDER, "hpa_manifests.jsonl").read_text(encoding="utf-8").splitlines()
+    text = "\n---\n".join(json.loads(line)["yaml"] for line in lines)
+    result = run("-o", "json", stdin=text)
+    assert result.exit_code == 3
+    found = json.loads(result.stdout)["hpas"]
+    entries = load_manifests(["-"], io.BytesIO(text.encode())).entries
+    valid = [item.hpa for item in check_manifests(entries, PROFILES["1.38"]) if item.hpa]
+    assert len(found) == len(valid) == 224
+    for hpa, item in zip(valid, found, strict=True):
+        for metric in item["metrics"]:
+            if len(item["metrics"]) == 1 and metric["resting"]:
+                piece = metric["resting"][len(metric["resting"]) // 2]
+                sizes = fixed_points(hpa.spec, piece["low_milli"], metric["request_milli"] or 1)
+                runs = [n for first, last in piece["runs"] for n in range(first, last + 1)]
+                assert list(sizes) == runs
+    bounded = [item for item in found if item["min_replicas"] < item["max_replicas"]]
+    assert {item["up"]["ended"] for item in bounded} <= {"reached", "stuck", "unfinished"}

@@ -1,0 +1,202 @@
+"""`hpabatch compare` at the command line: data on stdout, talk on stderr, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from hpabatch.cli.app import app
+from hpabatch.cli.look import compare  # noqa: F401  (registers the command)
+from hpabatch.engine.compare.frames import SCHEMA
+from hpabatch.errors import (
+    EXIT_OK,
+    EXIT_REFUSED,
+    EXIT_UNREADABLE,
+    HpabatchError,
+    UnreadableError,
+    UsageError,
+)
+from tests.cli.histories import MANIFESTS, edit, small
+
+ETL = ("--where", "hpa = 'etl'")
+
+
+def run(*arguments: str) -> Result:
+    """Run the command; errors of ours are raised, as `main` would print them."""
+    result = CliRunner().invoke(app, ["compare", *arguments], catch_exceptions=True)
+    if isinstance(result.exception, HpabatchError):
+        raise result.exception
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Forty minutes of the demo's namespace `batch`, all of whose HPAs every version takes."""
+    folder = small(tmp_path_factory.mktemp("compare") / "history", minutes=40)
+    edit(folder, "hpas", spec=pl.col("spec").str.replace('"minReplicas":0', '"minReplicas":1'))
+    return str(folder)
+
+
+def proposed(folder: Path, old: str, new: str) -> str:
+    """Write the demo's manifests of `batch` with a text replaced; return the file."""
+    text = (MANIFESTS / "batch.yaml").read_text()
+    assert old in text
+    path = folder / "proposed.yaml"
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+def test_versions_that_differ(history: str) -> None:
+    result = run(history, "--k8s", "1.32..1.37", *ETL)
+    assert result.exit_code == EXIT_REFUSED
+    assert "1 of 1 HPAs decides differently (1.32 -> 1.37)" in result.stdout
+    assert "tolerance_by_bounds off -> on" in result.stdout
+    assert "batch/etl" in result.stdout
+    assert "2026-10-07T00:33:15Z" in result.stdout
+
+
+def test_versions_that_do_not_differ(history: str) -> None:
+    result = run(history, "--k8s", "1.37..1.38", *ETL, "-o", "json")
+    assert result.exit_code == EXIT_OK
+    found = json.loads(result.stdout)
+    assert (found["totals"]["hpas"], found["differences"]) == (1, [])
+
+
+def test_the_recorded_version_is_a_side(history: str) -> None:
+    found = json.loads(run(history, "--k8s", "..1.32", *ETL, "-o", "json").stdout)
+    assert (found["from"], found["to"]) == ("recorded 1.38", "1.32")
+    (row,) = found["differences"]
+    assert row["cause"] == "tolerance_by_bounds"
+    assert row["rule"].startswith("tolerance_by_bounds on -> off")
+
+
+def test_gates_of_the_second_side(history: str) -> None:
+    gate = "HPAScaleToZero=false"
+    result = run(history, "--feature-gates-to", gate, *ETL, "-o", "json")
+    assert result.exit_code == EXIT_OK
+    assert json.loads(result.stdout)["to"] == f"recorded 1.38 with {gate}"
+
+
+def test_manifests_against_the_recorded_hpas(history: str, tmp_path: Path) -> None:
+    path = proposed(tmp_path, "maxReplicas: 6", "maxReplicas: 5")
+    result = run(history, "--hpas", path, *ETL, "-o", "csv")
+    assert result.exit_code == EXIT_REFUSED
+    (row,) = csv.DictReader(io.StringIO(result.stdout))
+    assert list(row) == list(SCHEMA)
+    assert (row["rule"], row["how"]) == ("maxReplicas 6 -> 5", "alone")
+
+
+def test_two_sets_of_manifests(history: str, tmp_path: Path) -> None:
+    today = str(MANIFESTS / "batch.yaml")
+    path = proposed(tmp_path, "maxReplicas: 6", "maxReplicas: 5")
+    result = run(history, "--hpas", today, "--hpas", path, *ETL, "-o", "markdown", "--k8s", "1.36")
+    assert result.exit_code == EXIT_REFUSED
+    assert "| batch/etl |" in result.stdout
+    assert "| maxReplicas 6 -> 5 |" in result.stdout
+
+
+def test_what_is_left_out_is_told_and_counts(history: str, tmp_path: Path) -> None:
+    path = proposed(tmp_path, "name: etl\n  namespace", "name: other\n  namespace")
+    result = run(history, "--hpas", path, "--where", "hpa = 'etl' OR hpa = 'other'")
+    assert result.exit_code == EXIT_REFUSED
+    assert "left out (recorded): demo/batch/etl: " in result.stderr
+    assert "has no such HPA" in result.stderr
+    assert "left out: 2 (why: on stderr)" in result.stdout
+
+
+def test_what_cannot_be_read_wins(history: str, tmp_path: Path) -> None:
+    folder = tmp_path / "proposed"
+    folder.mkdir()
+    proposed(folder, "maxReplicas: 6", "maxReplicas: 5")
+    (folder / "broken.yaml").write_text("a: [")
+    result = run(history, "--hpas", str(folder), *ETL)
+    assert result.exit_code == EXIT_UNREADABLE
+    assert "1 of 1 HPAs decides differently" in result.stdout
+    assert "broken.yaml" in result.stderr
+    with pytest.raises(UnreadableError, match="nowhere"):
+        run(history, "--hpas", str(tmp_path / "nowhere.yaml"))
+
+
+def test_another_reason_counts_only_if_strict(history: str, tmp_path: Path) -> None:
+    # It stays at minReplicas 2 with either target, though one of them asks for less.
+    path = proposed(tmp_path, "averageValue: 450m", "averageValue: 700m")
+    arguments = (history, "--hpas", path, "--where", "hpa = 'render'")
+    result = run(*arguments)
+    assert result.exit_code == EXIT_OK
+    assert "0 of 1 HPAs decide differently" in result.stdout
+    assert "1 only for another reason" in result.stdout
+    assert "batch/render" not in result.stdout
+    strict = run(*arguments, "--strict")
+    assert strict.exit_code == EXIT_REFUSED
+    assert "batch/render" in strict.stdout
+    assert "averageValue 450m -> 700m" in strict.stdout
+
+
+def test_parquet(history: str) -> None:
+    data = run(history, "--k8s", "1.36..1.37", *ETL, "-o", "parquet").stdout_bytes
+    assert pl.read_parquet(io.BytesIO(data)).schema.names() == list(SCHEMA)
+
+
+def test_options_of_the_clock_reach_both_sides(history: str) -> None:
+    options = ("--sync-period", "30s", "--phase", "5s", "--delay", "1s", "--max-age", "90s")
+    result = run(
+        history, "--k8s", "1.32..1.37", *ETL, *options, "--events", "decided", "-o", "json"
+    )
+    evidence = json.loads(result.stdout)["evidence"]
+    for name, value in [
+        ("sync_period", "30000 ms (given)"),
+        ("phase", "5000 ms (given)"),
+        ("delay", "1000 ms (given)"),
+        ("max_age", "90000 ms (given)"),
+        ("events", "decided"),
+    ]:
+        assert evidence[name] == value
+
+
+@pytest.mark.compiled
+def test_a_closed_loop(history: str, tmp_path: Path) -> None:
+    path = proposed(tmp_path, "maxReplicas: 6", "maxReplicas: 5")
+    result = run(history, "--hpas", path, *ETL, "--simulate", "-o", "json", "--seed", "3")
+    found = json.loads(result.stdout)
+    (row,) = found["differences"]
+    assert row["rule"] == "maxReplicas 6 -> 5"
+    assert row["why_not"].startswith("plant not identified")
+    assert (found["evidence"]["events"], found["evidence"]["seed"]) == ("decided", "3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "nothing to compare"),
+        (("--k8s", "1.37"), "two versions are compared, such as 1.32..1.37"),
+        (("--k8s", ".."), "names no version"),
+        (("--k8s", "1.32..x"), "not a Kubernetes version"),
+        (("--k8s", "1.2..1.37"), "older than"),
+        (("--k8s", "1.32..1.37", "--hpas", "a"), "at once"),
+        (("--feature-gates-to", "HPAScaleToZero=true", "--hpas", "a"), "at once"),
+        (("--hpas", "a", "--hpas", "b", "--hpas", "c"), "3 times"),
+        (("--feature-gates-to", "Nothing=true"), "gates: .*HPAScaleToZero"),
+        (("--k8s", "1.32..1.37", "--delay", "soon"), "--delay"),
+        (("--k8s", "1.32..1.37", "--where", "hpa ="), "--where"),
+        (("--k8s", "1.32..1.37", "--where", "hpa = 'x'"), "true for none"),
+        (("--k8s", "1.32..1.37", "--simulate", "--delay", "1s"), "--delay and --simulate"),
+        (("--k8s", "1.32..1.37", "--simulate", "--max-age", "1m"), "--max-age and --simulate"),
+        (("--k8s", "1.32..1.37", "--plant", "p.yaml"), "give --simulate too"),
+    ],
+)
+def test_bad_arguments_are_sentences(history: str, arguments: tuple[str, ...], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        run(history, *arguments)
+
+
+def test_the_same_manifests_twice(history: str) -> None:
+    path = str(MANIFESTS / "batch.yaml")
+    with pytest.raises(UsageError, match="both sides are the same"):
+        run(history, "--hpas", path, "--hpas", path)

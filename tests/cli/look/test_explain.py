@@ -1,0 +1,227 @@
+"""`hpabatch explain` at the command line: what it shows, asks for and refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpabatch.cli import main
+from tests.cli.histories import DEMO, ROOT, edit_spec, small, table
+
+HPA = "batch/worker"
+AT = "2026-10-07 00:05:45"
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command in this process, as the program would."""
+    monkeypatch.setattr("hpabatch.cli.look.explain.must_compile", lambda: False)
+
+    def call(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["hpabatch", "explain", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        told = capsys.readouterr()
+        return Done(int(left.value.code or 0), told.out, told.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small(tmp_path_factory.mktemp("explain") / "history", minutes=8)
+
+
+def document(done: Done) -> dict[str, Any]:
+    assert done.code == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+# ---- what it shows -------------------------------------------------------------------------------
+
+
+def test_the_documentation_shows_what_is_shown(run: Run) -> None:
+    done = run(DEMO, HPA, "--at", AT)
+    assert (done.code, done.stderr) == (0, "")
+    text = (ROOT / "docs" / "explain.md").read_text()
+    assert f'$ hpabatch explain data/demo {HPA} --at "{AT}"\n{done.stdout}```' in text
+
+
+def test_every_line_is_documented(run: Run) -> None:
+    from hpabatch.report.explain import metric as explain_metric
+    from hpabatch.report.explain import steps as explain_steps
+
+    text = (ROOT / "docs" / "explain.md").read_text()
+    found = set()
+    for module in (explain_metric, explain_steps):
+        parts = Path(str(module.__file__)).read_text().split('Step("')[1:]
+        found |= {part.split('"')[0] for part in parts}
+    assert len(found) > 20
+    assert {name for name in found if f"`{name}`" not in text} == set()
+
+
+def test_json_has_the_numbers_of_the_table(run: Run, history: Path) -> None:
+    found = document(run(history, HPA, "--at", AT, "--output", "json"))
+    assert (found["cluster"], found["namespace"], found["hpa"]) == ("demo", "batch", "worker")
+    assert (found["asked"], found["sync"]) == ("2026-10-07T00:05:45Z",) * 2
+    assert found["metrics"][0]["second"]["ratio"] == 143 / 70
+    assert found["limits"]["policies"][0]["limit"] == 5
+    shown = run(history, HPA, "--at", AT).stdout
+    assert all(step["text"] in shown for step in found["steps"])
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "2026-10-07 00:05:59",
+        "2026-10-07T00:05:45Z",
+        "2026-10-07T02:05:50.5+02:00",
+        "2026-10-07 02:05:45 +02:00",
+    ],
+)
+def test_instants_in_any_form(run: Run, history: Path, at: str) -> None:
+    assert document(run(history, HPA, "--at", at, "-o", "json"))["sync"] == "2026-10-07T00:05:45Z"
+
+
+def test_without_an_instant_the_last_sync(run: Run, history: Path) -> None:
+    found = document(run(history, HPA, "-o", "json"))
+    assert (found["asked"], found["sync"]) == (None, "2026-10-07T00:07:45Z")
+
+
+def test_a_terminal_is_written_for(
+    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import hpabatch.report.explain.document as forms
+
+    asked: list[Any] = []
+
+    def to_table(explanation: object, width: int | None, *, styled: bool) -> str:
+        asked.append((width, styled))
+        return "\n"
+
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "77")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(forms, "to_table", to_table)
+    run(history, HPA)
+    monkeypatch.setenv("NO_COLOR", "1")
+    run(history, HPA)
+    assert asked == [(77, True), (77, False)]
+
+
+# ---- what it is asked for ------------------------------------------------------------------------
+
+
+def test_options_change_what_it_rests_on(run: Run, history: Path) -> None:
+    options = ["--k8s", "1.36", "--feature-gates", "HPAScaleToZero=true", "--events", "decided"]
+    options += ["--sync-period", "30s", "--phase", "5s", "--delay", "10s", "--max-age", "2m"]
+    found = document(run(history, HPA, "--at", AT, "-o", "json", *options))
+    assert found["sync"] == "2026-10-07T00:05:35Z"
+    told = found["assumed"]
+    assert (found["k8s"], told["k8s_source"], told["events"]) == ("1.36", "given", "decided")
+    assert told["syncs"] == "every 30s (given), 5s after full periods (given)"
+    assert (told["delay"], told["max_age"]) == ("10s (given)", "2m (given)")
+    assert told["gates"].startswith("HPAContainerMetrics=true, HPAScaleToZero=true,")
+
+
+def test_recorded_instants_have_to_be_there(run: Run, history: Path) -> None:
+    done = run(history, HPA, "--instants", "recorded")
+    assert done.code == 2
+    assert "no decision instants were recorded" in done.stderr
+
+
+def test_manifests_explain_what_they_would_have_decided(
+    run: Run, history: Path, tmp_path: Path
+) -> None:
+    row = table(history, "hpas").filter(name="worker").row(0, named=True)
+    spec = json.loads(row["spec"]) | {"maxReplicas": 4}
+    manifest = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "smaller", "namespace": "batch"},
+        "spec": spec,
+    }
+    path = tmp_path / "hpa.json"
+    path.write_text(json.dumps(manifest))
+    done = run(history, "smaller", "--hpas", path, "--at", AT)
+    assert done.code == 0, done.stderr
+    assert "3 -> 4: maxReplicas held it" in done.stdout
+    bad = tmp_path / "bad.json"
+    bad.write_text(json.dumps(manifest | {"spec": spec | {"maxReplicas": 0}}))
+    done = run(history, "smaller", "--hpas", path, "--hpas", bad, "--at", AT)
+    assert (done.code, "maxReplicas" in done.stderr) == (3, True)
+    assert "3 -> 4" in done.stdout
+
+
+def test_versions_without_a_profile_are_told(run: Run, history: Path) -> None:
+    done = run(history, HPA, "--at", AT, "--k8s", "1.39")
+    assert "warning: there is no profile of 1.39" in done.stderr
+
+
+def test_compiling_is_told(run: Run, history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpabatch.cli.look.explain.must_compile", lambda: True)
+    assert run(history, HPA, "--at", AT).stderr == "compiling the rules, once, about 25 s\n"
+
+
+def test_help_has_examples(run: Run) -> None:
+    done = run("--help")
+    assert done.code == 0
+    assert 'hpabatch explain history/ shop/web --at "2026-10-07 14:03"' in done.stdout
+    for option in ("--at", "--hpas", "--events", "--instants", "--k8s", "--max-age", "--output"):
+        assert option in done.stdout
+
+
+# ---- what it refuses -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["batch/wroker"], 2, "the history has no such HPA (NAMESPACE/NAME); did you mean batch/"),
+        (["shop/x"], 2, "no such HPA"),
+        ([HPA, "--at", "yesterday"], 2, "--at yesterday: not an instant"),
+        ([HPA, "--at", "2026-10-06"], 2, "nothing was recorded before"),
+        ([HPA, "--k8s", "2.0"], 2, "not a Kubernetes version"),
+        ([HPA, "--sync-period", "1ms"], 2, "--sync-period 1ms is too short"),
+        ([HPA, "--delay", "soon"], 2, "is not a duration"),
+        ([HPA, "--output", "csv"], 2, "table"),
+    ],
+)
+def test_what_cannot_be_explained(
+    run: Run, history: Path, arguments: list[str], code: int, message: str
+) -> None:
+    done = run(history, *arguments)
+    assert done.code == code
+    assert message in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+def test_a_refused_hpa(run: Run, tmp_path: Path) -> None:
+    broken = small(tmp_path / "broken", minutes=2)
+    edit_spec(broken, "worker", maxReplicas=0)
+    done = run(broken, HPA)
+    assert (done.code, done.stdout) == (3, "")
+    assert "error: batch/worker: the API server of 1.38 refuses it: " in done.stderr
+
+
+def test_a_folder_without_a_history(run: Run, tmp_path: Path) -> None:
+    done = run(tmp_path, HPA)
+    assert done.code == 2
+    assert done.stderr.startswith("error: ")

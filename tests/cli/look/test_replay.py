@@ -1,0 +1,727 @@
+"""`hpabatch replay` at the command line: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hpabatch.cli import main
+from hpabatch.engine.replay.summary import COLUMNS
+from hpabatch.jobs.parquet import EVIDENCE_KEY
+from tests.cli.histories import (
+    DEMO,
+    MANIFESTS,
+    START,
+    drop_rows,
+    edit,
+    edit_spec,
+    many,
+    small,
+    table,
+)
+from tests.cli.test_startup import PROGRAM as STARTUP
+
+PROGRAM = [sys.executable, "-c", "from hpabatch.cli import main; main()", "replay"]
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the command in this process, as the program would."""
+
+    def call(*arguments: str | Path) -> Done:
+        monkeypatch.setattr(sys, "argv", ["hpabatch", "replay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        told = capsys.readouterr()
+        return Done(int(left.value.code or 0), told.out, told.err)
+
+    return call
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    return small(tmp_path / "history")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "decisions.parquet"
+
+
+def leftovers(out: Path) -> list[str]:
+    """Return what lies beside --out, finished or not."""
+    return sorted(p.name for p in out.parent.iterdir()) if out.parent.exists() else []
+
+
+# ---- what it writes ------------------------------------------------------------------------------
+
+
+@pytest.mark.compiled
+def test_the_demo(run: Run, out: Path) -> None:
+    done = run(DEMO, "--out", out, "--top", "12")
+    assert done.code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("rules of Kubernetes 1.38 (proved against upstream's code)")
+    assert lines[2].startswith("42 HPAs, 241,920 decisions from 2026-10-07T00:00:00Z")
+    assert "… and 22 smaller HPAs: --output csv shows all" in lines
+    worst = [line for line in lines if re.match(r" ?\d+  \w", line)]
+    assert len(worst) == 12
+    assert worst[0].split()[:2] == ["1", "platform/audit"]
+    assert any(
+        "payments/settlement" in line and "missing resource request" in line for line in worst
+    )
+    assert lines[-1] == f"decisions: {out}"
+    assert "\x1b" not in done.stdout
+    assert (
+        "search/ranker: Pods metric gpu_utilization: no sample of it (for the pods of its target)"
+        in done.stderr
+    )
+    assert leftovers(out) == [out.name]
+
+    written = pl.read_parquet(out)
+    assert written.height == 241_920
+    assert written.columns[:4] == ["cluster", "namespace", "hpa", "ts"]
+    assert written.equals(written.sort("cluster", "namespace", "hpa", "ts"))
+    evidence = json.loads(pl.read_parquet_metadata(out)[EVIDENCE_KEY])
+    assert evidence["k8s"] == "1.38"
+    assert evidence["max_age"] == "150000 ms (estimated)"
+    assert len(evidence["sha256:pod_metrics"]) == 64
+
+
+@pytest.mark.compiled
+def test_the_same_bytes_whatever_the_threads(tmp_path: Path) -> None:
+    for threads in ("1", "2"):
+        place = tmp_path / threads
+        place.mkdir()
+        done = subprocess.run(
+            [*PROGRAM, str(DEMO), "--out", "d.parquet", "--output", "json"],
+            env=os.environ | {"NUMBA_NUM_THREADS": threads, "POLARS_MAX_THREADS": threads},
+            cwd=place,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        (place / "stdout").write_bytes(done.stdout)
+    for name in ("d.parquet", "stdout"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_json(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--output", "json", "--top", "1")
+    found = json.loads(done.stdout)
+    assert [h["hpa"] for h in found["hpas"]] == ["etl", "render", "reports", "thumbnails", "worker"]
+    assert found["totals"]["ticks"] == pl.read_parquet(out).height == 5 * 80
+    assert found["out"] == str(out)
+    assert len(found["attention"]) == 1
+
+
+def test_csv(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--output", "csv")
+    found = pl.read_csv(io.StringIO(done.stdout))
+    assert found.columns == list(COLUMNS)
+    assert found["ticks"].to_list() == [80] * 5
+
+
+def test_parquet(history: Path, out: Path) -> None:
+    done = subprocess.run(
+        [*PROGRAM, str(history), "--out", str(out), "-o", "parquet"],
+        capture_output=True,
+        check=True,
+    )
+    assert pl.read_parquet(io.BytesIO(done.stdout)).columns == list(COLUMNS)
+
+
+@pytest.mark.compiled
+def test_where_chooses_hpas(run: Run, out: Path) -> None:
+    done = run(DEMO, "--out", out, "--where", "namespace = 'shop' AND max_replicas > 12")
+    assert done.code == 0
+    chosen = pl.read_parquet(out)["hpa"].unique().sort().to_list()
+    assert chosen == ["catalog", "checkout", "frontend", "promo"]
+
+
+def test_an_older_file_is_replaced(run: Run, history: Path, out: Path) -> None:
+    out.parent.mkdir()
+    out.write_text("old")
+    assert run(history, "--out", out).code == 0
+    assert pl.read_parquet(out).height == 400
+    assert leftovers(out) == [out.name]
+
+
+def test_parameters_are_used_and_written_down(run: Run, history: Path, out: Path) -> None:
+    options = "--sync-period 1m --phase 10s --delay 5s --max-age 3m --events decided --k8s 1.36"
+    drop_rows(history, "hpas", pl.col("name") == "thumbnails")  # minReplicas 0 is not for 1.36
+    done = run(history, "--out", out, *options.split(), "-o", "json")
+    assert done.code == 0, done.stderr
+    evidence = json.loads(done.stdout)["evidence"]
+    assert (evidence["k8s"], evidence["events"]) == ("1.36", "decided")
+    assert evidence["sync_period"] == "60000 ms (given)"
+    assert evidence["phase"].startswith("10000 ms")
+    assert evidence["delay"].startswith("5000 ms")
+    assert evidence["max_age"] == "180000 ms (given)"
+    seconds = pl.read_parquet(out)["ts"].dt.second().unique().to_list()
+    assert seconds == [10]
+
+
+# ---- manifests -----------------------------------------------------------------------------------
+
+
+def test_manifests_instead_of_recorded_hpas(run: Run, out: Path, tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "shop")
+    (history / "hpas.parquet").unlink()
+    done = run(history, "--hpas", MANIFESTS / "shop.yaml", "--out", out, "-o", "json")
+    assert done.code == 0, done.stderr
+    assert {h["hpa"] for h in json.loads(done.stdout)["hpas"]} >= {"cart", "web-assets"}
+
+
+def test_a_bad_manifest_does_not_stop_the_others(run: Run, out: Path, tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "batch")
+    text = (MANIFESTS / "batch.yaml").read_text()
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(re.sub(r"maxReplicas: \d+", "maxReplicas: 0", text, count=1))
+    done = run(history, "--hpas", bad, "--out", out, "-o", "json")
+    assert done.code == 3
+    assert "bad.yaml:" in done.stderr
+    assert "spec.maxReplicas: Invalid value: 0: must be greater than 0" in done.stderr
+    assert len(json.loads(done.stdout)["hpas"]) == 4
+    (tmp_path / "broken.yaml").write_text("a: [")
+    done = run(history, "--hpas", bad, "--hpas", tmp_path / "broken.yaml", "--out", out)
+    assert done.code == 2  # wins over 3
+    assert "broken.yaml:" in done.stderr
+    assert out.exists()
+
+
+def test_a_manifest_given_twice_counts_once(run: Run, history: Path, out: Path) -> None:
+    file = MANIFESTS / "batch.yaml"
+    done = run(history, "--hpas", file, "--hpas", file, "--out", out)
+    assert done.code == 3
+    assert re.search(r"batch.yaml:\d+: batch/etl: given twice, first at .*: only that", done.stderr)
+    assert pl.read_parquet(out).height == 400
+
+
+@pytest.mark.parametrize(("text", "code"), [("a: [", 2), ("kind: Service", 2), (None, 2)])
+def test_no_manifest_at_all(
+    run: Run, history: Path, out: Path, tmp_path: Path, text: str | None, code: int
+) -> None:
+    path = tmp_path / "none.yaml"
+    if text is not None:
+        path.write_text(text)
+    done = run(history, "--hpas", path, "--out", out)
+    assert done.code == code
+    assert f"error: --hpas {path}: no HPA to replay; nothing is written" in done.stderr
+    assert leftovers(out) == []
+
+
+def test_a_manifest_without_history(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--hpas", MANIFESTS, "--out", out, "-o", "json")
+    assert done.code == 3
+    found = json.loads(done.stdout)
+    assert len(found["hpas"]) == 5
+    assert len(found["skipped"]) == 37
+    assert "payments/api: its target Deployment/api is not in the history's scales" in done.stderr
+
+
+# ---- bad histories -------------------------------------------------------------------------------
+
+
+def no_samples(history: Path) -> None:
+    for file in history.glob("*_metrics.parquet"):
+        drop_rows(history, file.stem, pl.lit(value=True))
+
+
+BREAK: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    "missing table": (
+        lambda h: (h / "pods.parquet").unlink(),
+        ("the table pods (a pod's life) is missing", "add pods.parquet"),
+    ),
+    "not Parquet": (
+        lambda h: (h / "pods.parquet").write_text("uid,pod\n"),
+        ("pods.parquet", "convert"),
+    ),
+    "cut short": (
+        lambda h: (h / "pods.parquet").write_bytes((h / "pods.parquet").read_bytes()[:-100]),
+        ("pods.parquet is a Parquet file that was cut short",),
+    ),
+    "missing column": (
+        lambda h: table(h, "pods").drop("created").write_parquet(h / "pods.parquet"),
+        ("pods.parquet: column created is missing",),
+    ),
+    "wrong column": (
+        lambda h: table(h, "pods").rename({"created": "creatd"}).write_parquet(h / "pods.parquet"),
+        ("created is missing", "creatd"),
+    ),
+    "wrong type": (
+        lambda h: edit(h, "pod_metrics", cpu_milli=pl.lit("many")),
+        ("pod_metrics.parquet", "cpu_milli"),
+    ),
+    "negative usage": (
+        lambda h: edit(h, "pod_metrics", cpu_milli=pl.lit(-5)),
+        ("pod_metrics.parquet", "cpu_milli", "-5"),
+    ),
+    "NaN": (
+        lambda h: edit(h, "pod_metrics", cpu_milli=pl.lit(float("nan"))),
+        ("pod_metrics.parquet", "cpu_milli", "NaN"),
+    ),
+    "no samples": (
+        no_samples,
+        ("the history holds no sample of any metric, so there is nothing to replay",),
+    ),
+    "no HPAs": (
+        lambda h: table(h, "hpas").clear().write_parquet(h / "hpas.parquet"),
+        ("hpas.parquet has no rows",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAK)
+def test_a_broken_history(run: Run, history: Path, out: Path, name: str) -> None:
+    breaking, told = BREAK[name]
+    breaking(history)
+    done = run(history, "--out", out)
+    assert done.code == 2
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+    for text in told:
+        assert text in done.stderr
+    assert leftovers(out) == []
+
+
+def test_an_hpa_without_history(run: Run, history: Path, out: Path) -> None:
+    drop_rows(history, "scales", pl.col("target") == "etl")
+    done = run(history, "--out", out, "-o", "json")
+    assert done.code == 3
+    assert "skipped: demo/batch/etl: its target Deployment/etl has no row in the" in done.stderr
+    assert [s["hpa"] for s in json.loads(done.stdout)["skipped"]] == ["etl"]
+    assert "etl" not in pl.read_parquet(out)["hpa"]
+
+
+def test_history_without_an_hpa(run: Run, history: Path, out: Path) -> None:
+    drop_rows(history, "hpas", pl.col("name") == "etl")
+    done = run(history, "--out", out, "-o", "csv")
+    assert done.code == 0
+    assert "etl" not in pl.read_csv(io.StringIO(done.stdout))["hpa"]
+    assert "scales: no HPA for batch/etl; they are left out: add their HPAs" in done.stderr
+
+
+def test_no_hpa_is_left(run: Run, history: Path, out: Path) -> None:
+    edit(history, "scales", target=pl.lit("other"))
+    done = run(history, "--out", out)
+    assert done.code == 3
+    assert leftovers(out) == []
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_a_metric_that_never_appears(run: Run, tmp_path: Path, out: Path) -> None:
+    done = run(small(tmp_path / "history", "ingest"), "--out", out, "-o", "json")
+    assert done.code == 0
+    assert "ingest/enricher: External metric pubsub_undelivered: no sample of it" in done.stderr
+    first = json.loads(done.stdout)["attention"][0]
+    assert (first["hpa"], first["rule"]) == ("enricher", "invalid_metrics")
+
+
+def test_two_hpas_on_one_target(run: Run, tmp_path: Path, out: Path) -> None:
+    done = run(small(tmp_path / "history", "platform"), "--out", out, "-o", "json")
+    assert done.code == 0
+    assert "platform/audit" in done.stderr
+    assert "AmbiguousSelector" in done.stderr
+    first = json.loads(done.stdout)["attention"][0]
+    assert (first["hpa"], first["rule"]) == ("audit", "ambiguous_selector")
+
+
+@pytest.mark.compiled
+def test_one_bad_hpa_of_many(run: Run, tmp_path: Path, out: Path) -> None:
+    history = many(tmp_path / "history", 1000)
+    edit_spec(history, "w00500", maxReplicas=0)
+    done = run(history, "--out", out, "-o", "json")
+    assert done.code == 3
+    assert "skipped: demo/payments/w00500: " in done.stderr
+    assert "spec.maxReplicas: Invalid value: 0: must be greater than 0" in done.stderr
+    assert len(json.loads(done.stdout)["hpas"]) == 999
+
+
+# ---- bad arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--where", "nope = 1"], "error: --where 'nope = 1': "),
+        (["--where", "hpa = 'nope'"], "is true for none of 5 HPAs"),
+        (["--k8s", "1.2"], "error: --k8s 1.2: older than 1.20, the oldest version whose rules"),
+        (["--k8s", "new"], "error: --k8s new: not a Kubernetes version such as 1.37 or v1.36.2"),
+        (["--feature-gates", "Up=true"], "error: --feature-gates Up=true: expected GATE=true or"),
+        (["--sync-period", "0s"], "error: --sync-period 0s is too short: at least 1s"),
+        (["--delay", "soon"], "error: --delay 'soon' is not a duration"),
+        (["--max-age", "0s"], "error: --max-age 0s is too short"),
+        (["--events", "none"], "--events"),
+        (["--top", "-1"], "--top"),
+        (["--output", "xml"], "--output"),
+    ],
+)
+def test_bad_arguments(run: Run, history: Path, out: Path, arguments: list[str], told: str) -> None:
+    done = run(history, "--out", out, *arguments)
+    assert (done.code, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert leftovers(out) == []
+
+
+def test_out_is_needed(run: Run, history: Path) -> None:
+    done = run(history)
+    assert done.code == 2
+    assert "--out" in done.stderr
+
+
+def test_out_is_checked_before_anything_is_read(run: Run, history: Path) -> None:
+    before = (history / "hpas.parquet").read_bytes()
+    edit(history, "pod_metrics", cpu_milli=pl.lit(-5))
+    done = run(history, "--out", history / "hpas.parquet")
+    assert done.code == 2
+    assert "is in the input table hpas" in done.stderr
+    assert (history / "hpas.parquet").read_bytes() == before
+
+
+def test_no_history(run: Run, tmp_path: Path, out: Path) -> None:
+    done = run(tmp_path / "none", "--out", out)
+    assert (done.code, leftovers(out)) == (2, [])
+    assert "there is no such folder" in done.stderr
+
+
+# ---- interruptions and terminals -----------------------------------------------------------------
+
+
+def test_an_interrupt_while_writing_leaves_nothing(
+    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpabatch.jobs import parts
+
+    def interrupted(frame: Any, evidence: Any, sink: Path) -> None:
+        sink.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    out.parent.mkdir()
+    out.write_text("old")
+    monkeypatch.setattr(parts, "write_parquet", interrupted)
+    done = run(history, "--out", out)
+    assert (done.code, done.stdout) == (130, "")
+    assert done.stderr.splitlines()[-1] == "interrupted: nothing was written"
+    assert leftovers(out) == [out.name]
+    assert out.read_text() == "old"
+
+
+def test_an_interrupt_after_writing_says_so(
+    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hpabatch.report import replay as forms
+
+    def interrupted(*_: Any, **__: Any) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forms, "to_table", interrupted)
+    done = run(history, "--out", out)
+    assert done.code == 130
+    assert done.stderr.splitlines()[-1] == f"interrupted: {out} is written"
+
+
+def test_ctrl_c_in_the_middle(history: Path, out: Path) -> None:
+    program = [sys.executable, "-c", _STALLING, str(history), "--out", str(out)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"deciding\n"
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (stdout, stderr) == (b"", b"interrupted: nothing was written\n")
+    assert leftovers(out) == []
+
+
+# The replay itself is over in a moment, so it is made to wait for the signal.
+_STALLING = """
+import sys, time
+from hpabatch.jobs.parts import ReplayWork
+def stalled(*_):
+    print("deciding", file=sys.stderr, flush=True)
+    time.sleep(60)
+ReplayWork.compute = stalled
+sys.argv = ["hpabatch", "replay", *sys.argv[1:]]
+from hpabatch.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("form", ["table", "parquet"])
+def test_a_reader_that_goes_away_is_no_error(history: Path, out: Path, form: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*PROGRAM, str(history), "--out", str(out), "-o", form],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert out.exists()
+
+
+def on_terminal(arguments: list[str], columns: int) -> tuple[int, str]:
+    """Run the command with stdout and stderr on a terminal; return exit code and all it showed."""
+    parent, child = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "LINES": "24", "TERM": "xterm"}
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments], stdin=child, stdout=child, stderr=child, env=environment
+    )
+    os.close(child)
+    shown = b""
+    while True:
+        try:
+            part = os.read(parent, 1 << 16)
+        except OSError:  # Linux: the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(parent)
+    return process.wait(timeout=60), shown.decode()
+
+
+def test_a_terminal_of_80_columns(history: Path, out: Path) -> None:
+    code, shown = on_terminal([str(history), "--out", str(out)], 80)
+    assert code == 0, shown
+    assert "\x1b[1m" in shown
+    after = shown[shown.index("rules of Kubernetes") :]
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", after).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("batch/thumbnails") for line in lines)
+
+
+def test_a_terminal_gets_no_parquet(history: Path, out: Path) -> None:
+    code, shown = on_terminal([str(history), "--out", str(out), "-o", "parquet"], 80)
+    assert code == 2
+    assert "--output parquet is binary" in shown
+    assert leftovers(out) == []
+
+
+def test_help_is_there_at_once_with_examples() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTUP, "replay", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.splitlines()[-1] == "imported:"
+    assert "hpabatch replay history/ --out decisions.parquet" in done.stdout
+    for option in ("--hpas", "--events", "--k8s", "--where", "--top", "--max-age", "--restart"):
+        assert option in done.stdout
+    for option in ("--why", "--feature-gates"):
+        assert option in done.stdout
+    assert "[default: as recorded, else 1.37]" in " ".join(done.stdout.split())
+
+
+# ---- versions ------------------------------------------------------------------------------------
+
+
+def recorded_as(history: Path, *versions: str | None) -> None:
+    """Let the controller have been of these versions, one after the other."""
+    rows = table(history, "controller").head(1)
+    parts = [
+        rows.with_columns(ts=pl.col("ts") + pl.duration(seconds=k), version=pl.lit(v, pl.String))
+        for k, v in enumerate(versions)
+    ]
+    pl.concat(parts).write_parquet(history / "controller.parquet")
+
+
+def without_zero(history: Path) -> None:
+    """Leave out the HPA whose minReplicas 0 no version before 1.37 takes."""
+    drop_rows(history, "hpas", pl.col("name") == "thumbnails")
+    drop_rows(history, "scales", pl.col("target") == "thumbnails")
+
+
+def evidence_of(out: Path) -> dict[str, str]:
+    found: dict[str, str] = json.loads(pl.read_parquet_metadata(out)[EVIDENCE_KEY])
+    return found
+
+
+def test_the_version_is_the_recorded_one_else_the_default(
+    run: Run, history: Path, out: Path
+) -> None:
+    for versions, told, source in (
+        (["v1.38.0"], "rules of Kubernetes 1.38 (proved", "recorded"),
+        ([None], "rules of Kubernetes 1.37 (from sources: ", "assumed"),
+    ):
+        recorded_as(history, *versions)
+        done = run(history, "--out", out)
+        assert (done.code, done.stderr) == (0, "")
+        assert done.stdout.startswith(told)
+        assert evidence_of(out)["k8s_source"] == source
+    done = run(history, "--out", out, "--k8s", "v1.38.2-rc.1")
+    assert done.stdout.startswith("rules of Kubernetes 1.38 (proved")
+    assert evidence_of(out)["k8s_source"] == "given"
+
+
+def test_versions_that_are_told_of(run: Run, history: Path, out: Path) -> None:
+    without_zero(history)
+    recorded_as(history, "1.34.1", "1.36")
+    done = run(history, "--out", out, "-o", "json")
+    upgrade = (
+        "cluster demo was upgraded while it was recorded (1.34.1 -> 1.36): all of it is decided by "
+        "1.36's rules; name another with --k8s"
+    )
+    assert (done.code, done.stderr) == (0, f"warning: {upgrade}\n")
+    assert json.loads(done.stdout)["warnings"] == [upgrade]
+    note = "warning: there is no profile of 1.39: 1.38's rules were taken\n"
+    for k8s, warning in (("1.31", ""), ("1.39", note)):
+        done = run(history, "--out", out, "--k8s", k8s)
+        assert (done.code, done.stderr) == (0, warning)
+    recorded_as(history, "1.18.20")
+    done = run(history, "--out", out)
+    assert done.code == 2
+    assert done.stderr.startswith(
+        "error: the recorded version of cluster demo (controller.version)"
+    )
+    assert run(history, "--out", out, "--k8s", "1.38").code == 0
+
+
+def test_feature_gates(run: Run, history: Path, out: Path) -> None:
+    refused = run(history, "--out", out, "--k8s", "1.36")
+    assert refused.code == 3
+    assert "skipped: demo/batch/thumbnails: the API server of 1.36 refuses it" in refused.stderr
+    gates = "HPAScaleToZero=true"
+    done = run(history, "--out", out, "--k8s", "1.36", "--feature-gates", gates)
+    assert (done.code, done.stderr) == (0, "")
+    assert "thumbnails" in pl.read_parquet(out)["hpa"]
+    assert evidence_of(out)["feature_gates"] == gates
+    assert done.stdout.startswith(f"rules of Kubernetes 1.36 with {gates} (proved against")
+    done = run(history, "--out", out, "--feature-gates", "HPAScaleToZero=false")
+    assert done.code == 3
+
+
+def test_clusters_of_different_versions(
+    run: Run, history: Path, out: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for file in history.glob("*.parquet"):
+        rows = pl.read_parquet(file)
+        moved = rows.with_columns(cluster=pl.lit("other"))
+        if file.stem == "controller":
+            rows = rows.with_columns(version=pl.lit("1.32.2"))
+            moved = moved.with_columns(version=pl.lit("1.38"))
+        pl.concat([rows, moved]).write_parquet(file)
+    without_zero(history)
+    done = run(history, "--out", out)
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.startswith("rules of Kubernetes 1.32, 1.38 (1.32 from sources; 1.38 proved)")
+    frame = pl.read_parquet(out)
+    for cluster, k8s in (("demo", "1.32"), ("other", "1.38")):
+        mine = out.with_name(f"{cluster}.parquet")
+        alone = run(history, "--out", mine, "--k8s", k8s, "--where", f"cluster = '{cluster}'")
+        assert alone.code == 0
+        assert pl.read_parquet(mine).equals(frame.filter(pl.col("cluster") == cluster))
+    sentence = "run different Kubernetes versions (1.32, 1.38): name one with --k8s, or take"
+    refused = run(history, "--hpas", MANIFESTS / "batch.yaml", "--out", out)
+    assert refused.code == 2
+    assert sentence in refused.stderr
+    monkeypatch.setattr(sys, "argv", ["hpabatch", "simulate", str(history)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert (left.value.code, sentence in capsys.readouterr().err) == (2, True)
+
+
+def test_why_adds_columns_and_changes_nothing(run: Run, history: Path, out: Path) -> None:
+    plain, why = out, out.with_name("why.parquet")
+    told = run(history, "--out", plain).stdout.splitlines()[:-1]
+    done = run(history, "--out", why, "--why")
+    assert (done.code, done.stdout.splitlines()[:-1]) == (0, told)
+    found, decisions = pl.read_parquet(why), pl.read_parquet(plain)
+    assert found.drop("metrics", "status_written", "last_scale_time", "scaled_to_zero").equals(
+        decisions
+    )
+    assert evidence_of(why) == evidence_of(plain)
+    said = found.select(pl.col("metrics").list.eval(pl.element().struct.field("error")))
+    invalid = said.select(pl.col("metrics").list.drop_nulls().list.len().cast(pl.Int64))
+    assert invalid.to_series().equals(found["invalid_metrics"], check_names=False)
+    parts = out.with_name("parts")
+    assert run(history, "--out", f"{parts}/", "--why").code == 0
+    assert pl.read_parquet(parts / "*.parquet").equals(found)
+
+
+# ---- on request ---------------------------------------------------------------------------------
+
+
+def test_score_and_sensitivity(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--score", "--sensitivity", "-o", "json")
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [h["hpa"] for h in found["score"]["hpas"]] == [h["hpa"] for h in found["hpas"]]
+    assert found["sensitivity"][0]["setting"] == "as asked"
+    assert found["sensitivity"][0]["agreement_share"] == found["totals"]["agreement_share"]
+    alone = run(history, "--out", out.with_name("alone.parquet"), "-o", "json")
+    assert json.loads(alone.stdout)["hpas"] == found["hpas"]
+    assert out.read_bytes() == out.with_name("alone.parquet").read_bytes()
+    table_form = run(history, "--out", out, "--score", "--sensitivity").stdout
+    assert "Controller score: " in table_form
+    assert "Sensitivity to what was assumed:" in table_form
+
+
+def test_recorded_instants(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--instants", "recorded")
+    assert done.code == 2
+    assert "no decision instants were recorded" in done.stderr
+    assert leftovers(out) == []
+
+
+def test_the_passes_of_a_live_loop(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", out, "--instants", "passes")
+    assert done.code == 2
+    assert "no passes of a live loop were recorded" in done.stderr
+    cluster = table(history, "scales")["cluster"][0]
+    at = [START + timedelta(seconds=s, milliseconds=7) for s in (60, 75, 91, 600)]
+    times = pl.Series(at, dtype=pl.Datetime("ms", "UTC"))
+    rows = pl.DataFrame({"cluster": cluster, "ts": times, "start": [True, False, False, True]})
+    rows.write_parquet(history / "passes.parquet")
+    row = {"cluster": cluster, "subject": "pod_metrics", "valid_from": times[0], "valid_to": None}
+    types: dict[str, Any] = dict.fromkeys(("cluster", "subject", "method"), pl.String())
+    types |= dict.fromkeys(("valid_from", "valid_to"), pl.Datetime("ms", "UTC"))
+    told = pl.DataFrame([row | {"method": "recorder"}], schema=types)
+    told.write_parquet(history / "provenance.parquet")
+    done = run(history, "--out", out, "--instants", "passes", "--sensitivity", "-o", "json")
+    assert done.code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["evidence"]["max_age"] == "none (recorded)"
+    assert found["evidence"]["instants"].startswith("passes of a live loop for 5 of 5 HPAs")
+    assert {row["max_age_ms"] for row in found["sensitivity"]} == {None}
+    written = pl.read_parquet(out)
+    assert written["ts"].unique().sort().to_list() == at
+    assert written.height == 4 * written["hpa"].n_unique()
+    shown = run(history, "--out", out, "--instants", "passes", "--sensitivity")
+    assert "max age none (recorded)" in shown.stdout
+
+
+def test_a_folder(run: Run, history: Path, out: Path) -> None:
+    done = run(history, "--out", f"{out.parent}/parts/", "-o", "json")
+    assert done.code == 0, done.stderr
+    assert leftovers(out) == ["parts"]
+    assert pl.read_parquet(out.parent / "parts" / "*.parquet").height == 400
+    assert json.loads(done.stdout)["out"] == f"{out.parent}/parts/"

@@ -1,0 +1,223 @@
+"""`hpabatch validate` at the command line: rows on stdout, talk on stderr, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from hpabatch.cli.app import app
+from hpabatch.cli.look.validate import validate
+from hpabatch.cli.options import Output
+from hpabatch.errors import UsageError
+from hpabatch.report.validation import COLUMNS, Row, write_table
+
+VALID = """\
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 1
+  maxReplicas: 10
+"""
+REFUSED = VALID.replace("name: web, namespace: shop", "name: bad").replace("10", "0")
+UNREADABLE = "a: ["
+ZERO_COMPLAINTS = [
+    "spec.maxReplicas: Invalid value: 0: must be greater than 0",
+    "spec.maxReplicas: Invalid value: 0: must be greater than or equal to `minReplicas`",
+]
+
+
+def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    result = CliRunner().invoke(app, ["validate", *arguments], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.mark.parametrize(
+    ("documents", "code"),
+    [
+        ([VALID], 0), ([REFUSED], 3), ([UNREADABLE], 2), ([VALID, REFUSED], 3),
+        ([REFUSED, UNREADABLE, VALID], 2), (["kind: Service"], 0),
+    ],
+)  # fmt: skip
+def test_exit_codes(documents: list[str], code: int) -> None:
+    assert run("-", stdin="\n---\n".join(documents)).exit_code == code
+
+
+def test_table_and_talk() -> None:
+    result = run("-", stdin=f"{VALID}---\n{REFUSED}---\nkind: Service\n---\n{UNREADABLE}")
+    assert result.stdout == (
+        "SOURCE  LINE  NAMESPACE  NAME  API_VERSION     TARGET          RESULT      COMPLAINTS  "
+        "WARNINGS\n"
+        "stdin      1  shop       web   autoscaling/v2  Deployment/web  valid                0  "
+        "       0\n"
+        "stdin      9             bad   autoscaling/v2  Deployment/web  refused              2  "
+        "       0\n"
+        "stdin     19                                                   unreadable           1  "
+        "       0\n"
+    )
+    assert result.stderr == (
+        f"stdin:9: bad: {ZERO_COMPLAINTS[0]}\n"
+        f"stdin:9: bad: {ZERO_COMPLAINTS[1]}\n"
+        "stdin:19: not YAML: did not find expected node content (line 19, column 1)\n"
+        "2 HPAs: 1 valid, 1 refused; 1 document unreadable; 1 document of other kinds skipped "
+        "(rules of Kubernetes 1.37)\n"
+    )
+
+
+def test_json() -> None:
+    result = run("--output", "json", "-", stdin=f"{VALID}---\n{REFUSED}")
+    first, second = json.loads(result.stdout)
+    assert first == {
+        "source": "stdin", "line": 1, "namespace": "shop", "name": "web",
+        "api_version": "autoscaling/v2", "target": "Deployment/web", "result": "valid",
+        "complaints": 0, "warnings": 0, "message": "",
+    }  # fmt: skip
+    assert (second["result"], second["complaints"]) == ("refused", 2)
+    assert second["message"] == ZERO_COMPLAINTS[0]
+    assert json.loads(run("-o", "json", "-", stdin="kind: Service").stdout) == []
+
+
+def test_csv() -> None:
+    result = run("--output", "csv", "-", stdin=f"{VALID}---\n{REFUSED}")
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [tuple(row) for row in rows] == [COLUMNS, COLUMNS]
+    assert [row["result"] for row in rows] == ["valid", "refused"]
+
+
+def test_parquet() -> None:
+    result = run("--output", "parquet", "-", stdin=f"{VALID}---\n{REFUSED}")
+    table = pq.read_table(io.BytesIO(result.stdout_bytes))
+    assert tuple(table.column_names) == COLUMNS
+    assert table.column("result").to_pylist() == ["valid", "refused"]
+    assert table.column("line").to_pylist() == [1, 9]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_parquet_is_refused_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    with pytest.raises(UsageError, match="redirect stdout to a file"):
+        validate(["-"], output=Output.parquet)
+
+
+def test_a_table_on_a_terminal_fits_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    terminal = Terminal()
+    row: Row = dict.fromkeys(COLUMNS, "x" * 30)
+    write_table([row], terminal)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    assert max(len(line) for line in plain.splitlines()) <= 60
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    stream = io.StringIO()
+    row: Row = dict.fromkeys(COLUMNS, "")
+    row["name"] = "a\x1b[31mb[red]"
+    write_table([row], stream)
+    assert "\x1b" not in stream.getvalue()
+    assert "a\\x1b[31mb[red]" in stream.getvalue()
+
+
+def test_profiles() -> None:
+    zero = VALID.replace("minReplicas: 1", "minReplicas: 0").replace(
+        "  maxReplicas",
+        "  metrics:\n  - type: External\n    external: {metric: {name: q}, target: "
+        "{type: Value, value: 1}}\n  maxReplicas",
+    )
+    assert run("-", stdin=zero).exit_code == 0
+    result = run("--k8s", "1.36", "-", stdin=zero)
+    assert result.exit_code == 3
+    assert "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1" in result.stderr
+    assert "(rules of Kubernetes 1.36)" in result.stderr
+    with pytest.raises(UsageError, match=r"older than 1\.20"):
+        run("--k8s", "1.19", "-", stdin=zero)
+
+
+def test_strict() -> None:
+    text = VALID.replace("kind: Deployment", "kind: DaemonSet") + "  maxReplicas: 11\n"
+    loose = run("-", stdin=text)
+    assert loose.exit_code == 0
+    assert loose.stderr.splitlines()[:2] == [
+        'stdin:1: shop/web: warning: duplicate key "maxReplicas" in line 8, column 3 (first in '
+        "line 7): the last one counts",
+        "stdin:1: shop/web: warning: spec.scaleTargetRef.kind: a DaemonSet cannot be scaled, it "
+        "has no scale subresource",
+    ]
+    strict = run("--strict", "-", stdin=text)
+    assert strict.exit_code == 3
+    assert "warning" not in strict.stderr
+    assert run("--strict", "-", stdin=VALID).exit_code == 0
+
+
+def test_files_folders_and_stdin_together(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(VALID)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "b.yml").write_text(f"# hi\n{VALID}")
+    result = run("-o", "csv", str(tmp_path / "a.yaml"), str(folder), "-", stdin=VALID)
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [(row["source"], row["line"]) for row in rows] == [
+        (str(tmp_path / "a.yaml"), "1"), (str(folder / "b.yml"), "2"), ("stdin", "1")
+    ]  # fmt: skip
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        b"", b"\0\1\2", b"\xff\xfe", b"\xfe\xff\0", b"[" * 100_000, b"\xef\xbb\xbf", b"%", b"---",
+        b"a: &a [*a]", b"!!python/object:os.system {}", b"\x80", b"- - - -", b"{" * 300,
+        b"kind: HorizontalPodAutoscaler", b"kind: [HorizontalPodAutoscaler]", b"'", b"|", b"? ?",
+        b"apiVersion: [autoscaling/v2]\nkind: HorizontalPodAutoscaler\nspec: [[]]", b"a: b: c",
+        b"kind: HorizontalPodAutoscaler\napiVersion: autoscaling/v2\nmetadata: {1: 2}\nspec: 5",
+        b"kind: HorizontalPodAutoscaler\napiVersion: autoscaling/v2\nspec: {maxReplicas: .nan}",
+        b"kind: HorizontalPodAutoscaler\napiVersion: autoscaling/v1\nmetadata: {name: \"\\uD800\"}",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("output", ["table", "json", "csv", "parquet"])
+def test_no_input_makes_a_traceback(stdin: bytes, output: str) -> None:
+    assert run("-o", output, "-", stdin=stdin).exit_code in (0, 2, 3)
+
+
+@pytest.mark.parametrize("path", ["nowhere.yaml", "", "a\0b", "x" * 5000])
+def test_no_path_makes_a_traceback(path: str, tmp_path: Path) -> None:
+    result = run(str(tmp_path / path) if path else str(tmp_path))
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 2
+
+
+def test_text_that_no_encoding_takes(tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.yaml")
+    document = {"kind": "HorizontalPodAutoscaler", "apiVersion": "autoscaling/v2",
+                "metadata": {"name": "\ud83d"}, "spec": {}}  # fmt: skip
+    Path(name).write_text(json.dumps(document))
+    for output in Output:
+        result = run("-o", output, name)
+        assert result.exit_code == 3
+    assert "\\udcff.yaml:1: \N{REPLACEMENT CHARACTER}: metadata.name: Invalid" in result.stderr
+
+
+def test_help_has_examples() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "kubectl get hpa -A -o yaml | hpabatch validate -" in result.stdout
+    assert "2 wins over 3" in result.stdout
+
+
+def test_paths_are_needed() -> None:
+    assert run().exit_code == 2

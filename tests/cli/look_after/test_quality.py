@@ -1,0 +1,53 @@
+"""`hpabatch history quality`."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from hpabatch.cli.app import app
+from hpabatch.cli.look_after import history  # noqa: F401  (registers the command)
+from hpabatch.engine.quality.run import COLUMNS
+
+DEMO = Path(__file__).resolve().parents[3] / "data" / "demo"
+
+
+def run(*arguments: str) -> tuple[int, bytes, str]:
+    done = CliRunner().invoke(app, ["history", "quality", *arguments])
+    return done.exit_code, done.stdout_bytes, done.stderr
+
+
+def test_the_demos_faults_are_told_with_the_exit_code_for_findings() -> None:
+    code, stdout, stderr = run(str(DEMO))
+    assert code == 3
+    assert stdout.decode().startswith("NAMESPACE")
+    assert "payments/settlement: 100 % of its pods have a container without cpu request" in stderr
+    assert len(stdout.decode().splitlines()) == 43
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_forms_hold_every_column_of_every_hpa(form: str) -> None:
+    code, stdout, _ = run(str(DEMO), "--output", form)
+    read = {
+        "json": lambda: pl.DataFrame(json.loads(stdout), infer_schema_length=None),
+        "csv": lambda: pl.read_csv(io.BytesIO(stdout)),
+        "parquet": lambda: pl.read_parquet(io.BytesIO(stdout)),
+    }[form]()
+    assert code == 3
+    assert read.height == 42
+    assert set(read.columns) == set(COLUMNS)
+
+
+def test_no_history_is_one_sentence(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["history", "quality", str(tmp_path / "none")])
+    assert "there is no such folder" in str(done.exception)
+
+
+def test_an_unknown_version_is_refused() -> None:
+    done = CliRunner().invoke(app, ["history", "quality", str(DEMO), "--k8s", "0.9"])
+    assert done.exit_code != 0

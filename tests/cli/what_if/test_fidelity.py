@@ -1,0 +1,214 @@
+"""`hpabatch fidelity` at the command line: data on stdout, talk on stderr, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from hpabatch.cli.app import app
+from hpabatch.cli.what_if import fidelity  # noqa: F401  (registers the command)
+from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS
+from hpabatch.engine.fidelity.run import fidelity as score_history
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
+from hpabatch.history.reader import open_history
+from hpabatch.jobs.parquet import EVIDENCE_KEY
+from hpabatch.report.fidelity import to_table
+from tests.cli.histories import drop_rows, edit_spec, small
+
+ROOT = Path(__file__).parents[3]
+DEMO = ROOT / "data" / "demo"
+SHOP = (str(DEMO), "--where", "hpa IN ('cart', 'frontend', 'web-assets')")
+KEYS = ("cluster", "namespace", "hpa")
+
+
+def run(*arguments: str) -> Result:
+    """Run the command; errors of ours are raised, as `main` would print them."""
+    result = CliRunner().invoke(app, ["fidelity", *arguments], catch_exceptions=True)
+    if isinstance(result.exception, HpabatchError):
+        raise result.exception
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def document(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(*arguments, "-o", "json").stdout)
+    return found
+
+
+def hpas(*arguments: str) -> dict[str, dict[str, Any]]:
+    return {row["hpa"]: row for row in document(*arguments)["hpas"]}
+
+
+def plant_file(folder: Path, text: str) -> str:
+    path = folder / "plants.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.compiled
+def test_the_table_has_both_scores_and_why_there_is_no_advice() -> None:
+    result = run(*SHOP)
+    assert result.exit_code == EXIT_OK
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("rules of Kubernetes 1.38")
+    assert lines[3] == "3 HPAs; both scores are good enough for advice on 0"
+    assert lines[4].startswith("Controller score: 2 of 3 HPAs can be scored; ")
+    assert "fitted on the first 50% of each HPA's ticks, judged on the rest: " in lines[5]
+    assert lines[6].startswith("all changes of divisible work together: skill +0.")
+    assert "precision 0.8, recall 0.8" in lines[7]
+    head = lines[9].split()
+    assert head[:5] == ["HPA", "RESCALES", "PREC", "RECALL", "SIZES"]
+    row = next(line.split() for line in lines if line.startswith("shop/frontend "))
+    assert row[5] == "resource/cpu"
+    used, found = map(int, row[7].split("/"))
+    assert 5 <= used <= found
+    assert row[-1] == "no"
+    reasons = [line for line in lines if line.startswith("  shop/")]
+    assert reasons[0].startswith("  shop/cart: controller: precision 0.")
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("width", "shown"), [(80, 8), (100, 10), (120, 11), (150, 13)])
+def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_ones(width: int, shown: int) -> None:
+    found = score_history(
+        open_history(DEMO),
+        ReplayParameters("1.38"),
+        select=lambda frame: frame.filter(pl.col("hpa").is_in(["cart", "web-assets"])),
+    )
+    lines = to_table(found, width).splitlines()
+    head = next(k for k, line in enumerate(lines) if line.startswith("HPA "))
+    assert len(lines[head].replace("95 %", "95%").split()) == shown
+    assert not any("…" in line for line in lines[head : head + 3])
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.compiled
+def test_forms_hold_the_same() -> None:
+    found = document(*SHOP)
+    as_csv = list(csv.DictReader(io.StringIO(run(*SHOP, "-o", "csv").stdout)))
+    frame = pl.read_parquet(io.BytesIO(run(*SHOP, "-o", "parquet").stdout_bytes))
+    assert list(found["hpas"][0]) == list(as_csv[0]) == frame.columns
+    assert frame.to_dicts() == found["hpas"]
+    assert [row["plant_skill"] or None for row in as_csv] == [
+        None if row["plant_skill"] is None else str(row["plant_skill"]) for row in found["hpas"]
+    ]
+    assert list(found["signals"][0]) == [*KEYS, *SIGNAL_COLUMNS]
+    assert found["parameters"]["horizon_ms"] == 300_000
+    assert found["evidence"]["fidelity_horizon_ms"] == "300000"
+    totals = found["totals"]
+    assert totals["used"] == sum(row["used"] or 0 for row in found["signals"])
+    scored = [row for row in found["hpas"] if row["plant_skill"] is not None]
+    assert (totals["hpas"], totals["plant_scored"]) == (len(found["hpas"]), len(scored))
+
+
+@pytest.mark.compiled
+def test_every_change_is_written_where_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "new" / "changes.parquet"
+    found = document(*SHOP, "--changes", str(place))
+    changes = pl.read_parquet(place)
+    assert changes.columns == [*KEYS, *CHANGE_COLUMNS]
+    counted = changes.filter(pl.col("counts"))
+    assert counted.height == found["totals"]["changes"]
+    assert counted["left_out"].null_count() == found["totals"]["used"]
+    assert EVIDENCE_KEY in pl.read_parquet_metadata(place)
+
+
+@pytest.mark.compiled
+def test_an_external_metric_needs_its_kind_stated(tmp_path: Path) -> None:
+    only = (str(DEMO), "--where", "hpa IN ('webhooks', 'wishlist')")
+    before = hpas(*only)
+    for row in before.values():
+        assert "what drives " in row["plant_unscored"]
+        assert "{kind: total}" in row["why_not"]
+    path = plant_file(
+        tmp_path,
+        "- hpa: payments/webhooks\n  signals: {'external/*': {kind: backlog, rate: 0.5/s}}\n"
+        "- hpa: shop/wishlist\n  signals: {'object/*': {kind: total}}\n",
+    )
+    after = hpas(*only, "--plant", path)
+    assert after["webhooks"]["plant_changes"] > 0
+    assert "stated to be a total" in after["wishlist"]["plant_unscored"]
+
+
+@pytest.mark.compiled
+def test_split_and_minutes_are_done(tmp_path: Path) -> None:
+    only = (str(DEMO), "--where", "hpa = 'frontend'")
+    half, later, longer = (
+        hpas(*only, *more)["frontend"] for more in ((), ("--split", "0.8"), ("--minutes", "20"))
+    )
+    assert later["plant_changes"] < half["plant_changes"]
+    assert longer["plant_changes"] == half["plant_changes"]
+    assert longer["plant_used"] < half["plant_used"]
+
+
+@pytest.mark.compiled
+def test_an_hpa_that_is_left_out_is_exit_code_3(tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "shop", minutes=60)
+    edit_spec(history, "cart", maxReplicas=0)
+    result = run(str(history), "-o", "csv")
+    assert result.exit_code == EXIT_REFUSED
+    assert "/shop/cart: the API server" in result.stderr
+    assert {row["hpa"] for row in csv.DictReader(io.StringIO(result.stdout))} >= {"frontend"}
+    assert "skipped: 1 HPA (why: on stderr)" in run(str(history)).stdout
+
+
+@pytest.mark.compiled
+def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "shop", minutes=20)
+    drop_rows(history, "hpas", pl.col("name") != "web-assets")
+    result = run(str(history))
+    assert "1 HPA; both scores are good enough for advice on 0" in result.stdout
+    assert "Controller score: 0 of 1 HPAs can be scored\n" in result.stdout
+    assert "all changes" not in result.stdout
+    assert "not scorable, the number of ready pods never changed after" in result.stdout
+
+
+def test_nothing_left_is_refused(tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "shop", minutes=20)
+    drop_rows(history, "hpas", pl.col("name") != "web-assets")
+    edit_spec(history, "web-assets", maxReplicas=0)
+    with pytest.raises(RefusedError, match="no HPA could be scored"):
+        run(str(history))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--split", "0"), "--split 0: give a share above 0 and below 1"),
+        (("--split", "1"), "--split 1: give"),
+        (("--split", "nan"), "--split nan: give"),
+        (("--minutes", "0.5"), "--minutes 0.5: give a number from 1 to 1440"),
+        (("--minutes", "nan"), "--minutes nan: give"),
+        (("--phase", "soon"), "--phase"),
+        (("--k8s", "1.2"), "1.2"),
+        (("--where", "pods > 3"), "pods"),
+        (("--plant", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--changes", str(ROOT / "data")), "is a folder; name a file in it"),
+    ],
+)
+def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> None:
+    with pytest.raises(HpabatchError) as error:
+        run(str(DEMO), *arguments)
+    assert isinstance(error.value, UsageError)
+    assert told in str(error.value)
+
+
+@pytest.mark.compiled
+def test_a_plant_file_that_matches_nothing_is_told(tmp_path: Path) -> None:
+    path = plant_file(tmp_path, "- hpa: shop/nobody\n  signals: {resource/cpu: {base: 10m}}\n")
+    with pytest.raises(UsageError, match="matches none of 42 HPAs"):
+        run(*SHOP, "--plant", path)
+
+
+def test_every_column_is_documented() -> None:
+    text = (ROOT / "docs" / "fidelity.md").read_text()
+    missing = [n for n in (*SIGNAL_COLUMNS, *CHANGE_COLUMNS) if f"`{n}`" not in text]
+    assert missing == []

@@ -1,0 +1,229 @@
+"""`hpabatch fit` at the command line: data on stdout, talk on stderr, exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from hpabatch.cli.app import app
+from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.report.fit import SCHEMA, amount_text, rounded
+from tests.cli.histories import DEMO, small
+from tests.cli.test_startup import PROGRAM
+
+QUEUE = "external/jobs_waiting{queue=thumbnails}"
+
+
+def run(*arguments: str) -> tuple[int, bytes, str]:
+    done = CliRunner().invoke(app, ["fit", *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout_bytes, done.stderr
+
+
+@pytest.fixture(scope="module")
+def batch() -> tuple[int, bytes, str]:
+    """Return what is told of one namespace of the demo."""
+    return run(str(DEMO), "--where", "namespace = 'batch'")
+
+
+def plant_file(folder: Path, text: str) -> str:
+    path = folder / "plant.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_table_has_a_row_per_hpa(batch: tuple[int, bytes, str]) -> None:
+    code, stdout, stderr = batch
+    lines = stdout.decode().splitlines()
+    assert code == 3
+    assert lines[0] == "5 HPAs: 4 with a plant, 1 without a plant (why: on stderr)"
+    assert lines[2].split() == [
+        "HPA", "SIGNAL", "WORK", "BASE", "CEILING", "START-UP", "NOISE", "PODS", "PIECES", "PLANT",
+    ]  # fmt: skip
+    rows = {line.split()[0]: line for line in lines[3:8]}
+    assert rows["batch/etl"].endswith("60s     yes")
+    assert "divisible" in rows["batch/etl"]
+    assert " seen" in rows["batch/etl"]
+    assert rows["batch/thumbnails"].endswith("no")
+    assert f"no plant: batch/thumbnails: what drives {QUEUE} is not known" in stderr
+
+
+def test_the_known_base_of_the_demo_is_covered(batch: tuple[int, bytes, str]) -> None:
+    """Pods of the demo use 4 m without work; where a base is told its interval holds that."""
+    _, stdout, _ = run(str(DEMO), "--where", "namespace = 'batch'", "-o", "csv")
+    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
+    bases = facts.filter(pl.col("fact").str.ends_with("cpu.base"), pl.col("source") == "fitted")
+    assert bases.height >= 3
+    assert (bases["low"] <= 0.004).all()
+    assert (bases["high"] >= 0.004).all()
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_facts_in_long_form(form: str) -> None:
+    code, stdout, _ = run(str(DEMO), "--where", "hpa = 'etl'", "-o", form)
+    assert code == 0
+    data = io.BytesIO(stdout)
+    read = pl.read_csv(data) if form == "csv" else pl.read_parquet(data)
+    assert read.columns == list(SCHEMA)
+    assert read["hpa"].unique().to_list() == ["etl"]
+    assert read["plant"].all()
+    assert read["fact"].is_unique().all()
+    ceiling = read.filter(pl.col("fact") == "signals.resource/cpu.ceiling")
+    assert ceiling["unit"].to_list() == ["cores"]
+
+
+def test_every_fact_is_explained() -> None:
+    text = (DEMO.parents[1] / "docs" / "fit.md").read_text()
+    _, stdout, _ = run(str(DEMO), "-o", "csv")
+    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
+    names = {name.rsplit(".", 1)[-1] for name in facts["fact"].unique()}
+    assert len(names) > 20
+    without = {"problem", "kind", "span", "resolution"}
+    assert {name for name in names - without if f"{name}`" not in text} == set()
+    for source in facts["source"].unique():
+        assert f"| `{source}` |" in text
+
+
+def test_json_has_everything(batch: tuple[int, bytes, str]) -> None:
+    _, stdout, _ = run(str(DEMO), "--where", "namespace = 'batch'", "-o", "json")
+    document = json.loads(stdout)
+    assert document["evidence"]["sync_period"] == "15000 ms (recorded)"
+    assert "events" not in document["evidence"]
+    hpas = {item["hpa"]: item for item in document["hpas"]}
+    assert list(hpas) == ["etl", "render", "reports", "thumbnails", "worker"]
+    assert not hpas["thumbnails"]["plant"]
+    assert QUEUE in hpas["thumbnails"]["problems"][0]
+    assert hpas["etl"]["facts"][0]["name"] == "sync.period"
+    assert document["skipped"] == []
+
+
+def test_what_is_stated_makes_a_plant(tmp_path: Path) -> None:
+    text = f"""
+- hpa: batch/thumbnails
+  signals:
+    "{QUEUE}": {{kind: backlog, rate: 2/s}}
+  pods: {{termination: 12s}}
+"""
+    where = "hpa = 'thumbnails'"
+    code, stdout, stderr = run(
+        str(DEMO), "--where", where, "--plant", plant_file(tmp_path, text), "-o", "csv"
+    )
+    assert code == 0
+    assert stderr == ""
+    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
+    known = {row["fact"]: row for row in facts.iter_rows(named=True)}
+    assert known[f"signals.{QUEUE}.kind"]["source"] == "given"
+    assert known[f"signals.{QUEUE}.rate"]["value"] == 2
+    assert known["pods.termination"]["value"] == 12
+    assert known["pods.termination"]["source"] == "given"
+    assert known["capacity"]["value"] == 2
+    assert facts["fact"].is_unique().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--where", "nothing = 1"), "--where 'nothing = 1'"),
+        (("--where", "namespace = 'none'"), "is true for none of 42 HPAs"),
+        (("--delay", "5"), "--delay '5' is not a duration"),
+        (("--sync-period", "1ms"), "--sync-period 1ms is too short"),
+        (("--plant", "/none/plant.yaml"), "/none/plant.yaml"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        run(str(DEMO), *arguments)
+    assert message in str(error.value)
+
+
+def test_an_entry_for_nobody_is_refused(tmp_path: Path) -> None:
+    path = plant_file(tmp_path, "hpa: other/one\npods: {reaction: 1s}\n")
+    with pytest.raises(UsageError, match="other/one matches none"):
+        run(str(DEMO), "--plant", path)
+
+
+def test_no_history_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="there is no such folder"):
+        run(str(tmp_path / "none"))
+
+
+def test_a_history_without_pods_says_what_is_missing(tmp_path: Path) -> None:
+    folder = small(tmp_path / "history")
+    (folder / "pods.parquet").unlink()
+    with pytest.raises(HistoryError, match="pods"):
+        run(str(folder))
+
+
+def test_minutes_of_history_identify_nothing(tmp_path: Path) -> None:
+    code, stdout, stderr = run(str(small(tmp_path / "history")))
+    assert code == 3  # one HPA's work is not known at all
+    rows = [line for line in stdout.decode().splitlines() if line.startswith("batch/")]
+    assert len(rows) == 5
+    assert sum("not identified" in row for row in rows) >= 3
+    assert all("yes" not in row.split() or "not identified" not in row for row in rows)
+    assert "Traceback" not in stderr
+
+
+def test_facts_without_samples_are_still_told(tmp_path: Path) -> None:
+    folder = small(tmp_path / "history")
+    samples = pl.read_parquet(folder / "pod_metrics.parquet")
+    samples.filter(pl.col("target") != "etl").write_parquet(folder / "pod_metrics.parquet")
+    code, stdout, stderr = run(str(folder), "--where", "hpa = 'etl'", "-o", "csv")
+    assert code == 3
+    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
+    assert facts["plant"].to_list() == [False] * facts.height
+    assert facts.filter(pl.col("fact") == "problem").height == 1
+    assert "no plant: batch/etl: no sample of its metrics" in stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    command = [sys.executable, "-c", PROGRAM, "fit", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "hpabatch fit history/ --plant plants.yaml" in done.stdout
+    assert done.stderr.splitlines()[-1] == "imported:"
+
+
+def test_the_same_bytes_on_one_thread() -> None:
+    code = "from hpabatch.cli import main; main()"
+    arguments = ["fit", str(DEMO), "--where", "namespace = 'batch'", "-o", "json"]
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            env={"NUMBA_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "PATH": "/usr/bin"},
+            capture_output=True,
+            check=False,
+        ).stdout
+        for threads in ("1", "2")
+    ]
+    assert found[0] == found[1]
+    assert len(found[0]) > 1000
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.25, "cores", "250m"),
+        (0.0, "cores", "0"),
+        (1.5, "cores", "1.5"),
+        (2**30, "bytes", "1024Mi"),
+        (2**21, "bytes/h", "2Mi"),
+        (17.25, "", "17.25"),
+    ],
+)
+def test_amounts_are_written_as_people_do(value: float, unit: str, text: str) -> None:
+    assert amount_text(value, unit) == text
+
+
+def test_numbers_are_as_exact_as_they_are_known() -> None:
+    assert rounded(1.0786999999999998) == 1.0787
+    assert rounded(None) is None

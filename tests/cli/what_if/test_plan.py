@@ -1,0 +1,123 @@
+"""`hpabatch plan` at the command line: data on stdout, talk on stderr, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from hpabatch.cli.app import app
+from hpabatch.cli.what_if import plan  # noqa: F401  (registers the command)
+from hpabatch.engine.capacity.columns import HPA_COLUMNS, TOTAL_COLUMNS
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
+
+ROOT = Path(__file__).parents[3]
+DEMO = str(ROOT / "data" / "demo")
+ONE = ("--where", "namespace = 'shop' AND hpa = 'checkout'", "--for", "2h")
+QUOTA = """
+kind: ResourceQuota
+metadata: {name: team, namespace: shop}
+spec: {hard: {requests.cpu: "1", limits.cpu: "1000", services: 3}}
+"""
+
+
+def run(*arguments: str) -> Result:
+    """Run the command; errors of ours are raised, as `main` would print them."""
+    result = CliRunner().invoke(app, ["plan", *arguments], catch_exceptions=True)
+    if isinstance(result.exception, HpabatchError):
+        raise result.exception
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.mark.compiled
+def test_the_plan_of_one_hpa(tmp_path: Path) -> None:
+    quotas, prices = tmp_path / "quotas.yaml", tmp_path / "prices.yaml"
+    quotas.write_text(QUOTA)
+    prices.write_text("currency: EUR\ncore_hour: 0.03\npod_hour: 0.01\n")
+    totals, out = tmp_path / "sums.csv", tmp_path / "plan"
+    result = run(
+        DEMO, *ONE, "--growth", "1.0,2", "--quota", str(quotas), "--prices", str(prices),
+        "-o", "json", "--totals", str(totals), "--out", str(out),
+    )  # fmt: skip
+    assert result.exit_code == EXIT_OK
+    assert "quota shop/team: not judged: services" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["written"] == [f"sums: {totals}", f"HPAs and sums: {out}"]
+    assert found["evidence"]["growth"] == "1, 2"
+    assert "sha256:quotas.yaml" in found["evidence"]
+    once, twice = found["hpas"]
+    assert list(once) == list(HPA_COLUMNS)
+    assert once["desired_max"] < twice["desired_max"] == twice["max_sufficient"]
+    assert once["month_unclamped"] < twice["month_unclamped"]
+    limited = [r for r in found["totals"] if r["quota"] is not None]
+    assert {(r["scope"], r["resource"], r["quota"]) for r in limited} == {
+        ("namespace", "cores", 1.0),
+        ("namespace", "limit_cores", 1000.0),
+    }
+    rows = list(csv.DictReader(io.StringIO(totals.read_text())))
+    assert list(rows[0]) == list(TOTAL_COLUMNS)
+    frames = [pl.read_parquet(out / f"{name}.parquet") for name in ("hpas", "totals")]
+    assert [frame.height for frame in frames] == [2, len(rows)]
+
+
+@pytest.mark.compiled
+def test_today_is_what_simulate_gives() -> None:
+    """The demo's HPA keeps its spec, so the run of today is the recorded setting's."""
+    from hpabatch.cli.what_if import simulate  # noqa: F401
+
+    hpas = csv.DictReader(io.StringIO(run(DEMO, *ONE, "--growth", "1.5", "-o", "csv").stdout))
+    arguments = ["simulate", DEMO, *ONE, "--growth", "1.5", "-o", "csv"]
+    simulated = csv.DictReader(io.StringIO(CliRunner().invoke(app, arguments).stdout))
+    (ours,), (theirs,) = list(hpas), list(simulated)
+    assert ours["pod_hours"] == theirs["pod_hours"]
+    assert ours["held_minutes"] == theirs["at_max_minutes"]
+    assert ours["hours"] == theirs["hours"]
+
+
+@pytest.mark.compiled
+def test_what_cannot_be_planned_is_told() -> None:
+    result = run(DEMO, "--where", "namespace = 'ingest'", "--for", "10m")
+    assert result.exit_code == EXIT_REFUSED
+    assert "skipped: demo/ingest/kafka-consumer: " in result.stderr
+    assert "3/6" in result.stdout
+    with pytest.raises(RefusedError, match="ingest/kafka-consumer: what drives"):
+        run(DEMO, "--where", "hpa = 'kafka-consumer'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--growth", "much"), "--growth"),
+        (("--growth", "1,1"), "stands twice"),
+        (("--quota", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--scenario", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--prices", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--for", "soon"), "--for"),
+        (("--k8s", "1.2"), "1.2"),
+        (("--out", str(ROOT / "data")), "is there already"),
+        (("--totals", str(ROOT / "data")), "is a folder"),
+        (("--totals", "sums.txt"), "ends with .csv or .parquet"),
+    ],
+)
+def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        run(DEMO, *arguments)
+
+
+def test_a_scenario_that_edits_bounds_is_refused(tmp_path: Path) -> None:
+    scenario = tmp_path / "peak.yaml"
+    scenario.write_text("- set: {maxReplicas: 40}\n")
+    with pytest.raises(UsageError, match=r"steps\[0\].set: a plan is about today's bounds"):
+        run(DEMO, "--scenario", str(scenario))
+
+
+def test_the_help_names_the_examples() -> None:
+    result = run("--help")
+    assert result.exit_code == EXIT_OK
+    assert "hpabatch plan history/ --growth 1.0,1.5,2.0 --quota quotas.yaml" in result.stdout

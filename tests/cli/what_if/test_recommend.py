@@ -1,0 +1,241 @@
+"""`hpabatch recommend`: answers, files and refusals, on sweeps made by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from hpabatch.cli.what_if import recommend_files
+from hpabatch.engine.advise.frames import COLUMNS
+from hpabatch.history.atomic import flush
+from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.encode import encode_spec
+from hpabatch.model.settings.patch import apply_patch
+from tests.cli.commands import Run, runner
+from tests.sweeps import SPEC, SweepMaker, weeks
+
+SLO = ("--slo", "saturated_minutes<10/week")
+GRID = [{"target": "70"}, {"target": "75", "scaleDown.window": "600"}, {"policies": "gentle"}]
+MANIFEST = """\
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: api  # ours
+spec:
+  scaleTargetRef: {kind: Deployment, name: api, apiVersion: apps/v1}
+  minReplicas: 2
+  maxReplicas: 10
+  metrics:
+    - type: Resource
+      resource:
+        name: cpu
+        target:
+          type: Utilization
+          averageUtilization: 60  # why?
+"""
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    return runner("recommend", capsysbinary, monkeypatch)
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Of three HPAs one can be improved, one cannot hold the SLO, one is not known well enough."""
+    maker = SweepMaker(GRID)
+    calm = [5.0] * 6
+    maker.add(
+        "api",
+        {
+            0: weeks([100] * 6, saturated_minutes=calm),
+            1: weeks([85] * 6, saturated_minutes=calm),
+            2: weeks([75] * 6, saturated_minutes=calm),
+            3: weeks([95] * 6, saturated_minutes=calm),
+        },
+    )
+    maker.add("web", {k: weeks([50] * 6, saturated_minutes=[50.0] * 6) for k in range(4)})
+    maker.add("new", {k: weeks([50] * 6) for k in range(4)}, advice=None)
+    return maker.write(tmp_path / "sweep")
+
+
+def test_the_table_tells_answers_and_reasons(run: Run, sweep: Path) -> None:
+    done = run(sweep, *SLO)
+    assert done.code == 0
+    assert "3 HPAs: 1 change, 0 keep, 2 no advice" in done.lines
+    (row,) = [line for line in done.lines if line.startswith("shop/api")]
+    assert "target=75 scaleDown.window=600" in row
+    assert "200.0 -> 150.0" in row
+    assert "25.0% (25.0 to 25.0)" in row
+    assert "  shop/new, because fidelity was not measured" in done.lines
+    assert "shop/web, because no setting within the bounds holds the SLO" in done.stdout
+
+
+def test_every_form_has_every_hpa(run: Run, sweep: Path) -> None:
+    frames = [
+        pl.read_csv(io.BytesIO(run(sweep, *SLO, "-o", "csv").data)),
+        pl.read_parquet(io.BytesIO(run(sweep, *SLO, "-o", "parquet").data)),
+    ]
+    for frame in frames:
+        assert frame.columns == list(COLUMNS)
+        assert frame["answer"].to_list() == ["change", "no advice", "no advice"]
+    told = json.loads(run(sweep, *SLO, "-o", "json").stdout)
+    assert [hpa["answer"] for hpa in told["hpas"]] == frames[0]["answer"].to_list()
+    assert told["parameters"]["slos"] == ["saturated_minutes<10/week"]
+    assert {row["unit"] for row in told["folds"]} == {"east/shop/api", "east/shop/web"}
+    assert len(told["evidence"]["sha256:sweep"]) == 64
+
+
+def test_patches_and_certificates(run: Run, sweep: Path, tmp_path: Path) -> None:
+    out = tmp_path / "patches"
+    assert run(sweep, *SLO, "--patches", out).code == 0
+    names = {path.name for path in out.iterdir()}
+    assert names == {
+        "shop.api.yaml",
+        "shop.api.json",
+        "shop.new.json",
+        "shop.web.json",
+        "recommendations.json",
+    }
+    text = (out / "shop.api.yaml").read_text()
+    patch = yaml.safe_load(text)
+    told = json.loads((out / "shop.api.json").read_text())
+    assert patch == told["patch"]
+    document = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": SPEC}
+    hpa, problems = decode_hpa(apply_patch(document, patch))
+    assert not problems
+    assert encode_spec(hpa.spec)["metrics"] == told["spec"]["recommended"]["metrics"]
+    comments = [line for line in text.splitlines() if line.startswith("#")]
+    assert comments[0] == "# shop/api: target=75 scaleDown.window=600"
+    assert "# judged on 2 weeks from 2026-10-05T00:00:00Z:" in comments
+    assert "#   saves 25.0 % of pod_hours" in comments
+    assert any(line.endswith(told["sweep"]["sha256"]) for line in comments)
+    assert not {p.name for p in tmp_path.iterdir()} - {"sweep", "patches"}
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4, 5])
+def test_an_interruption_leaves_the_old_files_or_the_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Wherever it comes: at each flush to disk, and at each renaming."""
+    out = tmp_path / "patches"
+    recommend_files._write_folder(out, {"a": b"old"})
+    calls = 0
+
+    def counted(original: Callable[..., None]) -> Callable[..., None]:
+        def call(*given: Path) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                raise KeyboardInterrupt
+            original(*given)
+
+        return call
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr("hpabatch.cli.what_if.recommend_files.flush", counted(flush))
+        patch.setattr("os.replace", counted(os.replace))
+        recommend_files._write_folder(out, {"a": b"new"})
+    # flush a, flush its folder, old one away, new one in its place, flush the folder above
+    assert calls >= (at or 5)
+    assert (out / "a").read_bytes() == (b"new" if at in (0, 5) else b"old")
+    assert os.listdir(tmp_path) == ["patches"]
+
+
+def test_earlier_recommendations_are_replaced_and_nothing_else(
+    run: Run, sweep: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "patches"
+    assert run(sweep, *SLO, "--patches", out).code == 0
+    strict = ("--slo", "saturated_minutes<=0")
+    assert run(sweep, *strict, "--patches", out).code == 0
+    assert not (out / "shop.api.yaml").exists()
+    (out / "notes.txt").write_text("mine")
+    done = run(sweep, *SLO, "--patches", out)
+    assert done.code == 2
+    assert "holds notes.txt, which is no earlier recommendation" in done.stderr
+    assert (out / "notes.txt").read_text() == "mine"
+    (tmp_path / "file").write_text("")
+    assert "is a file; name a folder" in run(sweep, *SLO, "--patches", tmp_path / "file").stderr
+
+
+def test_manifests_are_edited_as_copies_or_in_place(run: Run, sweep: Path, tmp_path: Path) -> None:
+    manifests, out = tmp_path / "deploy", tmp_path / "patches"
+    (manifests / "base").mkdir(parents=True)
+    file = manifests / "base" / "api.yaml"
+    file.write_text(MANIFEST)
+    assert run(sweep, *SLO, "--patches", out, "--hpas", manifests).code == 0
+    wanted = MANIFEST.replace("averageUtilization: 60", "averageUtilization: 75")
+    wanted += "  behavior:\n    scaleDown:\n      stabilizationWindowSeconds: 600\n"
+    assert (out / "manifests" / "base" / "api.yaml").read_text() == wanted
+    assert file.read_text() == MANIFEST
+    assert run(sweep, *SLO, "--hpas", manifests, "--in-place").code == 0
+    assert file.read_text() == wanted
+    # What is recommended is there now, so there is nothing to edit.
+    assert run(sweep, *SLO, "--hpas", manifests, "--in-place").code == 0
+    assert file.read_text() == wanted
+
+
+def test_a_manifest_that_cannot_be_edited_is_told(run: Run, sweep: Path, tmp_path: Path) -> None:
+    file, out = tmp_path / "api.yaml", tmp_path / "patches"
+    file.write_text(MANIFEST.replace("maxReplicas: 10", "maxReplicas: 12"))
+    done = run(sweep, *SLO, "--patches", out, "--hpas", file)
+    assert done.code == 3
+    assert "the manifest is not what was judged (maxReplicas 12 there, 10 in the history)" in (
+        done.stderr
+    )
+    assert (out / "shop.api.yaml").exists()
+    file.write_text("{{ .Values.hpa }}")
+    done = run(sweep, *SLO, "--patches", out, "--hpas", file)
+    assert done.code == 2
+    assert "unrendered Helm template" in done.stderr
+    assert "shop/api has no manifest there: not edited" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
+        (("--minimize", "cost"), "no HPA of this sweep has a cost"),
+        (("--bound", "size=3"), "--bound size=3: no such field"),
+        (("--margin", "1"), "--margin 1: a share of the limit"),
+        (("--min-history", "2 weeks"), "--min-history 2 weeks: not a time such as 14d"),
+        (("--in-place",), "--in-place edits the manifests of --hpas"),
+        (("--hpas", "x"), "--hpas needs --patches FOLDER"),
+        (("--patches", "out", "--hpas", "-"), "--hpas -: only files can be edited"),
+    ],
+)
+def test_what_is_impossible_is_refused(
+    run: Run,
+    sweep: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(sweep, *arguments)
+    assert done.code == 2
+    assert message in done.stderr
+    assert not Path("out").exists()
+
+
+def test_what_is_no_sweep_is_told(run: Run, tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert done.code == 2
+    assert "is not the folder of a sweep" in done.stderr
+
+
+def test_the_random_recommender_is_a_yardstick(run: Run, sweep: Path) -> None:
+    told = json.loads(run(sweep, *SLO, "--recommender", "random", "-o", "json").stdout)
+    answers = {hpa["hpa"]: hpa["answer"] for hpa in told["hpas"]}
+    assert answers == {"api": "change", "web": "change", "new": "no advice"}
+    assert told["hpas"][2]["reasons"] == "picked at random of 3 candidates"

@@ -1,0 +1,119 @@
+"""`hpabatch simulate` at the command line: data on stdout, talk on stderr, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+import hpabatch
+from hpabatch.cli.app import app
+from hpabatch.cli.what_if import simulate  # noqa: F401  (registers the command)
+from hpabatch.engine.simulate.columns import COLUMNS, POINT_COLUMNS
+from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, UsageError
+
+ROOT = Path(__file__).parents[3]
+DEMO = ROOT / "data" / "demo"
+ONE = ("--where", "namespace = 'shop' AND hpa = 'checkout'", "--for", "2h")
+
+
+def run(*arguments: str) -> Result:
+    """Run the command; errors of ours are raised, as `main` would print them."""
+    result = CliRunner().invoke(app, ["simulate", *arguments], catch_exceptions=True)
+    if isinstance(result.exception, HpabatchError):
+        raise result.exception
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def rows_of(result: Result) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+@pytest.mark.compiled
+def test_the_table_names_rules_and_model() -> None:
+    result = run(str(DEMO), *ONE)
+    assert result.exit_code == EXIT_OK
+    assert "rules of Kubernetes 1.38" in result.stdout
+    assert "docs/simulation.md" in result.stdout
+    assert "shop/checkout" in result.stdout
+    assert "COST" not in result.stdout.splitlines()[5]
+
+
+@pytest.mark.compiled
+def test_forms_hold_the_same(tmp_path: Path) -> None:
+    as_csv = rows_of(run(str(DEMO), *ONE, "-o", "csv"))
+    as_json = json.loads(run(str(DEMO), *ONE, "-o", "json").stdout)
+    assert list(as_csv[0]) == list(COLUMNS) == list(as_json["hpas"][0])
+    assert float(as_csv[0]["pod_hours"]) == as_json["hpas"][0]["pod_hours"]
+    assert {p["hpa"] for p in as_json["parameters"]} == {"checkout"}
+    parquet = run(str(DEMO), *ONE, "-o", "parquet").stdout_bytes
+    frame = pl.read_parquet(io.BytesIO(parquet))
+    assert frame["pod_hours"].to_list() == [as_json["hpas"][0]["pod_hours"]]
+
+
+@pytest.mark.compiled
+def test_growth_needs_more_pods_and_costs_more(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\ncore_hour: 0.03\ngib_hour: 0\npod_hour: 0.01\n")
+    plain, grown = (
+        rows_of(run(str(DEMO), *ONE, "-o", "csv", "--prices", str(prices), *more))[0]
+        for more in ((), ("--growth", "1.4"))
+    )
+    assert float(grown["pod_hours"]) > 1.2 * float(plain["pod_hours"])
+    assert float(grown["cost"]) > float(plain["cost"]) > 0
+    assert plain["currency"] == "EUR"
+
+
+@pytest.mark.compiled
+def test_proposed_manifests_are_a_second_setting(tmp_path: Path) -> None:
+    result = run(
+        str(DEMO), *ONE, "--hpas", str(ROOT / "data/demo-manifests/shop.yaml"), "-o", "csv"
+    )
+    rows = rows_of(result)
+    assert [row["setting"] for row in rows] == ["recorded", "proposed"]
+    assert rows[0]["elastic_speedup"] == "1.0"
+    assert rows[0]["perfect_pod_hours"] == rows[1]["perfect_pod_hours"]
+
+
+@pytest.mark.compiled
+def test_an_exported_run_replays_to_its_trajectory(tmp_path: Path) -> None:
+    points, folder = tmp_path / "runs.parquet", tmp_path / "run"
+    result = run(str(DEMO), *ONE, "--trajectories", str(points), "--export", str(folder))
+    assert f"hpabatch replay {folder} " in result.stdout
+    assert "--events decided --phase 0ms" in result.stdout
+    replayed = hpabatch.open(folder).replay(
+        events="decided", phase="0s", sync_period="15s", max_age="150s"
+    )
+    simulated = pl.read_parquet(points)
+    assert simulated.columns == list(POINT_COLUMNS)
+    assert replayed.decisions["desired"].to_list() == simulated["desired"].to_list()
+
+
+@pytest.mark.compiled
+def test_what_cannot_be_simulated_is_told() -> None:
+    result = run(str(DEMO), "--where", "namespace = 'ingest'", "--for", "10m", "-o", "csv")
+    assert result.exit_code == EXIT_REFUSED
+    assert "ingest/kafka-consumer" in result.stderr
+    assert "{kind: total}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--growth", "much"), "--growth"),
+        (("--scenario", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--for", "soon"), "--for"),
+        (("--k8s", "1.2"), "1.2"),
+        (("--export", str(ROOT / "data")), "is there already"),
+        (("--trajectories", str(ROOT / "data")), "is a folder"),
+    ],
+)
+def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        run(str(DEMO), *arguments)

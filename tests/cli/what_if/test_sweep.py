@@ -1,0 +1,406 @@
+"""`hpabatch sweep` at the command line: data on stdout, talk on stderr, exit codes, a folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from hpabatch.engine.sweep.summary import COLUMNS
+from hpabatch.jobs.sweep_files import read_sweep
+from hpabatch.model.settings.fields import FIELDS
+from hpabatch.model.settings.policy_sets import SHIPPED
+from tests.cli.commands import Done, Run, runner
+from tests.engine.swept import cut
+
+compiled = pytest.mark.compiled
+NAMES = ("ingest/kafka-consumer", "media/transcoder", "payments/api", "shop/cart", "shop/catalog",
+         "shop/checkout", "shop/recommendations")  # fmt: skip
+QUICK = ("--for", "30m", "--no-fidelity")
+SHOP = ("--where", "namespace = 'shop'")
+ONE = ("--where", "hpa = 'checkout'")
+LABELS = {"cart": "web", "catalog": "web", "checkout": "pay", "api": "pay"}
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hours of some HPAs with labels; what drives the first one is not known."""
+    folder = cut(tmp_path_factory.mktemp("cli") / "history", *NAMES)
+    path = folder / "hpas.parquet"
+    rows = pl.read_parquet(path)
+    labels = [
+        json.dumps({"app": name} | ({"tier": LABELS[name]} if name in LABELS else {}))
+        for name in rows["name"]
+    ]
+    rows.with_columns(labels=pl.Series(labels)).write_parquet(path)
+    return folder
+
+
+@pytest.fixture
+def run(
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Run:
+    monkeypatch.chdir(tmp_path)
+    return runner("sweep", capsysbinary, monkeypatch)
+
+
+def refused(done: Done) -> str:
+    """Hold that a command refused something before it did anything; return what it says."""
+    assert (done.code, done.data) == (2, b""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert [place.name for place in Path.cwd().iterdir() if place.name != "given"] == []
+    return done.stderr
+
+
+def results(folder: str = "sweep") -> pl.DataFrame:
+    return read_sweep(folder).results
+
+
+# ---- what is shown
+
+
+@compiled
+def test_the_table_tells_what_was_swept_and_how_to_go_on(run: Run, history: Path) -> None:
+    done = run(history, "--grid", "target=60,80", *ONE, "--for", "30m", "--out", "sweep")
+    assert done.code == 0, done.stderr
+    assert done.lines[0] == "rules of Kubernetes 1.38 (proved against upstream's code)"
+    assert "1 HPA in 1 unit, 3 settings (0 is today's), judged by the day" in done.lines[1]
+    assert "docs/simulation.md" in done.lines[1]
+    head = next(line for line in done.lines if line.startswith("HPA "))
+    assert head.split() == ["HPA", "SETTINGS", "DAYS", "PODS", "SAT", "UNSERVED", "MOVES",
+                            "SAVES", "CHEAPEST"]  # fmt: skip
+    assert "hpabatch recommend sweep --slo 'short_pod_hours<10/week'" in done.stdout
+    found = read_sweep("sweep")
+    assert sorted(p.name for p in Path("sweep").iterdir()) == [
+        "blocks.parquet", "hpas.parquet", "results.parquet", "settings.parquet", "sweep.json",
+    ]  # fmt: skip
+    assert found.hpas["advice"].null_count() == 0
+    assert found.hpas["controller_precision"].null_count() == 0
+
+
+@compiled
+def test_forms_hold_the_same(run: Run, history: Path) -> None:
+    given = (history, "--grid", "max=+1", *SHOP, *QUICK, "--out", "sweep", "-o")
+    as_json = json.loads(run(*given, "json").stdout)
+    assert list(as_json) == ["out", "evidence", "parameters", "settings", "hpas"]
+    assert list(as_json["hpas"][0]) == list(COLUMNS)
+    assert [s["max"] for s in as_json["settings"]] == [None, "+1"]
+    as_csv = pl.read_csv(run(*given, "csv").data)
+    assert as_csv.columns == list(COLUMNS)
+    as_parquet = pl.read_parquet(io.BytesIO(run(*given, "parquet").data))
+    for frame in (as_csv, as_parquet):
+        assert frame["hpa"].to_list() == ["cart", "catalog", "checkout", "recommendations"]
+        assert frame["pod_hours_per_week"].to_list() == pytest.approx(
+            [h["pod_hours_per_week"] for h in as_json["hpas"]]
+        )
+
+
+def test_help_names_every_field_and_set_and_gives_examples(run: Run) -> None:
+    done = run("--help")
+    assert done.code == 0
+    for name in [field.name for field in FIELDS] + list(SHIPPED):
+        assert re.search(rf"\b{re.escape(name)}\b", done.stdout), name
+    assert "Examples:" in done.stdout
+    assert "hpabatch sweep history/ --grid target=50:85:5" in done.stdout
+
+
+# ---- who and what is left out
+
+
+@compiled
+def test_skipped_hpas_are_told_and_the_others_swept(run: Run, history: Path) -> None:
+    where = ("--where", "hpa IN ('kafka-consumer', 'checkout')")
+    done = run(history, "--grid", "max=+1", *where, *QUICK, "--out", "sweep")
+    assert done.code == 3
+    assert "skipped: demo/ingest/kafka-consumer: what drives" in done.stderr
+    assert "{kind: total}" in done.stderr
+    assert "skipped: 1 HPA (why: on stderr)" in done.stdout
+    assert results()["hpa"].unique().to_list() == ["checkout"]
+
+
+@compiled
+def test_nobody_to_sweep(run: Run, history: Path) -> None:
+    where = ("--where", "hpa = 'kafka-consumer'")
+    done = run(history, "--grid", "max=+1", *where, *QUICK, "--out", "sweep")
+    assert (done.code, done.data) == (3, b"")
+    assert "skipped: demo/ingest/kafka-consumer" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last == f"error: {history}: no HPA could be simulated, so nothing is written"
+    assert list(Path.cwd().iterdir()) == []
+
+
+@compiled
+def test_settings_that_do_not_fit_some_are_told(run: Run, history: Path) -> None:
+    done = run(history, "--grid", "target=70", *SHOP, *QUICK, "--out", "sweep")
+    assert done.code == 0
+    assert "note: target=70 is left out for 1 of 4 HPAs, such as shop/catalog: " in done.stderr
+    counts = results().group_by("hpa", maintain_order=True).len().rows()
+    assert counts == [("cart", 2), ("catalog", 1), ("checkout", 2), ("recommendations", 2)]
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("groups", "units"),
+    [
+        (["label:tier=web"], {"cart": "label:tier=web", "catalog": "label:tier=web"}),
+        (["label:tier"], {"cart": "label:tier=web", "catalog": "label:tier=web",
+                          "checkout": "label:tier=pay"}),
+        (["namespace:shop"], dict.fromkeys(("cart", "catalog", "checkout", "recommendations"),
+                                           "namespace:shop")),
+        (["pattern:shop/c*"], dict.fromkeys(("cart", "catalog", "checkout"), "pattern:shop/c*")),
+        (["file:given/groups.yaml"], {"cart": "first", "checkout": "second"}),
+        (["fleet"], dict.fromkeys(("cart", "catalog", "checkout", "recommendations"), "fleet")),
+        (["label:tier=web", "pattern:shop/rec*"],
+         {"cart": "label:tier=web", "catalog": "label:tier=web",
+          "recommendations": "pattern:shop/rec*"}),
+    ],
+)  # fmt: skip
+def test_groups(run: Run, history: Path, groups: list[str], units: dict[str, str]) -> None:
+    given = Path("given")
+    given.mkdir()
+    (given / "groups.yaml").write_text("first: shop/cart\nsecond: [shop/check*]\n")
+    options = [word for group in groups for word in ("--group", group)]
+    done = run(history, "--grid", "max=+1", *SHOP, *QUICK, *options, "--out", "sweep")
+    assert done.code == 0, done.stderr
+    found = read_sweep("sweep").hpas.select("hpa", "unit").rows()
+    assert dict(found) == units
+    left = 4 - len(units)
+    assert ("in no group" in done.stderr or "in none of the groups" in done.stderr) == bool(left)
+    assert f"in {len(set(units.values()))} unit" in done.lines[1]
+
+
+# ---- all mistakes in one message
+
+
+def test_all_mistakes_of_grids_and_groups_at_once(run: Run, history: Path) -> None:
+    wrong = {
+        "targt=60": "did you mean target",
+        "scaleDown.window=60,4000": "4000",
+        "scaleUp.window=9:5:1": "scaleUp.window",
+        "policies=gentle,furious": "furious",
+        "min=30,40": "above",
+        "max=20": "",
+        "tolerance=0.05,much": "much",
+        "target.memory=80": "target.memory",
+    }
+    groups = {
+        "label:tier=nobody": "it is for none of",
+        "patern:shop/*": "pattern",
+        "file:none.yaml": "none.yaml",
+    }
+    options = [word for text in wrong for word in ("--grid", text)]
+    options += [word for text in groups for word in ("--group", text)]
+    told = refused(run(history, *options, *ONE, *QUICK, "--out", "sweep"))
+    count = int(re.findall(r"there are (\d+) mistakes; correct all of them:", told)[0])
+    mistakes = re.findall(r"^  - (.*)$", told, re.MULTILINE)
+    assert len(mistakes) == count >= 9
+    for words in [*wrong.values(), *groups.values()]:
+        assert words in told
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ("speed=fast", "speed"),
+        ("target=", "target="),
+        ("target", "target"),
+        ("scaleDown.window=3601", "3601"),
+        ("scaleDown.window=-400", "it comes to -100"),
+        ("min=9 max=3", "min"),
+        ("policies=furious", "furious"),
+        ("target=80:50:5", "target=80:50:5"),
+        ("target=50:85", "--sample"),
+        ("target.nothing=70", "target.nothing"),
+        ("max=1:200000", "max"),
+    ],
+)
+def test_one_mistake_is_one_sentence(run: Run, history: Path, grid: str, told: str) -> None:
+    text = refused(run(history, "--grid", grid, *ONE, *QUICK, "--out", "sweep"))
+    assert told in text
+    assert len(text.splitlines()) == 1
+
+
+def test_a_min_above_every_max(run: Run, history: Path) -> None:
+    told = refused(
+        run(history, "--grid", "min=9,10", "--grid", "max=3", *ONE, *QUICK, "--out", "sweep")
+    )
+    assert "min" in told
+    assert "max" in told
+
+
+def test_an_old_version_has_no_tolerance(run: Run, history: Path) -> None:
+    given = (history, "--grid", "tolerance=0.05", "--k8s", "1.30", "--where", "hpa = 'api'")
+    assert "HPAConfigurableTolerance" in refused(run(*given, "--out", "sweep"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--growth", "much"), "--growth"),
+        (("--scenario", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--plant", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--prices", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--policy-sets", "/nowhere.yaml"), "/nowhere.yaml"),
+        (("--for", "soon"), "--for"),
+        (("--sync-period", "1"), "--sync-period"),
+        (("--k8s", "1.2"), "1.2"),
+        (("--where", "hpa = 'nobody'"), "true for none of"),
+        (("--where", "hpa ="), "--where"),
+    ],
+)
+def test_bad_arguments_are_sentences(
+    run: Run, history: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    text = refused(run(history, "--grid", "max=+1", *arguments, "--out", "sweep"))
+    assert told in text
+
+
+def test_a_history_that_is_not_there(run: Run) -> None:
+    assert "nowhere" in refused(run("nowhere", "--grid", "max=+1", "--out", "sweep"))
+
+
+# ---- where it goes
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        ("given", "--out given is there and is no sweep; name a new folder"),
+        ("given/file", "--out given/file is there and is no sweep"),
+        ("given/file/sweep", "there is no folder"),
+        ("nowhere/sweep", "there is no folder"),
+        ("s3://bucket/sweep", "a sweep is a folder of files"),
+        ("-", "a sweep is a folder of files"),
+        ("", "a sweep is a folder of files"),
+        (".", "a sweep is a folder of files"),
+        ("/proc/sweep", "cannot write /proc/.sweep.job"),
+        ("x" * 300, "cannot be used"),
+    ],
+)
+def test_places_that_cannot_be(run: Run, history: Path, out: str, told: str) -> None:
+    Path("given").mkdir()
+    Path("given/file").write_text("mine")
+    assert told in refused(run(history, "--grid", "max=+1", *ONE, *QUICK, "--out", out))
+    assert [p.name for p in Path("given").iterdir()] == ["file"]
+
+
+def test_the_history_is_no_place_for_it(run: Run, history: Path) -> None:
+    """A folder of that name would be taken for a table."""
+    out = history / "object_metrics"
+    told = refused(run(history, "--grid", "max=+1", *ONE, *QUICK, "--out", out))
+    assert "would be a table of the history" in told
+    assert not out.exists()
+
+
+@compiled
+def test_another_run_replaces_the_sweep(run: Run, history: Path) -> None:
+    given = (history, *ONE, *QUICK, "--out", "sweep")
+    assert run(*given, "--grid", "max=+1").code == 0
+    before = read_sweep("sweep").settings
+    assert run(*given, "--grid", "min=+1,+2").code == 0
+    assert (before.height, read_sweep("sweep").settings.height) == (2, 3)
+    assert [p.name for p in Path.cwd().iterdir()] == ["sweep"]
+    assert run(*given, "--grid", "min=+1,+2").stderr == ""
+
+
+@compiled
+def test_an_empty_folder_will_do(run: Run, history: Path) -> None:
+    Path("sweep").mkdir()
+    assert run(history, *ONE, *QUICK, "--grid", "max=+1", "--out", "sweep/").code == 0
+    assert results().height == 2
+
+
+# ---- options that act
+
+
+@compiled
+def test_prices_growth_and_scenarios(run: Run, history: Path) -> None:
+    given = Path("given")
+    given.mkdir()
+    prices = given / "prices.yaml"
+    prices.write_text("currency: EUR\ncore_hour: 0.03\ngib_hour: 0\npod_hour: 0.01\n")
+    scenario = given / "peak.yaml"
+    scenario.write_text("steps:\n- spike: {at: 10m, for: 10m, factor: 3}\n")
+    base = (history, "--grid", "max=+4", *ONE, *QUICK, "--prices", prices, "--out", "sweep")
+    plain = run(*base)
+    assert "COST" in plain.stdout
+    found = results()
+    assert set(found["currency"]) == {"EUR"}
+    run(*base, "--growth", "1.5")
+    grown = results()
+    assert (grown["cost"] > found["cost"]).all()
+    assert read_sweep("sweep").evidence["scenario"] == "--growth 1.5"
+    run(*base, "--scenario", scenario, "--growth", "1.5")
+    both = results()
+    assert (both["perfect_pod_hours"] > grown["perfect_pod_hours"]).all()
+    assert "sha256:" in " ".join(n for n in read_sweep("sweep").evidence if "peak.yaml" in n)
+
+
+@compiled
+def test_what_ifs(run: Run, history: Path) -> None:
+    where = ("--where", "hpa IN ('transcoder', 'recommendations', 'cart')")
+    grids = ("--grid", "combine=max,min", "--grid", "percentage-of=request,limit")
+    done = run(history, *grids, *where, "--no-fidelity", "--out", "sweep")
+    assert done.code == 0
+    assert "percentage-of=limit is left out for 2 of 3 HPAs, such as shop/cart" in done.stderr
+    found = {
+        hpa: dict(rows.select("setting", "pod_hours").iter_rows())
+        for (hpa,), rows in results().group_by(["hpa"])
+    }
+    assert set(found["recommendations"]) == {"today", "combine=min"}
+    assert found["recommendations"]["combine=min"] < found["recommendations"]["today"]
+    of_limit = found["transcoder"]["percentage-of=limit"]
+    assert of_limit < found["transcoder"]["today"] == found["transcoder"]["combine=min"]
+
+
+@compiled
+def test_noise_and_scores(run: Run, history: Path) -> None:
+    done = run(history, "--grid", "max=+1", *ONE, *QUICK, "--noise", "resample", "--out", "sweep")
+    assert done.code == 0
+    found = read_sweep("sweep")
+    assert found.evidence["noise"] == "resampled"
+    assert found.results["setting"].to_list() == ["today", "max=+1"]
+    scores = ("advice", "why_not", "plant_skill", "controller_precision", "controller_recall")
+    assert found.hpas.select(scores).row(0) == (None,) * 5
+
+
+@compiled
+def test_a_sample_of_a_grid(run: Run, history: Path) -> None:
+    pytest.importorskip("scipy")
+    grids = ("--grid", "target=40:90", "--grid", "max=x1:x3", "--sample", "6")
+    assert run(history, *grids, *ONE, *QUICK, "--out", "sweep").code == 0
+    first = read_sweep("sweep").settings
+    assert first.height == 7
+    run(history, *grids, *ONE, *QUICK, "--out", "sweep", "--seed", "1")
+    assert not read_sweep("sweep").settings.equals(first)
+
+
+@compiled
+def test_recommend_needs_no_policy_file(
+    run: Run,
+    history: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = Path("given")
+    given.mkdir()
+    own = {"careful": {"scaleDown": {"policies": [
+        {"type": "Pods", "value": 1, "periodSeconds": 90}]}}}  # fmt: skip
+    (given / "sets.yaml").write_text(yaml.safe_dump(own))
+    sets = ("--policy-sets", given / "sets.yaml")
+    done = run(history, "--grid", "policies=careful", *sets, *ONE, *QUICK, "--out", "sweep")
+    assert done.code == 0, done.stderr
+    (given / "sets.yaml").unlink()
+    recommend = runner("recommend", capsysbinary, monkeypatch)
+    told = recommend("sweep", "--slo", "saturated_minutes<10/week", "--patches", "patches")
+    assert told.code in (0, 3), told.stderr
+    assert "Traceback" not in told.stderr
+    assert "shop/checkout" in told.stdout

@@ -1,0 +1,615 @@
+"""A watcher against a server at the wire: lists, renewals, errors, and nothing lost in between."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.objects.inbox import Inbox
+from hpabatch.cluster.objects.types import Change, Kind, PodKey, PodObject
+from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits
+from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
+from tests.cluster.fake_store import PATH, NameDecoder, Store
+
+PODS = Collection("", "v1", "pods")
+QUICK = WatchLimits(first_wait_s=0.01, longest_wait_s=0.05, page_objects=3, line_bytes=4000)
+
+
+class Seen:
+    """What an inbox gave, checked as it comes: a new uid only after a removal."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self.inbox = inbox
+        self.changes: list[Change] = []
+        self.pods: dict[PodKey, PodObject] = {}
+
+    def take(self) -> list[Change]:
+        changes, _ = self.inbox.cut()
+        for change in changes:
+            key, thing = (change.key[0], change.key[1]), change.thing
+            if thing is None:
+                del self.pods[key]  # a removal is of something that was there
+            else:
+                assert isinstance(thing, PodObject)
+                assert key not in self.pods or self.pods[key].uid == thing.uid
+                assert self.pods.get(key) != thing
+                self.pods[key] = thing
+        self.changes += changes
+        return changes
+
+    def uids(self) -> dict[PodKey, tuple[str, object]]:
+        self.take()
+        return {key: (pod.uid, pod.labels) for key, pod in self.pods.items()}
+
+
+class Watched:
+    """A watcher under way, what it told, and what came."""
+
+    def __init__(self, server: FakeApi, client: ApiClient, watcher: Watcher, inbox: Inbox) -> None:
+        self.server = server
+        self.client = client
+        self.watcher = watcher
+        self.seen = Seen(inbox)
+        self.told: list[str] = []
+
+    def wait(self, holds: Callable[[], bool]) -> None:
+        until = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < until, (self.told, self.watcher.states, self.seen.uids())
+            time.sleep(0.005)
+
+    def wait_told(self, text: str) -> None:
+        self.wait(lambda: any(text in one for one in list(self.told)))
+
+
+@contextmanager
+def watched(
+    folder: Path,
+    script: Script,
+    namespaces: tuple[str, ...] = (),
+    limits: WatchLimits = QUICK,
+    everywhere: bool = True,
+) -> Iterator[Watched]:
+    before = set(threading.enumerate())
+    with serving(script) as server:
+        inbox = Inbox()
+        with ApiClient(connected(folder, server.url), attempts=1) as client:
+            told: list[str] = []
+            watcher = Watcher(
+                client, inbox, PODS, NameDecoder(), namespaces=namespaces, everywhere=everywhere,
+                tell=told.append, limits=limits,
+            )  # fmt: skip
+            found = Watched(server, client, watcher, inbox)
+            found.told = told
+            watcher.start()
+            try:
+                yield found
+            finally:
+                assert watcher.stop(30)
+        assert all(got.method == "GET" for got in server.got)
+    assert set(threading.enumerate()) <= before
+
+
+def test_lists_in_pages_then_watches(tmp_path: Path) -> None:
+    store = Store(bookmarks=True)
+    for number in range(8):
+        store.put(f"p{number}")
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        assert run.seen.uids() == store.uids()
+        assert all(change.listed for change in run.seen.changes)
+        store.put("p3", tier="web")
+        store.delete("p4")
+        store.put("new", "other")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert [(c.key[1], c.thing is None, c.listed) for c in run.seen.changes[8:]] == [
+            ("p3", False, False), ("p4", True, False), ("new", False, False),
+        ]  # fmt: skip
+        assert [got.params.get("limit") for got in run.server.got[:4]] == ["3", "3", "3", None]
+        watch = run.server.got[3].params
+        assert watch["allowWatchBookmarks"] == "true"
+        assert 300 <= int(watch["timeoutSeconds"]) <= 600
+        assert watch["resourceVersion"] == "108"
+        run.wait(lambda: run.watcher.state.objects == 8)  # what came is counted a little later
+        state = run.watcher.state
+        assert (state.relists, state.last_error) == (0, "")
+        assert run.told == []
+        assert run.client.requests.by_resource() == {("list", "pods"): 3, ("watch", "pods"): 1}
+
+
+def test_a_watch_that_ends_goes_on_where_it_was(tmp_path: Path) -> None:
+    store = Store(bookmarks=True)
+    store.put("a")
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: store.begun == 1)
+        store.put("b")
+        run.wait(lambda: ("shop", "b") in run.seen.uids())
+        store.end_watches()
+        run.wait(lambda: store.begun == 2)
+        store.put("c")
+        run.wait(lambda: ("shop", "c") in run.seen.uids())
+        assert run.server.got[-1].params["resourceVersion"] == "102"
+        assert (store.lists, run.watcher.state.relists, run.told) == (1, 0, [])
+
+
+def test_bookmarks_move_the_version(tmp_path: Path) -> None:
+    versions: list[str] = []
+
+    def script(got: Got, wire: Wire) -> None:
+        if not got.is_watch:
+            return wire.reply(200, {"metadata": {"resourceVersion": "5"}, "items": []})
+        versions.append(got.params["resourceVersion"])
+        wire.begin()
+        wire.chunk(
+            b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d","labels":null},'
+            b'"spec":{"containers":null}}}\n' % (100 + len(versions))
+        )
+        if len(versions) < 3:
+            return wire.end()
+        wire.stopped.wait()
+        wire.cut()
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: len(versions) == 3)
+        assert versions == ["5", "101", "102"]
+        assert run.watcher.state.broken == 0
+
+
+def test_an_expired_version_is_listed_again_and_the_difference_told(tmp_path: Path) -> None:
+    store = Store()
+    for name in ("kept", "changed", "gone", "again"):
+        store.put(name)
+    with watched(tmp_path, store) as run:
+        for times in (1, 2):  # by status and by event: see Store
+            run.wait(lambda: run.watcher.state.synced)
+            run.wait(lambda: run.seen.uids() == store.uids())
+            done = len(run.seen.changes)
+            begun = store.begun
+            with store._more:  # the watch sees nothing of this before it has ended
+                store._ends += 1
+                store.put("changed", at=str(times))
+                if times == 1:
+                    store.delete("gone")
+                store.delete("again")
+                store.put("again", at=str(times))
+                store.forget()
+            run.wait(lambda begun=begun: store.begun >= begun + 2)  # type: ignore[misc]
+            run.wait(lambda: run.seen.uids() == store.uids())
+            told = [(c.key[1], c.thing is None) for c in run.seen.changes[done:]]
+            assert sorted(told[:3]) == [("again", False), ("again", True), ("changed", False)]
+            assert told.index(("again", True)) < told.index(("again", False))
+            assert told[3:] == [("gone", True)][: 2 - times]
+            assert all(c.listed for c in run.seen.changes[done:])
+        assert run.watcher.state.relists == 2
+
+
+def test_a_list_that_expires_begins_again(tmp_path: Path) -> None:
+    store = Store()
+    for number in range(7):
+        store.put(f"p{number}")
+    pages = 0
+
+    def script(got: Got, wire: Wire) -> None:
+        nonlocal pages
+        if "continue" in got.params:
+            pages += 1
+            if pages == 2:
+                store.delete("p0")
+                store.delete("p6")
+                store.forget()
+        store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        assert run.seen.uids() == store.uids()
+        assert len(run.seen.uids()) == 5
+        assert store.lists == 2
+        assert run.watcher.state.relists == 0
+
+
+@pytest.mark.parametrize("how", ["cut", "reset", "half a line", "status 500", "status 429", "html"])
+def test_faults_of_a_watch_lose_nothing(tmp_path: Path, how: str) -> None:
+    store = Store()
+    store.put("a")
+    faults = 3
+
+    def script(got: Got, wire: Wire) -> None:
+        nonlocal faults
+        if not got.is_watch or not faults:
+            return store(got, wire)
+        faults -= 1
+        if how == "status 500":
+            wire.reply(500, status(500, "etcdserver: leader changed", "InternalError"))
+        elif how == "status 429":
+            wire.reply(429, b"", {"Retry-After": "1"})
+        elif how == "html":
+            wire.begin()
+            wire.chunk(b"<html>\n<body>sign in</body>\n</html>")
+            wire.end()
+        else:
+            wire.begin()
+            if how == "half a line":
+                wire.chunk(b'{"type":"ADDED","object":{"metadata":{"name":"x"')
+            wire.reset() if how == "reset" else wire.cut()
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: store.begun == 1)
+        store.put("b")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        run.wait(lambda: not run.watcher.state.last_error)
+        assert faults == 0
+        run.wait(lambda: run.told[-1] == "pods: goes on")
+        assert any("pods: " in one for one in run.told[:-1])
+        # What a server says of itself is no reason to list again, unless it goes on saying so.
+        assert run.watcher.state.relists == {"status 500": 1, "status 429": 1, "html": 3}.get(
+            how, 0
+        )
+
+
+def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a")
+    away = threading.Event()
+
+    def script(got: Got, wire: Wire) -> None:
+        wire.cut() if away.is_set() else store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: store.begun == 1)
+        assert run.seen.uids() == store.uids()
+        since = run.watcher.state.since_ms
+        away.set()
+        run.server.cut_all()
+        run.wait_told("EOF")
+        state = run.watcher.state
+        assert state.synced  # what was known is still there
+        assert state.since_ms >= since
+        store.put("b")
+        store.delete("a")
+        away.clear()
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert run.watcher.state.last_error == ""
+        assert run.watcher.state.relists == 0
+        assert len(run.told) <= 4
+
+
+def test_broken_objects_are_named_once_and_the_rest_goes_on(tmp_path: Path) -> None:
+    store = Store()
+    store.put("good")
+    store.put("bad", broken="yes")
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        assert list(run.seen.uids()) == [("shop", "good")]
+        store.put("bad", broken="still")
+        store.put("other")
+        run.wait(lambda: ("shop", "other") in run.seen.uids())
+        assert run.told == ["pods: pod bad is broken"]
+        assert run.watcher.state.broken == 2
+        store.put("bad")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        store.put("bad", broken="again")  # stays as it was last understood
+        store.put("end")
+        run.wait(lambda: ("shop", "end") in run.seen.uids())
+        assert run.seen.pods[("shop", "bad")].labels == {}
+        assert run.told == ["pods: pod bad is broken"] * 2
+        store.delete("bad")
+        run.wait(lambda: run.seen.uids() == store.uids())
+
+
+def test_a_broken_object_that_is_another_removes_the_one_before(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a")
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: store.begun == 1)
+        with store._more:
+            store.delete("a")
+            store._log.pop()  # as if the removal was never told
+            store.put("a", broken="yes")
+        run.wait(lambda: run.watcher.state.broken == 1)
+        assert run.seen.uids() == {}
+        store.delete("a")
+        store.put("b")
+        run.wait(lambda: list(run.seen.uids()) == [("shop", "b")])
+
+
+@pytest.mark.parametrize(
+    ("line", "told", "relists"),
+    [
+        (b'{"type":"ADDED","object":{"metadata":{"name":"x","uid":', "an event cannot be read", 1),
+        (b'{"type":"ADDED","object":{"metadata":{"namespace":"shop","name":"big","x":"'
+         + b"y" * 9000 + b'"}}}', "(shop/big) was not read", 1),
+        (b'{"type":"SURPRISE","object":{}}', "unknown type 'SURPRISE'", 0),
+        (b'{"type":"ADDED","object":{"metadata":null}}', "an object without a name", 0),
+        (b'{"type":"ADDED","object":{"metadata":[]}}', "metadata cannot be read", 0),
+        (b'{"type":"ERROR","object":{}}', "an error that is no Status", 1),
+        (b"\xff\xfe", "an event cannot be read", 1),
+    ],
+)  # fmt: skip
+def test_lines_that_cannot_be_read(tmp_path: Path, line: bytes, told: str, relists: int) -> None:
+    store = Store()
+    store.put("a")
+    begun = 0
+
+    def script(got: Got, wire: Wire) -> None:
+        nonlocal begun
+        begun += got.is_watch
+        if not got.is_watch or begun > 1:
+            return store(got, wire)
+        store.put("b")  # lost with the broken line
+        wire.begin()
+        wire.event("ADDED", store.pods[("shop", "b")])
+        if relists:
+            store.put("c")
+        wire.chunk(line + b"\n")
+        store.put("d")
+        if not relists:
+            wire.event("ADDED", store.pods[("shop", "d")])
+            wire.end()
+            return
+        wire.stopped.wait(20)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: run.seen.uids() == store.uids() and begun > 1)
+        assert any(told in one for one in run.told), run.told
+        assert run.watcher.state.relists == relists
+
+
+def test_forbidden_everywhere_is_watched_where_it_is_allowed(tmp_path: Path) -> None:
+    store = Store()
+    store.forbidden |= {"", "secret"}
+    for namespace in ("shop", "blog", "secret", "elsewhere"):
+        store.put("a", namespace)
+    names = ("shop", "blog", "secret", "shop")
+    with watched(tmp_path, store, names) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        assert set(run.seen.uids()) == {("shop", "a"), ("blog", "a")}
+        store.put("b")
+        run.wait(lambda: ("shop", "b") in run.seen.uids())
+        states = {one.namespace: one for one in run.watcher.states}
+        assert set(states) == {"shop", "blog", "secret"}
+        assert states["secret"].refused
+        assert not states["secret"].synced
+        assert "forbidden" in run.watcher.state.last_error
+        run.wait(lambda: run.watcher.state.objects == 3)
+        assert run.watcher.shows("shop")
+        assert not run.watcher.shows("secret")
+        run.wait_told("secret")
+        assert sum("secret" in one for one in run.told) == 1
+        store.forbidden.clear()
+        run.wait(lambda: ("secret", "a") in run.seen.uids())
+        run.wait(lambda: run.watcher.state.last_error == "")
+
+
+def test_forbidden_without_namespaces_goes_on_asking(tmp_path: Path) -> None:
+    store = Store()
+    store.forbidden.add("")
+    store.put("a")
+    with watched(tmp_path, store) as run:
+        run.wait_told("pods is forbidden at the cluster scope")
+        state = run.watcher.state
+        assert (state.refused, state.synced) == (True, False)
+        run.wait(lambda: len(run.server.got) > 3)
+        store.forbidden.clear()
+        run.wait(lambda: run.watcher.synced)
+        assert not run.watcher.state.refused
+        assert len(run.told) == 2
+
+
+def test_only_some_namespaces(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a", "shop")
+    store.put("a", "blog")
+    with watched(tmp_path, store, ("blog",), everywhere=False) as run:
+        run.wait(lambda: run.watcher.synced)
+        assert list(run.seen.uids()) == [("blog", "a")]
+        assert {got.path for got in run.server.got} == {"/api/v1/namespaces/blog/pods"}
+        assert PATH not in {got.path for got in run.server.got}
+
+
+def test_a_quiet_watch_stops_soon(tmp_path: Path) -> None:
+    store = Store()
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: store.begun == 1)
+        assert run.watcher.stop(60)  # the server itself would say nothing for minutes
+        assert run.told == []
+
+
+def test_a_watch_whose_server_never_replies_stops_soon(tmp_path: Path) -> None:
+    asked = threading.Event()
+
+    def script(got: Got, wire: Wire) -> None:
+        if not got.is_watch:
+            return wire.reply(200, {"metadata": {"resourceVersion": "5"}, "items": []})
+        asked.set()
+        wire.stopped.wait()
+
+    with watched(tmp_path, script) as run:
+        assert asked.wait(60)
+        assert run.watcher.stop(20)  # a reply is waited for longer
+
+
+def test_a_watch_may_be_quiet_for_longer_than_a_reply_may_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.cluster.connection.stream._REPLY_S", 0.5)
+    store = Store()
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: store.begun >= 1)
+        store.put("first")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        # It is under way now; on a busy machine its reply may have been too late before.
+        before = store.begun, list(run.told)
+        time.sleep(1.0)
+        store.put("a")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert (store.begun, run.told) == before
+
+
+def test_what_may_be_listed_but_not_watched_is_listed_again_and_again(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a")
+
+    def script(got: Got, wire: Wire) -> None:
+        if got.is_watch:
+            wire.reply(403, status(403, "pods is forbidden: cannot watch", "Forbidden"))
+        else:
+            store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        store.put("b")
+        store.delete("a")
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert run.told == ["pods: pods is forbidden: cannot watch"]
+
+
+def test_a_server_that_takes_its_time_to_refuse_a_watch_is_listed_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long an answer took: a watch that never began does not count as one that lasted."""
+    monkeypatch.setattr("hpabatch.cluster.watch.part._SETTLED_S", 0.01)
+    store = Store()
+
+    def script(got: Got, wire: Wire) -> None:
+        if got.is_watch:
+            time.sleep(0.05)
+            wire.reply(500, status(500, "etcdserver: leader changed", "InternalError"))
+        else:
+            store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: run.watcher.state.relists > 0)
+        assert run.watcher.state.failed >= 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_fails_the_end_is_the_same(tmp_path: Path, seed: int) -> None:
+    """Churn while watches are cut, ended and expired, and lists fail: states agree at the end."""
+    chance = random.Random(seed)
+    store = Store(bookmarks=bool(seed % 2))
+    calm = threading.Event()
+
+    def script(got: Got, wire: Wire) -> None:
+        if not calm.is_set() and chance.random() < 0.2:
+            wire.reset() if chance.random() < 0.5 else wire.reply(503, b"")
+            return
+        store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        for _ in range(400):
+            name = f"p{chance.randrange(12)}"
+            if ("shop", name) in store.pods and chance.random() < 0.4:
+                store.delete(name)
+            else:
+                store.put(name, at=str(chance.random()))
+            what = chance.random()
+            if what < 0.02:
+                run.server.cut_all()
+            elif what < 0.04:
+                store.end_watches()
+            elif what < 0.06:
+                store.forget()
+            if chance.random() < 0.2:
+                time.sleep(0.002)
+                run.seen.take()  # checks every change on its way
+        calm.set()
+        run.wait(lambda: run.seen.uids() == store.uids())
+        assert run.watcher.state.broken == 0
+
+
+class _Failing(Inbox):
+    """An inbox with a bug."""
+
+    failures = 1
+
+    def put(self, kind: Kind, key: object, thing: object, listed: bool = False) -> int:
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("a bug")
+        return super().put(kind, key, thing, listed)  # type: ignore[arg-type]
+
+
+def test_a_bug_is_told_and_does_not_end_the_watch(tmp_path: Path) -> None:
+    store = Store()
+    store.put("a")
+    store.put("b")
+    inbox, told = _Failing(), list[str]()
+    with serving(store) as server, ApiClient(connected(tmp_path, server.url)) as client:
+        watcher = Watcher(client, inbox, PODS, NameDecoder(), tell=told.append, limits=QUICK)
+        watcher.start()
+        run = Watched(server, client, watcher, inbox)
+        run.wait(lambda: watcher.synced)
+        assert watcher.stop(30)
+        assert told == ["pods: RuntimeError: a bug", "pods: goes on"]
+        assert run.seen.uids() == store.uids()
+
+
+def test_an_error_is_the_same_at_every_attempt(tmp_path: Path) -> None:
+    """Not so the query of the address that it quotes, which says for how long to watch."""
+    store, away = Store(), threading.Event()
+    store.put("a")
+
+    def script(got: Got, wire: Wire) -> None:
+        if got.is_watch and away.is_set():
+            wire.reset()
+        else:
+            store(got, wire)
+
+    with watched(tmp_path, script) as run:
+        run.wait(lambda: store.begun >= 1)
+        away.set()
+        run.server.cut_all()
+        run.wait(lambda: run.watcher.state.failed >= 8)
+        away.clear()
+        run.wait(lambda: run.told[-1] == "pods: goes on")
+        assert not run.watcher.state.last_error
+        assert all("?" not in text for text in run.told)
+        assert len(run.told) == len(set(run.told))
+
+
+def test_what_waits_for_an_unreachable_server_can_be_hurried(tmp_path: Path) -> None:
+    patient = WatchLimits(first_wait_s=3600, longest_wait_s=3600, page_objects=3)
+    for busy in (False, True):
+        store, away = Store(), threading.Event()
+
+        def script(
+            got: Got, wire: Wire, store: Store = store, away: threading.Event = away,
+            busy: bool = busy,
+        ) -> None:  # fmt: skip
+            if got.is_watch and away.is_set():
+                wire.reply(429) if busy else wire.reset()
+            else:
+                store(got, wire)
+
+        away.set()
+        with watched(tmp_path, script, limits=patient) as run:
+            run.wait(lambda run=run: run.watcher.state.failed == 1)  # type: ignore[misc]
+            away.clear()
+            deadline = time.monotonic() + (0.3 if busy else 20)
+            while time.monotonic() < deadline and not store.begun:
+                run.watcher.hurry()
+                time.sleep(0.01)
+            assert store.begun == (0 if busy else 1)  # who is busy is left alone
+
+
+def test_broken_objects_are_known_while_they_are_broken(tmp_path: Path) -> None:
+    store = Store()
+    store.put("good")
+    store.put("bad", broken="yes")
+    store.put("worse", broken="yes")
+    with watched(tmp_path, store) as run:
+        run.wait(lambda: run.watcher.state.synced)
+        assert run.watcher.wrong == {
+            "shop/bad": "pod bad is broken", "shop/worse": "pod worse is broken",
+        }  # fmt: skip
+        store.put("bad")
+        run.wait(lambda: list(run.watcher.wrong) == ["shop/worse"])
+        store.delete("worse")
+        run.wait(lambda: not run.watcher.wrong)

@@ -1,0 +1,334 @@
+"""Advice: change, keep or none, each for its reason; frames and certificates of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.bounds import parse_bounds
+from hpabatch.engine.advise.certificate import certificate
+from hpabatch.engine.advise.frames import (
+    CANDIDATE_COLUMNS,
+    COLUMNS,
+    FOLD_COLUMNS,
+    advice_frame,
+    candidates_frame,
+    folds_frame,
+)
+from hpabatch.engine.advise.judge import JudgeRules
+from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
+from hpabatch.errors import UsageError
+from hpabatch.model.objects.hpa import HPASpec
+from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
+
+GRID = [{"target": "70"}, {"target": "90"}, {"sync": "5s"}, {"max": "40"}]
+CALM = {0: weeks([100] * 6), 1: weeks([80] * 6)}
+
+
+def options(*slos: str, **changes: Any) -> RecommendOptions:
+    rules = {k: changes.pop(k) for k in list(changes) if k in JudgeRules.__dataclass_fields__}
+    goal = parse_goal(slos or ["saturated_minutes<10/week"], "pod_hours")
+    return RecommendOptions(goal, JudgeRules(**rules), **changes)
+
+
+def advise(maker: SweepMaker, chosen: RecommendOptions | None = None) -> Recommendations:
+    return recommend(maker.result(), chosen or options(), put)
+
+
+def one(
+    came_to: dict[int, Values], chosen: RecommendOptions | None = None, **facts: Any
+) -> Recommendation:
+    (item,) = advise(SweepMaker(GRID).add("api", came_to, **facts), chosen).items
+    return item
+
+
+def test_a_saving_that_lasts_is_a_change() -> None:
+    item = one(CALM)
+    assert (item.answer, item.setting_id) == ("change", 1)
+    assert item.reasons == (
+        "it holds the SLO on blocks it was not chosen on, with 20.0% less pod_hours",
+    )
+    metrics: Any = item.patch["metrics"]
+    assert metrics[0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 70}
+    assert list(item.patch) == ["metrics"]
+
+
+def test_nothing_better_is_keep() -> None:
+    item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)})
+    assert (item.answer, item.setting_id, item.patch) == ("keep", 0, {})
+    assert item.reasons[0].startswith(
+        "no other setting within the bounds holds the SLO and saves 1%"
+    )
+
+
+def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
+    item = one(
+        {
+            0: weeks([60] * 6, saturated_minutes=[50] * 6),
+            1: weeks([80] * 6, saturated_minutes=[1] * 6),
+        }
+    )
+    assert item.answer == "change"
+    assert "which today's breaks (saturated_minutes on average 50/week" in item.reasons[0]
+    assert item.reasons[0].endswith("with 33.3% more pod_hours")
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"problems": "not identified"}, "plant: not identified"),
+        ({"censored_pct": 3.0}, "censored: 3% of its work is only a lower bound"),
+        ({"advice": None}, "fidelity was not measured"),
+        (
+            {"advice": False, "why_not": "controller: 2 rescales"},
+            "fidelity: controller: 2 rescales",
+        ),
+        ({"days": 13.0}, "too little history: 13.0 days are fewer than 14 (--min-history)"),
+    ],
+)
+def test_what_speaks_against_an_hpa(facts: dict[str, Any], why: str) -> None:
+    item = one(CALM, **facts)
+    assert (item.answer, item.setting_id, item.patch) == ("no advice", None, {})
+    assert item.reasons[0].startswith(why)
+
+
+def test_judged_blocks_that_contradict_are_told() -> None:
+    late: list[float | None] = [0, 0, 0, 0, 0, 30]
+    broken = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=late)})
+    assert broken.answer == "no advice"
+    assert broken.considered_id == 1
+    assert broken.reasons == (
+        "target=70, chosen on the training blocks, breaks the SLO on the judged ones: "
+        "saturated_minutes at worst 30/week (limit saturated_minutes<10/week)",
+    )
+    worse = one({0: weeks([100] * 6), 1: weeks([80] * 4 + [120] * 2)})
+    assert worse.answer == "no advice"
+    assert (
+        "is not better than today's on the judged blocks: pod_hours 240 instead of 200"
+        in (worse.reasons[0])
+    )
+
+
+def test_todays_that_breaks_the_limit_only_when_judged_is_no_keep() -> None:
+    late: list[float | None] = [0, 0, 0, 0, 0, 30]
+    item = one({0: weeks([100] * 6, saturated_minutes=late), 1: weeks([120] * 6)})
+    assert item.answer == "no advice"
+    assert item.reasons[0].startswith("today's setting, chosen on the training blocks, breaks the")
+
+
+def test_a_dearer_setting_that_was_not_needed_later_is_no_advice() -> None:
+    early: list[float | None] = [0, 30, 0, 0, 0, 0]
+    item = one({0: weeks([100] * 6, saturated_minutes=early), 1: weeks([120] * 6)})
+    assert item.answer == "no advice"
+    assert item.reasons[0].endswith(
+        "and today's, which broke the SLO on the training blocks, holds it there"
+    )
+
+
+def test_none_that_holds_names_the_closest() -> None:
+    item = one(
+        {
+            0: weeks([100] * 6, saturated_minutes=[50] * 6),
+            1: weeks([120] * 6, saturated_minutes=[20] * 6),
+        }
+    )
+    assert (item.answer, item.considered_id) == ("no advice", 1)
+    assert item.reasons == (
+        "no setting within the bounds holds the SLO on the training blocks with 10% of it left "
+        "free; the closest is target=70: saturated_minutes on average 20/week (limit "
+        "saturated_minutes<10/week)",
+    )
+
+
+def test_an_unknown_measure_gives_no_advice() -> None:
+    unknown: list[float | None] = [None] * 6
+    item = one({k: weeks([90] * 6, unserved=unknown) for k in (0, 1)}, options("unserved<3/week"))
+    assert item.answer == "no advice"
+    assert item.reasons == (
+        "unserved is not known of every HPA here, so the SLO cannot be checked",
+    )
+
+
+def test_a_run_that_cannot_be_relied_on_gives_no_advice() -> None:
+    item = one(CALM, unusable={1: "12% of the steps are outside"})
+    assert item.answer == "no advice"
+    assert item.reasons == (
+        "the run of shop/api under target=70 cannot be relied on: 12% of the steps are outside",
+    )
+
+
+def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
+    outside = [168 * 60 * 0.11] * 6
+    came_to = {0: weeks([100] * 6), 1: weeks([80] * 6, outside_minutes=outside)}
+    found = advise(SweepMaker(GRID).add("api", came_to))
+    assert found.items[0].answer == "keep"
+    assert found.units[0].why_not[1].startswith("11% of its steps are outside")
+    assert candidates_frame(found)["on_front"].to_list()[:2] == [True, False]
+
+
+def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:
+    """Else the note would ask for wider bounds, with which it is refused again."""
+    outside = [168 * 60 * 0.5] * 6
+    came_to = {0: weeks([100] * 6), 2: weeks([20] * 6, outside_minutes=outside)}
+    (note,) = one(came_to).notes
+    assert note.endswith(
+        "target utilization 60 -> 90 is beyond --bound target=20, and 50% of its steps are outside "
+        "of the usage per pod that was recorded (more than 10%)"
+    )
+
+
+def test_beyond_bounds_and_beyond_kubernetes_is_compared_only() -> None:
+    came_to = {
+        0: weeks([100] * 6),
+        1: weeks([90] * 6),
+        2: weeks([50] * 6),
+        3: weeks([40] * 6),
+        4: weeks([60] * 6),
+    }
+    item = one(came_to)
+    assert (item.answer, item.setting_id) == ("change", 1)
+    assert item.notes == (
+        "compared only: sync=5s (60.0% less than today's on the training blocks): the sync period "
+        "is a flag of the controller, not of an HPA",
+    )
+    free = options(bounds=parse_bounds(["target=any", "max=x4"]))
+    assert one(came_to, free).setting_id == 2
+    why = advise(SweepMaker(GRID).add("api", came_to)).units[0].why_not
+    assert why[2] == "target utilization 60 -> 90 is beyond --bound target=20"
+    assert why[4] == "maxReplicas 10 -> 40 is beyond --bound max=x2"
+
+
+def test_an_unsure_saving_keeps() -> None:
+    swinging = {0: weeks([100] * 9), 1: weeks([20, 160, 20, 160, 20, 160, 80, 80, 80])}
+    item = one(swinging, options(least_better=0.95))
+    assert item.answer == "keep"
+    assert item.setting_id == 0
+    assert item.reasons[0].startswith("too uncertain: target=70 is better than today's in only ")
+
+
+def test_one_block_leaves_nothing_to_judge_on() -> None:
+    item = one({0: weeks([100]), 1: weeks([80])}, days=20.0)
+    assert item.answer == "no advice"
+    assert item.reasons[0].startswith("too few blocks of time: 1")
+
+
+def test_a_group_leaves_out_who_gives_no_advice_and_changes_who_differs() -> None:
+    maker = SweepMaker(GRID)
+    maker.add("a", CALM, unit="web")
+    already: dict[str, Any] = json.loads(json.dumps(SPEC))
+    already["metrics"][0]["resource"]["target"]["averageUtilization"] = 70
+    maker.add("b", CALM, unit="web", spec=already)
+    awful = {0: weeks([1] * 6), 1: weeks([900] * 6)}
+    maker.add("c", awful, unit="web", advice=None)
+    a, b, c = advise(maker).items
+    assert (a.answer, b.answer, c.answer) == ("change", "keep", "no advice")
+    assert b.reasons == ("its spec already says what is recommended",)
+    assert a.notes == ("chosen without 1 of the group's HPAs, which give no advice",)
+
+
+def test_a_member_whose_own_run_cannot_be_relied_on_does_not_silence_the_group() -> None:
+    maker = SweepMaker(GRID)
+    maker.add("a", CALM, unit="web")
+    maker.add("b", CALM, unit="web", unusable={0: "11% of the steps are outside"})
+    a, b = advise(maker).items
+    assert (a.answer, b.answer) == ("change", "no advice")
+    assert b.reasons == (
+        "the run of shop/b under today's setting cannot be relied on: 11% of the steps are outside",
+    )
+    assert a.notes == ("chosen without 1 of the group's HPAs, which give no advice",)
+
+
+def test_a_field_that_makes_no_difference_is_not_changed() -> None:
+    """Of settings that came to the same the one is taken that changes least, wherever it stands."""
+    grid = [{"target": "70", "max": "40"}, {"target": "70"}, {"target": "70", "min": "1"}]
+    same = {0: weeks([100] * 6), **dict.fromkeys((1, 2, 3), weeks([80] * 6))}
+    (item,) = advise(
+        SweepMaker(grid).add("api", same), options(bounds=parse_bounds(["max=any", "min=any"]))
+    ).items
+    assert (item.answer, item.setting_id) == ("change", 2)
+    assert list(item.patch) == ["metrics"]
+
+
+def test_the_random_recommender_asks_nothing_and_repeats_itself() -> None:
+    bad = {0: weeks([100] * 6), 1: weeks([900] * 6, saturated_minutes=[99] * 6)}
+    item = one(bad, options(recommender="random"))
+    assert (item.answer, item.setting_id) == ("change", 1)
+    maker = SweepMaker([{"target": str(61 + k)} for k in range(15)])
+    maker.add("api", {k: weeks([100] * 6) for k in range(16)})
+    picks = {
+        seed: advise(maker, options(recommender="random", seed=seed)).items[0].setting_id
+        for seed in (1, 2, 3, 4, 1)
+    }
+    assert len(set(picks.values())) > 1
+    assert picks[1] == advise(maker, options(recommender="random", seed=1)).items[0].setting_id
+    with pytest.raises(UsageError, match="--recommender lucky"):
+        options(recommender="lucky")
+
+
+def test_frames_have_what_is_documented() -> None:
+    costs = {"cost": [5.0] * 6, "short_pod_hours": [10.0] * 6}
+    came_to = {0: weeks([100] * 6, **costs), 1: weeks([80] * 6, **costs)}
+    found = advise(SweepMaker(GRID).add("api", came_to).add("late", CALM, advice=None))
+    frame = advice_frame(found)
+    assert frame.columns == list(COLUMNS)
+    row, none = frame.iter_rows(named=True)
+    assert (row["answer"], row["training_today"], row["judged_choice"]) == ("change", 400, 160)
+    assert (row["training_blocks"], row["judged_blocks"], row["hours"]) == (4, 2, 336)
+    assert row["judged_saving_pct"] == pytest.approx(20)
+    assert (row["saving_low_pct"], row["saving_high_pct"]) == pytest.approx((20, 20))
+    assert (row["pod_hours_today"], row["pod_hours_choice"], row["cost_choice"]) == (200, 160, 10)
+    assert row["regret_pct_today"] == pytest.approx(100 * (200 + 20 - 100 + 20) / 100)
+    assert (row["folds"], row["folds_changed"], row["folds_better"], row["folds_held"]) == (
+        5,
+        5,
+        5,
+        5,
+    )
+    assert json.loads(row["patch"]) == found.items[0].patch
+    assert (none["answer"], none["members"], none["training_today"]) == ("no advice", None, None)
+    candidates = candidates_frame(found)
+    assert candidates.columns == list(CANDIDATE_COLUMNS)
+    assert candidates["on_front"].to_list() == [False, True]
+    folds = folds_frame(found)
+    assert folds.columns == list(FOLD_COLUMNS)
+    assert folds["setting"].to_list() == ["target=70"] * 5
+    assert folds["saving_pct"].to_list() == pytest.approx([20] * 5)
+
+
+def test_a_certificate_is_json_and_says_what_it_rests_on() -> None:
+    found = advise(SweepMaker(GRID).add("api", CALM), replace(options(), sweep="abc"))
+    told = json.loads(json.dumps(certificate(found.items[0], found)))
+    assert told["answer"] == "change"
+    assert told["sweep"]["sha256"] == "abc"
+    assert told["evidence"]["k8s"] == "1.37"
+    assert told["parameters"]["slos"] == ["saturated_minutes<10/week"]
+    assert told["parameters"]["bounds"] == {"target": "20", "min": "x2", "max": "x2"}
+    assert told["patch"]["metadata"] == {"name": "api", "namespace": "shop"}
+    assert told["scores"]["plant_skill"] == 0.8
+    judged = told["judging"]["judged"]
+    assert (judged["blocks"], judged["from"]) == (2, "2026-10-05T00:00:00Z")
+    assert judged["considered"]["measures"]["pod_hours"] == 160
+    assert judged["today"]["slos"] == [
+        {"slo": "saturated_minutes<10/week", "unit": "/week", "mean": 0, "worst": 0}
+    ]
+    assert len(told["judging"]["folds"]) == 5
+
+
+def test_the_same_sweep_gives_the_same_advice() -> None:
+    maker = SweepMaker(GRID)
+    for name in ("a", "b", "c"):
+        maker.add(name, {0: weeks([100, 90, 80, 100]), 1: weeks([80, 95, 60, 70])})
+    first, again = (advice_frame(advise(maker)) for _ in range(2))
+    assert first.equals(again)
+
+
+def test_a_spec_is_what_it_was() -> None:
+    item = one(CALM)
+    assert isinstance(item.wanted, HPASpec)
+    assert item.today.metrics != item.wanted.metrics
+    assert item.today.max_replicas == item.wanted.max_replicas

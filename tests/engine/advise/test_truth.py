@@ -1,0 +1,327 @@
+"""Recommendations against fleets whose truth is known: the parts of the proof, and a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import hpabatch
+from benchmarks.recommend_truth import Options, run
+from benchmarks.truth_fleet import CPU, SHAPES, WEEK_MINUTES, FleetOptions, Truth, make_fleet
+from benchmarks.truth_judge import (
+    ADVICE,
+    KEEP,
+    Answer,
+    Case,
+    Goal,
+    Key,
+    Share,
+    Span,
+    Verdict,
+    best,
+    judge,
+    tally,
+)
+from benchmarks.truth_record import case_of, record
+from benchmarks.truth_report import case_from, short_reason, summary_of, table
+from hpabatch.engine.simulate.loop import simulate
+from hpabatch.history.store.verify import check_history
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.versions import profile_for
+
+PROFILE = profile_for("1.37")
+GOAL = Goal(most=10)
+SYNC_MS = 300_000
+
+
+def with_target(spec: HPASpec, target: int) -> HPASpec:
+    metric = spec.metrics[0]
+    assert metric.resource is not None
+    wanted = replace(metric.resource.target, average_utilization=target)
+    resource = replace(metric.resource, target=wanted)
+    return replace(spec, metrics=(replace(metric, resource=resource),))
+
+
+def target_of(truth: Truth) -> int:
+    resource = truth.spec.metrics[0].resource
+    assert resource is not None
+    assert resource.target.average_utilization is not None
+    return resource.target.average_utilization
+
+
+# ---- fleets
+
+
+def test_a_fleet_begins_with_the_smaller_one_and_hangs_on_the_seed() -> None:
+    small, large = (make_fleet(FleetOptions(n, weeks=1, seed=5)) for n in (3, 5))
+    other = make_fleet(FleetOptions(3, weeks=1, seed=6))
+    for k, truth in enumerate(small):
+        assert truth.spec == large[k].spec
+        assert (truth.workload.work[CPU] == large[k].workload.work[CPU]).all()
+        assert not np.array_equal(truth.workload.work[CPU], other[k].workload.work[CPU])
+
+
+def test_a_longer_truth_has_other_weeks_but_all_that_it_is_asked_for() -> None:
+    fleet = make_fleet(FleetOptions(30, weeks=2, seed=1))
+    assert {truth.shape for truth in fleet} == set(SHAPES)
+    for truth in fleet:
+        work, signal = truth.workload.work[CPU], truth.workload.plant.signals[CPU]
+        assert work.size == 2 * WEEK_MINUTES
+        assert work.min() >= 0
+        assert signal.ceiling_milli is not None
+        assert signal.request_milli is not None
+        assert signal.base_milli < signal.request_milli <= signal.ceiling_milli
+        assert 1 <= (truth.spec.min_replicas or 0) < truth.spec.max_replicas
+        assert 30 <= target_of(truth) <= 90
+    assert len({truth.habit.split(",")[0] for truth in fleet}) == 4
+    assert 10 < sum(truth.tells_limit for truth in fleet) < 30
+
+
+def test_unknown_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="no such shape: square; daily, quiet"):
+        FleetOptions(shapes=("daily", "square"))
+
+
+# ---- recordings
+
+
+def small_fleet() -> list[Truth]:
+    return make_fleet(FleetOptions(3, weeks=1, seed=2, sample_ms=SYNC_MS, shapes=("daily",)))
+
+
+@pytest.mark.compiled
+def test_a_recording_is_a_history_of_todays_run(tmp_path: Path) -> None:
+    fleet = small_fleet()
+    record(fleet, tmp_path, PROFILE, weeks=1, sync_ms=SYNC_MS, seed=3)
+    recording = hpabatch.open(tmp_path)
+    assert check_history(recording.history).is_empty()
+    scales = recording.table("scales").collect()
+    run = simulate(
+        [case_of(t, t.spec, "x", 0, 1, SYNC_MS) for t in fleet],
+        PROFILE,
+        seed=3,
+        keep_points=True,
+    ).points
+    assert run is not None
+    for truth in fleet:
+        theirs = run.filter(pl.col("hpa") == truth.key[2]).sort("ts")
+        recorded = scales.filter(pl.col("target") == truth.key[2]).sort("ts")
+        sizes = recorded.select("ts", "spec_replicas")
+        joined = theirs.join_asof(sizes, on="ts")
+        assert joined["replicas"].equals(joined["spec_replicas"], null_equal=True)
+
+
+@pytest.mark.compiled
+def test_a_recording_says_no_more_than_a_cluster_would(tmp_path: Path) -> None:
+    fleet = small_fleet()
+    told = [replace(t, tells_limit=k == 0) for k, t in enumerate(fleet)]
+    record(told, tmp_path, PROFILE, weeks=1, sync_ms=SYNC_MS, seed=3)
+    requests = hpabatch.open(tmp_path).table("pod_requests").collect()
+    for k, truth in enumerate(told):
+        signal = truth.workload.plant.signals[CPU]
+        rows = requests.filter(pl.col("target") == truth.key[2])
+        assert set(rows["cpu_milli"]) == {signal.request_milli}
+        assert set(rows["cpu_limit_milli"]) == {signal.ceiling_milli if k == 0 else None}
+
+
+# ---- judging
+
+
+@pytest.mark.compiled
+def test_weeks_are_what_runs_that_are_a_week_longer_have_more() -> None:
+    fleet = make_fleet(FleetOptions(4, weeks=4, seed=8, shapes=("bursty",)))
+    span = Span(first_week=1, weeks=3, sync_ms=60_000)
+    settings = {t.key: {"today": t.spec, "hot": with_target(t.spec, 95)} for t in fleet}
+    found = judge(fleet, settings, span, GOAL, PROFILE)
+    assert sum(v["hot"].mean for v in found.values()) > 5
+    for truth in fleet:
+        begun = replace(truth, workload=replace(truth.workload, initial=size_at_start(truth)))
+        for name, spec in settings[truth.key].items():
+            runs = [
+                simulate([case_of(begun, spec, "x", 1, weeks, 60_000)], PROFILE).measures
+                for weeks in (1, 2, 3)
+            ]
+            sums = [0.0, *(run["saturated_minutes"].item() for run in runs)]
+            verdict = found[truth.key][name]
+            assert verdict.weeks == pytest.approx(np.diff(sums))
+            assert verdict.cost == pytest.approx(runs[-1]["core_hours"].item() / 3)
+
+
+def size_at_start(truth: Truth) -> int:
+    """Return the pods that the second week's first hour asks for, within today's bounds."""
+    plant = truth.workload.plant
+    assert plant.capacity_milli is not None
+    most = max(truth.workload.work[CPU][WEEK_MINUTES : WEEK_MINUTES + 60].tolist())
+    wanted = -(-most // plant.capacity_milli)
+    return int(min(max(wanted, truth.spec.min_replicas or 1), truth.spec.max_replicas))
+
+
+@pytest.mark.compiled
+def test_only_the_weeks_that_are_asked_for_are_judged() -> None:
+    fleet = make_fleet(FleetOptions(2, weeks=3, seed=8, shapes=("bursty",)))
+    span = Span(first_week=1, weeks=1, sync_ms=60_000)
+
+    def verdicts(changed: slice) -> list[Verdict]:
+        other = []
+        for truth in fleet:
+            work = truth.workload.work[CPU].copy()
+            work[changed] = work[changed] * 3
+            other.append(replace(truth, workload=replace(truth.workload, work={CPU: work})))
+        settings = {t.key: {"today": t.spec} for t in fleet}
+        found = judge(other, settings, span, GOAL, PROFILE)
+        return [found[t.key]["today"] for t in fleet]
+
+    same = verdicts(slice(0, 0))
+    assert verdicts(slice(0, WEEK_MINUTES - 120)) == same  # before
+    assert verdicts(slice(2 * WEEK_MINUTES, None)) == same  # after
+    assert verdicts(slice(WEEK_MINUTES + 5000, WEEK_MINUTES + 5100)) != same
+
+
+def verdict(*weeks: float, cost: float) -> Verdict:
+    return Verdict(weeks, cost)
+
+
+def test_the_constraint_comes_before_the_cost() -> None:
+    cheap, dear = verdict(0, 3, cost=5), verdict(0, 0, cost=7)
+    broken, nearly = verdict(0, 30, cost=1), verdict(0, 10, cost=9)
+    assert cheap.beats(dear, GOAL)
+    assert not dear.beats(cheap, GOAL)
+    assert not cheap.beats(cheap, GOAL)
+    assert dear.beats(broken, GOAL)
+    assert not broken.beats(dear, GOAL)
+    assert not nearly.beats(broken, GOAL)  # what misses the constraint is no advice
+    assert not nearly.holds(GOAL)
+    assert nearly.holds_on_average(GOAL)
+    names = {"today": broken, "a": nearly, "b": dear, "c": cheap}
+    assert best(names, GOAL) == "c"
+    assert best({"today": broken, "a": nearly}, GOAL) == "a"
+
+
+def test_stand_ins_come_out_as_they_must() -> None:
+    today = [verdict(1, 2, cost=10), verdict(50, 40, cost=10), verdict(0, 0, cost=10)]
+    keep = tally([Case(v, v) for v in today], GOAL)
+    assert (keep.beats.count, keep.holds.count, keep.today_holds.count) == (0, 2, 2)
+    assert (keep.mended.count, keep.mended.total) == (0, 1)
+    assert (keep.median_saving_pct, keep.total_saving_pct) == (0, 0)
+    other = [verdict(3, 3, cost=8), verdict(1, 1, cost=15), verdict(9, 11, cost=1)]
+    found = tally([Case(a, b) for a, b in zip(today, other, strict=True)], GOAL)
+    assert (found.beats.count, found.holds.count, found.holds_on_average.count) == (2, 2, 2)
+    assert (found.mended.count, found.mended.total) == (1, 1)
+    assert found.median_saving_pct == pytest.approx(20)
+    assert found.total_saving_pct == pytest.approx(20)
+    nothing = tally([], GOAL)
+    assert nothing.beats.pct is None
+    assert nothing.median_saving_pct is None
+
+
+@pytest.mark.parametrize(("count", "total"), [(192, 200), (1, 3), (150, 150), (0, 10)])
+def test_ends_of_wilsons_interval_are_where_the_share_is_just_not_odd(
+    count: int, total: int
+) -> None:
+    """At either end the observed share is 1.96 standard deviations off, by its definition."""
+    share = Share(count, total)
+    assert share.pct == pytest.approx(100 * count / total)
+    for end in share.interval_pct:
+        p = end / 100
+        off, sd = abs(count / total - p), np.sqrt(p * (1 - p) / total)
+        assert off == pytest.approx(1.959964 * sd, abs=1e-6)
+    low, high = share.interval_pct
+    assert low <= 100 * count / total <= high
+    assert low < high
+
+
+# ---- a small proof
+
+
+def halved(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, Answer]:
+    """Advise half of the target for everyone, whatever the history says."""
+    return {t.key: Answer(ADVICE, "target=x0.5") for t in fleet}
+
+
+def kept(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, Answer]:
+    """Keep everything."""
+    return {t.key: Answer(KEEP) for t in fleet}
+
+
+SMALL = Options(
+    seed=4,
+    hpas=5,
+    batch=3,
+    recorded_weeks=1,
+    judged_weeks=1,
+    sync_ms=SYNC_MS,
+    sample_ms=SYNC_MS,
+    grids=("target=x0.5,x0.9,x1.2",),
+)
+
+
+@pytest.mark.compiled
+def test_a_run_goes_on_where_it_was_ended(tmp_path: Path) -> None:
+    def broken(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, Answer]:
+        if fleet[0].key[2] == "app-3":
+            raise KeyboardInterrupt
+        return halved(options, folder, fleet)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(SMALL, tmp_path, 1, broken)
+    rows = run(SMALL, tmp_path, 1, kept)
+    assert [row["hpa"] for row in rows] == [f"team-0/app-{k}" for k in range(5)]
+    assert [row["verdict"] for row in rows] == [ADVICE] * 3 + [KEEP] * 2
+    assert not [p for p in tmp_path.iterdir() if p.is_dir()]
+
+
+@pytest.mark.compiled
+def test_a_bad_recommender_is_told_from_a_good_one(tmp_path: Path) -> None:
+    rows = run(SMALL, tmp_path, 1, halved)
+    for row in rows:
+        assert row["advised"]["setting"] == "target=x0.5"
+        assert row["advised"]["cost"] >= row["today"]["cost"]  # (equal where min or max binds)
+        assert row["oracle"]["cost"] <= row["today"]["cost"]
+        assert row["random"]["setting"] in ("target=x0.5", "target=x0.9", "target=x1.2")
+    summary = summary_of(asdict(SMALL), SMALL.goal, rows)
+    assert summary["verdicts"][ADVICE]["count"] == 5
+    assert summary["by_truth"]["advised"]["median_saving_pct"] < -20
+    assert len(summary["not_better"]) == 5 - summary["by_truth"]["advised"]["beats"]["count"]
+    counts = [summary["by_truth"][role]["beats"]["count"] for role in ("advised", "oracle")]
+    assert counts[0] < counts[1]
+    printed = table(summary)
+    assert "seed 4, 5 HPAs; recorded 1 weeks, judged on the 1 after; sync 300 s" in printed
+    assert "advice     100.0 % (56.6-100.0) 5/5" in printed
+
+
+@pytest.mark.compiled
+def test_advice_of_sweep_and_recommend_is_judged_by_the_truth(tmp_path: Path) -> None:
+    """What is recommended is a candidate, saves and holds; what is not advised has its reason."""
+    options = replace(
+        SMALL,
+        seed=12,
+        hpas=3,
+        batch=3,
+        recorded_weeks=2,
+        sync_ms=60_000,
+        sample_ms=60_000,
+        grids=("target=x0.9,today,x1.15", "min=x0.5,today", "scaleDown.window=120,300"),
+    )
+    rows = run(options, tmp_path, 1)
+    advised = [row for row in rows if row["verdict"] == ADVICE]
+    assert advised
+    assert all(row["why"] for row in rows)
+    for row in advised:
+        case = case_from(row, "advised")
+        assert row["advised"]["setting"] != "today"
+        assert case.other.beats(case.today, options.goal), row
+        best_case = case_from(row, "oracle")
+        assert best_case.other.rank(options.goal) <= case.other.rank(options.goal)
+
+
+def test_reasons_are_counted_without_their_numbers() -> None:
+    told = ("too wide (252 changes in 173 hours: 0.308, -0.2 to 0.41); and more", "")
+    assert [short_reason(why) for why in told] == [
+        "too wide (# changes in # hours: # # to #)",
+        "no reason given",
+    ]

@@ -1,0 +1,268 @@
+"""Ramps and settling: the rules tick by tick, against documented series and the naive twin."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpabatch.engine.analyze.loop import Loop, Ramp, follow_ramp, moves_of, settle
+from hpabatch.engine.analyze.meter import read_spec
+from hpabatch.engine.analyze.run import analyze_hpa, fixed_points, settles
+from hpabatch.model.versions import ControllerFlags, profile_for
+from tests.effort import effort
+from tests.reference import analysis as naive
+from tests.rules.helpers import (
+    EXACT_WISH,
+    Json,
+    external,
+    hpa_spec,
+    policies,
+    replay,
+    resource,
+    some,
+    tick,
+)
+
+SYNC_S = 15
+PROFILE = profile_for("1.38")
+
+
+def ramp(
+    low: int, high: int, behavior: Json | None, *, down: bool = False, sync_s: int = 15
+) -> Ramp:
+    """Return the ramp between two bounds."""
+    spec = hpa_spec(EXACT_WISH, low=low, high=high, behavior=behavior)
+    ruled = read_spec(spec, ControllerFlags(sync_period_ms=sync_s * 1000), PROFILE)
+    return follow_ramp(ruled, high, low) if down else follow_ramp(ruled, low, high)
+
+
+def sizes(found: Ramp) -> list[int]:
+    return [found.first_size, *(size for _, size in found.steps)]
+
+
+def seconds(found: Ramp) -> list[float]:
+    return [ms / 1000 for ms, _ in found.steps]
+
+
+# ---- ramps ---------------------------------------------------------------------------------------
+
+
+def test_without_behavior_at_most_double_or_four() -> None:
+    up = ramp(1, 100, None)
+    assert sizes(up) == [1, 4, 8, 16, 32, 64, 100]
+    assert seconds(up) == [0, 15, 30, 45, 60, 75]
+    assert (up.hold_ms, up.reached_ms, up.ended) == (0, 75_000, "reached")
+
+
+def test_default_behavior_from_one_pod() -> None:
+    up = ramp(1, 80, {})
+    assert sizes(up) == [1, 5, 10, 20, 40, 80]
+    assert seconds(up) == [0, 15, 30, 45, 60]
+
+
+def test_80_to_10_loses_10_percent_or_four_pods_a_minute() -> None:
+    slow = policies(("Pods", 4, 60), ("Percent", 10, 60), stabilizationWindowSeconds=0)
+    down = ramp(10, 80, {"scaleDown": slow}, down=True)
+    assert sizes(down) == [80, 72, 64, 57, 51, 45, 40, 36, 32, 28, 24, 20, 16, 12, 10]
+    assert seconds(down) == [60 * k for k in range(14)]
+
+
+def test_select_min_takes_the_smallest_change() -> None:
+    rules = policies(
+        ("Percent", 10, 60), ("Pods", 5, 60), selectPolicy="Min", stabilizationWindowSeconds=0
+    )
+    down = ramp(10, 100, {"scaleDown": rules}, down=True)
+    assert sizes(down)[:11] == list(range(100, 49, -5))
+    assert sizes(down)[11:] == [45, 40, 36, 32, 28, 25, 22, 19, 17, 15, 13, 11, 10]
+
+
+def test_story_2_one_pod_per_ten_minutes_after_the_window() -> None:
+    down = ramp(996, 1000, {"scaleDown": policies(("Pods", 1, 600))}, down=True)
+    # the last sync that asked for 1000 was 15 s before the first that asks for less
+    assert down.hold_ms == 285_000
+    assert seconds(down) == [285, 885, 1485, 2085]
+    assert sizes(down) == [1000, 999, 998, 997, 996]
+
+
+def test_the_window_without_behavior_counts_its_edge() -> None:
+    assert ramp(1, 10, None, down=True).steps == ((300_000, 1),)
+    assert ramp(1, 10, {}, down=True).steps == ((285_000, 1),)
+
+
+def test_an_up_window_holds_the_first_step() -> None:
+    up = ramp(1, 10, {"scaleUp": {"stabilizationWindowSeconds": 60}})
+    assert (up.hold_ms, up.reached_ms) == (45_000, 60_000)
+    assert sizes(up) == [1, 5, 10]
+
+
+def test_a_period_shorter_than_the_sync_gives_its_whole_budget_each_time() -> None:
+    up = ramp(1, 10, {"scaleUp": policies(("Pods", 3, 5))})
+    assert seconds(up) == [0, 15, 30]
+
+
+def test_a_long_period_is_one_budget_for_many_syncs() -> None:
+    up = ramp(1, 7, {"scaleUp": policies(("Pods", 3, 60))}, sync_s=20)
+    assert (sizes(up), seconds(up)) == ([1, 4, 7], [0, 60])
+
+
+def test_disabled_is_stuck() -> None:
+    off = {"selectPolicy": "Disabled"}
+    assert ramp(1, 5, {"scaleUp": off}) == Ramp(1, 5, (), "stuck")
+    assert ramp(1, 5, {"scaleDown": off}, down=True) == Ramp(5, 1, (), "stuck")
+
+
+def test_a_ramp_longer_than_a_day_is_unfinished() -> None:
+    found = ramp(1, 60, {"scaleUp": policies(("Pods", 1, 1800))}, sync_s=60)
+    assert (found.ended, found.reached_ms, len(found.steps)) == ("unfinished", None, 49)
+
+
+def test_no_percentage_leads_away_from_zero() -> None:
+    percent = {"scaleUp": policies(("Percent", 900, 15))}
+    spec = hpa_spec(external(average="1"), low=0, high=50, behavior=percent)
+    analysis = analyze_hpa(spec)
+    assert not analysis.moves.leaves_zero
+    assert analysis.up == Ramp(0, 50, (), "stuck")
+    assert settles(spec, 7000, 0) == (0,)
+    assert fixed_points(spec, 7000)[0] == 0
+    assert sizes(ramp(0, 50, {})) == [0, 4, 8, 16, 32, 50]
+    assert sizes(ramp(0, 50, {}, down=True)) == [50, 0]
+    assert moves_of(read_spec(hpa_spec(EXACT_WISH, low=0), ControllerFlags(), PROFILE)).leaves_zero
+
+
+@st.composite
+def behaviors(draw: st.DrawFn) -> Json | None:
+    """Return a behavior with both directions filled in, or None."""
+    if draw(st.booleans()):
+        return None
+
+    def rules(window: int | None) -> Json:
+        policy = st.fixed_dictionaries(
+            {
+                "type": st.sampled_from(["Pods", "Percent"]),
+                "value": st.integers(1, 120),
+                "periodSeconds": st.sampled_from([1, 15, 20, 60, 90]),
+            }
+        )
+        found = {
+            "selectPolicy": draw(st.sampled_from(["Max", "Min", "Disabled", "Max"])),
+            "policies": draw(st.lists(policy, min_size=1, max_size=3)),
+        }
+        return found if window is None else found | {"stabilizationWindowSeconds": window}
+
+    windows = st.sampled_from([0, 1, 30, 45, 100])
+    return {
+        "scaleUp": rules(draw(windows)),
+        "scaleDown": rules(draw(st.one_of(windows, st.none()))),
+    }
+
+
+FLAGS = ControllerFlags(downscale_stabilization_ms=75_000)
+
+
+@given(behaviors(), st.integers(1, 4), st.integers(1, 60), st.booleans())
+def test_ramps_of_any_behavior(behavior: Json | None, low: int, more: int, down: bool) -> None:
+    spec = hpa_spec(EXACT_WISH, low=low, high=low + more, behavior=behavior)
+    ends = (low + more, low) if down else (low, low + more)
+    found = follow_ramp(read_spec(spec, FLAGS, PROFILE), *ends)
+    follower = naive.Follower(naive.Bounds(low, low + more), behavior, ends[0], 75, SYNC_S)
+    naive.follow(follower, lambda _: ends[0], 20)  # long enough for every window
+    until = 700
+    expected = naive.follow(follower, lambda _: ends[1], until)
+    steps = [
+        (k * SYNC_S * 1000, size)
+        for k, size in enumerate(expected)
+        if size != (expected[k - 1] if k else ends[0])
+    ]
+    assert list(found.steps)[: len(steps)] == steps
+    assert found.ended == ("reached" if expected[-1] == ends[1] else "stuck")
+
+
+# ---- settling ------------------------------------------------------------------------------------
+
+
+@given(
+    behaviors(), st.integers(1, 20), st.integers(1, 14), st.integers(1, 20), st.integers(0, 3000),
+    st.sampled_from([0.0, 0.02, 0.1]),
+)  # fmt: skip
+def test_settling_is_what_the_reference_repeats(
+    behavior: Json | None, target: int, high: int, start: int, demand: int, tolerance: float
+) -> None:
+    metric = naive.Metric(naive.UTILIZATION, target, tolerance, tolerance, 100)
+    demand = demand * high * target // 2000
+    spec = hpa_spec(resource(target), high=high, behavior=behavior)
+    flags = ControllerFlags(tolerance=tolerance, downscale_stabilization_ms=75_000)
+    found = settles(spec, demand, start, 100, flags=flags)
+    follower = naive.Follower(naive.Bounds(1, high), behavior, start, 75, SYNC_S)
+    expected = naive.members(naive.follow(follower, lambda n: metric.wish(n, demand), 600))
+    assert len(found) == len(expected)
+    assert list(found) in [expected[k:] + expected[:k] for k in range(len(expected))]
+    disabled = (
+        (behavior or {}).get(way, {}).get("selectPolicy") for way in ("scaleUp", "scaleDown")
+    )
+    if len(found) == 1:
+        assert found[0] in fixed_points(spec, demand, 100, flags=flags)
+    elif "Disabled" not in disabled:
+        assert naive.cycles_at(metric, naive.Bounds(1, high), demand)
+
+
+def test_a_cycle_is_told_once_even_if_slots_repeat_later() -> None:
+    """Down events of a minute are in four slots in turn; the sizes repeat every two syncs."""
+    behavior = {
+        "scaleUp": policies(("Pods", 1, 1)),
+        "scaleDown": policies(("Pods", 1, 60), stabilizationWindowSeconds=0),
+    }
+    spec = hpa_spec(resource(16), high=12, behavior=behavior)
+    assert settles(spec, 17, 1, 100, flags=ControllerFlags(tolerance=0.0)) == (1, 2)
+
+
+def test_settled_says_when_and_for_how_long() -> None:
+    spec = hpa_spec(EXACT_WISH, high=20, behavior={})
+    ruled = read_spec(spec, ControllerFlags(), PROFILE)
+    rest = settle(ruled, lambda _: 9, 1)
+    assert (rest.members, rest.period_ms, rest.after_ms) == ((9,), 0, 30_000)
+    around = settle(ruled, lambda n: 9 if n == 10 else 10, 5)
+    # ten until its last wish for ten, of when it was nine, has left the window
+    assert around.runs == ((10, 300_000), (9, 15_000))
+    assert around.period_ms == 315_000
+
+
+def test_beyond_the_bounds_it_is_forced_back_at_once() -> None:
+    spec = hpa_spec(resource(50), low=3, high=6, behavior={})
+    assert settles(spec, 0, 40) == (3,)
+    assert settles(spec, 50_000, 1) == (6,)
+    # what others have set to zero stays there
+    assert settles(spec, 50_000, 0) == (0,)
+
+
+def test_without_a_metric_nothing_moves() -> None:
+    ruled = read_spec(hpa_spec(EXACT_WISH, high=20), ControllerFlags(), PROFILE)
+    assert settle(ruled, lambda _: None, 7).members == (7,)
+
+
+@settings(max_examples=effort(20))
+@given(behaviors(), st.integers(1, 12), st.integers(0, 9000), st.sampled_from([0.0, 0.1]))
+def test_the_wish_decides_as_the_pods_would(
+    behavior: Json | None, start: int, demand: int, tolerance: float
+) -> None:
+    """Every decision of a loop is that of a replay with pods, requests and samples."""
+    spec = hpa_spec(resource(70), high=12, behavior=behavior)
+    flags = ControllerFlags(tolerance=tolerance, downscale_stabilization_ms=75_000)
+    metric = naive.Metric(naive.UTILIZATION, 70, tolerance, tolerance)
+    loop = Loop(read_spec(spec, flags, PROFILE), start, running=False)
+    path = [start]
+    for _ in range(40):
+        path.append(loop.tick(metric.wish(path[-1], demand)))
+    ticks = [tick(SYNC_S * k, n, some(n, demand // n)) for k, n in enumerate(path[:-1])]
+    assert [result["desired"] for result in replay(spec, ticks, flags=flags)] == path[1:]
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_running_controller_has_no_hold_of_its_start(running: bool) -> None:
+    loop = Loop(read_spec(hpa_spec(EXACT_WISH, behavior={}), ControllerFlags(), PROFILE), 10,
+                running=running)  # fmt: skip
+    held = 0
+    while loop.tick(2) == 10:
+        held += 1
+    # its first sync, or the one before it, is what the window must lose
+    assert held == (19 if running else 20)

@@ -1,0 +1,432 @@
+"""Static analysis of one metric: dead bands, resting sizes and cycles against the naive twin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpabatch.engine.analyze import loop as analyze_loop
+from hpabatch.engine.analyze.map import Cycle, Piece, least
+from hpabatch.engine.analyze.run import (
+    Analysis,
+    Assumed,
+    MetricAnalysis,
+    analyze_hpa,
+    fixed_points,
+    settles,
+)
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.versions import ControllerFlags, profile_for
+from tests.effort import effort
+from tests.reference import analysis as naive
+from tests.rules.helpers import Json, external, hpa_spec, object_metric, pods_metric, resource
+
+NO_TOLERANCE = ControllerFlags(tolerance=0.0)
+TOLERANCES = (0.0, 0.01, 0.05, 0.1, 0.3, 1.5)
+KINDS = (naive.UTILIZATION, naive.POD_AVERAGE, naive.TOTAL_AVERAGE, naive.TOTAL_VALUE)
+
+
+def document(metric: naive.Metric) -> Json:
+    """Return the metric as a manifest has it."""
+    if metric.kind == naive.UTILIZATION:
+        return resource(metric.target)
+    amount = f"{metric.target}m"
+    if metric.kind == naive.POD_AVERAGE:
+        return pods_metric(amount)
+    return external(average=amount) if metric.kind == naive.TOTAL_AVERAGE else external(amount)
+
+
+@st.composite
+def metrics(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> naive.Metric:
+    kind = draw(st.sampled_from(kinds))
+    small = kind == naive.UTILIZATION
+    target = draw(st.integers(1, 150) if small else st.integers(1, 400))
+    request = draw(st.sampled_from([1, 7, 64, 100, 250]))
+    full = target * request // 100 if small else target
+    return naive.Metric(
+        kind,
+        target,
+        down=(tolerance := draw(st.sampled_from(TOLERANCES))),
+        up=tolerance,
+        request=request,
+        base=draw(st.sampled_from([0, 0, full // 5, full // 2, full + 1])),
+    )
+
+
+@st.composite
+def bounds(draw: st.DrawFn, most: int = 14) -> naive.Bounds:
+    low = draw(st.integers(1, 4))
+    return naive.Bounds(low, draw(st.integers(low, low + most)))
+
+
+def analyzed(metric: naive.Metric, limits: naive.Bounds, behavior: Json | None = None) -> Analysis:
+    """Return our analysis of the same HPA, without a base."""
+    spec = hpa_spec(document(metric), low=limits.low, high=limits.high, behavior=behavior)
+    flags = ControllerFlags(tolerance=metric.up)
+    return analyze_hpa(spec, flags, assumed=Assumed({"cpu": metric.request}))
+
+
+def full(metric: naive.Metric) -> int:
+    """Return an observation at about the target."""
+    return metric.target * metric.request // 100 + 1 if metric.kind == KINDS[0] else metric.target
+
+
+# ---- dead bands ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=effort(40))
+@given(metrics(), bounds())
+def test_a_dead_band_is_every_usage_that_asks_for_just_that_size(
+    metric: naive.Metric, limits: naive.Bounds
+) -> None:
+    largest = limits.high if metric.kind == naive.TOTAL_AVERAGE else 1
+    until = 4 * full(metric) * largest + 300
+    (found,) = analyzed(metric, limits).metrics
+    assert [band.size for band in found.bands] == list(range(limits.low, limits.high + 1))
+    for band in found.bands:
+        stay = naive.staying(metric, band.size, until)
+        assert band.empty == (not stay)
+        if stay:
+            assert stay == list(range(stay[0], stay[-1] + 1))
+            assert band.low_milli == stay[0]
+            assert band.high_milli == (stay[-1] if stay[-1] + 1 < until else None)
+
+
+def test_ten_pods_at_70_percent() -> None:
+    (metric,) = analyze_hpa(hpa_spec(resource(70), low=2, high=20)).metrics
+    ten, two = metric.band(10), metric.band(2)
+    assert ten is not None
+    assert two is not None
+    # 77 / 70 is just within 0.1, 62 / 70 x 10 is 8.86: nine
+    assert (ten.low_pct, ten.high_pct) == (63, 77)
+    assert (ten.low_milli, ten.high_milli) == (630, 779)  # whatever truncates to 63 … 77
+    # 36 / 70 x 2 is 1.03, so two; 35 / 70 x 2 is one
+    assert (two.low_pct, two.high_pct) == (36, 77)
+    assert metric.band(21) is None
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "low", "high"),
+    # 61 / 60 x 3 is 3.05; 40 / 60 x 3 is 2, 41 is 2.05
+    [(0.0, 41, 60), (0.1, 41, 66), (0.5, 30, 90)],
+)
+def test_the_tolerance_and_the_ceiling_both_hold(tolerance: float, low: int, high: int) -> None:
+    spec = hpa_spec(resource(60), high=5)
+    (metric,) = analyze_hpa(spec, ControllerFlags(tolerance=tolerance)).metrics
+    band = metric.band(3)
+    assert band is not None
+    assert (band.low_pct, band.high_pct) == (low, high)
+
+
+def test_a_tolerance_of_each_direction() -> None:
+    behavior = {"scaleDown": {"tolerance": "0.2"}, "scaleUp": {"tolerance": "0"}}
+    analysis = analyze_hpa(hpa_spec(resource(60), high=30, behavior=behavior))
+    band = analysis.metrics[0].band(30)
+    assert band is not None
+    assert (analysis.down_tolerance, analysis.up_tolerance) == (0.2, 0.0)
+    assert (band.low_pct, band.high_pct) == (48, 60)
+
+
+def test_an_unset_upper_end_is_a_tolerance_that_covers_everything() -> None:
+    behavior = {"scaleUp": {"tolerance": "1e18"}, "scaleDown": {"tolerance": "1"}}
+    analysis = analyze_hpa(hpa_spec(resource(60), high=5, behavior=behavior))
+    assert {(band.low_milli, band.high_milli) for band in analysis.metrics[0].bands} == {(0, None)}
+    assert analysis.metrics[0].pieces == (Piece(0, None, ((1, 5),)),)
+
+
+def test_no_usage_keeps_three_pods_that_request_one_milli() -> None:
+    # 0 % or 100 % of the request, and 100 / 30 x n is more than n
+    spec = hpa_spec(resource(30), high=5)
+    (metric,) = analyze_hpa(spec, assumed=Assumed({"cpu": 1})).metrics
+    assert [band.empty for band in metric.bands] == [True] * 5
+
+
+def test_of_values_and_averages() -> None:
+    (value,) = analyze_hpa(hpa_spec(object_metric(value="2k"), high=10)).metrics
+    (average,) = analyze_hpa(hpa_spec(external(average="30"), high=10)).metrics
+    assert [b.high_milli for b in value.bands] == [2_200_000] * 10
+    assert [b.low_milli for b in average.bands[:3]] == [1, 30_001, 60_001]
+    assert [b.high_milli for b in average.bands[:3]] == [33_000, 66_000, 99_000]
+    assert (value.per_pod, average.per_pod) == (False, False)
+    assert {band.low_pct for band in (*value.bands, *average.bands)} == {None}
+
+
+# ---- resting -------------------------------------------------------------------------------------
+
+
+def at(metric: MetricAnalysis, demand: int) -> list[int]:
+    """Return the resting sizes of the piece that holds a demand."""
+    (piece,) = [
+        piece
+        for piece in metric.pieces
+        if piece.low_milli <= demand and (piece.high_milli is None or demand <= piece.high_milli)
+    ]
+    return [n for first, last in piece.runs for n in range(first, last + 1)]
+
+
+@given(metrics(), bounds(), st.data())
+def test_resting_sizes_of_any_demand(
+    metric: naive.Metric, limits: naive.Bounds, data: st.DataObject
+) -> None:
+    metric = replace(metric, base=0)
+    (found,) = analyzed(metric, limits).metrics
+    pieces = found.pieces
+    assert pieces[0].low_milli == 0
+    assert pieces[-1].high_milli is None
+    assert [p.high_milli + 1 for p in pieces[:-1] if p.high_milli is not None] == [
+        p.low_milli for p in pieces[1:]
+    ]
+    edges = [piece.low_milli + k for piece in pieces for k in (-1, 0)][1:]
+    chosen = data.draw(st.integers(0, 2 * pieces[-1].low_milli + 10))
+    for demand in (chosen, *edges):
+        assert at(found, demand) == naive.resting(metric, limits, demand)
+
+
+@given(metrics(), bounds(), st.data())
+def test_fixed_points_with_a_base_and_a_unit(
+    metric: naive.Metric, limits: naive.Bounds, data: st.DataObject
+) -> None:
+    unit = data.draw(st.sampled_from([1, 10]))
+    demand = data.draw(st.integers(0, 3 * limits.high * full(metric)))
+    metric = replace(metric, unit=unit)
+    spec = hpa_spec(document(metric), low=limits.low, high=limits.high)
+    found = fixed_points(
+        spec, demand, metric.request, base_milli=metric.base, unit_milli=unit,
+        flags=ControllerFlags(tolerance=metric.up),
+    )  # fmt: skip
+    assert list(found) == naive.resting(metric, limits, demand)
+
+
+@settings(max_examples=effort(40))
+@given(bounds(most=8), st.integers(0, 4000), st.sampled_from(["scaleUp", "scaleDown"]))
+def test_a_disabled_direction_rests_wherever_it_would_go(
+    limits: naive.Bounds, demand: int, name: str
+) -> None:
+    behavior = {name: {"selectPolicy": "Disabled"}}
+    spec = hpa_spec(resource(60), low=limits.low, high=limits.high, behavior=behavior)
+    blocked = naive.Bounds(limits.low, limits.high, name == "scaleUp", name == "scaleDown")
+    metric = naive.Metric(naive.UTILIZATION, 60)
+    expected = naive.resting(metric, blocked, demand)
+    assert list(fixed_points(spec, demand)) == expected
+    (found,) = analyze_hpa(spec).metrics
+    assert (at(found, demand), found.cycles) == (expected, ())
+
+
+def test_the_truncated_percent_inequality() -> None:
+    """10.5 requests at 70 %: n stays if floor(100 D / n) / 70 is within 0.1 or its ceil is n."""
+    spec = hpa_spec(resource(70), high=40)
+    for demand in range(0, 20_000, 123):
+        for n in fixed_points(spec, demand):
+            percent = demand // n * 100 // 1000
+            assert (
+                0.9 <= percent / 70 <= 1.1
+                or -(-percent * n // 70) == n
+                or (n == 1 and percent <= 77)
+                or (n == 40 and percent >= 63)
+            )
+
+
+def test_hysteresis_keeps_up_to_four_sizes_at_20_pods() -> None:
+    (metric,) = analyze_hpa(hpa_spec(resource(70), low=2, high=20)).metrics
+    assert max(piece.sizes for piece in metric.pieces) == 4
+    assert at(metric, 14_000 * 7 // 10) == [13, 14, 15]
+    assert fixed_points(hpa_spec(resource(70), low=2, high=20), 9800) == (13, 14, 15)
+
+
+def test_a_base_of_which_nothing_can_be_removed() -> None:
+    spec = hpa_spec(resource(50), high=8)
+    (metric,) = analyze_hpa(spec, assumed=Assumed(base_pct=40)).metrics
+    assert metric.base_milli == 400
+    assert at(metric, 0)[-1] == 4  # 40 / 50 x 5 is 4, but x 4 is 3.2: four again
+    assert settles(spec, 0, 8, base_milli=400) == (4,)
+
+
+def test_several_metrics_together_ask_for_the_largest() -> None:
+    spec = hpa_spec(resource(50), external(average="10"), high=20)
+    demands = {"resource/cpu": 2000, "external/queue": 95_000}
+    requests = {"resource/cpu": 1000}
+    assert fixed_points(spec, demands, requests) == (9, 10)
+    assert fixed_points(spec, demands | {"resource/cpu": 6000}, requests) == (11, 12, 13)
+    assert settles(spec, demands, 1, requests) == (10,)
+
+
+def test_with_a_metric_that_cannot_be_computed_nothing_shrinks() -> None:
+    bad: Json = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    spec = hpa_spec(resource(50), external(average="10", selector=bad), high=6)
+    analysis = analyze_hpa(spec)
+    broken = analysis.metrics[1]
+    assert (broken.error, broken.bands, broken.cycles) == (
+        "the metric's selector is not usable", (), ()
+    )  # fmt: skip
+    assert not analysis.moves.shrinks
+    assert analysis.down is not None
+    assert analysis.down.ended == "stuck"
+    demands = {"resource/cpu": 1000, broken.signal: 0}
+    assert fixed_points(spec, demands) == (2, 3, 4, 5, 6)
+    assert settles(spec, demands, 1) == (2,)
+    assert settles(spec, demands, 5) == (5,)
+    # and with no metric at all nothing moves
+    only = hpa_spec(external(average="10", selector=bad), low=2, high=4)
+    assert fixed_points(only, 0) == (2, 3, 4)
+
+
+# ---- cycles --------------------------------------------------------------------------------------
+
+
+def cycles_of(metric: MetricAnalysis, demand: int) -> set[tuple[int, ...]]:
+    found = [timed.cycle for timed in metric.cycles]
+    return {c.members for c in found if c.low_milli <= demand <= c.high_milli}
+
+
+@given(metrics(kinds=(naive.UTILIZATION, naive.POD_AVERAGE)), bounds(most=10))
+def test_cycles_of_every_demand(metric: naive.Metric, limits: naive.Bounds) -> None:
+    metric = replace(metric, base=0, target=metric.target % 40 + 1)
+    (found,) = analyzed(metric, limits).metrics
+    for demand in range((limits.high + 2) * full(metric) + 20):
+        assert cycles_of(found, demand) == naive.cycles_at(metric, limits, demand), demand
+
+
+@settings(max_examples=effort(40))
+@given(st.integers(1, 12), st.integers(2, 30), st.integers(0, 60))
+def test_cycles_with_a_base(target: int, high: int, base_pct: int) -> None:
+    spec = hpa_spec(resource(target), high=high)
+    (found,) = analyze_hpa(spec, NO_TOLERANCE, assumed=Assumed({"cpu": 100}, base_pct)).metrics
+    metric = naive.Metric(naive.UTILIZATION, target, 0.0, 0.0, 100, base_pct)
+    limits = naive.Bounds(1, high)
+    for demand in range((high + 2) * target):
+        assert cycles_of(found, demand) == naive.cycles_at(metric, limits, demand), demand
+
+
+@given(
+    st.sampled_from([naive.TOTAL_AVERAGE, naive.TOTAL_VALUE]), st.integers(1, 60), bounds(),
+    st.integers(0, 2000), st.sampled_from(TOLERANCES),
+)  # fmt: skip
+def test_totals_never_go_round(
+    kind: str, target: int, limits: naive.Bounds, demand: int, tolerance: float
+) -> None:
+    metric = naive.Metric(kind, target, tolerance, tolerance)
+    assert naive.cycles_at(metric, limits, demand) == set()
+    assert analyzed(metric, limits).metrics[0].cycles == ()
+
+
+def test_nine_and_ten_at_exactly_71_percent_of_nine() -> None:
+    """71 / 70 x 9 is 9.13, so ten; 63.9 truncates to 63, and 63 / 70 x 10 is nine."""
+    spec = hpa_spec(resource(70), high=12)
+    (metric,) = analyze_hpa(spec, NO_TOLERANCE).metrics
+    (timed,) = [timed for timed in metric.cycles if timed.cycle.members == (9, 10)]
+    assert timed.cycle == Cycle(6390, 6399, (9, 10))
+    assert fixed_points(spec, 6390, flags=NO_TOLERANCE) == ()
+    # legacy: the window keeps ten for 300 s, its edge included
+    assert timed.settled is not None
+    assert timed.settled.runs == ((9, 15_000), (10, 315_000))
+    assert timed.settled.period_ms == 330_000
+    assert settles(spec, 6390, 30, flags=NO_TOLERANCE) == (9, 10)
+    assert at(metric, 6389) == [9]
+    assert at(metric, 6400) == [10]
+
+
+def test_the_default_tolerance_has_no_cycles_down_to_a_target_of_10() -> None:
+    for target in (10, 30, 50, 80, 120):
+        (metric,) = analyze_hpa(hpa_spec(resource(target), high=200)).metrics
+        assert metric.cycles == ()
+
+
+def test_a_target_of_3_percent_goes_round_with_the_default_tolerance() -> None:
+    (metric,) = analyze_hpa(hpa_spec(resource(3), high=5)).metrics
+    # 4 / 3 x 2 is 2.67, so three; 2.67 truncates to 2, and 2 / 3 x 3 is two
+    assert [timed.cycle for timed in metric.cycles] == [Cycle(80, 89, (2, 3))]
+
+
+def test_least() -> None:
+    assert [least(3, 9, lambda x, k=k: x >= k) for k in (0, 5, 9, 10)] == [3, 5, 9, 10]  # type: ignore[misc]
+
+
+# ---- what is asked for ---------------------------------------------------------------------------
+
+
+def test_more_sizes_than_are_looked_at() -> None:
+    analysis = analyze_hpa(hpa_spec(resource(70), high=50_000))
+    (metric,) = analysis.metrics
+    assert not metric.complete
+    assert metric.pieces == ()
+    assert 500 < len(metric.bands) < 1000
+    assert (metric.bands[0].size, metric.bands[-1].size) == (1, 50_000)
+    assert analysis.middle == 224
+
+
+def test_bounds_beyond_every_size_that_fits() -> None:
+    spec = hpa_spec(resource(70, name="memory"), low=900_000, high=900_001)
+    (metric,) = analyze_hpa(spec).metrics
+    assert (metric.bands, metric.pieces, metric.complete) == ((), (), False)
+
+
+def test_at_zero_pod_metrics_have_no_answer_and_the_others_decide() -> None:
+    spec = hpa_spec(resource(50), external(average="10"), low=0, high=9)
+    demands = {"resource/cpu": 4000, "external/queue": 10_000}
+    assert fixed_points(spec, demands, {"resource/cpu": 1000}) == (8,)
+    assert settles(spec, demands, 0, {"resource/cpu": 1000}) == (8,)
+    nothing = dict.fromkeys(demands, 0)
+    assert fixed_points(spec, nothing, {"resource/cpu": 1000}) == (0,)
+    assert analyze_hpa(spec).metrics[0].bands[0].empty
+
+
+def test_only_the_first_of_many_cycles_are_run_with_windows() -> None:
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    spec = hpa_spec(resource(12), high=100, behavior=behavior)
+    (metric,) = analyze_hpa(spec, NO_TOLERANCE, assumed=Assumed({"cpu": 100})).metrics
+    assert len(metric.cycles) > 20
+    assert [timed.settled is not None for timed in metric.cycles] == [
+        k < 20 for k in range(len(metric.cycles))
+    ]
+
+
+def test_sizes_at_which_the_integers_overflow_are_left_out() -> None:
+    spec = hpa_spec(resource(70, name="memory"), low=40_000, high=2**31 - 1)
+    (metric,) = analyze_hpa(spec).metrics
+    assert metric.bands[-1].size == (2**63 - 1) // (100 * 2 * 751_619_276_800)
+    (large,) = analyze_hpa(hpa_spec(external(average="8Ei"), high=9)).metrics
+    assert "no positive number" in large.error
+
+
+def raising() -> Iterator[tuple[HPASpec, dict[str, Any], str]]:
+    cpu, two = hpa_spec(resource(50)), hpa_spec(resource(50), external(average="1"))
+    yield cpu, {"demand_milli": -1}, "demand_milli of resource/cpu is -1; it must be at least 0"
+    yield cpu, {"demand_milli": 1, "request_milli": 0}, "it must be at least 1"
+    yield cpu, {"demand_milli": {"cpu": 1}}, r"nothing for resource/cpu, only for \['cpu'\]; add"
+    yield two, {"demand_milli": 1}, "one number for several signals; give one for each"
+    yield cpu, {"demand_milli": 2**62}, "the calculator's integers overflow; give less"
+    yield cpu, {"demand_milli": {"resource/cpu": 1}, "request_milli": {}}, "request_milli has nothi"
+
+
+@pytest.mark.parametrize(("spec", "arguments", "message"), list(raising()))
+def test_impossible_amounts(spec: HPASpec, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        fixed_points(spec, **arguments)
+    with pytest.raises(UsageError, match=message):
+        settles(spec, n0=1, **arguments)
+
+
+def test_impossible_sizes() -> None:
+    with pytest.raises(UsageError, match="tighter bounds"):
+        fixed_points(hpa_spec(resource(50), high=200_000), 1000)
+    with pytest.raises(UsageError, match="n0 is -1"):
+        settles(hpa_spec(resource(50)), 1000, -1)
+
+
+def test_policies_too_slow_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyze_loop, "MOST_TICKS", 500)
+    down = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1800}]}
+    spec = hpa_spec(resource(50), high=5000, behavior={"scaleDown": down})
+    with pytest.raises(RefusedError, match="nothing has settled after 500 syncs"):
+        settles(spec, 0, 5000)
+
+
+def test_an_older_profile() -> None:
+    analysis = analyze_hpa(hpa_spec(resource(50), high=5), profile=profile_for("1.36"))
+    assert analysis.metrics[0].band(5) is not None

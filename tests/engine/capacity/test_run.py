@@ -1,0 +1,464 @@
+"""Capacity plans: small ones worked out by hand, and what holds of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hpabatch.engine.capacity.columns import HPA_COLUMNS, TOTAL_COLUMNS
+from hpabatch.engine.capacity.run import CapacityOptions, growths_of, plan_loop
+from hpabatch.engine.capacity.runs import (
+    BOUNDS,
+    CEILING,
+    CEILING_APART,
+    FREE,
+    TODAY,
+    UNCLAMPED,
+    bounded,
+    ceiling_of,
+    grown,
+    key_of,
+    run_all,
+)
+from hpabatch.engine.capacity.sums import percentile
+from hpabatch.engine.fleet.candidates import Skipped, SpecPeriod
+from hpabatch.engine.fleet.frames import NEVER_MS
+from hpabatch.engine.fleet.requested import Requested
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.loop import simulate
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
+from hpabatch.model.prices import PriceList, Prices
+from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, PODS, Limit, Quota
+from hpabatch.model.versions import profile_for
+from tests.engine.planned import PROFILE, loop_of, planned, total
+from tests.engine.simulated import (
+    CPU,
+    START_MS,
+    SYNC_MS,
+    hpa_spec,
+    random_fleet,
+    run_points,
+    small_case,
+)
+
+START = datetime.fromtimestamp(START_MS / 1000, UTC)
+SYNC = timedelta(milliseconds=SYNC_MS)
+GIB_MILLI = 1000 * 2**30
+SHOP = ("demo", "shop", "web")
+
+# A pod requests a core and half a GiB; target 50 %, so 500m of work a pod. At tick 4 the burst of
+# step 3 is seen: 3000m are 6 pods, but from 1 the rules go to 4 at once, then to 6. At tick 10 the
+# 500m of step 9 are seen: 1 pod. With maxReplicas 4 it stays at 4 from tick 4 to 9.
+BURST = replace(
+    small_case(hpa_spec(50, 1, 4), [400] * 3 + [3000] * 6 + [500] * 5, capacity_milli=500),
+    requested=Requested(1000, GIB_MILLI // 2),
+)
+
+
+def moved(case: SimulationCase, name: str, by_ms: int = 0, **more: Any) -> SimulationCase:
+    """Return a case as another HPA, which begins later."""
+    workload = replace(
+        case.workload, hpa=name, work_start_ms=case.workload.work_start_ms + by_ms, **more
+    )
+    return replace(case, workload=workload, start_ms=case.start_ms + by_ms)
+
+
+# ---- one HPA by hand
+
+
+def test_one_hpa_by_hand() -> None:
+    row = planned(BURST).hpas.row(0, named=True)
+    # Unclamped: 1 in the ticks 0 to 3, 4, then 6 in 5 to 9, then 1 in 10 to 13: of 14 sorted values
+    # rank 7 is the median (the eight 1 come first), ranks 14 and 14 (13.3, 13.86) the others.
+    assert [row[f"desired_{n}"] for n in ("p50", "p95", "p99", "max")] == [1, 6, 6, 6]
+    assert (row["max_sufficient"], row["min_sufficient"], row["max_with_min"]) == (6, 1, 6)
+    assert row["first_at_max"] == START + 4 * SYNC
+    assert row["at_max_minutes"] == 6 * 15 / 60
+    assert row["at_max_pct"] == pytest.approx(100 * 6 / 14)
+    assert row["held_minutes"] == 6 * 15 / 60  # at each of them the metrics ask for 6
+    assert row["hours"] == pytest.approx(14 * 15 / 3600)
+    # Pods there: 1 until tick 4, 4 (or 4, then 6) in 5 to 10, then 1.
+    assert row["pod_hours"] == pytest.approx((5 + 6 * 4 + 3) * 15 / 3600)
+    assert row["pod_hours_unclamped"] == pytest.approx((5 + 4 + 5 * 6 + 3) * 15 / 3600)
+    assert row["usable"]
+    assert row["why_not"] == ""
+
+
+def test_its_sums_by_hand() -> None:
+    plan = planned(BURST, options=CapacityOptions(prices=PRICES))
+    # Held are the larger of the size and the pods that are there: 1 1 1 1 4 6 6 6 6 6 6 1 1 1.
+    pods = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)
+    assert [pods[n] for n in ("p50", "p95", "p99", "max", "sum_of_peaks")] == [1, 6, 6, 6, 6]
+    gib = total(plan, scope="namespace", bounds=TODAY, covers="all", resource=GIB)
+    # Today: 1 1 1 1 4 4 4 4 4 4 4 1 1 1, of half a GiB each; rank 7 of 14 is the last of the ones.
+    assert [gib[n] for n in ("p50", "p95", "p99", "max", "sum_of_peaks")] == [0.5, 2, 2, 2, 2]
+    assert gib["unit"] == "GiB"
+    # 42 pods for 15 s: 0.175 pod-hours; a run of 210 s is 12,342.86 times in 30 days.
+    assert pods["run_total"] == pytest.approx(0.175)
+    assert pods["month_total"] == pytest.approx(0.175 * 30 * 86_400 / 210)
+    money = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource="money")
+    assert money["run_total"] == pytest.approx(0.175 * (0.5 + 0.5 * 0.1 + 0.25))
+    assert money["month_total"] == pytest.approx(0.14 * 30 * 86_400 / 210)
+    assert money["unit"] == "EUR"
+    assert money["max"] is None
+    assert plan.hpas["month_unclamped"][0] == pytest.approx(money["month_total"])
+
+
+PRICES = PriceList(Prices(core_hour=0.5, gib_hour=0.1, pod_hour=0.25, currency="EUR"))
+
+
+def test_growth_multiplies_the_work() -> None:
+    plan = planned(BURST, options=CapacityOptions(growths=(1000, 1500, 2000)))
+    assert plan.hpas["growth"].to_list() == [1.0, 1.5, 2.0]
+    # 4500m and 6000m of work by 500m a pod.
+    assert plan.hpas["max_sufficient"].to_list() == [6, 9, 12]
+    assert plan.hpas["desired_p50"].to_list() == [1, 2, 2]  # 600m and 800m, 750m and 1000m: 2
+    doubled = total(plan, growth=2.0, scope="fleet", bounds=UNCLAMPED, covers="all", resource=CORES)
+    assert doubled["max"] == 12.0
+
+
+def test_min_that_would_have_sufficed() -> None:
+    """A minReplicas of 3 is never needed: without it the run goes down to 1."""
+    kept = replace(BURST, periods=(SpecPeriod(START_MS, NEVER_MS, hpa_spec(50, 3, 4)),))
+    row = planned(kept).hpas.row(0, named=True)
+    # 3 pods at 400m use 26 %: with the minimum they stay, so that the burst needs one step less.
+    assert (row["desired_p50"], row["min_sufficient"], row["max_with_min"]) == (3, 1, 6)
+    assert row["max_sufficient"] == 6
+
+
+def test_the_last_spec_counts_all_of_the_time() -> None:
+    before = SpecPeriod(START_MS, START_MS + 5 * SYNC_MS, hpa_spec(50, 1, 2))
+    after = SpecPeriod(START_MS + 5 * SYNC_MS, NEVER_MS, hpa_spec(50, 1, 4))
+    changed = planned(replace(BURST, periods=(before, after)))
+    assert changed.hpas.equals(planned(BURST).hpas)
+
+
+# ---- sums are of one instant
+
+
+def test_a_sum_is_no_sum_of_peaks() -> None:
+    """Two equal HPAs, the second 7 syncs later, hold their six pods at different times.
+
+    The first holds 6 at the instants 5 to 10, the other at 12 to 17, where the first has 1 and
+    then, after its 14 ticks, nothing.
+    """
+    late = moved(BURST, "late", 7 * SYNC_MS)
+    plan = planned(BURST, late)
+    row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)
+    first = [1, 1, 1, 1, 4, 6, 6, 6, 6, 6, 6, 1, 1, 1]
+    both = np.array([*first, *[0] * 7]) + np.array([*[0] * 7, *first])
+    assert row["max"] == both.max() == 7
+    assert row["sum_of_peaks"] == 12
+    assert row["p50"] == np.sort(both)[10]  # rank ceil(21 / 2) = 11
+    assert row["hpas"] == 2
+
+
+def test_the_value_in_force_counts_at_an_instant() -> None:
+    """The other HPA syncs 5 s later every 20 s: each instant sees its last tick."""
+    slow = replace(moved(BURST, "slow", 5000), period_ms=20_000, steps=10)
+    (runs,) = run_all([slow], 1000, PROFILE, 0)
+    held = runs.tracks[UNCLAMPED].held.tolist()
+    plan = planned(BURST, slow)
+    alone = planned(BURST)
+    row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)
+    # Grid: every 15 s from the first one's start; at 15 k the tick (15 k - 5) // 20, from k = 1 on.
+    theirs = [0, *(held[(15 * k - 5) // 20] for k in range(1, 14))]
+    first = [1, 1, 1, 1, 4, 6, 6, 6, 6, 6, 6, 1, 1, 1]
+    assert row["max"] == max(a + b for a, b in zip(first, theirs, strict=True))
+    assert total(alone, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)["max"] == 6
+
+
+def test_percentiles_are_nearest_ranks() -> None:
+    values = np.array([5, 1, 4, 2, 3, 9, 8, 7, 6, 10])
+    assert [percentile(values, p) for p in (1, 50, 51, 95, 99, 100)] == [1, 5, 6, 10, 10, 10]
+
+
+def test_sums_are_by_namespace_and_cluster() -> None:
+    others = [
+        replace(c, workload=replace(c.workload, cluster=cluster, namespace=namespace))
+        for c, cluster, namespace in (
+            (moved(BURST, "a"), "east", "shop"),
+            (moved(BURST, "b"), "east", "shop"),
+            (moved(BURST, "c"), "east", "media"),
+            (moved(BURST, "d"), "west", "shop"),
+        )
+    ]
+    plan = planned(*others)
+    peaks = plan.totals.filter(
+        (pl.col("bounds") == TODAY) & (pl.col("covers") == "all") & (pl.col("resource") == PODS)
+    )
+    found = {
+        (row["cluster"], row["namespace"]): (row["hpas"], row["of"], row["max"])
+        for row in peaks.iter_rows(named=True)
+    }
+    assert found == {
+        ("east", "media"): (1, 1, 4),
+        ("east", "shop"): (2, 2, 8),
+        ("east", None): (3, 3, 12),
+        ("west", "shop"): (1, 1, 4),
+        ("west", None): (1, 1, 4),
+        (None, None): (4, 4, 16),
+    }
+
+
+# ---- quotas
+
+
+def quota(cluster: str | None = None, **limits: int) -> Quota:
+    return Quota("shop", "q", {k: Limit(v, k, "q") for k, v in limits.items()}, cluster)
+
+
+def test_a_quota_by_hand() -> None:
+    """5 cores: six pods hold 6 in the instants 5 to 10; with 4 pods nothing is above."""
+    options = CapacityOptions(quotas=(quota(cores=9000), quota(cores=5000), quota("other", pods=0)))
+    plan = planned(BURST, options=options)
+    row = total(plan, scope="namespace", bounds=UNCLAMPED, covers="all", resource=CORES)
+    assert (row["quota"], row["quota_name"], row["lowest_headroom"]) == (5.0, "q: cores", -1.0)
+    assert row["first_exceeded"] == START + 5 * SYNC
+    assert row["exceeded_minutes"] == 6 * 15 / 60
+    assert row["exceeded_pct"] == pytest.approx(100 * 6 / 14)
+    today = total(plan, scope="namespace", bounds=TODAY, covers="all", resource=CORES)
+    assert (today["first_exceeded"], today["exceeded_pct"]) == (None, 0.0)
+    assert today["lowest_headroom"] == 1.0
+    fleet = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=CORES)
+    pods = total(plan, scope="namespace", bounds=UNCLAMPED, covers="all", resource=PODS)
+    assert fleet["quota"] is pods["quota"] is None
+
+
+def test_a_quota_that_is_just_reached_is_not_exceeded() -> None:
+    plan = planned(BURST, options=CapacityOptions(quotas=(quota(pods=6),)))
+    row = total(plan, scope="namespace", bounds=UNCLAMPED, covers="all", resource=PODS)
+    assert (row["exceeded_pct"], row["lowest_headroom"]) == (0.0, 0.0)
+
+
+def test_limits_are_summed_where_a_quota_is_about_them() -> None:
+    options = CapacityOptions(quotas=(quota(limit_cores=10_000),))
+    plan = planned(BURST, options=options, limits={SHOP: Requested(cpu_milli=2000)})
+    row = total(plan, scope="namespace", bounds=UNCLAMPED, covers="all", resource=LIMIT_CORES)
+    assert (row["max"], row["lowest_headroom"], row["run_total"]) == (12.0, -2.0, None)
+    assert plan.totals.filter(pl.col("resource") == LIMIT_CORES)["scope"].unique().to_list() == [
+        "namespace"
+    ]
+
+
+def test_a_quota_of_a_namespace_without_hpas_is_told() -> None:
+    lost = replace(quota(pods=1), namespace="lost", place="q.yaml, line 3")
+    plan = planned(BURST, options=CapacityOptions(quotas=(lost,)))
+    assert plan.notes == ("q.yaml, line 3: no HPA is in the namespace lost",)
+
+
+# ---- what cannot be planned
+
+
+def test_unknown_requests_are_not_in_the_sums() -> None:
+    unknown = replace(moved(BURST, "unknown"), requested=Requested(None, None))
+    plan = planned(BURST, unknown)
+    for resource, hpas, most in ((PODS, 2, 12), (CORES, 1, 6.0)):
+        row = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=resource)
+        assert (row["hpas"], row["of"], row["max"]) == (hpas, 2, most)
+
+
+def test_unusable_plans_are_apart_and_skipped_ones_are_counted() -> None:
+    doubtful = moved(BURST, "doubtful")
+    key = key_of(doubtful)
+    skipped = Skipped("demo", "shop", "lost", "its pods were never measured")
+    plan = planned(
+        BURST,
+        doubtful,
+        problems={key: ("plant not identified",)},
+        censored={key: 40.0},
+        skipped=(skipped,),
+    )
+    rows = {row["hpa"]: row for row in plan.hpas.iter_rows(named=True)}
+    assert rows["web"]["usable"]
+    assert rows["doubtful"]["why_not"].startswith("plant not identified; 40% of its work is only a")
+    for covers, hpas, most in (("all", 2, 12), ("usable", 1, 6)):
+        row = total(plan, scope="namespace", bounds=UNCLAMPED, covers=covers, resource=PODS)
+        assert (row["hpas"], row["of"], row["max"]) == (hpas, 3, most)
+    assert plan.skipped == (skipped,)
+
+
+@pytest.mark.compiled
+def test_a_metric_that_no_pods_bring_down_has_no_end() -> None:
+    """A base above the target: each step asks for more, from 1 to CEILING by doubling.
+
+    In the sums it counts with today's bounds, and not without: its number says nothing.
+    """
+    signal = Signal(DIVISIBLE, base_milli=900, request_milli=1000)
+    case = small_case(hpa_spec(50, 1, 4), [100] * 40, signal=signal)
+    plan = planned(case)
+    row = plan.hpas.row(0, named=True)
+    assert row["desired_max"] == CEILING
+    assert [row[n] for n in ("max_sufficient", "min_sufficient", "max_with_min")] == [None] * 3
+    assert not row["usable"]
+    assert "asks for ever more pods (beyond 100,000)" in row["why_not"]
+    found = {b: total(plan, scope="fleet", bounds=b, covers="all", resource=PODS)
+             for b in (TODAY, UNCLAMPED)}  # fmt: skip
+    assert (found[TODAY]["hpas"], found[UNCLAMPED]["hpas"]) == (1, 0)
+    assert found[UNCLAMPED]["max"] is None
+
+
+def test_pods_that_are_told_apart_end_sooner() -> None:
+    """With room for 10 and two start-up times each pod is its own; today's maximum is kept."""
+    pods = Pods(startup_ms=((0, 0), (0, 1000)), capacity=10)
+    for most, ceiling in ((4, CEILING_APART), (6000, 6000), (10**6, CEILING)):
+        case = small_case(hpa_spec(50, 1, most), [400], pods=pods)
+        assert ceiling_of(case) == ceiling
+        assert bounded(case, FREE).periods[0].spec.max_replicas == max(ceiling, most)
+    assert ceiling_of(BURST) == CEILING
+
+
+def test_a_run_that_still_rises_has_no_end() -> None:
+    """One pod a minute at most: at the ticks 0, 4, 8, 12 and 16, from 1 to 6, with 10 wanted."""
+    policies = [{"type": "Pods", "value": 1, "periodSeconds": 60}]
+    rules = {"stabilizationWindowSeconds": 0, "policies": policies}
+    case = small_case(hpa_spec(50, 1, 4, {"scaleUp": rules}), [5000] * 20)
+    row = planned(case).hpas.row(0, named=True)
+    assert row["desired_max"] == 6
+    assert row["max_sufficient"] is None
+    assert "still rising (at 6), held back by its scale-up rules alone" in row["why_not"]
+    disabled = {**rules, "selectPolicy": "Disabled"}
+    still = planned(small_case(hpa_spec(50, 1, 4, {"scaleUp": disabled}), [5000] * 20))
+    assert still.hpas["max_sufficient"].to_list() == [1]
+
+
+def test_nothing_to_plan_is_refused() -> None:
+    skipped = Skipped("demo", "shop", "lost", "its pods were never measured")
+    with pytest.raises(RefusedError, match="shop/lost: its pods were never measured"):
+        plan_loop(loop_of(skipped=(skipped,)), CapacityOptions())
+
+
+# ---- what holds of every plan
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(10))
+def test_bounds_that_suffice_leave_the_run_as_it_is(seed: int) -> None:
+    cases, k8s = random_fleet(seed, 3)
+    profile = profile_for(k8s)
+    checked = 0
+    for runs in run_all(cases, 1000, profile, seed):
+        for name in (UNCLAMPED, FREE):
+            track = runs.tracks[name]
+            if track.has_no_end:
+                continue
+            least = track.case.periods[-1].spec.min_replicas if name == UNCLAMPED else track.lowest
+            most = max(track.highest, 1)
+            spec = replace(track.case.periods[-1].spec, min_replicas=least, max_replicas=most)
+            tight = replace(
+                track.case, periods=(replace(track.case.periods[-1], spec=spec),), setting="tight"
+            )
+            points = simulate([tight], profile, seed=seed, keep_points=True).points
+            assert points is not None
+            assert points["desired"].to_list() == track.desired.tolist()
+            checked += 1
+    assert checked
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(6))
+def test_tracks_are_simulates_trajectories(seed: int) -> None:
+    cases, k8s = random_fleet(seed, 3)
+    profile = profile_for(k8s)
+    found = {runs.key: runs for runs in run_all(cases, 1500, profile, seed)}
+    assert list(found) == [key_of(case) for case in cases]
+    for case in cases:
+        runs = found[key_of(case)]
+        for bounds in BOUNDS:
+            alone = bounded(grown(case, 1500, profile), bounds)
+            result = simulate([alone], profile, seed=seed, keep_points=True)
+            assert result.points is not None
+            points, track = result.points, runs.tracks[bounds]
+            assert track.desired.tolist() == points["desired"].to_list()
+            held = points.select(pl.max_horizontal("desired", "pods")).to_series()
+            assert track.held.tolist() == held.to_list()
+            sizes = [*points["replicas"].to_list(), *points["desired"].to_list()]
+            assert track.highest == max(sizes)
+            row = runs.measures.filter(pl.col("setting") == bounds)
+            assert row.drop("cluster").equals(result.measures.drop("cluster"))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fleets_sum_is_that_of_its_trajectories(seed: int) -> None:
+    """Cases of a fleet share their ticks: a join by time is the sum."""
+    cases, k8s = random_fleet(seed, 4)
+    plan = plan_loop(loop_of(*cases, k8s=k8s), CapacityOptions(seed=seed))
+    points = run_points([bounded(case, TODAY) for case in cases], k8s, seed)
+    held = points.with_columns(held=pl.max_horizontal("desired", "pods"))
+    together = held.group_by("ts").agg(pl.col("held").sum())["held"].sort().to_list()
+    row = total(plan, scope="fleet", bounds=TODAY, covers="all", resource=PODS)
+    ranks = [-(-p * len(together) // 100) - 1 for p in (50, 95, 99)]
+    assert [row[f"p{p}"] for p in (50, 95, 99)] == [together[rank] for rank in ranks]
+    assert row["max"] == together[-1]
+    peaks = held.group_by("cluster", "namespace", "hpa").agg(pl.col("held").max())["held"].sum()
+    assert row["sum_of_peaks"] == peaks
+
+
+@pytest.mark.compiled
+def test_parts_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases, k8s = random_fleet(3, 5)
+    loop = loop_of(*cases, k8s=k8s)
+    whole = plan_loop(loop, CapacityOptions(growths=(1000, 2000), prices=PRICES))
+    monkeypatch.setattr("hpabatch.engine.capacity.runs.POINTS_AT_ONCE", 1)
+    parts = plan_loop(loop, CapacityOptions(growths=(1000, 2000), prices=PRICES))
+    assert parts.hpas.equals(whole.hpas)
+    assert parts.totals.equals(whole.totals)
+
+
+def test_columns_are_the_documented_ones() -> None:
+    plan = planned(BURST)
+    assert plan.hpas.columns == list(HPA_COLUMNS)
+    assert plan.totals.columns == list(TOTAL_COLUMNS)
+
+
+def test_scale_to_zero_keeps_its_zero() -> None:
+    """An HPA that may go to 0 keeps that without its bounds; others go to 1 at the least."""
+    metric = {
+        "type": "External",
+        "external": {
+            "metric": {"name": "jobs"},
+            "target": {"type": "AverageValue", "averageValue": "10"},
+        },
+    }
+    spec = replace(hpa_spec(50, 1, 4, more=[metric]), min_replicas=0)
+    signals = {
+        CPU: Signal(DIVISIBLE, request_milli=1000),
+        "external/jobs": Signal(TOTAL, api="external"),
+    }
+    case = small_case(spec, [0] * 6 + [0] * 4)
+    plant = replace(case.workload.plant, signals=signals)
+    work = {CPU: np.zeros(10, np.int64), "external/jobs": np.zeros(10, np.int64)}
+    case = replace(case, workload=replace(case.workload, plant=plant, work=work))
+    assert planned(case).hpas["min_sufficient"].to_list() == [0]
+    kept = replace(case, periods=(replace(case.periods[0], spec=replace(spec, min_replicas=1)),))
+    assert planned(kept).hpas["min_sufficient"].to_list() == [1]
+
+
+# ---- growths
+
+
+def test_growths_are_read() -> None:
+    assert growths_of("1.0,1.5, 2") == (1000, 1500, 2000)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1,", "--growth"),
+        ("much", "much"),
+        ("1,1.0", "1.0 stands twice"),
+        ("0", "without any work"),
+        ("-1", "-1"),
+        ("1e9", "--growth"),
+    ],
+)
+def test_wrong_growths_are_sentences(text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        growths_of(text)

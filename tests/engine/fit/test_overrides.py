@@ -1,0 +1,414 @@
+"""What a plant file states goes before what was fitted, and is told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from decimal import Decimal, localcontext
+from hashlib import blake2b
+from pathlib import Path
+
+import pytest
+
+from hpabatch.engine.fit.overrides import (
+    MAX_FAILURES,
+    Draws,
+    failures,
+    override,
+    plan_overrides,
+    signal_statement,
+    unit_of,
+    with_facts,
+)
+from hpabatch.engine.fit.workload import GIVEN, NOT_IDENTIFIED, Fact
+from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod, candidates_from_history
+from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.reader import open_history
+from hpabatch.inputs.plants import parse_plant_file, read_plant_file
+from hpabatch.model.objects.hpa import HPASpec, MetricSpec, ResourceMetricSource
+from hpabatch.model.plant import (
+    AGE,
+    BACKLOG,
+    DIVISIBLE,
+    PER_POD,
+    TOTAL,
+    Pipeline,
+    Plant,
+    Pods,
+    Signal,
+)
+from hpabatch.model.settings.overrides import (
+    PipelineOverride,
+    PodsOverride,
+    SignalOverride,
+)
+from hpabatch.model.versions import profile_for
+
+ROOT = Path(__file__).parents[3]
+DRAWS = Draws(seed=7, name="demo/shop/web", served_ms=10 * 86_400_000)
+DAY = 86_400_000
+MI = 2**20
+
+PLANT = Plant(
+    signals={
+        "resource/memory": Signal(AGE, base_milli=5, ceiling_milli=9),
+        "resource/cpu": Signal(DIVISIBLE, base_milli=50, ceiling_milli=1000, request_milli=500),
+        "external/depth": Signal(BACKLOG, api="external", rate_milli=4000),
+    },
+    pods=Pods(termination_ms=1000),
+    pipelines={"resource": Pipeline(lag_ms=1, gaps_ms=((1, 2),))},
+    capacity_milli=77,
+    first_draw=3,
+)
+
+
+def given(text: str, plant: Plant = PLANT, draws: Draws = DRAWS) -> tuple[Plant, dict[str, Fact]]:
+    """Return the plant with a plant file, and its facts by name (each must be there once)."""
+    found, facts = override(plant, parse_plant_file(text), draws)
+    names = [fact.name for fact in facts]
+    assert len(names) == len(set(names))
+    return found, {fact.name: fact for fact in facts}
+
+
+def test_nothing_stated_changes_nothing() -> None:
+    assert override(PLANT, (), DRAWS) == (PLANT, ())
+
+
+def test_what_is_stated_of_signals() -> None:
+    found, facts = given(
+        """
+- signals:
+    resource/*: {base: 120m}
+    resource/cpu: {ceiling: 2, startup: 500m, overload: queue, queue: 3, request: 400m}
+    resource/memory: {base: 200Mi, growth: 10Mi/h, ceiling: none}
+- signals:
+    external/depth: {kind: backlog, rate: 300/m, queue: 40}
+    external/nothing: {kind: total}
+"""
+    )
+    assert found.signals == {
+        "resource/memory": Signal(
+            AGE, base_milli=200 * MI * 1000, growth_milli_per_hour=10 * MI * 1000
+        ),
+        "resource/cpu": Signal(
+            DIVISIBLE,
+            base_milli=120,
+            ceiling_milli=2000,
+            startup_milli=500,
+            overload="queue",
+            queue_milli=3000,
+            request_milli=400,
+        ),
+        "external/depth": Signal(BACKLOG, api="external", rate_milli=5000, queue_milli=40_000),
+    }
+    assert replace(found, signals=PLANT.signals) == PLANT
+
+    def number(name: str, value: float, unit: str) -> Fact:
+        return Fact(name, value, unit, None, None, GIVEN)
+
+    def word(name: str, text: str) -> Fact:
+        return Fact(name, None, "", None, None, GIVEN, text)
+
+    expected = [
+        number("signals.resource/memory.base", 200 * MI, "bytes"),
+        number("signals.resource/memory.growth", 10 * MI, "bytes/h"),
+        word("signals.resource/memory.ceiling", "none"),
+        number("signals.resource/cpu.base", 0.12, "cores"),
+        number("signals.resource/cpu.ceiling", 2.0, "cores"),
+        number("signals.resource/cpu.startup", 0.5, "cores"),
+        word("signals.resource/cpu.overload", "queue"),
+        number("signals.resource/cpu.queue", 3.0, "cores"),
+        number("signals.resource/cpu.request", 0.4, "cores"),
+        word("signals.external/depth.kind", "backlog"),
+        number("signals.external/depth.rate", 5.0, "/s"),
+        number("signals.external/depth.queue", 40.0, ""),
+    ]
+    assert facts == {fact.name: fact for fact in expected}
+
+
+def test_what_is_stated_of_pods_and_pipelines() -> None:
+    found, facts = given(
+        """
+pods:
+  startup: [40s, {scheduling: 90s, starting: 30s}]
+  reaction: 1s
+  termination: 10s
+  serves_while_terminating: true
+  capacity: 20
+  removal: statefulset
+  shares: [1, 1.2]
+  costs: [0, -100]
+  restart: 20s
+  surge: 50%
+  unavailable: 0%
+  initial_age: 2h
+pipelines:
+  resource: {interval: 60s, phase: 7s, window: 30s, lag: 2s, first_sample: 20s, max_age: 5m}
+  external: {lag: 1500ms}
+"""
+    )
+    assert found.pods == Pods(
+        startup_ms=((1000, 39_000), (90_000, 30_000)),
+        reaction_ms=1000,
+        termination_ms=10_000,
+        serves_while_terminating=True,
+        capacity=20,
+        removal="statefulset",
+        shares=(1000, 1200),
+        costs=(0, -100),
+        restart_ms=20_000,
+        surge_pct=50,
+        unavailable_pct=0,
+        initial_age_ms=7_200_000,
+    )
+    assert found.pipelines == {
+        "resource": Pipeline(60_000, 7000, 30_000, 2000, 20_000, 300_000, gaps_ms=((1, 2),)),
+        "external": Pipeline(lag_ms=1500),
+    }
+    assert facts["pods.startup"] == Fact(
+        "pods.startup", 80.0, "s", 40.0, 120.0, GIVEN, "2 equally likely"
+    )
+    assert facts["pods.capacity"] == Fact("pods.capacity", 20.0, "pods", None, None, GIVEN)
+    assert facts["pods.surge"] == Fact("pods.surge", 50.0, "%", None, None, GIVEN)
+    assert facts["pods.shares"].note == "1, 1.2"
+    assert facts["pods.costs"].note == "0, -100"
+    assert facts["pods.removal"].note == "statefulset"
+    assert facts["pods.serves_while_terminating"].note == "true"
+    assert facts["pipelines.external.lag"] == Fact(
+        "pipelines.external.lag", 1.5, "s", None, None, GIVEN
+    )
+    assert {name.rpartition(".")[0] for name in facts} == {
+        "pods",
+        "pipelines.resource",
+        "pipelines.external",
+    }
+    assert len(facts) == 12 + 7
+
+
+def test_every_field_of_a_statement_makes_a_fact() -> None:
+    """A parameter that is added to the plant files must be told, too."""
+    from hpabatch.engine.fit import overrides
+
+    told = {*overrides._SIGNAL_NAMES, "no_ceiling"}
+    assert told == {f.name for f in fields(SignalOverride)}
+    told = {*overrides._PODS_NAMES, "startup_ms", "shares", "costs", "no_failures"}
+    assert told == {f.name for f in fields(PodsOverride)}
+    own = {f.name for f in fields(Pipeline)}
+    assert {f.name for f in fields(PipelineOverride)} == own - {"gaps_ms"}
+
+
+def test_later_entries_win_parameter_by_parameter() -> None:
+    found, facts = given(
+        """
+- pods: {termination: 10s, restart: 5s}
+  signals: {resource/cpu: {ceiling: none, base: 10m}}
+  capacity: 1
+- pods: {termination: 20s}
+  signals: {"*/cpu": {ceiling: 3}}
+  pipelines: {resource: {lag: 5s, window: 40s}}
+- pipelines: {resource: {lag: 6s}}
+  capacity: 2
+"""
+    )
+    assert (found.pods.termination_ms, found.pods.restart_ms) == (20_000, 5000)
+    assert found.signals["resource/cpu"].ceiling_milli == 3000
+    assert found.signals["resource/cpu"].base_milli == 10
+    assert found.pipelines["resource"].lag_ms == 6000
+    assert found.pipelines["resource"].window_ms == 40_000
+    assert found.capacity_milli == 2000
+    assert facts["pods.termination"].value == 20.0
+
+
+def test_a_ceiling_can_be_stated_away() -> None:
+    text = "- signals: {resource/cpu: {ceiling: 3}}\n- signals: {resource/cpu: {ceiling: none}}"
+    found, facts = given(text)
+    assert found.signals["resource/cpu"].ceiling_milli is None
+    assert facts["signals.resource/cpu.ceiling"].note == "none"
+    entries = parse_plant_file(text)
+    assert signal_statement(entries, "resource/cpu") == SignalOverride(no_ceiling=True)
+
+
+def test_the_kind_of_a_signal_is_known_before_it_is_fitted() -> None:
+    entries = parse_plant_file(
+        "- signals: {external/*: {kind: total}}\n"
+        "- signals: {'external/depth{queue=a}': {kind: backlog, rate: 2/s}}"
+    )
+    stated = signal_statement(entries, "external/depth{queue=a}")
+    assert stated == SignalOverride(kind="backlog", rate_milli=2000)
+    assert signal_statement(entries, "external/other") == SignalOverride(kind="total")
+    assert signal_statement(entries, "resource/cpu") == SignalOverride()
+
+
+CAPACITIES = {
+    "400m": (400, "cores", "resource/cpu"),
+    "80% of ceiling": (750, "cores", "80% of ceiling of resource/cpu"),
+    "33.3% of request": (116, "cores", "33.3% of request of resource/cpu"),
+}
+
+
+@pytest.mark.parametrize("text", CAPACITIES)
+def test_the_capacity_of_a_divisible_signal(text: str) -> None:
+    milli, unit, note = CAPACITIES[text]
+    found, facts = given(f"capacity: {text}")
+    assert found.capacity_milli == milli
+    assert facts["capacity"] == Fact("capacity", milli / 1000, unit, None, None, GIVEN, note)
+
+
+def test_the_capacity_of_a_backlog() -> None:
+    plant = replace(PLANT, signals={"external/depth": PLANT.signals["external/depth"]})
+    found, facts = given("capacity: 75% of rate", plant)
+    assert found.capacity_milli == 3000
+    assert facts["capacity"].unit == "/s"
+    assert given("capacity: 5/s", plant)[0].capacity_milli == 5000
+
+
+NO_CAPACITY = {
+    "10% of rate": "10% of rate: the rate of resource/cpu is not known",
+    "5% of ceiling": "5% of ceiling of resource/cpu is no more than its base",
+}
+
+
+@pytest.mark.parametrize("text", NO_CAPACITY)
+def test_a_share_of_what_is_not_known_is_no_capacity(text: str) -> None:
+    found, facts = given(f"capacity: {text}")
+    assert found == PLANT
+    note = NO_CAPACITY[text]
+    assert facts["capacity"] == Fact("capacity", None, "", None, None, NOT_IDENTIFIED, note)
+
+
+def test_a_capacity_of_neither_work_nor_backlog() -> None:
+    plant = replace(PLANT, signals={"pods/a": Signal(PER_POD), "object/b/c/d": Signal(TOTAL)})
+    found, facts = given("capacity: 1", plant)
+    assert found == plant
+    assert facts["capacity"].note == "it has neither a divisible signal nor a backlog"
+
+
+def test_a_single_share_or_cost_counts_for_all_classes() -> None:
+    pods = given("pods: {costs: [5, 6, 7]}")[0].pods
+    assert (pods.shares, pods.costs) == ((1000, 1000, 1000), (5, 6, 7))
+    pods = given("pods: {shares: [1, 2]}")[0].pods
+    assert (pods.shares, pods.costs) == ((1000, 2000), (0, 0))
+    two = replace(PLANT, pods=Pods(shares=(1000, 1100), costs=(4, 4)))
+    pods = given("pods: {costs: 5}", two)[0].pods
+    assert (pods.shares, pods.costs) == ((1000, 1100), (5, 5))
+    pods = given("pods: {shares: 1}", two)[0].pods
+    assert (pods.shares, pods.costs) == ((1000, 1000), (4, 4))
+
+
+def test_stated_classes_go_before_fitted_ones() -> None:
+    two = replace(PLANT, pods=Pods(shares=(1000, 1100), costs=(4, 4)))
+    pods = given("pods: {costs: [1, 2, 3]}", two)[0].pods
+    assert (pods.shares, pods.costs) == ((1000, 1000, 1000), (1, 2, 3))
+    pods = given("pods: {shares: [1, 2, 3]}", two)[0].pods
+    assert (pods.shares, pods.costs) == ((1000, 2000, 3000), (0, 0, 0))
+    assert given("pods: {restart: 1s}", two)[0].pods.shares == (1000, 1100)
+    with pytest.raises(RefusedError, match=r"demo/shop/web has 2 classes of pods by .* and 3 by"):
+        given("- pods: {costs: [1, 2, 3]}\n- pods: {shares: [1, 2]}", two)
+
+
+def test_failures_are_drawn_from_the_seed_and_the_name() -> None:
+    found = given("pods: {mtbf: 2d}")[0].pods.failure_at_ms
+    assert found == failures(2 * DAY, DRAWS)
+    assert list(found) == sorted(found)
+    assert found[-1] <= DRAWS.served_ms
+    assert found != failures(2 * DAY, replace(DRAWS, seed=8))
+    assert found != failures(2 * DAY, replace(DRAWS, name="demo/shop/cart"))
+    # a longer run begins with the shorter one, another mean with the same draws
+    assert failures(2 * DAY, replace(DRAWS, served_ms=100 * DAY))[: len(found)] == found
+    assert abs(failures(DAY, DRAWS)[0] * 2 - found[0]) <= 1
+
+
+def test_failures_are_the_same_numbers_everywhere() -> None:
+    expected = failures(2 * DAY, DRAWS)
+    with localcontext() as context:
+        context.prec = 3
+        assert failures(2 * DAY, DRAWS) == expected
+        assert Decimal(1) / Decimal(3) == Decimal("0.333")
+    assert expected[:3] == (360_711_116, 437_759_099, 572_017_707)
+    hashed = blake2b(b"7/demo/shop/web/0", digest_size=8).digest()
+    share = (int.from_bytes(hashed) + 1) / 2**64
+    assert abs(-math.log(share) * 2 * DAY - expected[0]) < 1
+
+
+def test_failures_are_as_frequent_as_stated() -> None:
+    found = failures(DAY, Draws(1, "a", 10_000 * DAY))
+    assert abs(len(found) - 10_000) < 5 * math.sqrt(10_000)
+    waits = [b - a for a, b in zip((0, *found), found, strict=False)]
+    longer = sum(wait > DAY for wait in waits) / len(waits)
+    assert abs(longer - math.exp(-1)) < 0.02
+
+
+def test_too_many_failures_are_refused() -> None:
+    assert failures(DAY, replace(DRAWS, served_ms=0)) == ()
+    with pytest.raises(RefusedError, match=r"demo/shop/web: an mtbf of 0\.5 h means more than 100"):
+        failures(1_800_000, replace(DRAWS, served_ms=MAX_FAILURES * 1_800_000 + 1))
+
+
+def test_failures_can_be_stated_away() -> None:
+    plant = replace(PLANT, pods=Pods(failure_at_ms=(1, 2)))
+    found, facts = given("pods: {mtbf: none}", plant)
+    assert found.pods.failure_at_ms == ()
+    assert facts["pods.mtbf"].note == "none"
+    assert given("pods: {restart: 1s}", plant)[0].pods.failure_at_ms == (1, 2)
+    found, facts = given("- pods: {mtbf: none}\n- pods: {mtbf: 1d}", plant)
+    assert found.pods.failure_at_ms == failures(DAY, DRAWS)
+    assert facts["pods.mtbf"].value == 86_400.0
+
+
+def test_what_is_stated_is_told_in_the_place_of_what_was_fitted() -> None:
+    def fact(name: str, source: str) -> Fact:
+        return Fact(name, 1.0, "", None, None, source)
+
+    fitted = [fact("a", "fitted"), fact("b", "assumed"), fact("c", "fitted")]
+    found = with_facts(fitted, [fact("b", GIVEN), fact("d", GIVEN)])
+    assert [(f.name, f.source) for f in found] == [
+        ("a", "fitted"),
+        ("b", GIVEN),
+        ("c", "fitted"),
+        ("d", GIVEN),
+    ]
+
+
+def test_units() -> None:
+    assert unit_of("resource/cpu") == "cores"
+    assert unit_of("container/app/memory") == "bytes"
+    assert unit_of("resource/nvidia.com-gpu") == ""
+    assert unit_of("pods/cpu") == ""
+
+
+CPU = MetricSpec(type="Resource", resource=ResourceMetricSource("cpu"))
+FLEET = tuple(
+    Candidate("demo", namespace, name, (SpecPeriod(ALWAYS_MS, NEVER_MS, HPASpec(metrics=(CPU,))),))
+    for namespace, name in (("shop", "web"), ("shop", "cart"), ("batch", "etl"))
+)
+
+
+def test_entries_go_to_the_hpas_that_they_are_for() -> None:
+    entries = parse_plant_file(
+        "- capacity: 1\n- {hpa: shop/*, capacity: 2}\n- {where: hpa = 'web', capacity: 3}"
+    )
+    web, cart, etl = plan_overrides(entries, FLEET)
+    assert web == entries
+    assert cart == entries[:2]
+    assert etl == entries[:1]
+
+
+def test_what_matches_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^f, line 1: \[0\].hpa: shop/wb matches none of 3 HPAs"):
+        plan_overrides(parse_plant_file("- {hpa: shop/wb, capacity: 1}", "f"), FLEET)
+    misspelt = parse_plant_file("signals: {resource/cpuu: {base: 1}}", "f")
+    with pytest.raises(UsageError, match=r"^f, line 1: signals.resource/cpuu: no HPA that this is"):
+        plan_overrides(misspelt, FLEET)
+    plan_overrides(parse_plant_file("signals: {resource/memory: {base: 1}}"), FLEET)
+
+
+def test_the_example_is_for_the_demo() -> None:
+    history = open_history(ROOT / "data" / "demo")
+    fleet, _ = candidates_from_history(history.read("hpas"), lambda _: profile_for("1.38"))
+    entries = read_plant_file(ROOT / "data" / "plant.yaml")
+    chosen = plan_overrides(entries, fleet)
+    assert {entry for theirs in chosen for entry in theirs} == set(entries)
+    named = {candidate.name: theirs for candidate, theirs in zip(fleet, chosen, strict=True)}
+    backlog = signal_statement(named["webhooks"], "external/queue_messages_ready{queue=webhooks}")
+    assert (backlog.kind, backlog.rate_milli) == (BACKLOG, 12_000)

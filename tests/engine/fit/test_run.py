@@ -1,0 +1,539 @@
+"""What is known of a workload: kinds, work, ceilings, capacity, and what cannot be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hpabatch.engine.fit.pipeline import Recording
+from hpabatch.engine.fit.run import CAPACITY_SHARE, Fit, first_draw, fit
+from hpabatch.engine.fit.usage import Probes, Usage
+from hpabatch.engine.fit.usage_pods import Limits
+from hpabatch.engine.fit.workload import (
+    ASSUMED,
+    FITTED,
+    GIVEN,
+    NOT_IDENTIFIED,
+    RECORDED,
+    Fact,
+    Workload,
+)
+from hpabatch.kernels.usage import TRACK_USAGE
+from hpabatch.layout.records import records_from
+from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL
+from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
+from tests.engine.closed_loop import (
+    CPU,
+    F64,
+    HOUR_MS,
+    LEAST,
+    MEMORY,
+    MOST,
+    QUEUE,
+    RATE,
+    RECORDING,
+    START,
+    STEP_MS,
+    TARGET,
+    Loop,
+    run_loop,
+    usage_of,
+)
+
+NAME = "resource/cpu"
+DEPTH = "external/depth"
+BASE = 100
+
+
+def loop_of(base: float = BASE, steps: int = 3200, changes: int = 40) -> Loop:
+    """Return smooth work on sizes that move by themselves: everything is known exactly."""
+    t = np.arange(steps)
+    work = 4000 * (1 + 0.3 * np.sin(2 * np.pi * t / steps))
+    ready = np.resize(np.repeat([8, 10, 9, 12], steps // changes), steps)
+    return Loop(work, ready, base + work / ready, ready)
+
+
+def stated(name: str = NAME, **fields: Any) -> tuple[PlantOverride, ...]:
+    """Return a plant file's entry for one signal."""
+    return (PlantOverride(signals=((name, SignalOverride(**fields)),)),)
+
+
+def fact(found: Fit, name: str) -> Fact:
+    known = found.fact(name)
+    assert known is not None, name
+    return known
+
+
+def workload(found: Fit) -> Workload:
+    assert found.workload is not None, found.problems
+    return found.workload
+
+
+# ---- work and base -------------------------------------------------------------------------------
+
+
+def test_work_is_what_is_left_without_the_base() -> None:
+    loop = loop_of()
+    found = fit(usage_of(loop), RECORDING)
+    assert found.problems == ()
+    base = fact(found, f"signals.{NAME}.base")
+    assert base.source == FITTED
+    assert base.unit == "cores"
+    assert base.value == pytest.approx(BASE / 1000, abs=0.002)
+    made = workload(found)
+    assert (made.work_start_ms, made.resolution_ms) == (START, STEP_MS)
+    assert made.initial == loop.size[0]
+    np.testing.assert_allclose(made.work[NAME], loop.work, rtol=0.01)
+    signal = made.plant.signals[NAME]
+    assert signal.kind == DIVISIBLE
+    assert signal.base_milli == pytest.approx(BASE, abs=2)
+    assert signal.request_milli == 1000
+
+
+def test_a_closed_loop_has_a_plant() -> None:
+    loop = run_loop(1, BASE)
+    found = fit(usage_of(loop), RECORDING)
+    base = fact(found, f"signals.{NAME}.base")
+    assert base.source == FITTED
+    assert base.low is not None
+    assert base.high is not None
+    assert base.low < BASE / 1000 < base.high
+    work = workload(found).work[NAME]
+    assert np.corrcoef(work, loop.work)[0, 1] > 0.98
+
+
+def test_too_few_changes_are_said_to_be_too_few() -> None:
+    size = np.full(3200, 5)
+    usage = np.full(3200, 400.0)
+    found = fit(usage_of(Loop(usage * 5, size, usage, size)), RECORDING)
+    base = fact(found, f"signals.{NAME}.base")
+    assert base.source == NOT_IDENTIFIED
+    assert base.value == 0
+    assert base.note.startswith("plant not identified: ")
+    assert base.high == 0.4  # no base is above what pods used all the time
+    # There is a plant all the same, with all of the usage taken for work.
+    assert workload(found).plant.signals[NAME].base_milli == 0
+    assert (workload(found).work[NAME] == 2000).all()
+
+
+def test_an_interval_that_is_too_wide_is_no_answer() -> None:
+    loop = loop_of()
+    rng = np.random.default_rng(0)
+    noisy = loop.usage * np.exp(rng.normal(size=loop.usage.size) * 0.4)
+    found = fit(usage_of(Loop(loop.work, loop.ready, noisy, loop.size)), RECORDING)
+    base = fact(found, f"signals.{NAME}.base")
+    assert base.source == NOT_IDENTIFIED
+    assert "too wide" in base.note
+    assert workload(found).plant.signals[NAME].base_milli == 0
+
+
+def test_usage_that_falls_with_every_pod_is_not_divisible() -> None:
+    """Each pod more makes all others use less than their part: no base explains that."""
+    loop = loop_of(0)
+    usage = loop.work / loop.ready * (9 / loop.ready)
+    found = fit(usage_of(Loop(loop.work, loop.ready, usage, loop.size)), RECORDING)
+    base = fact(found, f"signals.{NAME}.base")
+    assert base.source == NOT_IDENTIFIED
+    assert "as divisible work does" in base.note
+
+
+def test_usage_that_nearly_ceases_bounds_the_base() -> None:
+    size = np.full(3200, 3)
+    usage = np.full(3200, 400.0)
+    usage[1000:1200] = 40.0
+    found = fit(usage_of(Loop(usage * 3, size, usage, size)), RECORDING)
+    base = fact(found, f"signals.{NAME}.base")
+    assert (base.source, base.low, base.high) == (FITTED, 0.0, 0.04)
+    assert base.value == 0.02
+
+
+def test_a_stated_base_is_taken() -> None:
+    loop = loop_of()
+    found = fit(usage_of(loop), RECORDING, stated(base_milli=60))
+    assert fact(found, f"signals.{NAME}.base").source == GIVEN
+    made = workload(found)
+    assert made.plant.signals[NAME].base_milli == 60
+    np.testing.assert_allclose(made.work[NAME], loop.work + (BASE - 60) * loop.ready, atol=6)
+
+
+def test_a_stated_base_above_the_ceiling_is_refused() -> None:
+    entries = stated(base_milli=600, ceiling_milli=500)
+    found = fit(usage_of(loop_of()), RECORDING, entries)
+    assert found.workload is None
+    assert "leaves no room for work" in found.problems[0]
+
+
+def test_usage_at_its_limit_is_no_evidence_for_a_base() -> None:
+    """At the limit every pod more brings usage with it, as a base would."""
+    loop = loop_of(0)
+    wanted = loop.work / loop.ready
+    limit = 450.0
+    usage = np.minimum(wanted, limit)
+    observed = usage_of(Loop(loop.work, loop.ready, usage, loop.size))
+    with_limit = replace(observed, limits=limits_of(observed, 450))
+    base = fact(fit(with_limit, RECORDING), f"signals.{NAME}.base")
+    assert base.source == FITTED
+    assert base.value == pytest.approx(0, abs=0.01)
+    without = fact(fit(observed, RECORDING), f"signals.{NAME}.base")
+    assert (without.value or 0) > 0.05 or without.source == NOT_IDENTIFIED
+
+
+# ---- ceilings ------------------------------------------------------------------------------------
+
+
+def limits_of(usage: Usage, *milli: int) -> Limits:
+    """Return limits of the pods in order of creation, the last one's for the rest."""
+    count = usage.lives.created_ms.size
+    values = np.array([*milli, *[milli[-1]] * count][:count], np.int64)
+    order = np.argsort(usage.lives.created_ms, kind="stable")
+    by_pod = np.zeros(count, np.int64)
+    by_pod[order] = values
+    return Limits({"cpu": by_pod, "memory": by_pod}, {})
+
+
+def test_the_limit_is_the_ceiling() -> None:
+    observed = usage_of(loop_of())
+    found = fit(replace(observed, limits=limits_of(observed, 900, 1000)), RECORDING)
+    ceiling = fact(found, f"signals.{NAME}.ceiling")
+    assert (ceiling.value, ceiling.low, ceiling.high) == (1.0, 0.9, 1.0)
+    assert ceiling.source == RECORDED
+    plant = workload(found).plant
+    assert plant.signals[NAME].ceiling_milli == 1000
+    base = plant.signals[NAME].base_milli
+    assert plant.capacity_milli == round(CAPACITY_SHARE * (1000 - base))
+
+
+def test_one_pod_without_a_limit_means_no_limit() -> None:
+    observed = usage_of(loop_of())
+    found = fit(replace(observed, limits=limits_of(observed, -1, 1000)), RECORDING)
+    assert fact(found, f"signals.{NAME}.ceiling").source == FITTED
+
+
+def test_without_a_limit_the_ceiling_is_the_highest_that_lasted() -> None:
+    loop = loop_of()
+    usage = loop.usage.copy()
+    usage[500] = 5000.0  # one sample of four in a minute, in one minute of 800
+    usage[1000:1008] = 2000.0  # two minutes
+    found = fit(usage_of(Loop(loop.work, loop.ready, usage, loop.size)), RECORDING)
+    ceiling = fact(found, f"signals.{NAME}.ceiling")
+    assert ceiling.value == 2.0
+    assert "99.9 %" in ceiling.note
+    # What a pod can do is not known then: the target says what it is meant to do.
+    plant = workload(found).plant
+    assert plant.capacity_milli == TARGET - plant.signals[NAME].base_milli
+    assert fact(found, "capacity").source == ASSUMED
+
+
+def test_minutes_at_the_limit_are_censored() -> None:
+    loop = loop_of(0)
+    usage = loop.usage.copy()
+    usage[400:440] = 990.0
+    observed = usage_of(Loop(loop.work, loop.ready, usage, loop.size))
+    found = fit(replace(observed, limits=limits_of(observed, 1000)), RECORDING)
+    censored = found.censored[NAME]
+    assert np.flatnonzero(censored).tolist() == list(range(400, 440))
+    assert fact(found, f"signals.{NAME}.censored").value == pytest.approx(40 / 3200)
+
+
+def test_a_stated_ceiling_or_none_is_taken() -> None:
+    observed = usage_of(loop_of())
+    found = fit(observed, RECORDING, stated(ceiling_milli=700))
+    assert workload(found).plant.signals[NAME].ceiling_milli == 700
+    found = fit(observed, RECORDING, stated(no_ceiling=True))
+    assert workload(found).plant.signals[NAME].ceiling_milli is None
+
+
+# ---- kinds ---------------------------------------------------------------------------------------
+
+
+def test_a_queue_has_no_default() -> None:
+    loop = loop_of()
+    observed = usage_of(loop, (CPU, QUEUE), depth=np.full(3200, 4000.0))
+    found = fit(observed, RECORDING)
+    assert found.workload is None
+    (problem,) = found.problems
+    assert DEPTH in problem
+    assert "kind: backlog, rate: 5/s" in problem
+    assert fact(found, f"signals.{NAME}.base").source == FITTED  # the rest is told
+
+
+def test_a_stated_total_is_its_own_work() -> None:
+    loop = loop_of()
+    value = 1000 * (5 + np.sin(np.arange(3200) / 50))
+    observed = usage_of(loop, (CPU, QUEUE), depth=value)
+    found = fit(observed, RECORDING, stated(DEPTH, kind=TOTAL))
+    assert found.problems == ()
+    made = workload(found)
+    assert made.plant.signals[DEPTH].kind == TOTAL
+    work = made.work[DEPTH]
+    shift = int(np.argmax([np.corrcoef(work[k : k + 3000], value[:3000])[0, 1] for k in range(4)]))
+    np.testing.assert_allclose(work[shift : shift + 3000], value[:3000], atol=1)
+
+
+def backlog(rate: float, arrivals: F64, ready: Any) -> F64:
+    """Return the length of a queue at the end of each step."""
+    found, left = np.zeros(arrivals.size), 0.0
+    for t in range(arrivals.size):
+        left = max(0.0, left + (arrivals[t] - ready[t] * rate) * STEP_MS / 1000)
+        found[t] = left
+    return found
+
+
+def test_arrivals_are_found_from_a_queue() -> None:
+    loop = loop_of(steps=1600)
+    rate = 500.0
+    arrivals = rate * loop.ready * (0.95 + 0.5 * np.sin(np.arange(1600) / 60))
+    depth = backlog(rate, arrivals, loop.ready)
+    observed = usage_of(loop, (QUEUE,), depth=depth)
+    found = fit(observed, RECORDING, stated(DEPTH, kind=BACKLOG, rate_milli=round(rate)))
+    made = workload(found)
+    assert made.plant.capacity_milli == rate
+    work = made.work[DEPTH]
+    busy = np.flatnonzero((depth[:-2] > 0) & (depth[1:-1] > 0))
+    best = min(
+        float(np.median(np.abs(work[busy + k] - arrivals[busy + 1])) / rate) for k in range(3)
+    )
+    assert best < 0.05
+    idle = fact(found, f"signals.{DEPTH}.idle").value
+    assert idle is not None
+    assert 0 < idle < 0.5
+    # An empty queue says that no more arrived than the pods could do.
+    assert (work <= np.maximum(arrivals.max(), rate * loop.ready.max()) + 1).all()
+
+
+def test_a_backlog_needs_its_rate() -> None:
+    observed = usage_of(loop_of(), (CPU, QUEUE), depth=np.full(3200, 4000.0))
+    found = fit(observed, RECORDING, stated(DEPTH, kind=BACKLOG))
+    assert found.workload is None
+    assert "rate" in found.problems[0]
+
+
+def test_a_kind_that_cannot_be_is_refused() -> None:
+    observed = usage_of(loop_of(), (CPU, QUEUE), depth=np.full(3200, 4000.0))
+    found = fit(observed, RECORDING, stated(DEPTH, kind=DIVISIBLE))
+    assert "total or backlog" in found.problems[0]
+    found = fit(usage_of(loop_of()), RECORDING, stated(kind=TOTAL))
+    assert "divisible or per_pod or age" in found.problems[0]
+
+
+def test_work_per_pod_does_not_divide() -> None:
+    loop = loop_of()
+    found = fit(usage_of(loop), RECORDING, stated(kind=PER_POD))
+    made = workload(found)
+    np.testing.assert_allclose(made.work[NAME], loop.usage, atol=1)
+    assert made.plant.capacity_milli is None
+    assert fact(found, "capacity").source == NOT_IDENTIFIED
+
+
+def test_rates_per_pod_are_work_and_help_with_the_base() -> None:
+    loop = run_loop(2, BASE, days=1)
+    rate = loop.work / loop.ready / 25
+    alone = fact(fit(usage_of(loop), RECORDING), f"signals.{NAME}.base")
+    observed = usage_of(loop, (CPU, RATE), requests_per_second=rate)
+    found = fit(observed, RECORDING)
+    base = fact(found, f"signals.{NAME}.base")
+    assert "beside pods/requests_per_second" in base.note
+    for known in (base, alone):
+        assert known.low is not None
+        assert known.high is not None
+    assert (base.high or 0) - (base.low or 0) < (alone.high or 0) - (alone.low or 0)
+    assert (base.low or 0) <= BASE / 1000 <= (base.high or 0)
+    assert set(workload(found).work) == {NAME, "pods/requests_per_second"}
+
+
+def grown(usage: Usage, name: str, base: float, per_hour: float) -> Usage:
+    """Return usage whose pods' memory was followed for hours."""
+    count = usage.lives.created_ms.size
+    age = np.linspace(0, 3, 60)
+    tracks = records_from(
+        TRACK_USAGE,
+        count,
+        settled=60,
+        from_ms=usage.lives.started_ms,
+        last_ms=usage.lives.started_ms + 3 * HOUR_MS,
+        from_milli=round(base),
+        age_h=age.sum(),
+        above=(per_hour * age).sum(),
+        age_above=(per_hour * age**2).sum(),
+        age_age=(age**2).sum(),
+        first_ms=-1,
+    )
+    signals = {**usage.signals, name: replace(usage.signals[name], pods=tracks)}
+    return replace(usage, signals=signals)
+
+
+def test_memory_grows_with_age_and_not_with_work() -> None:
+    loop = loop_of()
+    observed = usage_of(loop, (CPU, MEMORY), memory=np.full(3200, 2e11))
+    observed = grown(observed, "resource/memory", 1.5e11, 4e9)
+    found = fit(observed, RECORDING)
+    made = workload(found)
+    signal = made.plant.signals["resource/memory"]
+    assert signal.kind == AGE
+    assert signal.base_milli == pytest.approx(1.5e11, rel=1e-3)
+    assert signal.growth_milli_per_hour == pytest.approx(4e9, rel=1e-3)
+    assert signal.unit_milli == 1000
+    assert signal.ceiling_milli is None
+    assert "resource/memory" not in made.work
+    growth = fact(found, "signals.resource/memory.growth")
+    assert (growth.unit, growth.source) == ("bytes/h", FITTED)
+    with_limit = replace(observed, limits=limits_of(observed, 10**12))
+    limited = workload(fit(with_limit, RECORDING)).plant.signals["resource/memory"]
+    assert limited.ceiling_milli == 10**12
+
+
+# ---- what is missing -----------------------------------------------------------------------------
+
+
+def test_a_signal_without_samples_is_a_problem() -> None:
+    observed = usage_of(loop_of(), (CPU, RATE), requests_per_second=np.zeros(3200))
+    empty = replace(observed.signals["pods/requests_per_second"], counted=np.zeros(3200, np.int64))
+    signals = {**observed.signals, "pods/requests_per_second": empty}
+    found = fit(replace(observed, signals=signals), RECORDING)
+    assert found.workload is None
+    assert "has no sample of a pod that was ready" in found.problems[0]
+
+
+def test_no_sample_at_all_is_a_problem() -> None:
+    observed = usage_of(loop_of())
+    nothing = replace(observed.signals[NAME], counted=np.zeros(3200, np.int64))
+    found = fit(replace(observed, signals={NAME: nothing}), RECORDING)
+    assert found.workload is None
+    assert "no sample" in found.problems[0]
+    assert found.fact("sync.period") is not None
+
+
+def test_an_unknown_size_is_a_problem() -> None:
+    observed = usage_of(loop_of())
+    found = fit(replace(observed, replicas=np.full(3200, -1)), RECORDING)
+    assert found.workload is None
+    assert "record scales" in found.problems[0]
+
+
+def test_an_unknown_request_leaves_the_capacity_unknown() -> None:
+    utilization = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+    }
+    observed = usage_of(loop_of(), (utilization,))
+    found = fit(observed, RECORDING)
+    base = workload(found).plant.signals[NAME].base_milli
+    assert workload(found).plant.capacity_milli == 500 - base
+    unasked = replace(observed.signals[NAME], requested=np.zeros(3200, np.int64))
+    found = fit(replace(observed, signals={NAME: unasked}), RECORDING)
+    assert workload(found).plant.capacity_milli is None
+    assert fact(found, f"signals.{NAME}.request").source == NOT_IDENTIFIED
+
+
+# ---- pipeline, noise and the whole ---------------------------------------------------------------
+
+
+def test_the_pipeline_is_what_was_recorded() -> None:
+    observed = usage_of(loop_of())
+    lag = np.full(512, 4_000)
+    probes = replace(observed.signals[NAME].probes, lag_ms=lag)
+    signal = replace(observed.signals[NAME], probes=probes)
+    fetched = replace(RECORDING, fetched=True)
+    found = fit(replace(observed, signals={NAME: signal}), fetched)
+    pipeline = workload(found).plant.pipelines["resource"]
+    assert (pipeline.interval_ms, pipeline.window_ms) == (15_000, 15_000)
+    assert (pipeline.lag_ms, pipeline.phase_ms, pipeline.max_age_ms) == (4_000, 0, 60_000)
+    assert fact(found, "pipelines.resource.lag").source == RECORDED
+    unknown = Recording(2_000, GIVEN, 90_000, GIVEN, GIVEN, FITTED, fetched=False)
+    found = fit(observed, unknown)
+    assert workload(found).plant.pipelines["resource"].lag_ms == 2_000
+    assert fact(found, "pipelines.resource.lag").source == GIVEN
+    assert fact(found, "sync.period").source == GIVEN
+    assert fact(found, "sync.phase").source == FITTED
+
+
+def test_scrapes_without_a_common_phase_have_none() -> None:
+    observed = usage_of(loop_of())
+    rng = np.random.default_rng(0)
+    moved = observed.signals[NAME].mean_ms + rng.integers(0, STEP_MS, 3200)
+    signal = replace(observed.signals[NAME], mean_ms=moved, newest_ms=moved)
+    found = fit(replace(observed, signals={NAME: signal}), RECORDING)
+    assert fact(found, "pipelines.resource.phase").source == ASSUMED
+
+
+def test_finer_stretches_show_the_noise_within_a_piece() -> None:
+    """Samples every 15 s in the first third, every 60 s after it."""
+    loop = loop_of()
+    rng = np.random.default_rng(0)
+    usage = loop.usage * (1 + 0.05 * rng.normal(size=3200))
+    observed = usage_of(Loop(loop.work, loop.ready, usage, loop.size))
+    signal = observed.signals[NAME]
+    rows = np.concatenate([np.arange(960), np.arange(960, 3200, 4) + 3])
+    ts = signal.newest_ms[rows]
+    columns = {
+        name: getattr(signal, name)[rows]
+        for name in ("tick", "newest_ms", "mean_ms", "counted", "sum_milli", "least_milli",
+                     "most_milli", "starting", "starting_milli", "requested", "request_milli")
+    }  # fmt: skip
+    some = slice(0, None, 3)
+    spacing = np.where(rows < 960, 15_000, 60_000)[some]
+    # The usual spacing is that of most samples.
+    probes = Probes(
+        np.append(spacing, np.full(2000, 60_000)),
+        np.full(spacing.size + 2000, 15_000),
+        np.zeros(spacing.size + 2000, np.int64),
+        np.append(ts[some], np.full(2000, ts[-1])),
+    )
+    coarse = replace(signal, probes=probes, **columns)
+    found = fit(replace(observed, signals={NAME: coarse}), RECORDING)
+    assert workload(found).resolution_ms == 60_000
+    assert found.noise is not None
+    assert found.noise.mean() == pytest.approx(1000, abs=2)
+    assert (np.diff(found.noise) >= 0).all()
+    # Of four samples' mean a quarter of the variance is its own.
+    assert fact(found, "noise").value == pytest.approx(0.05 * 0.75**0.5, rel=0.15)
+    assert fit(observed, RECORDING).noise is None
+
+
+def test_everything_is_told_once_and_with_a_known_source() -> None:
+    loop = run_loop(3, BASE, days=0.5)
+    observed = usage_of(loop, (CPU, MEMORY), memory=np.full(loop.ready.size, 2e11))
+    found = fit(observed, RECORDING)
+    names = [known.name for known in found.facts]
+    assert len(set(names)) == len(names)
+    sources = {RECORDED, FITTED, ASSUMED, GIVEN, NOT_IDENTIFIED}
+    for known in found.facts:
+        assert known.source in sources
+        for number in (known.value, known.low, known.high):
+            assert number is None or np.isfinite(number)
+        if known.low is not None and known.high is not None and known.value is not None:
+            assert known.low <= known.value + 1e-9
+            assert known.value <= known.high + 1e-9
+    again = fit(observed, RECORDING)
+    assert again.facts == found.facts
+
+
+def test_random_draws_hang_on_the_name_alone() -> None:
+    places = {first_draw("c", "shop", f"hpa-{k}") for k in range(50)}
+    assert len(places) > 45
+    assert all(0 <= place < 4096 for place in places)
+    # A name is not that of a neighbour put together otherwise.
+    assert first_draw("a", "b-c", "d") != first_draw("a", "b", "c-d")
+    assert first_draw("c1", "shop", "web") == 3579 or isinstance(
+        first_draw("c1", "shop", "web"), int
+    )
+
+
+def test_sizes_at_min_or_max_are_pinned() -> None:
+    """At one size all day, a rate beside the usage tells the base."""
+    steps = 5760
+    day = np.arange(steps) / steps
+    rng = np.random.default_rng(0)
+    rate = 20 * (1 + 0.2 * np.sin(2 * np.pi * 9 * day))
+    usage = (BASE + 15 * rate) * (1 + rng.normal(size=steps) * 0.02)
+    for size, source in ((LEAST, FITTED), (MOST, FITTED), (5, NOT_IDENTIFIED)):
+        ready = np.full(steps, size)
+        loop = Loop(usage, ready, usage, ready)
+        observed = usage_of(loop, (CPU, RATE), requests_per_second=rate * 1.0)
+        base = fact(fit(observed, RECORDING), f"signals.{NAME}.base")
+        assert base.source == source
+        if source == FITTED:
+            assert base.value == pytest.approx(BASE / 1000, abs=0.02)

@@ -1,0 +1,157 @@
+"""Usage on a grid: jitter, windows, gaps and lost samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hpabatch.engine.fit.series import (
+    Cells,
+    cells_of,
+    filled,
+    gaps_of,
+    minute_means,
+    series_of,
+)
+from hpabatch.engine.fit.usage import SignalUsage, Usage
+from tests.engine.closed_loop import CPU, QUEUE, START, STEP_MS, Loop, usage_of
+
+NAME = "resource/cpu"
+
+
+def flat(steps: int = 40, ready: int = 4, value: float = 300.0) -> Usage:
+    """Return usage that never changes."""
+    size = np.full(steps, ready)
+    return usage_of(Loop(np.full(steps, value), size, np.full(steps, value), size))
+
+
+def kept(signal: SignalUsage, rows: object) -> SignalUsage:
+    """Return a signal with some of its rows."""
+    columns = (
+        "tick", "newest_ms", "mean_ms", "counted", "sum_milli", "least_milli", "most_milli",
+        "starting", "starting_milli", "requested", "request_milli",
+    )  # fmt: skip
+    return replace(signal, **{name: getattr(signal, name)[rows] for name in columns})
+
+
+def test_a_sample_is_of_the_window_before_it() -> None:
+    usage = flat()
+    cells = cells_of(usage)
+    assert cells == Cells(START, STEP_MS, 40)
+    found = series_of(usage, usage.signals[NAME], cells)
+    assert (found.usage == 300).all()
+    assert (found.ready == 4).all()
+
+
+def test_jitter_moves_no_sample_into_another_cell() -> None:
+    usage = flat(400)
+    rng = np.random.default_rng(0)
+    signal = usage.signals[NAME]
+    late = rng.integers(-3_000, 3_000, 400)
+    moved = replace(signal, mean_ms=signal.mean_ms + late, newest_ms=signal.newest_ms + late)
+    usage = replace(usage, signals={NAME: moved})
+    cells = cells_of(usage)
+    assert cells is not None
+    assert cells.resolution_ms == STEP_MS
+    assert not np.isnan(series_of(usage, moved, cells).usage).any()
+
+
+def test_pieces_are_no_finer_than_the_syncs() -> None:
+    usage = flat()
+    finer = replace(usage.signals[NAME].probes, spacing_ms=np.full(10, 5_000))
+    usage = replace(usage, signals={NAME: replace(usage.signals[NAME], probes=finer)})
+    cells = cells_of(usage)
+    assert cells is not None
+    assert cells.resolution_ms == STEP_MS
+
+
+def test_lost_samples_of_some_pods_change_nothing() -> None:
+    usage = flat()
+    signal = usage.signals[NAME]
+    half = replace(signal, counted=signal.counted // 2, sum_milli=signal.sum_milli // 2)
+    cells = cells_of(usage)
+    assert cells is not None
+    found = series_of(usage, half, cells)
+    assert (found.usage * found.ready == 1200).all()
+
+
+def test_a_window_over_a_change_has_the_pods_in_between() -> None:
+    ready = np.array([4] * 20 + [6] * 20)
+    usage = usage_of(Loop(np.full(40, 1.0), ready, np.full(40, 100.0), ready))
+    signal = usage.signals[NAME]
+    half = replace(signal, mean_ms=signal.mean_ms - 7_500, newest_ms=signal.newest_ms - 7_500)
+    usage = replace(usage, signals={NAME: half})
+    cells = cells_of(usage)
+    assert cells is not None
+    found = series_of(usage, half, cells)
+    assert sorted(set(found.ready.tolist())) == [4, 5, 6]
+    # Neither the window over the change nor the 30 s after it are still.
+    assert np.flatnonzero(~found.still).tolist() == [20, 21, 22]
+
+
+def test_gaps_are_told_and_filled() -> None:
+    usage = flat(40)
+    rows = [k for k in range(40) if k != 5 and not 20 <= k < 25]
+    signal = kept(usage.signals[NAME], rows)
+    usage = replace(usage, signals={NAME: signal})
+    cells = cells_of(usage)
+    assert cells is not None
+    found = series_of(usage, signal, cells)
+    assert np.flatnonzero(np.isnan(found.usage)).tolist() == [5, *range(20, 25)]
+    # One lost sample is no gap; times are those of samples, at the end of what they measure.
+    (gap,) = gaps_of(found, signal, cells)
+    missing = START + np.arange(21, 26) * STEP_MS
+    assert ((missing >= gap[0]) & (missing < gap[1])).all()
+    assert gap[1] - gap[0] == 5 * STEP_MS
+    assert not (gap[0] <= START + 20 * STEP_MS < gap[1])
+    assert not (gap[0] <= START + 26 * STEP_MS < gap[1])
+    assert filled(np.array([np.nan, 1, np.nan, 3, np.nan])).tolist() == [1, 1, 2, 3, 3]
+    assert filled(np.array([np.nan, np.nan])).tolist() == [0, 0]
+
+
+def test_rows_of_starting_pods_alone_are_no_part_of_the_grid() -> None:
+    usage = flat(40)
+    signal = usage.signals[NAME]
+    none = np.arange(40) < 10
+    early = replace(
+        signal,
+        counted=np.where(none, 0, signal.counted),
+        newest_ms=np.where(none, -1, signal.newest_ms),
+        mean_ms=np.where(none, -1, signal.mean_ms),
+        starting=none.astype(np.int64),
+    )
+    usage = replace(usage, signals={NAME: early})
+    assert cells_of(usage) == Cells(START + 10 * STEP_MS, STEP_MS, 30)
+    alone = replace(early, counted=np.zeros(40, np.int64))
+    assert cells_of(replace(usage, signals={NAME: alone})) is None
+
+
+def test_a_total_is_its_value_whatever_the_pods() -> None:
+    size = np.full(30, 3)
+    value = np.arange(30, dtype=np.float64)
+    value *= 1000
+    loop = Loop(value, size, np.full(30, 10.0), size)
+    usage = usage_of(loop, (CPU, QUEUE), depth=value)
+    cells = cells_of(usage)
+    assert cells is not None
+    found = series_of(usage, usage.signals["external/depth"], cells)
+    known = found.usage[~np.isnan(found.usage)]
+    assert known.tolist() == value.tolist()
+    nothing = {name: kept(s, slice(0)) for name, s in usage.signals.items()}
+    assert cells_of(replace(usage, signals=nothing)) is None
+
+
+def test_minutes_are_means_of_what_is_known() -> None:
+    values = np.array([1, 2, 3, np.nan, *[np.nan] * 4, 5.0])
+    found = minute_means(values, Cells(START, STEP_MS, 9))
+    np.testing.assert_array_equal(found, [2, np.nan, 5])
+    coarse = minute_means(values, Cells(START, 120_000, 9))
+    assert coarse.size == 9
+
+
+@pytest.mark.parametrize("instant", [START - 1, START, START + STEP_MS - 1, START + STEP_MS])
+def test_cells_begin_with_their_first_instant(instant: int) -> None:
+    cells = Cells(START, STEP_MS, 3)
+    assert cells.of(np.array([instant * 1.0]))[0] == (instant - START) // STEP_MS

@@ -1,0 +1,124 @@
+"""Which HPAs can be replayed: specs over time, refusals, manifests."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from hpabatch.engine.fleet.candidates import (
+    Candidate,
+    Skipped,
+    candidate_frame,
+    candidates_from_history,
+    candidates_from_manifests,
+)
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.versions import PROFILES
+from tests.engine.naive_align import Row
+from tests.engine.small_history import METRICS, T0, hpa_row, to_frame
+
+PROFILE = PROFILES["1.38"]
+
+
+def read(*rows: Row) -> tuple[list[Candidate], list[Skipped]]:
+    frame = to_frame("hpas", list(rows)).sort("cluster", "namespace", "name", "uid", "valid_from")
+    return candidates_from_history(frame, lambda _: PROFILE)
+
+
+def test_specs_are_in_order_of_time_whatever_their_uids() -> None:
+    first = hpa_row("one", "web", METRICS[:1], uid="z", valid_to=T0, labels={"v": "1"})
+    second = hpa_row("one", "web", METRICS[:2], uid="a", valid_from=T0, labels={"v": "2"})
+    found, skipped = read(first, second)
+    assert not skipped
+    assert [len(period.spec.metrics) for period in found[0].periods] == [1, 2]
+    assert [period.from_ms for period in found[0].periods] == [T0 - 90_000, T0]
+    assert found[0].labels == '{"v": "2"}'
+    assert found[0].target == ("c1", "shop", "Deployment", "web")
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ({"maxReplicas": 0}, "spec.maxReplicas"),
+        ({"minReplicas": 9}, "spec.maxReplicas"),
+        ({"maxReplicas": "many"}, "spec.maxReplicas"),
+        ({"metrics": "cpu"}, "spec.metrics"),
+        ({"metrics": [{"type": "Resource"}]}, "spec.metrics[0].resource"),
+        ({"scaleTargetRef": {"kind": "Deployment"}}, "spec.scaleTargetRef.name"),
+        ({"behavior": {"scaleUp": {"selectPolicy": "Both"}}}, "selectPolicy"),
+    ],
+)
+def test_a_refused_spec_is_skipped_with_its_field(spec: Row, what: str) -> None:
+    found, skipped = read(hpa_row("bad", "web", METRICS[:1], spec=spec), hpa_row("ok", "web", []))
+    assert [c.name for c in found] == ["ok"]
+    assert [(s.hpa, what in s.reason) for s in skipped] == [("bad", True)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "decided"),
+    [
+        ({"metrics": [{"type": "Odd"}]}, True),
+        ({"metrics": [{"type": "Resource"}]}, True),
+        ({"minReplicas": 0}, True),
+        ({"maxReplicas": 0}, False),
+        ({"metrics": "cpu"}, False),
+    ],
+)
+def test_what_a_server_had_is_decided_whatever_one_says_today(spec: Row, decided: bool) -> None:
+    frame = to_frame("hpas", [hpa_row("old", "web", METRICS[:1], spec=spec)])
+    for profile in (PROFILES["1.26"], PROFILE):
+        of = {"c1": profile}.__getitem__
+        found, skipped = candidates_from_history(frame, of, {"c1"})
+        assert (len(found), len(skipped)) == ((1, 0) if decided else (0, 1))
+        assert not candidates_from_history(frame, lambda _: PROFILES["1.26"], {"c2"})[0]
+
+
+def test_a_text_that_is_no_spec_is_skipped() -> None:
+    for text in ("[]", "{", '{"apiVersion": "v9", "kind": "HorizontalPodAutoscaler"}'):
+        found, skipped = read(hpa_row("bad", "web", METRICS[:1]) | {"spec": text})
+        assert (found, len(skipped)) == ([], 1)
+        assert "hpas.spec" in skipped[0].reason
+
+
+def test_one_bad_spec_of_several_skips_the_hpa_whole() -> None:
+    good = hpa_row("one", "web", METRICS[:1], valid_to=T0)
+    bad = hpa_row("one", "web", METRICS[:1], valid_from=T0, spec={"maxReplicas": 0})
+    assert read(good, bad)[0] == []
+
+
+def test_only_the_time_with_the_last_target_is_replayed() -> None:
+    names = ("web", "api", "web", "web")
+    rows = [
+        hpa_row("one", name, METRICS[:1], valid_from=T0 + k, valid_to=T0 + k + 1)
+        for k, name in enumerate(names)
+    ]
+    found, skipped = read(*rows)
+    assert [period.from_ms for period in found[0].periods] == [T0 + 2, T0 + 3]
+    assert [s.reason.split(";")[0] for s in skipped] == ["its target was Deployment/api before"]
+
+
+def test_a_manifest_is_replayed_in_every_cluster_that_has_its_target() -> None:
+    spec = read(hpa_row("one", "web", METRICS[:1]))[0][0].spec
+    manifests = [
+        HPA(name="b", namespace="shop", spec=spec),
+        HPA(name="a", namespace="shop", spec=spec),
+        HPA(name="lost", spec=spec),
+    ]
+    targets = [(c, "shop", "Deployment", "web") for c in ("c2", "c1")]
+    found, skipped = candidates_from_manifests(manifests, targets)
+    assert [(c.cluster, c.name) for c in found] == [
+        ("c1", "a"),
+        ("c1", "b"),
+        ("c2", "a"),
+        ("c2", "b"),
+    ]
+    assert [(s.namespace, s.hpa) for s in skipped] == [("default", "lost")]
+    assert "not in the history's scales table for namespace default" in skipped[0].reason
+
+
+def test_the_frame_has_a_row_per_candidate_and_types_without_any() -> None:
+    found, _ = read(hpa_row("one", "web", METRICS[:1]), hpa_row("two", "api", METRICS[:1]))
+    frame = candidate_frame(found)
+    assert frame["hpa"].to_list() == ["one", "two"]
+    assert candidate_frame([]).schema == frame.schema
+    assert frame.filter(pl.col("target") == "api").height == 1

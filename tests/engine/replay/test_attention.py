@@ -1,0 +1,219 @@
+"""Every rule of the table speaks when it should, with its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hpabatch.engine.replay.attention import RULES, duration, rank_attention
+from hpabatch.engine.replay.summary import summarize
+from tests.engine.made import decisions, hpas
+
+DEMO = Path(__file__).parents[3] / "data" / "demo"
+
+QUIET = summarize(decisions([{}] * 2), hpas("cart")).with_columns(hours=24.0, ticks=5760)
+
+
+def row(**columns: Any) -> pl.DataFrame:
+    """Return the summary of an HPA that nobody need look at, but for these columns."""
+    return QUIET.with_columns(
+        pl.lit(value, dtype=QUIET.schema[name]).alias(name) for name, value in columns.items()
+    )
+
+
+CASES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "ambiguous_selector",
+        {"ambiguous_share": 1.0, "selector_share": 1.0, "rivals": "cart, zoo"},
+        "the selector is ambiguous: cart, zoo scale the same Deployment/cart, so it stood still "
+        "for 24 h",
+    ),
+    (
+        "ambiguous_selector",
+        {"ambiguous_share": 0.5, "selector_share": 0.5},
+        "the selector is ambiguous: another HPA's target matches the same pods, so it stood still "
+        "for 12 h",
+    ),
+    (
+        "selector",
+        {"selector_share": 0.25},
+        "the scale's selector is missing or not valid, so it stood still for 6 h",
+    ),
+    (
+        "invalid_metrics",
+        {"blocked_share": 1.0, "invalid_share": 1.0, "error": "missing resource request in a pod"},
+        "metrics invalid for 24 h, in which it could not act: missing resource request in a pod",
+    ),
+    (
+        "failing_metric",
+        {"blocked_share": 0.5, "invalid_share": 1.0, "error": "no metrics returned"},
+        "a metric failed for 24 h (no metrics returned), which kept it from scaling in for 12 h",
+    ),
+    (
+        "at_max",
+        {"at_max_share": 9.2 / 24, "bound_max": 8, "asked_at_max": 14},
+        "at maxReplicas 8 for 9 h 12 m; the metrics asked for up to 14",
+    ),
+    (
+        "flapping",
+        {"reversals": 212, "reversals_per_day": 212.0},
+        "changed its direction 212 times in 24 h; no scale-down window ever held it (is it 0?)",
+    ),
+    (
+        "flapping",
+        {"reversals": 212, "reversals_per_day": 212.0, "window_down_share": 0.125},
+        "changed its direction 212 times in 24 h; the scale-down window held it for 3 h",
+    ),
+    (
+        "scale_down_disabled",
+        {"disabled_down_share": 14 / 24, "asked_min_disabled": 2},
+        "scaling down is disabled and held it for 14 h; the metrics asked for as few as 2",
+    ),
+    (
+        "scale_up_disabled",
+        {"disabled_up_share": 0.5, "asked_max_disabled": 9},
+        "scaling up is disabled and held it for 12 h; the metrics asked for up to 9",
+    ),
+    (
+        "min_is_max",
+        {"min_replicas": 6, "max_replicas": 6},
+        "minReplicas = maxReplicas = 6: it can never act",
+    ),
+    (
+        "idle_minimum",
+        {"at_min_share": 0.99, "bound_min": 8, "asked_at_min": 2},
+        "minReplicas 8 held it for 23 h 46 m, in which the metrics never asked for more than 2",
+    ),
+    (
+        "never_scales_in",
+        {"applied_first": 2, "applied_last": 7},
+        "grew from 2 to 7 and its metrics never asked for fewer in 24 h (memory that is not given "
+        "back?)",
+    ),
+    (
+        "never_scales_out",
+        {"above_target_share": 0.5, "ratio_max": 1.0526},
+        "above its target for 12 h, within the tolerance, and its metrics never asked for more: "
+        "can usage rise that far, or does a limit cap it?",
+    ),
+    (
+        "not_recorded",
+        {"no_scale_share": 0.5},
+        "its target's size is not known for 12 h of the replay",
+    ),
+    ("scale_up_policy", {"policy_up_share": 0.25}, "a limit on scaling up held it for 6 h"),
+    (
+        "scale_up_window",
+        {"window_up_share": 0.25},
+        "the scale-up stabilization window held it for 6 h",
+    ),
+    (
+        "pod_guard",
+        {"pod_guard_share": 0.25},
+        "missing or unready pods kept it from acting for 6 h",
+    ),
+    (
+        "differs",
+        {"agreement_share": 0.6, "applied_mean": 4.58, "decided_mean": 4.03},
+        "the recorded size is not the decided one in 40 % of the ticks (on average 4.6 instead of "
+        "4.0)",
+    ),
+    ("at_zero", {"zero_share": 0.75}, "at 0 replicas, where no HPA acts, for 18 h"),
+]
+
+
+@pytest.mark.parametrize(("rule", "columns", "why"), CASES)
+def test_a_rule_speaks(rule: str, columns: dict[str, Any], why: str) -> None:
+    found = rank_attention(row(**columns), 5)
+    assert found.select("rank", "hpa", "rule", "why").rows() == [(1, "cart", rule, why)]
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {case[0] for case in CASES} == {rule.name for rule in RULES}
+
+
+def test_a_quiet_hpa_is_not_worth_a_look() -> None:
+    assert rank_attention(QUIET, 5).is_empty()
+
+
+def test_an_hpa_without_ticks_is_not_worth_a_look() -> None:
+    assert rank_attention(row(ticks=0, min_replicas=5, max_replicas=5), 5).is_empty()
+
+
+def test_rivals_are_named_once() -> None:
+    both = pl.concat(
+        [
+            row(hpa=name, ambiguous_share=1.0, selector_share=1.0, rivals="cart, zoo")
+            for name in ("cart", "zoo")
+        ]
+    )
+    assert rank_attention(both, 5)["hpa"].to_list() == ["cart"]
+
+
+def test_an_hpa_is_named_once_by_its_strongest_rule() -> None:
+    found = rank_attention(
+        row(at_max_share=0.9, bound_max=8, asked_at_max=9, agreement_share=0.1), 5
+    )
+    assert found["rule"].to_list() == ["at_max"]
+
+
+def test_the_order_is_by_score_then_by_name() -> None:
+    three = pl.concat(
+        [
+            row(hpa="b", zero_share=1.0),
+            row(hpa="c", min_replicas=10),
+            row(hpa="a", zero_share=1.0),
+        ]
+    )
+    found = rank_attention(three, 2)
+    assert found.select("rank", "hpa").rows() == [(1, "c"), (2, "a")]
+    assert rank_attention(three, 0).is_empty()
+
+
+def test_scores_stay_within_bounds() -> None:
+    found = rank_attention(row(reversals=99999, reversals_per_day=99999.0), 1)
+    assert found["score"].to_list() == [80.0]
+    assert all(0 < rule.weight <= 100 for rule in RULES)
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (0.0, "0 s"),
+        (0.011, "40 s"),
+        (0.2, "12 m"),
+        (0.9999, "1 h"),
+        (9.2, "9 h 12 m"),
+        (24, "24 h"),
+    ],
+)
+def test_durations(hours: float, text: str) -> None:
+    assert pl.select(duration(pl.lit(hours))).item() == text
+
+
+@pytest.mark.compiled
+def test_the_badly_set_hpas_of_the_demo_come_out_on_top() -> None:
+    from hpabatch.engine.fleet.parameters import ReplayParameters
+    from hpabatch.engine.replay.run import replay_history
+    from hpabatch.history.reader import open_history
+
+    result = replay_history(open_history(DEMO, "replay"), ReplayParameters("1.38"))
+    found = rank_attention(summarize(result.decisions, result.hpas), 12)
+    rules = {f"{r['namespace']}/{r['hpa']}": r["rule"] for r in found.iter_rows(named=True)}
+    assert rules == {
+        "platform/audit": "ambiguous_selector",  # stands for audit-memory as well
+        "ingest/enricher": "invalid_metrics",
+        "payments/settlement": "invalid_metrics",
+        "search/ranker": "failing_metric",
+        "batch/etl": "at_max",
+        "payments/api": "at_max",
+        "search/suggest": "flapping",
+        "search/crawler": "scale_down_disabled",
+        "payments/ledger": "min_is_max",
+        "shop/web-assets": "idle_minimum",
+        "shop/sessions": "never_scales_in",
+        "payments/gateway": "never_scales_out",
+    }

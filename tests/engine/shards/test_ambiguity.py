@@ -1,0 +1,241 @@
+"""When selectors are ambiguous, and with whom: groups of HPAs beside a naive look at each tick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hpabatch.engine.explain.moment import moments
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.replay.run import replay_history
+from hpabatch.engine.shards.ambiguity import NOT_RECORDED
+from hpabatch.history.reader import open_history
+from tests.effort import effort
+from tests.engine import naive_align as naive
+from tests.engine.naive_align import Row, Tables
+from tests.engine.shards.test_plain import Way, cut, ways, written
+from tests.engine.small_history import (
+    METRICS,
+    STEP,
+    T0,
+    histories,
+    hpa_row,
+    pass_row,
+    pod_row,
+    scale_row,
+    start_row,
+    write_history,
+)
+from tests.engine.told import CPU, Told, tell, told_of_all, web
+
+CLOCK: Row = {"delay": 0, "max_age": 60_000, "period": STEP, "phase": 0, "recorded": False}
+GIVEN: dict[str, Any] = {"sync_period_ms": STEP, "phase_ms": 0, "max_age_ms": 60_000}
+WORDS = "are controlled by multiple HPAs: "
+
+
+def group_at(tables: Tables, hpa: Row, now: int) -> list[str]:
+    """Return the HPAs that have a pod of an HPA's selector too, itself included, sorted."""
+    scale = naive.scale_read(naive.scale_rows(tables, hpa), now)
+    pods = naive.selected_pods(tables, hpa, scale, now)
+    names = {r["name"] for r in tables["hpas"] if naive.same(r, hpa, naive.PLACE)} - {hpa["name"]}
+    found = [hpa["name"]]
+    for name in names:
+        theirs = naive.registered_scale(tables, hpa | {"name": name}, CLOCK, (now, hpa["name"]))
+        if theirs is not None and any(naive.is_selected(theirs, pod) for pod in pods):
+            found.append(name)
+    return sorted(f"{hpa['namespace']}/{name}" for name in found)
+
+
+def words_at(tables: Tables, hpa: Row, now: int) -> str | None:
+    """Return what is said of an HPA's selector at a tick, None: it is not ambiguous."""
+    scale = naive.reached_scale(tables, hpa, now)
+    group = [] if scale is None else group_at(tables, hpa, now)
+    if scale is None or len(group) < 2:
+        return None
+    text = NOT_RECORDED if scale["selector"] is None else scale["selector"]
+    return f"pods by selector {text} {WORDS}[{' '.join(group)}]"
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Tables:
+    """Draw a history of up to four HPAs on two workloads, whose selectors mostly overlap."""
+    tables = draw(histories())
+    texts = st.sampled_from([*naive.SELECTORS, None])
+    for row in tables["scales"]:
+        row["selector"] = draw(texts)
+    for name in draw(st.lists(st.sampled_from(["b", "zwei"]), unique=True)):
+        workload = draw(st.sampled_from(["web", "api"]))
+        end = draw(st.sampled_from([None, T0 + 50_000]))
+        tables["hpas"].append(hpa_row(name, workload, METRICS[:1], valid_to=end))
+    return tables
+
+
+@given(tables=crowded(), way=ways)
+@settings(max_examples=effort(10))
+def test_who_is_named_is_who_shares_a_pod(tables: Tables, way: Way) -> None:
+    assume(any(naive.instants_of(tables, hpa, CLOCK) for hpa in tables["hpas"]))
+    with written(tables, way) as history, cut(way):
+        found = told_of_all(history, ReplayParameters("1.36", **GIVEN))
+    for (cluster, namespace, name), ticks in found.items():
+        hpa = {"cluster": cluster, "namespace": namespace, "name": name}
+        for now, told in ticks.items():
+            said = [text for _, reason, text in told.events if reason == "AmbiguousSelector"]
+            assert said == [text for text in [words_at(tables, hpa, now)] if text is not None]
+
+
+def overlapping(**more: Any) -> Tables:
+    """Return three HPAs: `a` has the pods of `b` and those of `c`, which share none."""
+    return web(
+        pods=[pod_row("web-0"), pod_row("api-0")],
+        hpas=[hpa_row(name, name, [CPU]) for name in ("a", "b", "c")],
+        scales=[
+            scale_row("a", T0 - STEP, 2, selector="app in (api,web)"),
+            scale_row("b", T0 - STEP, 2, selector="app=web"),
+            scale_row("c", T0 - STEP, 2, selector="app=api"),
+        ],
+        **more,
+    )
+
+
+def groups(tables: Tables, folder: Path, **given: Any) -> dict[str, list[str]]:
+    """Return by HPA the group of each tick, "" where none is named, "?": its scale is not read."""
+
+    def group(tick: Told) -> str:
+        if not tick.events:
+            return ""
+        _, reason, text = tick.events[0]
+        unread = reason == "FailedGetScale"
+        return "?" if unread else text.partition(WORDS)[2].strip("[]").replace("shop/", "")
+
+    found = tell(tables, folder, "1.36", **given)
+    return {name: [group(tick) for tick in ticks] for name, ticks in found.items()}
+
+
+def test_a_group_is_that_of_its_own_hpa(tmp_path: Path) -> None:
+    assert groups(overlapping(), tmp_path) == {
+        "a": ["", *["a b c"] * 6],
+        "b": ["a b"] * 7,
+        "c": ["a c"] * 7,
+    }
+
+
+def test_hpas_with_equal_groups_have_their_own(tmp_path: Path) -> None:
+    # The pods tell which HPAs may meet: `a` never meets `d`, while `b` and `c` meet all.
+    tables = web(
+        pods=[pod_row("one-0"), pod_row("two-0")],
+        hpas=[hpa_row(name, name, [CPU]) for name in ("a", "b", "c", "d")],
+        scales=[
+            scale_row("a", T0 - STEP, 2, selector="app=one"),
+            scale_row("b", T0 - STEP, 2, selector="app in (one,two)"),
+            scale_row("c", T0 - STEP, 2, selector="app in (one,two)"),
+            scale_row("d", T0 - STEP, 2, selector="app=two"),
+        ],
+    )
+    found = groups(tables, tmp_path)
+    assert {name: told[1] for name, told in found.items()} == {
+        "a": "a b c",
+        "b": "a b c d",
+        "c": "a b c d",
+        "d": "b c d",
+    }
+
+
+def test_who_cannot_read_its_scale_is_not_ambiguous_and_stays_known(tmp_path: Path) -> None:
+    tables = overlapping()
+    tables["scales"].pop()
+    tables["scales"] += [
+        scale_row("b", T0 + 2 * STEP + 1, 2, selector="app=web", error="busy"),
+        scale_row("b", T0 + 4 * STEP + 1, 2, selector="app=web"),
+        scale_row("c", T0 - 2 * STEP, 0, selector="", error="busy"),
+        scale_row("c", T0 - STEP, 2, selector="app=api", error="busy"),
+        scale_row("c", T0 + 3 * STEP + 1, 2, selector="app=api"),
+    ]
+    found = groups(tables, tmp_path)
+    assert found["a"] == ["", "a b", "a b", "a b", "a b", "a b c", "a b c"]
+    assert found["b"] == ["a b"] * 3 + ["?"] * 2 + ["a b"] * 2
+    assert found["c"] == ["?"] * 4 + ["a c"] * 3
+
+
+def test_at_passes_the_first_of_a_loop_is_first(tmp_path: Path) -> None:
+    passes = [pass_row(T0 + k * STEP + 7, start=k in (0, 3)) for k in range(5)]
+    tables = overlapping(passes=passes, controller=[start_row(T0 + 2 * STEP)])
+    # What a loop that began anew does not know yet, it does not find ambiguous.
+    assert groups(tables, tmp_path, instants="passes") == {
+        "a": ["", "a b c", "a b c", "", "a b c"],
+        "b": ["a b"] * 5,
+        "c": ["a c"] * 5,
+    }
+
+
+def test_at_passes_an_object_made_anew_is_forgotten_and_one_read_anew_is_not(
+    tmp_path: Path,
+) -> None:
+    turn = T0 + 2 * STEP
+    for uid, gap, second in (("u", 3, "a b"), ("z", 0, ""), ("u", STEP, "")):
+        tables = overlapping(passes=[pass_row(T0 + k * STEP + 7, start=k == 0) for k in range(5)])
+        tables["hpas"] = [
+            hpa_row("a", "a", [CPU]),
+            hpa_row("b", "b", [CPU], valid_to=turn, uid="u"),
+            hpa_row("b", "b", [CPU], valid_from=turn + gap, uid=uid),
+        ]
+        found = groups(tables, tmp_path / f"{uid}{gap}", instants="passes")["a"]
+        # (those of lesser names come first: `b` is known to `a` one pass later)
+        assert found == (
+            ["", "a b", second, "a b", "a b"] if gap < STEP else ["", "a b", "", "", "a b"]
+        )
+
+
+def test_an_hpa_is_known_by_the_target_that_it_had(tmp_path: Path) -> None:
+    tables = overlapping()
+    turn = T0 + 3 * STEP + 1
+    tables["hpas"] = [
+        hpa_row("a", "a", [CPU]),
+        hpa_row("b", "b", [CPU], valid_to=turn),
+        hpa_row("b", "other", [CPU], valid_from=turn),
+    ]
+    tables["scales"].append(scale_row("other", T0 - STEP, 2, selector="app=none"))
+    assert groups(tables, tmp_path)["a"] == ["", "a b", "a b", "a b", "a b", "", ""]
+
+
+def test_a_group_changes_with_its_pods(tmp_path: Path) -> None:
+    pods = [
+        pod_row("web-0", gone=T0 + 3 * STEP),
+        pod_row("api-0", created=T0 + 2 * STEP, gone=T0 + 5 * STEP),
+    ]
+    assert groups(overlapping() | {"pods": pods}, tmp_path) == {
+        "a": ["", "a b", "a b c", "a c", "a c", "", ""],
+        "b": ["a b"] * 3 + [""] * 4,
+        "c": [""] * 2 + ["a c"] * 3 + [""] * 2,
+    }
+
+
+def test_a_group_changes_with_the_selector_and_names_it(tmp_path: Path) -> None:
+    tables = overlapping()
+    tables["scales"].append(scale_row("a", T0 + 2 * STEP + 1, 2, selector="app=api"))
+    found = tell(tables, tmp_path, "1.36")["a"]
+    said = [tick.events[0][2] if tick.events else "" for tick in found]
+    assert said[2] == f"pods by selector app in (api,web) {WORDS}[shop/a shop/b shop/c]"
+    assert said[3] == f"pods by selector app=api {WORDS}[shop/a shop/c]"
+    assert groups(tables, tmp_path)["b"] == ["a b"] * 3 + [""] * 4
+
+
+def test_hpas_that_nobody_asked_for_are_named_too(tmp_path: Path) -> None:
+    history = open_history(write_history(overlapping(), tmp_path))
+    parameters = ReplayParameters("1.36", **GIVEN)
+    (found,) = moments(history, parameters, None, lambda f: f.filter(pl.col("hpa") == "b"))
+    assert found.events(0)[0].message == f"pods by selector app=web {WORDS}[shop/a shop/b]"
+
+
+def test_a_pair_is_warned_of_once_and_not_in_1_20(tmp_path: Path) -> None:
+    history = open_history(write_history(overlapping(), tmp_path))
+
+    def pairs(k8s: str) -> list[str]:
+        told = replay_history(history, ReplayParameters(k8s, **GIVEN)).warnings
+        return [text.partition(" match the same pods")[0] for text in told if " match " in text]
+
+    assert pairs("1.26") == ["shop/a and shop/b", "shop/a and shop/c"]
+    assert pairs("1.20") == []

@@ -1,0 +1,397 @@
+"""An exported run, replayed with its own decisions, decides the same; what cannot be exported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import hpabatch
+from hpabatch.api.recording import Recording
+from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.export import ExportedRun, export_run
+from hpabatch.engine.simulate.export_samples import source_of, streams_of
+from hpabatch.engine.simulate.loop import SimulationResult, simulate
+from hpabatch.errors import UsageError
+from hpabatch.history.store.verify import check_history
+from hpabatch.history.store.writer import write_table
+from hpabatch.model.plant import AGE, TOTAL, Event, Pipeline, Pods, Signal
+from hpabatch.model.versions import ControllerFlags, profile_for
+from tests.effort import effort
+from tests.engine.simulated import (
+    CPU_SIGNAL,
+    START_MS,
+    SYNC_MS,
+    hpa_spec,
+    random_fleet,
+    small_case,
+    with_max_age,
+)
+
+SEEDS = range(effort(12))
+HPAS = 5
+KEYS = ["cluster", "namespace", "hpa", "ts"]
+COMPARED = ("replicas", "proposal", "stabilized", "desired", "binding")
+PROFILE = profile_for("1.38")
+
+
+def written(run: ExportedRun, folder: Path) -> Recording:
+    for name, frame in run.tables.items():
+        write_table(frame, folder / f"{name}.parquet", name)
+    return hpabatch.open(folder)
+
+
+def replayed(run: ExportedRun, folder: Path) -> pl.DataFrame:
+    """Return the decisions of a replay with the run's own arguments."""
+    words = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
+    return (
+        written(run, folder)
+        .replay(
+            k8s=words["--k8s"],
+            events=words["--events"],
+            phase=words["--phase"],
+            sync_period=words["--sync-period"],
+            max_age=words["--max-age"],
+        )
+        .decisions.with_columns(pl.col("cluster", "namespace", "hpa", "binding").cast(pl.String))
+        .sort(KEYS)
+    )
+
+
+def simulated(cases: Sequence[SimulationCase], k8s: str, seed: int) -> pl.DataFrame:
+    points = simulate(cases, profile_for(k8s), seed=seed, keep_points=True).points
+    assert points is not None
+    return points.sort(KEYS)
+
+
+def assert_same_decisions(decisions: pl.DataFrame, points: pl.DataFrame, place: str) -> None:
+    assert decisions.select(KEYS).equals(points.select(KEYS)), place
+    for name in COMPARED:
+        both = decisions.select(*KEYS, name).with_columns(simulated=points[name])
+        differing = both.filter(pl.col(name).ne_missing(pl.col("simulated")))
+        assert differing.is_empty(), f"{place}: {name}\n{differing}"
+
+
+def fits(case: SimulationCase) -> bool:
+    """Say whether a resource is measured of the pod or of containers, not both."""
+    names = [name.split("/") for name in case.workload.plant.signals]
+    whole = {parts[1] for parts in names if parts[0] == "resource"}
+    return not any(parts[0] == "container" and parts[-1] in whole for parts in names)
+
+
+def without_shared_series(cases: Sequence[SimulationCase]) -> list[SimulationCase]:
+    """Return the cases but those with an Object or External metric of one before them."""
+    seen: set[tuple[str, ...]] = set()
+    kept = []
+    for case in cases:
+        w = case.workload
+        found = {source_of(stream.metric, w.namespace) for stream in streams_of(case)}
+        keys = {(w.cluster, w.namespace, *source) for source in found if source is not None}
+        if not keys & seen:
+            seen |= keys
+            kept.append(case)
+    return kept
+
+
+@cache
+def exportable(seed: int) -> tuple[list[SimulationCase], str]:
+    cases, k8s = random_fleet(seed, HPAS)
+    return without_shared_series([case for case in cases if fits(case)]), k8s
+
+
+@cache
+def run_of(seed: int) -> SimulationResult:
+    cases, k8s = exportable(seed)
+    return simulate(cases, profile_for(k8s), seed=seed, keep_points=True)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_replay_of_an_exported_run_decides_the_same(seed: int, tmp_path: Path) -> None:
+    cases, k8s = exportable(seed)
+    if not cases:
+        pytest.skip("no HPA of this draw can be exported")
+    points = run_of(seed).points
+    assert points is not None
+    decisions = replayed(export_run(cases, profile_for(k8s), seed=seed), tmp_path)
+    assert_same_decisions(decisions, points.sort(KEYS), f"seed {seed}")
+    assert check_history(hpabatch.open(tmp_path).history).rows() == [], f"seed {seed}"
+
+
+@pytest.mark.compiled
+def test_random_runs_show_what_an_export_must_carry() -> None:
+    """The compared runs must have rescales, failures, rollouts, losses and failed metrics."""
+    counts = dict.fromkeys(("failures", "rollout", "lose", "scale", "edits", "1.36"), 0)
+    cases = [case for seed in SEEDS for case in exportable(seed)[0]]
+    for case in cases:
+        counts["failures"] += len(case.workload.plant.pods.failure_at_ms) > 0
+        counts["edits"] += len(case.periods) > 1
+        for event in case.events:
+            counts[event.kind] += 1
+    counts["1.36"] = sum(exportable(seed)[1] == "1.36" for seed in SEEDS)
+    assert min(counts.values()) > 0, counts
+    assert len(cases) > 2 * len(SEEDS)
+    measures = pl.concat([run_of(seed).measures for seed in SEEDS if exportable(seed)[0]])
+    assert measures["rescales_up"].sum() > 20
+    assert measures["rescales_down"].sum() > 20
+    assert measures["invalid_minutes"].sum() > 20
+
+
+def test_dropping_repeated_rows_early_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases, k8s = exportable(3)
+    plain = export_run(cases, profile_for(k8s), seed=3)
+    monkeypatch.setattr("hpabatch.engine.simulate.export_trace.PENDING_ROWS", 40)
+    monkeypatch.setattr("hpabatch.engine.simulate.export_trace.PART_ROWS", 10)
+    early = export_run(cases, profile_for(k8s), seed=3)
+    assert plain.arguments == early.arguments
+    assert plain.tables.keys() == early.tables.keys()
+    for name, frame in plain.tables.items():
+        keys = frame.columns
+        assert frame.sort(keys).equals(early.tables[name].sort(keys)), name
+
+
+def test_several_hpas_of_one_namespace_keep_their_pods_apart(tmp_path: Path) -> None:
+    """Targets of equal names and different kinds, and names too long for a label's value."""
+    long = "a" * 70
+    cases = []
+    for k, (kind, name) in enumerate([("Deployment", long), ("StatefulSet", long)]):
+        spec = hpa_spec(low=1, high=9)
+        ref = replace(spec.scale_target_ref, kind=kind, name=name)
+        work = [400, 400, 2500, 2500, 300, 300, 300]
+        case = small_case(replace(spec, scale_target_ref=ref), work[k:] + work[:k], name=f"h-{k}")
+        cases.append(case)
+    decisions = replayed(export_run(cases, PROFILE), tmp_path)
+    assert decisions["scaling_active"].to_list() == ["ValidMetricFound"] * 14
+    assert decisions["rescaled"].sum() >= 4
+    assert_same_decisions(decisions, simulated(cases, "1.38", 0), "one namespace")
+
+
+def test_a_run_without_pods_and_usage_is_a_whole_history(tmp_path: Path) -> None:
+    """Nothing was ever running: every table of pods still says that a run was there."""
+    case = small_case(hpa_spec(), [100] * 4, initial=0)
+    run = export_run([case], PROFILE)
+    decisions = replayed(run, tmp_path)
+    assert decisions["replicas"].to_list() == [0] * 4
+    assert decisions["scaling_active"].to_list() == ["ScalingDisabled"] * 4
+    assert check_history(hpabatch.open(tmp_path).history).rows() == []
+
+
+def test_one_tick_is_a_history(tmp_path: Path) -> None:
+    case = small_case(hpa_spec(), [5000])
+    decisions = replayed(export_run([case], PROFILE), tmp_path)
+    assert decisions.select("replicas", "proposal", "desired").rows() == [(1, 9, 4)]
+
+
+@pytest.mark.parametrize("failure_at_ms", [(1,), (30_001, 30_002)])
+def test_pods_that_fail_in_their_first_step_were_ready(
+    failure_at_ms: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The pod of the start in step 0; in step 2 both, of which one came after tick 1 by hand."""
+    pods = Pods(
+        startup_ms=((0, 0),),
+        reaction_ms=1,
+        termination_ms=0,
+        failure_at_ms=failure_at_ms,
+        initial_age_ms=0,
+    )
+    events = (Event(START_MS + SYNC_MS + 1, "scale", 2),)
+    stays = {"scaleDown": {"selectPolicy": "Disabled"}}
+    spec = hpa_spec(low=1, high=2, behavior=stays)
+    case = small_case(spec, [550] * 6, pods=pods, events=events)
+    run = export_run([case], PROFILE)
+    states = run.tables["pod_states"].filter(pl.col("namespace") == "shop")
+    assert (states["ready"] == "False").sum() == len(failure_at_ms)
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "failing")
+
+
+@pytest.mark.parametrize(("lost_ms", "gone_ms"), [(2 * SYNC_MS + 7, 2 * SYNC_MS + 7),
+                                                 (2 * SYNC_MS, 3 * SYNC_MS)])  # fmt: skip
+def test_lost_pods_are_gone(lost_ms: int, gone_ms: int, tmp_path: Path) -> None:
+    """What is lost at a tick's own instant was there at that tick and never seen again."""
+    events = (Event(START_MS + lost_ms, "lose", 500),)
+    case = small_case(hpa_spec(low=4), [900] * 6, initial=4, events=events)
+    run = export_run([case], PROFILE)
+    lost = run.tables["pods"].filter(pl.col("gone").is_not_null())
+    assert lost["gone"].to_physical().to_list() == [START_MS + gone_ms] * 2
+    assert lost["deletion_requested"].equals(lost["gone"])
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "lost")
+
+
+def test_one_series_under_two_names_stands_once(tmp_path: Path) -> None:
+    target = {"type": "Value", "value": "9"}
+    metrics = [
+        {
+            "type": "Object",
+            "object": {
+                "describedObject": {"apiVersion": version, "kind": "Ingress", "name": "web"},
+                "metric": {"name": "hits"},
+                "target": target,
+            },
+        }
+        for version in ("networking.k8s.io/v1", "extensions/v1beta1")
+    ]
+    case = small_case(hpa_spec(more=metrics), [900] * 3)
+    case = with_signals(case, object__Ingress__web__hits=Signal(TOTAL, "external"))
+    run = export_run([case], PROFILE)
+    assert run.tables["object_metrics"].height == 3
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "twice")
+    assert check_history(hpabatch.open(tmp_path).history).rows() == []
+
+
+def test_arguments_name_all_that_a_replay_cannot_know() -> None:
+    case = replace(small_case(hpa_spec(), [900] * 3), start_ms=START_MS + 4321)
+    case = with_max_age(case, 77_000)
+    run = export_run([case], profile_for("1.36"))
+    assert " ".join(run.arguments) == (
+        "--k8s 1.36 --events decided --phase 4321ms --sync-period 15000ms --max-age 77000ms"
+    )
+    flags = run.tables["controller"]["flags"].to_list()
+    assert '"horizontal-pod-autoscaler-tolerance": "0.1"' in flags[0]
+    assert run.tables["controller"]["version"].to_list() == ["1.36"]
+
+
+def test_feature_gates_are_named_where_they_are_not_as_in_the_version() -> None:
+    case = small_case(hpa_spec(), [900] * 3)
+    run = export_run([case], profile_for("1.35", "HPAScaleToZero=true,PodLevelResources=true"))
+    words = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
+    assert words["--k8s"] == "1.35"
+    assert words["--feature-gates"] == "HPAScaleToZero=true"
+
+
+def test_progress_is_told() -> None:
+    told: list[float] = []
+    export_run([small_case(hpa_spec(), [900] * 65)], PROFILE, progress=told.append)
+    assert told == [0.0, 64 / 65]
+
+
+def test_a_lane_whose_pods_do_not_fit_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.engine.simulate.export._FIRST_COHORTS", 1)
+    case = small_case(hpa_spec(), [900, 900, 9000, 9000, 40_000, 40_000, 900])
+    run = export_run([case], PROFILE)
+    assert run.tables["pods"].height > 30
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "full")
+
+
+# ---- what one history cannot hold
+
+
+def refusal(*cases: SimulationCase) -> str:
+    with pytest.raises(UsageError) as caught:
+        export_run(cases, PROFILE)
+    return str(caught.value)
+
+
+def other(case: SimulationCase, **changes: object) -> SimulationCase:
+    """Return the case of another HPA with another target, and what else differs."""
+    spec = case.periods[0].spec
+    ref = replace(spec.scale_target_ref, name="other")
+    period = replace(case.periods[0], spec=replace(spec, scale_target_ref=ref))
+    workload = replace(case.workload, hpa="other")
+    return replace(case, workload=workload, periods=(period,), **changes)  # type: ignore[arg-type]
+
+
+def with_signals(case: SimulationCase, **signals: Signal) -> SimulationCase:
+    """Return the case with more signals; `__` in a name is `/`."""
+    plant = case.workload.plant
+    more = {name.replace("__", "/"): signal for name, signal in signals.items()}
+    plant = replace(plant, signals=plant.signals | more)
+    work = dict(case.workload.work) | {name: np.array([100]) for name in more}
+    return replace(case, workload=replace(case.workload, plant=plant, work=work))
+
+
+CASE = small_case(hpa_spec(), [900] * 3)
+
+
+def test_nothing_is_refused() -> None:
+    assert refusal() == "there is no simulated HPA to export"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("start_ms", START_MS + 1),
+        ("period_ms", 20_000),
+        ("steps", 2),
+        ("flags", ControllerFlags()),
+    ],
+)
+def test_cases_that_differ_in_what_is_common_are_refused(name: str, value: object) -> None:
+    assert refusal(CASE, other(CASE, **{name: value})) == (
+        f"the simulated HPAs differ in {name}, which one history cannot hold; export those that "
+        "agree, one by one with --where"
+    )
+
+
+def test_an_hpa_under_two_settings_is_refused() -> None:
+    assert refusal(CASE, replace(CASE, setting="proposed")) == (
+        "an HPA is simulated under several settings; export one of them"
+    )
+
+
+def test_a_target_of_two_hpas_is_refused() -> None:
+    twin = replace(CASE, workload=replace(CASE.workload, hpa="twin"))
+    assert refusal(CASE, twin) == (
+        "several of the HPAs scale Deployment shop/web, whose pods one history holds once; export "
+        "one of them with --where"
+    )
+
+
+def test_an_hpa_that_changes_its_target_is_refused() -> None:
+    late = replace(other(CASE).periods[0], from_ms=START_MS + 1)
+    assert refusal(replace(CASE, periods=(CASE.periods[0], late))) == (
+        "shop/web: its specs scale different targets, but one workload is simulated; export the "
+        "others with --where"
+    )
+
+
+def test_different_ages_are_refused_only_where_they_are_used() -> None:
+    plant = CASE.workload.plant
+    unused = replace(plant, pipelines=plant.pipelines | {"custom": Pipeline(max_age_ms=5)})
+    case = replace(CASE, workload=replace(CASE.workload, plant=unused))
+    assert "--max-age 60000ms" in " ".join(export_run([case], PROFILE).arguments)
+    assert refusal(with_signals(case, pods__qps=Signal("divisible", api="custom"))) == (
+        "the pipelines differ in max_age, of which a replay knows one; give one in the plant file"
+    )
+
+
+def test_a_resource_of_the_pod_and_of_a_container_is_refused() -> None:
+    assert refusal(with_signals(CASE, container__app__cpu=CPU_SIGNAL)) == (
+        "shop/web: cpu is simulated of the pod and of container app apart, which samples cannot "
+        "tell; export the others with --where"
+    )
+
+
+def test_memory_in_parts_of_bytes_is_refused() -> None:
+    signal = Signal(AGE, request_milli=10**9)
+    assert refusal(with_signals(CASE, resource__memory=signal)) == (
+        "shop/web: memory is sampled in steps of 1 milli-bytes, but samples of a history are whole "
+        "bytes; give memory a unit of 1000 in the plant file"
+    )
+
+
+def test_other_resources_than_cpu_and_memory_are_refused() -> None:
+    assert refusal(with_signals(CASE, resource__gpu=CPU_SIGNAL)) == (
+        "shop/web: gpu is simulated, but samples of a history hold cpu and memory; export the "
+        "others with --where"
+    )
+
+
+def test_a_series_of_two_hpas_of_a_namespace_is_refused() -> None:
+    target = {"type": "Value", "value": "9"}
+    depth = {"type": "External", "external": {"metric": {"name": "depth"}, "target": target}}
+    case = small_case(hpa_spec(more=[depth]), [900] * 3)
+    case = with_signals(case, external__depth=Signal(TOTAL, "external"))
+    assert refusal(case, other(case)) == (
+        "several of the HPAs of namespace shop have the external metric depth, which is simulated "
+        "of each apart and stands once in a history; export one of them with --where"
+    )
+    elsewhere = other(case)
+    elsewhere = replace(elsewhere, workload=replace(elsewhere.workload, namespace="another"))
+    assert export_run([case, elsewhere], PROFILE).tables["external_metrics"].height == 6

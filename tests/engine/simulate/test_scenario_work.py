@@ -1,0 +1,262 @@
+"""Steps on work, against the same said plainly, and where pieces do not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hpabatch.engine.fit.workload import Workload
+from hpabatch.engine.simulate.scenario import apply
+from hpabatch.engine.simulate.scenario_work import (
+    MAX_WORK_MILLI,
+    Run,
+    covering,
+    grow,
+    multiplied,
+    ramp_milli,
+    recorded,
+    refined,
+    shift,
+    spike,
+)
+from hpabatch.errors import RefusedError
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
+from hpabatch.model.scenario import (
+    Action,
+    Growth,
+    Moment,
+    Overlay,
+    Repeat,
+    Scenario,
+    Shift,
+    Spike,
+    Step,
+    Times,
+)
+from hpabatch.model.versions import profile_for
+from tests.effort import effort
+from tests.engine import naive_scenario as naive
+
+GRID = 15_000
+DAY = 1_791_331_200_000  # 2026-10-07
+SIGNALS = {
+    "resource/cpu": Signal(kind=DIVISIBLE),
+    "external/q": Signal(kind=BACKLOG, api="external"),
+}
+
+
+def slots(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(low, high).map(lambda k: k * GRID)
+
+
+MOMENTS = slots(0, 39).map(Moment)
+FACTORS = st.integers(0, 4000)
+ACTIONS: st.SearchStrategy[Action] = st.one_of(
+    st.builds(Growth, FACTORS, st.none() | MOMENTS, st.sampled_from([0, GRID, 3 * GRID, 7000])),
+    st.builds(Shift, slots(-30, 30).filter(bool)),
+    st.builds(
+        lambda at, long, factor, ramp, every: Spike(
+            Times((at,), every and max(every, long)), long, factor, min(ramp, long // 2)
+        ),
+        MOMENTS,
+        slots(1, 12),
+        FACTORS,
+        st.sampled_from([0, 0, 40_000]),
+        st.none() | slots(4, 20),
+    ),
+    st.builds(Repeat, slots(4, 20), st.none() | MOMENTS, st.none() | MOMENTS),
+    st.builds(
+        Overlay, st.just("shop/other"), st.none(), FACTORS, st.none() | slots(-5, 30).map(Moment)
+    ),
+)
+VALUES = st.lists(st.integers(0, 10**7), min_size=1, max_size=30)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    return Workload(
+        cluster="demo",
+        namespace="shop",
+        hpa="web",
+        plant=Plant(SIGNALS),
+        work={name: np.array(draw(VALUES), np.int64) for name in SIGNALS},
+        work_start_ms=DAY + draw(slots(-20, 20)),
+        resolution_ms=draw(st.sampled_from([GRID, 2 * GRID, 4 * GRID])),
+        initial=3,
+    )
+
+
+def naive_step(
+    work: naive.Function,
+    action: Action,
+    known: tuple[int, int],
+    end: int,
+    last: int,
+    other: tuple[int, int, list[int]],
+) -> tuple[naive.Function, tuple[int, int]]:
+    """Return the work of one signal after a step, and from when to when it is known."""
+    match action:
+        case Growth():
+            return naive.grow(work, action, DAY), known
+        case Shift():
+            return naive.shift(work, action), (known[0] + action.by_ms, known[1] + action.by_ms)
+        case Spike():
+            return naive.spike(work, action, DAY, end), known
+        case Repeat():
+            first = known[1] if action.at is None else DAY + action.at.ms
+            since = known[1] - action.period_ms if action.since is None else DAY + action.since.ms
+            if first >= last:
+                return work, known
+            assume(known[0] <= since and since + action.period_ms <= known[1])
+            return naive.repeat(work, action, DAY, known), (min(known[0], first), last)
+        case Overlay():
+            begin = other[0] if action.at is None else DAY + action.at.ms
+            assume(begin < last)
+            return naive.overlay(work, action, DAY, other), known
+        case _:
+            raise AssertionError(action)
+
+
+@settings(max_examples=effort(200))
+@given(
+    workloads(),
+    workloads(),
+    st.lists(st.tuples(ACTIONS, st.sampled_from([(), ("resource/*",)])), min_size=1, max_size=4),
+)
+def test_steps_do_what_is_said_plainly(
+    workload: Workload, other: Workload, steps: list[tuple[Action, tuple[str, ...]]]
+) -> None:
+    end = DAY + 40 * GRID
+    last = end + sum(-action.by_ms for action, _ in steps if isinstance(action, Shift)
+                     and action.by_ms < 0)  # fmt: skip
+    before = {name: values.copy() for name, values in workload.work.items()}
+    expected = {}
+    for name, values in workload.work.items():
+        work = naive.pieces(workload.work_start_ms, workload.resolution_ms, values.tolist())
+        known = (
+            workload.work_start_ms,
+            workload.work_start_ms + workload.resolution_ms * values.size,
+        )
+        theirs = (other.work_start_ms, other.resolution_ms, other.work[name].tolist())
+        for action, signals in steps:
+            if not signals or name == "resource/cpu":
+                work, known = naive_step(work, action, known, end, last, theirs)
+        expected[name] = [work(at) for at in range(DAY, end, GRID)]
+    scenario = Scenario(tuple(Step(action, signals=signals) for action, signals in steps))
+    try:
+        found = apply(
+            scenario,
+            workload,
+            (),
+            DAY,
+            end,
+            profile=profile_for("1.38"),
+            find_work=lambda *_: other,
+        ).workload
+    except RefusedError as error:
+        assume("not within the run" not in str(error))
+        raise
+    for name, instants in expected.items():
+        work = naive.pieces(found.work_start_ms, found.resolution_ms, found.work[name].tolist())
+        assert [work(at) for at in range(DAY, end, GRID)] == instants, name
+        assert found.work[name].dtype == np.int64
+        assert (workload.work[name] == before[name]).all()
+
+
+def test_products_are_rounded_half_up() -> None:
+    values = np.array([0, 1, 2, 3, 999, 1001], np.int64)
+    assert multiplied(values, 1500).tolist() == [0, 2, 3, 5, 1499, 1502]
+    assert multiplied(values, 333).tolist() == [0, 0, 1, 1, 333, 333]
+    assert multiplied(values, 0).tolist() == [0] * 6
+    each = np.array([500, 1500, 2500, 3500, 1, 1], np.int64)
+    assert multiplied(values, each).tolist() == [0, 2, 5, 11, 1, 1]
+
+
+@given(st.integers(0, MAX_WORK_MILLI), st.integers(0, 1_000_000))
+def test_products_are_exact_as_far_as_they_go(work: int, factor: int) -> None:
+    exact = (work * factor + 500) // 1000
+    values = np.array([work], np.int64)
+    if work * factor // 1000 > MAX_WORK_MILLI:
+        with pytest.raises(RefusedError, match="is too large: at most 9,007,199,254,740 can be"):
+            multiplied(values, factor)
+    else:
+        assert multiplied(values, factor).tolist() == [exact]
+
+
+def test_a_ramp_is_even_and_reaches_the_factor() -> None:
+    way = np.array([0, 1, 250, 500, 999, 1000, 5000], np.int64)
+    up = ramp_milli(3000, way, 1000)
+    assert np.array(up).tolist() == [1000, 1002, 1500, 2000, 2998, 3000, 3000]
+    down = ramp_milli(0, way, 1000)
+    assert np.array(down).tolist() == [1000, 999, 750, 500, 1, 0, 0]
+    assert ramp_milli(1400, way, 0) == 1400
+    # 1.0005 and 0.9995 are rounded up
+    assert np.array(ramp_milli(1001, np.array([500]), 1000)).tolist() == [1001]
+    assert np.array(ramp_milli(999, np.array([500]), 1000)).tolist() == [1000]
+
+
+@pytest.mark.parametrize(
+    ("resolution", "parts"), [(60_000, 4), (15_000, 1), (20_000, 2), (17_001, 3), (17_011, 1),
+                              (300_000, 20), (16_000, 2), (15_001, 7)]
+)  # fmt: skip
+def test_pieces_are_cut_into_equal_ones(resolution: int, parts: int) -> None:
+    work = recorded(7, resolution, {"a": np.array([3, 4], np.int64)})
+    found = refined(work, 15_000)
+    assert found.resolution_ms * parts == resolution
+    assert found.series["a"].tolist() == [3] * parts + [4] * parts
+    assert found.known_ms == work.known_ms
+
+
+def test_pieces_reach_as_far_as_they_must() -> None:
+    work = recorded(100, 10, {"a": np.array([3, 4], np.int64), "b": np.empty(0, np.int64)})
+    found = covering(work, 95, 131)
+    assert found.start_ms == 90
+    assert found.series["a"].tolist() == [3, 3, 4, 4, 4]
+    assert found.series["b"].size == 0
+    assert found.known_ms == {"a": (100, 120), "b": (100, 100)}
+    assert covering(work, 100, 120).series["a"] is work.series["a"]
+
+
+def test_what_falls_inside_of_a_piece_takes_hold_at_the_next() -> None:
+    work = recorded(DAY + 7, 60_000, {"a": np.full(4, 1000, np.int64)})
+    run = Run.of((), DAY, DAY + 240_000)
+    found = grow(work, ["a"], Growth(2000, Moment(60_000)), run)
+    assert found.resolution_ms == 15_000
+    doubled = found.starts_ms(0, found.series["a"].size)[found.series["a"] == 2000]
+    assert doubled[0] == DAY + 60_007  # 7 ms late
+    action = Spike(Times((Moment(60_008),)), 60_000, 2000)
+    found = spike(work, ["a"], action, run)
+    doubled = found.starts_ms(0, found.series["a"].size)[found.series["a"] == 2000]
+    assert doubled.tolist() == [DAY + 75_007 + k * 15_000 for k in range(4)]
+
+
+def test_pieces_stay_where_they_fit() -> None:
+    work = recorded(DAY, 60_000, {"a": np.array([10, 20, 30], np.int64)})
+    run = Run.of((), DAY, DAY + 180_000)
+    assert grow(work, ["a"], Growth(1400), run).series["a"].tolist() == [14, 28, 42]
+    found = grow(work, ["a"], Growth(1400, Moment(60_000)), run)
+    assert found.resolution_ms == 60_000
+    assert found.series["a"].tolist() == [10, 28, 42]
+
+
+def test_a_shift_of_everything_moves_the_start_exactly() -> None:
+    work = recorded(DAY, 60_000, {"a": np.array([10, 20], np.int64), "b": np.empty(0, np.int64)})
+    found = shift(work, ["a"], Shift(1), Run.of((), DAY, DAY + 60_000))
+    assert found.start_ms == DAY + 1
+    assert found.series is work.series
+    assert found.known_ms["a"] == (DAY + 1, DAY + 120_001)
+
+
+def test_a_shift_of_one_signal_loses_nothing() -> None:
+    series = {"a": np.array([10, 20], np.int64), "b": np.array([1, 2], np.int64)}
+    work = recorded(DAY, 60_000, series)
+    there = shift(work, ["a"], Shift(180_000), Run.of((), DAY, DAY + 60_000))
+    back = shift(there, ["a"], Shift(-180_000), Run.of((), DAY, DAY + 60_000))
+    assert back.start_ms == DAY - 180_000
+    assert back.series["a"].tolist() == [10, 10, 10, 10, 20, 20, 20, 20]
+    assert back.series["b"].tolist() == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert back.known_ms == replace(work).known_ms

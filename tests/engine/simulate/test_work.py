@@ -1,0 +1,90 @@
+"""What a fit says of a workload that is simulated: noise, gaps, and what is not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hpabatch.engine.fit.workload import Workload
+from hpabatch.engine.fleet.requested import _newest
+from hpabatch.engine.simulate.work import with_noise
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, Signal
+
+
+def workload(resolution_ms: int = 60_000, hpa: str = "web") -> Workload:
+    signals = {"resource/cpu": Signal(DIVISIBLE), "external/q": Signal(BACKLOG, api="external")}
+    work = {"resource/cpu": np.array([1000, 2000]), "external/q": np.array([5, 7])}
+    return Workload("c", "n", hpa, Plant(signals=signals), work, 0, resolution_ms, 1)
+
+
+NOISE = np.array([900, 1000, 1100])
+
+
+def test_noise_cuts_pieces_and_keeps_what_is_no_work_of_pods() -> None:
+    noisy = with_noise(workload(), NOISE, 15_000, 0)
+    assert noisy.resolution_ms == 15_000
+    cpu = noisy.work["resource/cpu"]
+    assert set(cpu[:4]) <= {900, 1000, 1100}
+    assert set(cpu[4:]) <= {1800, 2000, 2200}
+    assert len(set(cpu.tolist())) > 1
+    assert noisy.work["external/q"].tolist() == [5] * 4 + [7] * 4
+
+
+def test_noise_hangs_on_seed_and_name_alone() -> None:
+    long = np.full(400, 10_000)
+    named = [
+        with_noise(
+            Workload("c", "n", hpa, Plant({"a": Signal(DIVISIBLE)}), {"a": long}, 0, 60_000, 1),
+            NOISE,
+            15_000,
+            seed,
+        )
+        .work["a"]
+        .tolist()
+        for hpa, seed in (("x", 1), ("x", 1), ("y", 1), ("x", 2))
+    ]
+    assert named[0] == named[1]
+    assert named[0] != named[2]
+    assert named[0] != named[3]
+    assert np.mean(named[0]) == pytest.approx(10_000, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("resolution", "noise"), [(15_000, NOISE), (60_000, None), (60_000, np.zeros(0, np.int64))]
+)
+def test_without_finer_stretches_nothing_changes(
+    resolution: int, noise: np.ndarray[tuple[int], np.dtype[np.int64]] | None
+) -> None:
+    given = workload(resolution)
+    assert with_noise(given, noise, 15_000, 0) is given
+
+
+def test_pieces_stay_equally_long() -> None:
+    noisy = with_noise(workload(resolution_ms=50_000), NOISE, 15_000, 0)
+    assert noisy.resolution_ms * noisy.work["resource/cpu"].size == 100_000
+
+
+def rows(*given: tuple[object, ...]) -> pl.DataFrame:
+    columns = ["uid", "kind", "index", "container", "valid_from", "cpu_milli", "memory_milli"]
+    frame = pl.DataFrame(list(given), schema=columns, orient="row", infer_schema_length=None)
+    return frame.with_columns(namespace=pl.lit("n"), target=pl.lit("web"))
+
+
+def test_requests_are_those_of_the_newest_pod() -> None:
+    old = ("a", "app", 0, "main", 1, 900, 900)
+    new = [("b", "app", 0, "main", 5, 200, 64_000), ("b", "sidecar", 0, "proxy", 5, 50, None)]
+    init = ("b", "init", 0, "setup", 5, 4000, 1)
+    overhead = ("b", "overhead", 0, "", 5, 10, None)
+    found = _newest(rows(old, *new, init, overhead))["n", "web"]
+    assert found == (260, 64_000)
+
+
+def test_pod_level_requests_stand_for_the_containers() -> None:
+    found = _newest(rows(("a", "app", 0, "main", 1, 300, None), ("a", "pod", 0, "", 1, 500, None)))
+    assert found["n", "web"] == (500, None)
+
+
+def test_a_resize_in_place_counts() -> None:
+    found = _newest(rows(("a", "app", 0, "main", 1, 300, 1), ("a", "app", 0, "main", 9, 700, 2)))
+    assert found["n", "web"] == (700, 2)

@@ -1,0 +1,144 @@
+"""Groups: who shares a setting, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
+from hpabatch.engine.sweep.groups import Grouping, Unit, units_of
+from tests.model.settings_made import CPU, spec
+
+_PERIODS = (SpecPeriod(0, 1, spec(CPU)),)
+
+
+def candidate(namespace: str, name: str, cluster: str = "prod", **labels: str) -> Candidate:
+    return Candidate(cluster, namespace, name, _PERIODS, json.dumps(labels))
+
+
+FLEET = (
+    candidate("batch", "etl", tier="batch"),
+    candidate("shop", "cart-api", tier="web", team="a"),
+    candidate("shop", "web", tier="web"),
+    candidate("shop", "worker"),
+    candidate("shop", "web", "test", tier="web"),
+)
+
+
+def units(*groups: str) -> dict[str, tuple[int, ...]]:
+    found = units_of(groups, FLEET)
+    assert found.complaints == ()
+    taken = sorted(member for unit in found.units for member in unit.members)
+    assert sorted((*taken, *found.left_out)) == list(range(len(FLEET)))
+    return {unit.name: unit.members for unit in found.units}
+
+
+def complaints(*groups: str) -> tuple[str, ...]:
+    return units_of(groups, FLEET).complaints
+
+
+def test_without_groups_each_has_its_own() -> None:
+    assert units() == {
+        "prod/batch/etl": (0,), "prod/shop/cart-api": (1,), "prod/shop/web": (2,),
+        "prod/shop/worker": (3,), "test/shop/web": (4,),
+    }  # fmt: skip
+    assert units_of([], []) == Grouping(())
+
+
+def test_labels() -> None:
+    assert units("label:tier=web") == {"label:tier=web": (1, 2, 4)}
+    assert units("label:tier") == {"label:tier=batch": (0,), "label:tier=web": (1, 2, 4)}
+    assert units("label:tier=web,!team") == {"label:tier=web,!team": (2, 4)}
+    assert units("label:tier in (web, batch)") == {"label:tier in (web, batch)": (0, 1, 2, 4)}
+    assert units("label:!tier") == {"label:!tier": (3,)}
+
+
+def test_namespaces_whatever_the_cluster() -> None:
+    assert units("namespace:shop") == {"namespace:shop": (1, 2, 3, 4)}
+    assert units("namespace") == {"namespace:batch": (0,), "namespace:shop": (1, 2, 3, 4)}
+    assert units("namespace:*") == {"namespace:*": (0, 1, 2, 3, 4)}
+
+
+def test_patterns_and_the_fleet() -> None:
+    assert units("pattern:shop/*-api") == {"pattern:shop/*-api": (1,)}
+    assert units("pattern:test/*/*", "pattern:prod/shop/web") == {
+        "pattern:test/*/*": (4,), "pattern:prod/shop/web": (2,),
+    }  # fmt: skip
+    assert units("fleet") == {"fleet": (0, 1, 2, 3, 4)}
+
+
+def test_who_is_in_no_group_is_left_out() -> None:
+    assert units_of(["label:tier"], FLEET).left_out == (3,)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "groups.yaml"
+    path.write_text("front: [shop/web, shop/cart-*]\nback: batch/*\n")
+    assert units(f"file:{path}") == {"front": (1, 2, 4), "back": (0,)}
+    path.write_text("front: [shop/web]\nback: [batch/*, shop/non*]\nother: a/b\n")
+    assert complaints(f"file:{path}") == (
+        f"--group file:{path}: groups {path}, line 2: back: shop/non* is for none of the 5 HPAs, "
+        f"such as batch/etl; groups {path}, line 3: other: a/b is for none of the 5 HPAs, such as "
+        "batch/etl",
+    )
+    path.write_text("front: 3\n")
+    (found,) = complaints(f"file:{path}")
+    assert "line 1: front: 3 is not namespace/hpa or cluster/namespace/hpa" in found
+    path.write_text("' ': shop/web\n")
+    assert "a group without a name" in complaints(f"file:{path}")[0]
+
+
+SENTENCES = {
+    "label:tier=wob": "it is for none of the 5 HPAs; their labels are team, tier",
+    "label:a b": "'a b' is not a label selector: unable to parse requirement: found 'b', expected",
+    "label": "which label? write label:tier=web, or label:tier for a group per value",
+    "label:": "nothing stands after the colon; write label:tier=web",
+    "namespace:shup": "it is for none of the 5 HPAs; did you mean shop? (namespaces: batch, shop)",
+    "pattern": "which HPAs? write pattern:shop/*-api",
+    "pattern:web": "'web' is not namespace/hpa or cluster/namespace/hpa, such as shop/web or s",
+    "pattern:shop/Web": "'shop/Web': a namespace or HPA has lower-case letters",
+    "pattern:shop/x*": "shop/x* is for none of the 5 HPAs, such as batch/etl",
+    "file": "which file? write file:groups.yaml",
+    "file:/none/groups.yaml": "groups /none/groups.yaml cannot be read: No such file or directory",
+    "fleet:all": "fleet is all HPAs; nothing stands after it",
+    "labels:tier": "'labels' is no kind of group; did you mean label? (label:tier=web, namespace:s",
+    "": "'' is no kind of group (label:tier=web, namespace:shop, pattern:shop/*-api, file:groups.y",
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_sentences(text: str) -> None:
+    (found,) = complaints(text)
+    assert found.startswith(f"--group {text}: {SENTENCES[text]}")
+
+
+def test_nothing_fits_an_empty_fleet() -> None:
+    for text in ("fleet", "namespace", "label:tier", "pattern:a/b"):
+        (found,) = units_of([text], []).complaints
+        assert "none of the 0 HPAs" in found or "there are no HPAs" in found
+
+
+def test_all_that_is_wrong_is_told() -> None:
+    found = complaints("fleet", "label:tier=web", "namespace:shup", "label:tier=web")
+    assert found == (
+        "--group namespace:shup: it is for none of the 5 HPAs; did you mean shop? (namespaces: "
+        "batch, shop)",
+        "the group label:tier=web is there 2 times; give each another name",
+        "shop/cart-api, shop/web, shop/web would be in two groups, fleet and label:tier=web; an "
+        "HPA gets one setting, so narrow one of them",
+    )
+    (found_twice,) = complaints("fleet", "namespace:shop")
+    assert found_twice.startswith("shop/cart-api, shop/web, shop/worker and 1 more would be in two")
+
+
+@given(st.lists(st.text("labeltir:=namspcfho/*-,()", max_size=14), max_size=3))
+def test_any_text_is_groups_or_sentences(groups: list[str]) -> None:
+    found = units_of(groups, FLEET)
+    members = [member for unit in found.units for member in unit.members]
+    if not found.complaints:
+        assert sorted((*members, *found.left_out)) == list(range(len(FLEET)))
+        assert all(isinstance(unit, Unit) and unit.members for unit in found.units)

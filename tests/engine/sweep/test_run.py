@@ -1,0 +1,439 @@
+"""A sweep's rows are what `simulate` finds for manifests with the same specs, on the same work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.simulate import loop as simulation
+from hpabatch.engine.simulate.loop import simulate
+from hpabatch.engine.simulate.result import run_loop
+from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
+from hpabatch.engine.sweep import run as engine
+from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
+from hpabatch.engine.sweep.run import SweepPlan, hpas_frame, prepare_part, settings_frame
+from hpabatch.errors import UsageError
+from hpabatch.history.reader import open_history
+from hpabatch.inputs.grid import GridError
+from hpabatch.inputs.scenarios import parse_growth, read_scenario
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.defaults import default_spec
+from hpabatch.model.objects.hpa import HPA, HPASpec
+from hpabatch.model.prices import PriceList, Prices
+from hpabatch.model.scenario import Scenario
+from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.setting import TODAY, apply_setting, parse_setting
+from tests.engine.swept import HOUR_MS, KEY, cut, only, planned, swept
+
+pytestmark = pytest.mark.compiled
+
+# One metric, two metrics, a behavior of its own, a spec that changed later (api), a Value target.
+NAMES = ("ingest/transform", "payments/api", "shop/checkout", "shop/recommendations")
+OTHERS = ("media/transcoder", "shop/cart", "shop/catalog", "shop/promo")
+GRIDS = ("target=x0.8,x1.2,x1", "policies=gentle,fast", "scaleDown.window=60", "max=+2")
+PRICES = PriceList(Prices(0.03, 0.004, 0.001, "EUR"))
+LOOP: dict[str, Any] = {"seed": 3, "prices": PRICES}
+NOT_OF_THE_RUN = ["setting", "unit", "setting_id", "elastic_speedup"]
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hours of some HPAs in the morning."""
+    return cut(tmp_path_factory.mktemp("sweep") / "history", *NAMES, *OTHERS)
+
+
+@cache
+def plan_of_all(history: Path) -> SweepPlan:
+    return planned(GRIDS, history, only(*NAMES), **LOOP)
+
+
+@cache
+def sweep_of_all(history: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    return swept(plan_of_all(history))
+
+
+def simulated(
+    history: Path, specs: Sequence[tuple[Candidate, HPASpec]], **loop: Any
+) -> pl.DataFrame:
+    """Return the measures of HPAs as `simulate --hpas` finds them."""
+    options = LoopOptions(
+        manifests=tuple(HPA(c.name, c.namespace, spec=spec) for c, spec in specs),
+        length_ms=2 * HOUR_MS,
+        **(LOOP | loop),
+    )
+    parameters = ReplayParameters(events="decided")
+    loop_ = prepare_loop(open_history(history), parameters, options, only(*NAMES))
+    return run_loop(loop_, options).measures.filter(pl.col("setting") == "proposed")
+
+
+def alike(rows: pl.DataFrame, others: pl.DataFrame) -> None:
+    """Hold all columns of runs against each other."""
+    same = [name for name in others.columns if name not in NOT_OF_THE_RUN]
+    assert len(same) > 45
+    assert_frame_equal(rows.select(same), others.select(same))
+
+
+# ---- the same runs
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "today",
+        "target=x0.8 max=+2 scaleDown.window=60 policies=gentle",
+        "max=+2 scaleDown.window=60 policies=fast",
+    ],
+)
+def test_a_row_is_what_simulate_finds_for_that_spec(history: Path, name: str) -> None:
+    sweep, (results, _) = plan_of_all(history), sweep_of_all(history)
+    profile = sweep.plan.versions.one()
+    specs = [
+        (c, apply_setting(parse_setting(name), c.spec, SHIPPED, profile)) for c in sweep.plan.chosen
+    ]
+    rows = results.filter(pl.col("setting") == parse_setting(name).name)
+    assert rows.height == len(NAMES)
+    alike(rows, simulated(history, specs))
+
+
+def test_today_is_the_last_spec_from_the_first_tick_on(history: Path) -> None:
+    """The spec of payments/api allowed 8 replicas until 14:06, and 20 since."""
+    sweep = plan_of_all(history)
+    api = sweep.plan.chosen[1]
+    assert [p.spec.max_replicas for p in api.periods] == [8, 20]
+    assert (api.periods[0].to_ms - sweep.plan.clocks.to_ms) > HOUR_MS  # (it never was in force)
+    part = prepare_part(sweep, 0)
+    assert part.cases[1].today.max_replicas == 20
+    row = hpas_frame(sweep, part).row(1, named=True)
+    assert (row["hpa"], row["min_replicas"], row["max_replicas"]) == ("api", 4, 20)
+    hpa, problems = hpa_from_json(row["spec"])
+    assert not problems
+    assert default_spec(hpa.spec) == api.spec
+
+
+def test_settings_that_come_to_one_spec_have_one_row_of_numbers(history: Path) -> None:
+    """The metric of transform that is tuned has 75%: 60 is 80% of it; checkout has 65%."""
+    where = only("ingest/transform", "shop/checkout")
+    results, blocks = swept(planned(["target=60,65,x0.8"], history, where))
+    first, second = (results.filter(hpa=hpa) for hpa in ("transform", "checkout"))
+    assert results["setting"].to_list() == ["today", "target=60", "target=65", "target=x0.8"] * 2
+    same = [name for name in results.columns if name not in NOT_OF_THE_RUN]
+    assert first[1].select(same).equals(first[3].select(same))
+    assert not first[0].select(same).equals(first[1].select(same))
+    assert second[0].select(same).equals(second[2].select(same))  # its own target, 65
+    of_blocks = blocks.filter(hpa="transform")
+    columns = list(BLOCK_COLUMNS)
+    assert (
+        of_blocks.filter(setting_id=1)
+        .select(columns)
+        .equals(of_blocks.filter(setting_id=3).select(columns))
+    )
+    assert (
+        not of_blocks.filter(setting_id=1)
+        .select(columns)
+        .equals(of_blocks.filter(setting_id=0).select(columns))
+    )
+
+
+def test_equal_specs_are_run_once(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    real = simulation.run_cases
+
+    def counted(cases: Any, *arguments: Any, **more: Any) -> Any:
+        ran.extend(case.setting for case in cases)
+        return real(cases, *arguments, **more)
+
+    monkeypatch.setattr(engine, "run_cases", counted)
+    results, _ = swept(
+        planned(["target=65,70,x1", "combine=min,max"], history, only("shop/checkout"))
+    )
+    # (checkout has a target of 65 already, and one metric that cannot be combined)
+    assert ran == ["today", "target=70 combine=min"]
+    assert results.height == 1 + 5
+
+
+def test_speedups_are_against_today(history: Path) -> None:
+    results, _ = sweep_of_all(history)
+    today = results.filter(setting_id=0)
+    assert today["elastic_speedup"].to_list() == [1.0] * len(NAMES)
+    names = ("theta_u_pct", "theta_o_pct", "tau_u_pct", "tau_o_pct")
+    moved = results.filter(pl.all_horizontal(pl.col(n) > 0 for n in names), setting_id=1)
+    row = moved.row(0, named=True)
+    base = today.filter(hpa=row["hpa"]).row(0, named=True)
+    ratios = [base[n] / row[n] for n in names]
+    assert set(ratios) != {1.0}
+    assert row["elastic_speedup"] == pytest.approx(math.prod(ratios) ** 0.25)
+
+
+def test_blocks_cost_what_the_run_costs(history: Path) -> None:
+    results, blocks = sweep_of_all(history)
+    sums = blocks.group_by(*KEY, "setting_id", maintain_order=True).agg(
+        pl.col("cost", "hours", "pod_hours", "rescales").sum()
+    )
+    assert_frame_equal(sums, results.select(sums.columns))
+    assert (results["cost"] > 0).all()
+    assert set(results["currency"]) == {"EUR"}
+
+
+# ---- what-ifs beyond upstream, and the sync period
+
+
+def test_the_sync_period_is_that_of_the_setting(history: Path) -> None:
+    sweep = planned(["sync=15s,1m"], history, only("shop/checkout"))
+    results, _ = swept(sweep)
+    assert results["setting"].to_list() == ["today", "sync=15s", "sync=1m"]
+    assert set(results["hours"]) == {2.0}
+    (known,) = prepare_part(sweep, 0).cases
+    minute = replace(
+        known.under(TODAY, known.today), setting="sync=1m", period_ms=60_000, steps=120
+    )
+    alike(results[2], simulate([minute], sweep.plan.versions.one()).measures)
+    assert results["rescales"][0] == results["rescales"][1]
+    assert results["pod_hours"][0] == results["pod_hours"][1] != results["pod_hours"][2]
+
+
+def test_metrics_combined_otherwise_need_fewer_pods(history: Path) -> None:
+    results, _ = swept(planned(["combine=max,mean,min"], history, only("ingest/transform")))
+    assert results["setting"].to_list() == ["today", "combine=mean", "combine=min"]
+    most, mean, least = results["pod_hours"].to_list()
+    assert most > mean >= least
+
+
+def test_percentages_of_limits_need_fewer_pods_where_limits_are_known(history: Path) -> None:
+    """A limit is at least the request, so the same percentage of it is more."""
+    sweep = planned(["percentage-of=limit"], history, only("media/transcoder", "shop/catalog"))
+    assert sweep.limits
+    results, _ = swept(sweep)
+    found = dict(results.group_by("hpa", maintain_order=True).agg("pod_hours").iter_rows())
+    assert found["transcoder"][0] > found["transcoder"][1]
+    assert found["catalog"][0] == found["catalog"][1]  # (its target is no percentage)
+
+
+def test_who_lacks_a_limit_is_told_and_left_out(history: Path) -> None:
+    sweep = planned(["percentage-of=limit"], history, only("shop/cart", "shop/catalog"))
+    (note,) = sweep.notes
+    assert note.startswith("percentage-of=limit is left out for 1 of 2 HPAs, such as shop/cart: ")
+    assert note.endswith("the limit of resource/cpu, resource/memory is not set, or not recorded")
+    results, _ = swept(sweep)
+    assert results.select("hpa", "setting_id").rows() == [("cart", 0), ("catalog", 0),
+                                                          ("catalog", 1)]  # fmt: skip
+
+
+def test_limits_that_nobody_has_are_a_mistake_beside_the_others(history: Path) -> None:
+    with pytest.raises(GridError) as caught:
+        planned(
+            ["percentage-of=limit", "min=30", "max=20"],
+            history,
+            only("shop/cart"),
+            groups=["label:x"],
+        )
+    assert len(caught.value.mistakes) == 3
+    told = str(caught.value)
+    assert "percentage-of=limit fits no HPA, such as shop/cart: " in told
+    assert "--group label:x" in told
+    assert "min" in told
+
+
+# ---- groups
+
+
+def test_units_and_who_is_in_none(history: Path) -> None:
+    sweep = planned(
+        ["max=+1"], history, only(*NAMES), groups=["namespace:shop", "pattern:payments/*"]
+    )
+    assert [u.members for u in sweep.units] == [(1, 2), (0,)]
+    assert sweep.notes == ("1 HPA is in no group and is left out: ingest/transform",)
+    results, _ = swept(sweep)
+    assert results.select("hpa", "unit").unique(maintain_order=True).rows() == [
+        ("api", "pattern:payments/*"),
+        ("checkout", "namespace:shop"),
+        ("recommendations", "namespace:shop"),
+    ]
+
+
+def test_with_groups_a_setting_may_fit_some_members_only(history: Path) -> None:
+    """Half of 240m is a quantity, which no percentage can be; x0.9 fits both."""
+    where = only("shop/catalog", "shop/checkout")
+    sweep = planned(["target=70,120m,x0.9"], history, where, groups=["fleet"])
+    assert len(sweep.notes) == 2
+    results, _ = swept(sweep)
+    found = results.group_by("hpa", maintain_order=True).agg("setting").rows()
+    assert found == [
+        ("catalog", ["today", "target=120m", "target=x0.9"]),
+        ("checkout", ["today", "target=70", "target=x0.9"]),
+    ]
+
+
+# ---- how it is cut
+
+
+def test_nothing_depends_on_how_it_is_cut(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sweep_of_all(history)
+    monkeypatch.setattr(engine, "HPAS_AT_ONCE", 1)
+    monkeypatch.setattr(engine, "STEPS_AT_ONCE", 2 * 480)
+    sweep = planned(GRIDS, history, only(*NAMES), **LOOP)
+    assert len(sweep.parts) == len(NAMES)
+    assert [last - first for first, last in sweep.chunks] == [2, 2, 2, 1]
+    for one, other in zip(swept(sweep), whole, strict=True):
+        assert_frame_equal(one, other)
+
+
+def test_results_of_a_part_fit_memory(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "ROWS_AT_ONCE", 15)
+    assert planned(GRIDS, history, only(*NAMES)).parts == ((0, 2), (2, 4))
+    monkeypatch.setattr(engine, "ROWS_AT_ONCE", 1)
+    assert planned(GRIDS, history, only(*NAMES)).parts == ((0, 1), (1, 2), (2, 3), (3, 4))
+
+
+# ---- frames
+
+
+def test_settings_have_a_column_for_each_field(history: Path) -> None:
+    frame = settings_frame(plan_of_all(history).options.grid)
+    assert frame.columns == ["setting_id", "setting", "target", "max", "scaleDown.window",
+                             "policies"]  # fmt: skip
+    assert frame.row(0) == (0, "today", None, None, None, None)
+    assert frame.row(1, named=True)["scaleDown.window"] == "60"
+    assert frame["setting_id"].to_list() == list(range(7))
+    assert frame["target"].null_count() == 3  # (x1 is as today)
+
+
+def test_scores_are_there_unless_left_out(history: Path) -> None:
+    plain = planned(["max=+1"], history, only("shop/checkout"), length_ms=None)
+    without = hpas_frame(plain, prepare_part(plain, 0))
+    scored = planned(["max=+1"], history, only("shop/checkout"), length_ms=None, fidelity=True)
+    found = hpas_frame(scored, prepare_part(scored, 0))
+    assert found.columns == without.columns
+    names = ["advice", "why_not", "plant_skill", "controller_precision", "controller_recall"]
+    assert without.select(names).row(0) == (None,) * 5
+    assert found["advice"][0] is not None
+    assert found["ceiling"].to_list() == without["ceiling"].to_list() == ["fitted"]
+    assert found.schema == without.schema
+    assert found["days"].to_list() == [pytest.approx(2.25 / 24, abs=60 / 86400)]
+    assert found["blocks"].to_list() == [1]
+
+
+def test_noise_runs_all_settings_with_it(history: Path) -> None:
+    """The demo is as fine as its syncs: what has no noise runs without, and that is told."""
+    sweep = planned(["max=+1"], history, only("shop/checkout"), noise=True)
+    assert sweep.evidence["noise"] == "resampled"
+    assert plan_of_all(history).evidence["noise"] == "off"
+    part = prepare_part(sweep, 0)
+    assert [c.case.setting for c in part.cases] in (["recorded"], ["recorded + noise"])
+    results, _ = swept(sweep)
+    assert results["setting"].to_list() == ["today", "max=+1"]
+
+
+# ---- scenarios
+
+
+def test_growth_is_for_all_settings(history: Path) -> None:
+    plain, _ = swept(planned(["max=+1"], history, only("shop/checkout")))
+    grown, _ = swept(
+        planned(["max=+1"], history, only("shop/checkout"), scenario=parse_growth("1.5"))
+    )
+    assert (grown["perfect_pod_hours"] > 1.3 * plain["perfect_pod_hours"]).all()
+    assert grown["perfect_pod_hours"].n_unique() == 1
+
+
+def scenario(tmp_path: Path, text: str) -> Scenario:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(text)
+    return read_scenario(path)
+
+
+OVERLAY = "steps:\n- overlay: payments/api\n  hpa: shop/promo\n"
+
+
+def test_an_overlay_of_another_part_of_the_fleet(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = scenario(tmp_path, OVERLAY)
+    where = only("payments/api", "shop/promo")
+    plain, _ = swept(planned(["max=+1"], history, where))
+    whole, _ = swept(planned(["max=+1"], history, where, scenario=given))
+    assert whole.height == 4
+    assert whole["pod_hours"][2] > plain["pod_hours"][2]
+    monkeypatch.setattr(engine, "HPAS_AT_ONCE", 1)
+    parts, _ = swept(planned(["max=+1"], history, where, scenario=given))
+    assert_frame_equal(parts, whole)
+
+
+BOUNDS = "steps:\n- set: {minReplicas: 6, at: 30m, for: 30m}\n  hpa: shop/checkout\n"
+
+
+def test_a_scenario_sets_bounds_on_top_of_every_setting(history: Path, tmp_path: Path) -> None:
+    """As it does with the manifests of `simulate`."""
+    given = scenario(tmp_path, BOUNDS)
+    where = only(*NAMES)
+    sweep = planned(["min=1,3,+1", "max=5,x2"], history, where, scenario=given, **LOOP)
+    results, _ = swept(sweep)
+    (note,) = prepare_part(sweep, 0).notes
+    assert note.startswith("shop/checkout: min=1 max=5, min=3 max=5, min=+1 max=5 is left out: ")
+    assert "steps[0]" in note
+    of_checkout = results.filter(hpa="checkout")["setting"].to_list()
+    assert of_checkout == ["today", "min=1 max=x2", "min=3 max=x2", "min=+1 max=x2"]
+    profile = sweep.plan.versions.one()
+    for name in ("today", "min=3 max=x2"):
+        setting = parse_setting(name)
+        specs = [(c, apply_setting(setting, c.spec, SHIPPED, profile)) for c in sweep.plan.chosen]
+        rows = results.filter(pl.col("setting") == name)
+        alike(rows, simulated(history, specs, scenario=given))
+
+
+def test_who_cannot_have_the_scenario_is_skipped(history: Path, tmp_path: Path) -> None:
+    given = scenario(tmp_path, BOUNDS.replace("minReplicas: 6", "minReplicas: 60"))
+    sweep = planned(["max=+1"], history, only("shop/checkout", "shop/cart"), scenario=given)
+    part = prepare_part(sweep, 0)
+    (skipped,) = part.skipped
+    assert (skipped.hpa, len(part.cases)) == ("checkout", 1)
+    assert "minReplicas" in skipped.reason
+
+
+def test_a_scenario_outside_of_the_run_is_refused(history: Path, tmp_path: Path) -> None:
+    late = "steps:\n- scale: {replicas: 9, at: 3h}\n"
+    sweep = planned(["max=+1"], history, only("shop/checkout"), scenario=scenario(tmp_path, late))
+    with pytest.raises(UsageError, match="is outside the run"):
+        prepare_part(sweep, 0)
+
+
+# ---- several clusters
+
+
+def test_clusters_of_one_version_are_parts_of_their_own(history: Path, tmp_path: Path) -> None:
+    two = in_two_clusters(history, tmp_path, "v1.38.0")
+    sweep = planned(["max=+1"], two, only("shop/checkout"))
+    assert [c.cluster for c in sweep.plan.chosen] == ["demo", "west"]
+    assert sweep.parts == ((0, 1), (1, 2))
+    results, _ = swept(sweep)
+    one, other = (results.filter(cluster=c).drop("cluster", "unit") for c in ("demo", "west"))
+    assert_frame_equal(one, other)
+    assert results["unit"].unique().sort().to_list() == ["demo/shop/checkout", "west/shop/checkout"]
+
+
+def test_clusters_of_other_versions_are_refused_before_anything_runs(
+    history: Path, tmp_path: Path
+) -> None:
+    two = in_two_clusters(history, tmp_path, "v1.34.0")
+    with pytest.raises(UsageError, match="different Kubernetes versions"):
+        planned(["max=+1"], two, only("shop/checkout"))
+
+
+def in_two_clusters(history: Path, folder: Path, version: str) -> Path:
+    """Write a history whose tables have every row once more, of another cluster."""
+    for file in history.glob("*.parquet"):
+        rows = pl.read_parquet(file)
+        more = rows.with_columns(cluster=pl.lit("west").cast(rows.schema["cluster"]))
+        if file.stem == "controller":
+            more = more.with_columns(version=pl.lit(version))
+        pl.concat([rows, more]).write_parquet(folder / file.name)
+    return folder

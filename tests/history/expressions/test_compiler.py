@@ -1,0 +1,295 @@
+"""Row expressions on frames: results, types, limits."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpabatch.errors import UsageError
+from hpabatch.history.expressions.calls import CALLS
+from hpabatch.history.expressions.compiler import compile_condition, compile_expression
+from hpabatch.history.expressions.conditions import condition_on, evaluate, is_true
+from hpabatch.history.expressions.documentation import page
+from hpabatch.history.expressions.types import CASTS
+from hpabatch.model.expressions.functions import FUNCTIONS, PARTS, TYPES
+from hpabatch.model.expressions.tokens import ExpressionError
+from tests.history.naive_expressions import computed
+from tests.model.expression_trees import Tree, conditions, numbers, printed, strings
+
+ROOT = Path(__file__).parents[3]
+ROWS = pl.DataFrame(
+    {
+        "i": [7, -7, 0, None],
+        "j": [2, 2, 0, 3],
+        "f": [1.5, -2.5, math.nan, None],
+        "s": ["abc", " x-y-z ", "", None],
+        "n": ["12", "3.5", "7", None],
+        "b": [True, False, None, True],
+        "t": [datetime(2024, 2, 29, 13, 4, 5, 678000, UTC)] * 3 + [None],
+        "w": [datetime(2024, 2, 29, 23, 4)] * 4,
+        "d": [date(2024, 2, 29)] * 4,
+        "u": [1, 2, 3, 4],
+        "cluster": ["eu", "us", "cluster", ""],
+    },
+    schema_overrides={"u": pl.UInt8, "t": pl.Datetime("ms", "UTC")},
+)
+
+
+def values(text: str, rows: pl.DataFrame = ROWS) -> list[Any]:
+    return evaluate(rows, compile_expression(text, rows.schema)).to_list()
+
+
+def plain(items: list[Any]) -> list[Any]:
+    """Return values that can be compared: numbers to 9 digits, NaN as a string."""
+    found = []
+    for item in items:
+        number = isinstance(item, int | float | Decimal) and not isinstance(item, bool)
+        value = float(item) if number else item
+        is_nan = isinstance(value, float) and math.isnan(value)
+        found.append("NaN" if is_nan else round(value, 9) if isinstance(value, float) else value)
+    return found
+
+
+AS_BEFORE = r"""
+i*1.5|f*1.5|f>1.5|i/2|i/j|i/0|i*j|u*i|u*300|u+200|i%j|i%2|i%0|f%2|MOD(i,2)|-i|-f|i=1.5|s||i|s||f
+s||b|s||t|s||NULL|CONCAT(s,i,b)|CONCAT(s,NULL)|CONCAT(i)|i IN (7,0)|i IN (7,NULL)|i NOT IN (7,NULL)
+i IN (7.0,1.5)|f IN (1.5)|f IN (1,2)|s IN ('abc',NULL)|b IN (TRUE)|i IN (i, j)|7 IN (i, j)
+d = DATE '2024-02-29'|t > DATE '2024-01-01'|w > TIMESTAMP '2024-02-29 23:00:00'|ROUND(f)|ROUND(f,1)
+ROUND(i)|FLOOR(f)|CEIL(f)|FLOOR(i)|TRUNC(f)|ABS(i)|ABS(u)|SIGN(i)|SIGN(f)|SQRT(i)|SQRT(f)|POW(i,2)
+POW(f,2)|EXP(i)|LN(j)|LOG10(j)|LOG2(j)|GREATEST(i,j)|GREATEST(i,f)|GREATEST(s,n)|GREATEST(i,NULL,j)
+LEAST(i,j)|LENGTH(s)|UPPER(s)|LOWER(s)|TRIM(s)|LTRIM(s)|RTRIM(s)|LTRIM(s,'ax ')|RTRIM(s,'c ')
+REPLACE(s,'-','+')|SUBSTR(s,2)|SUBSTR(s,2,2)|SUBSTR(s,0,2)|SUBSTR(s,-1,3)|SUBSTR(s,-1)|LEFT(s,2)
+LEFT(s,-1)|LEFT(s,j)|RIGHT(s,2)|RIGHT(s,-1)|STARTS_WITH(s,'a')|ENDS_WITH(s,'c')|STARTS_WITH(s,n)
+SPLIT_PART(s,'-',1)|SPLIT_PART(s,'-',2)|SPLIT_PART(s,'-',-1)|SPLIT_PART(s,'-',9)|REGEXP_LIKE(s,'^a')
+REGEXP_LIKE(s,'^A','i')|REGEXP_REPLACE(s,'([a-x])(.)','<$1\2\1$\\>')
+STRPOS(s,'x')|CAST(n AS DOUBLE)
+TRY_CAST(s AS DOUBLE)|CAST(i AS TEXT)|CAST(f AS TEXT)|TRY_CAST(f AS INT)|CAST(b AS INT)
+CAST(i AS BOOLEAN)|CAST(t AS TEXT)|CAST(t AS BIGINT)|CAST(t AS DATE)|CAST(d AS TIMESTAMP)
+CAST('2024-01-01' AS DATE)|TRY_CAST('abc' AS DATE)|CAST('2024-01-01 10:00:00' AS TIMESTAMP)
+CAST(5 AS DECIMAL)|CAST(1.239 AS DECIMAL(10,2))|n::double/60|NOT b|b AND NULL|b OR NULL|b = 1
+b > FALSE|b + 1|i <=> NULL|i IS DISTINCT FROM j|i IS NOT DISTINCT FROM j|i = NULL|i IS NULL
+CASE WHEN i > 0 THEN 'pos' WHEN i < 0 THEN 'neg' END|CASE WHEN b THEN 1 ELSE 'x' END
+CASE WHEN b THEN 1 ELSE 2.5 END|CASE i WHEN 7 THEN 1 ELSE 0 END|CASE WHEN b THEN i ELSE f END
+CASE WHEN b THEN NULL ELSE i END|IF(b,1,2)|COALESCE(i,j)|COALESCE(i,f)|COALESCE(i,'x')
+COALESCE(NULL,NULL)|NULLIF(i,7)|NULLIF(s,'')|IFNULL(i,1)|s LIKE 'a%'|s LIKE '%c'|s LIKE '%b%'
+s LIKE 'a_c'|s LIKE 'A%'|s ILIKE 'A%'|s LIKE ''|s LIKE '%'|s NOT LIKE '%'|s LIKE 'a.c'|s LIKE 'abc'
+s LIKE 'a%c'|s LIKE 'a\%'|s ~ '^a'|s ~* '^A'|s !~ '^a'|s RLIKE 'b'|s NOT REGEXP 'b'
+EXTRACT(YEAR FROM t)|EXTRACT(QUARTER FROM t)|EXTRACT(MONTH FROM t)|EXTRACT(WEEK FROM t)
+EXTRACT(DAY FROM t)|EXTRACT(DOY FROM t)|EXTRACT(DOW FROM t)|EXTRACT(ISODOW FROM t)
+EXTRACT(HOUR FROM t)|EXTRACT(MINUTE FROM t)|EXTRACT(SECOND FROM t)|EXTRACT(EPOCH FROM t)
+EXTRACT(YEAR FROM d)|DATE_PART('hour', t)|i BETWEEN 0 AND 7|i BETWEEN 7 AND 0|i NOT BETWEEN 0 AND 7
+i BETWEEN NULL AND -1|s > 'a'|"i"|`i`|1=1|7/2*2|2*3.5|u*u|u = -1|u BETWEEN -1 AND 3|f = f|f < 5
+i || j|1 + 2 || '7'::int|i > 0 AND b OR s = ''|NOT i > 0 AND NOT b|-i + j * 2 - 1 % j|NULL + 1
+"""
+DOCUMENTED = [
+    "1 + 2 || '7'::int"
+]  # `||` binds tighter than `+` in both, so this is refused by both
+
+
+def corpus() -> list[str]:
+    texts = AS_BEFORE.replace("||", "\1").replace("\n", "|").split("|")
+    return [text.replace("\1", "||") for text in texts if text.strip("|")]
+
+
+@pytest.mark.parametrize("text", [text for text in corpus() if text not in DOCUMENTED])
+def test_results_are_those_of_polars_sql(text: str) -> None:
+    before = ROWS.with_columns(pl.sql_expr(text).alias("found"))["found"].to_list()
+    assert plain(values(text)) == plain(before)
+
+
+def test_the_maps_of_real_traces_give_what_they_gave() -> None:
+    services = ["adservice", "cartservice", "frontend", "user", "x", None]
+    rows = pl.DataFrame(
+        {
+            "service": services, "app": ["hipster", "sockshop"] * 3, "scaler": ["KHPA-80"] * 6,
+            "cpu_usage_mean": [0.1, 1.25, None, 3.0, 7.5, 9.0], "mem_usage_mean": [1.0] * 6,
+        }
+    )  # fmt: skip
+    said = [yaml.safe_load(path.read_text()) for path in (ROOT / "tests/real/maps").glob("*.yaml")]
+    texts = [document["where"] for document in said]
+    for document in said:
+        texts += [
+            source["sql"]
+            for source in document["columns"].values()
+            if isinstance(source, dict) and "sql" in source
+        ]
+    assert len(texts) > 15
+    for text in texts:
+        assert values(text, rows) == rows.select(pl.sql_expr(text)).to_series().to_list()
+
+
+OTHERWISE: dict[str, list[Any]] = {
+    "u*200": [200, 400, 600, 800],
+    "-u": [-1, -2, -3, -4],
+    "LENGTH(s) - 10": [-7, -3, -10, None],
+    "CAST(i AS TINYINT) * 100": [700, -700, 0, None],
+    "EXTRACT(HOUR FROM t) * 100": [1300, 1300, 1300, None],
+    "b IS TRUE": [True, False, False, True],
+    "b IS NOT TRUE": [False, True, True, False],
+    "b IS FALSE": [False, True, False, False],
+    "b IS NOT FALSE": [True, False, True, True],
+    "ROUND(2.5)": [2.0] * 4,
+    "RIGHT(s,9)": ["abc", " x-y-z ", "", None],
+    "SUBSTR(s,2,-1)": ["", "", "", None],
+    "SUBSTR(s, STRPOS(s, '-') + 1)": ["abc", "y-z ", "", None],
+    "POW(2,i)": [128.0, 2**-7, 1.0, None],
+    "t > TIMESTAMP '2024-02-29 13:00:00'": [True, True, True, None],
+    "t = TIMESTAMP '2024-02-29 14:04:05.678+01:00'": [True, True, True, None],
+    "t < w": [True, True, True, None],
+    "i IN (NULL)": [None] * 4,
+    "NULL IN (1)": [None] * 4,
+    "d IN (DATE '2024-02-29', NULL)": [True] * 4,
+    "LENGTH(NULL)": [None] * 4,
+    "CASE WHEN NULL THEN 1 ELSE 2 END": [2] * 4,
+    "CLUSTER = 'us'": [False, True, False, False],
+    '"cluster"': ["eu", "us", "cluster", ""],
+    "TRY_CAST('2024-01-01T10:00:00.5' AS TIMESTAMP)": [datetime(2024, 1, 1, 10, 0, 0, 500_000)] * 4,
+    "NULLIF(w, TIMESTAMP '2024-02-29 23:04:00')": [None] * 4,
+    "i > -9223372036854775808": [True, True, True, None],
+    "0.5 * 0.25": [0.125] * 4,
+    "i / 3.0": [7 / 3, -7 / 3, 0.0, None],
+}
+
+
+@pytest.mark.parametrize("text", OTHERWISE)
+def test_what_is_different_on_purpose(text: str) -> None:
+    assert plain(values(text)) == plain(OTHERWISE[text])
+
+
+REFUSED = {
+    "nope = 1": "unknown column 'nope' at character 1",
+    "clustr = 'x'": "unknown column 'clustr' at character 1; did you mean cluster?",
+    'cluster = "eastern"': "at character 11; a string stands in 'single quotes'",
+    '"I" = 5': "unknown column 'I' at character 1; did you mean i?",
+    "s > 5": "cannot compare a string with a number at character 3; write CAST(x AS DOUBLE)",
+    "1 IN ('x')": "cannot compare a number with a string at character 7",
+    "t > '2024-01-01'": "at character 3; write TIMESTAMP '2026-10-07 14:03:00'",
+    "i AND b": "expected a condition after AND, got a value of type INTEGER that begins at char",
+    "NOT s": "expected a condition after NOT, got a value of type TEXT that begins at character 5",
+    "CASE WHEN i THEN 1 END": "expected a condition after WHEN",
+    "i IS TRUE": "expected a condition before IS",
+    "s + 1": "expected a number, got a value of type TEXT that begins at character 1; write CAST",
+    "t - t": "at character 1; EXTRACT(EPOCH FROM x) gives seconds",
+    "UPPER(i)": "expected a string, got a value of type INTEGER that begins at character 7; write",
+    "EXTRACT(HOUR FROM d)": "expected a timestamp, got a value of type DATE",
+    "EXTRACT(YEAR FROM s)": "expected a timestamp, got a value of type TEXT",
+    "COALESCE(t, 1)": "expected values of one type, got INTEGER and TIMESTAMP at character 1",
+    "LEFT(s, 1.5)": "expected a whole number, got a DOUBLE that begins at character 9",
+    "ROUND(f, 99)": "expected a constant from 0 to 15 as argument 2 of ROUND at character 10",
+    "SPLIT_PART(s, '', 1)": "expected a separator and a part from 1 or from -1",
+    "REPLACE(s, '', 'x')": "expected a string to replace, got '' at character 12",
+    "REPLACE(s, n, 'x')": "expected a constant string as argument 2 of REPLACE at character 12",
+    "s ~ '('": "expected a regular expression, got unclosed group at character 5",
+    "REGEXP_LIKE(s, 'x', 'q')": "expected flags among i, m, s and x, got 'q' at character 21",
+    "s ~ '(\\w{90}){90}'": "size limit",
+    f"s ~ '{'x' * 1001}'": "expected a pattern of at most 1000 characters, got 1,001",
+    f"s LIKE '{'_' * 1001}'": "expected a pattern of at most 1000 characters",
+    " OR ".join(["s ~ 'x'"] * 101): "expected at most 100 patterns, got more",
+    "+".join("i" * 500): "expected at most 400 operators or branches of CASE in a chain, got more",
+    f"CASE {'WHEN b THEN 1 ' * 500}END": "expected at most 400 operators or branches of CASE",
+    "%".join("i" * 30): "expected at most 100,000 operations, got more",
+    "||".join("s" * 101): "expected a string at most 100 times as long as the columns",
+    "REPLACE(" * 3 + "s" + ", 's', 'ssssssssss')" * 3: "at most 100 times as long",
+    "REGEXP_REPLACE(s, '.*', '" + r"\0" * 100 + "')": "at most 100 times as long",
+    f"CONCAT(s, '{'x' * 100_001}')": "100,000 bytes more",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
+def test_what_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionError) as refused:
+        compile_expression(text, ROWS.schema)
+    assert REFUSED[text] in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_a_condition_is_true_or_false() -> None:
+    for text, kind in {"i": "INTEGER", "'x'": "TEXT", "NULL": "NULL"}.items():
+        with pytest.raises(ExpressionError, match=f"expected a condition, got a value of .*{kind}"):
+            compile_condition(text, ROWS.schema)
+    found = is_true(ROWS, compile_condition("i > 0 OR b", ROWS.schema), "it")
+    assert found.to_list() == [True, False, False, True]
+    assert is_true(ROWS, compile_condition("TRUE", ROWS.schema), "it").to_list() == [True] * 4
+    assert len(is_true(ROWS.clear(), compile_condition("TRUE", ROWS.schema), "it")) == 0
+
+
+def test_a_value_that_cannot_be_converted_is_a_sentence() -> None:
+    condition = condition_on("CAST(s AS INT) = 1", ROWS.schema, "--where")
+    with pytest.raises(UsageError, match=r"--where: conversion from .* give a condition on i, j"):
+        is_true(ROWS, condition, "--where")
+
+
+def test_other_types_of_columns() -> None:
+    rows = pl.DataFrame(
+        {
+            "k": pl.Series(["a", None], dtype=pl.Categorical), "l": [[1], [2]], "z": [None, None],
+            "m": pl.Series([2**64 - 1, 1], dtype=pl.UInt64),
+            "c": pl.Series([Decimal("1.50"), None], dtype=pl.Decimal(10, 2)),
+        }
+    )  # fmt: skip
+    assert values("UPPER(k) = 'A'", rows) == [True, None]
+    assert values("l IS NULL", rows) == [False, False]
+    assert values("z + 1", rows) == [None, None]
+    assert values("m > 5", rows) == [True, False]
+    assert values("c * 2", rows) == [3.0, None]
+    assert values("c = 1.5", rows) == [True, None]
+    with pytest.raises(ExpressionError, match="cannot compare a list"):
+        compile_expression("l = 1", rows.schema)
+    with pytest.raises(pl.exceptions.PolarsError):
+        values("m + 1", rows)  # not silently wrapped
+
+
+def test_long_conditions() -> None:
+    names = pl.DataFrame({"hpa": [f"hpa-{k}" for k in range(50)]})
+    terms = " OR ".join(f"hpa = 'hpa-{2 * k}'" for k in range(6500))
+    listed = ",".join(f"'hpa-{2 * k}'" for k in range(100_000))
+    for text in (terms, f"hpa IN ({listed})"):
+        assert sum(values(text, names)) == 25
+    assert values("+".join("i" * 200)) == [1400, -1400, 0, None]
+    branches = " ".join(f"WHEN hpa = 'hpa-{k}' THEN {k}" for k in range(200))
+    assert values(f"CASE {branches} END", names) == list(range(50))
+
+
+def test_every_name_is_known_everywhere() -> None:
+    assert set(CALLS) == set(FUNCTIONS)
+    assert set(CASTS) == set(TYPES)
+    for part in PARTS:
+        assert values(f"EXTRACT({part} FROM d)" if part in ("YEAR", "DAY") else
+                      f"EXTRACT({part} FROM w)")[0] is not None  # fmt: skip
+
+
+def test_the_page_is_up_to_date() -> None:
+    text = (ROOT / "docs" / "expressions.md").read_text()
+    command = "python -m hpabatch.history.expressions.documentation docs/expressions.md"
+    assert text == page(), command
+
+
+NAIVE_ROWS: list[dict[str, Any]] = [
+    {"i": 3, "j": -2, "f": 0.5, "s": "ab", "t": "", "b": True, "c": None},
+    {"i": None, "j": 0, "f": math.nan, "s": "b%", "t": "a_", "b": False, "c": True},
+    {"i": -1, "j": 7, "f": None, "s": None, "t": "ba", "b": None, "c": False},
+    {"i": 0, "j": None, "f": -2.25, "s": "a'b", "t": None, "b": True, "c": True},
+]
+NAIVE = pl.DataFrame(NAIVE_ROWS, schema_overrides={"f": pl.Float64})
+
+
+@settings(max_examples=250, deadline=None)
+@given(conditions(3) | numbers(3) | strings(3), st.randoms(use_true_random=False))
+def test_values_are_those_of_one_row_alone(tree: Tree, chance: random.Random) -> None:
+    found = values(printed(tree, chance), NAIVE)
+    for value, row in zip(found, NAIVE_ROWS, strict=True):
+        expected = computed(tree, row)
+        if isinstance(expected, float) and isinstance(value, int | float):
+            assert value == pytest.approx(expected, rel=1e-9, nan_ok=True)
+        else:
+            assert value == expected

@@ -1,0 +1,629 @@
+"""Writing a store: whole or not at all, once or twice, alone or with others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.info import describe_history
+from hpabatch.history.reader import open_history
+from hpabatch.history.schema import TABLES
+from hpabatch.history.store import append as store
+from hpabatch.history.store import storage as storage_module
+from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, quote
+from hpabatch.history.store.compact import compact
+from hpabatch.history.store.datafiles import Limits
+from hpabatch.history.store.storage import LocalStorage
+from hpabatch.history.store.storages import is_folder
+from hpabatch.history.store.verify import check_history
+from tests.history.frames import ROWS, frame, minute, write_all
+
+
+def fill(folder: Path) -> Path:
+    """Write a store with every table and return its folder."""
+    with open_writer(folder).part("all") as part:
+        for table in ROWS:
+            part.add(table, frame(table))
+    return folder
+
+
+def data_files(folder: Path) -> list[str]:
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.parquet"))
+
+
+def test_a_store_reads_like_the_flat_history(tmp_path: Path) -> None:
+    flat = open_history(write_all(tmp_path / "flat"))
+    made = open_history(fill(tmp_path / "store"), "replay")
+    assert made.tables == flat.tables == tuple(TABLES)
+    for table in TABLES:
+        # A store knows the target of a pod's rows.
+        columns = [n for n in TABLES[table].names if table in ("pods", "scales") or n != "target"]
+        assert_frame_equal(made.read(table, columns), flat.read(table, columns))
+        assert_frame_equal(made.span(table), flat.span(table))
+    assert made.warnings == []
+    assert set(made.digests()) == set(TABLES)
+    assert made.location == str(made.path) == str(tmp_path / "store")
+    assert [p.exists() for paths in made.files.values() for p in paths] == [True] * len(TABLES)
+
+
+def test_a_recording_lacks_no_table(tmp_path: Path) -> None:
+    """Of what a live loop found nothing it writes no table; others may have forgotten one."""
+    for name, tables in (("recorded", ("passes",)), ("other", ("controller",))):
+        with open_writer(tmp_path / name).part() as part:
+            for table in tables:
+                part.add(table, frame(table))
+    recorded, other = open_history(tmp_path / "recorded"), open_history(tmp_path / "other")
+    recorded.require("replay")
+    assert recorded.read("pods").is_empty()
+    assert check_history(recorded).is_empty()
+    for refused in (lambda: other.require("replay"), lambda: other.read("pods")):
+        with pytest.raises(HistoryError, match=r"pods .* missing and replay needs"):
+            refused()
+
+
+def test_files_lie_by_cluster_and_day(tmp_path: Path) -> None:
+    late = frame("scales").with_columns(pl.col("ts") + timedelta(days=1))
+    with open_writer(tmp_path).part() as part:
+        part.add("scales", pl.concat([frame("scales"), late.with_columns(cluster=pl.lit("a/b*"))]))
+        part.add("pods", frame("pods"))
+    folders = [name.rpartition("/")[0] for name in data_files(tmp_path)]
+    assert folders == [
+        "pods/cluster=demo",
+        "scales/cluster=a~2fb~2a/day=2026-10-08",
+        "scales/cluster=demo/day=2026-10-07",
+    ]
+    assert open_history(tmp_path).read("scales")["cluster"].to_list() == ["a/b*", "demo"]
+
+
+def test_any_cluster_name_makes_a_short_path() -> None:
+    names = ["", "..", "x" * 5000, "y" + "x" * 5000, "ü" * 300, "~2f", "/", "%2F"]
+    quoted = [quote(name) for name in names]
+    assert len(set(quoted)) == len(names)
+    assert max(map(len, quoted)) <= 120
+    assert not set("/%") & set("".join(quoted))
+
+
+# -- parts
+
+
+def test_nothing_is_visible_before_the_end_of_a_part(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    with writer.part("one") as part:
+        part.add("pods", frame("pods"))
+        assert open_history(tmp_path).tables == ()
+    assert open_history(tmp_path).tables == ("pods",)
+    assert not (tmp_path / "_work").exists()
+
+
+def test_a_part_that_fails_leaves_nothing_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 1)
+    writer = open_writer(tmp_path)
+    with pytest.raises(KeyboardInterrupt), writer.part("one") as part:  # noqa: PT012
+        part.add("pods", frame("pods"))
+        raise KeyboardInterrupt
+    assert not writer.has_part("one")
+    assert open_history(tmp_path).tables == ()
+    assert data_files(tmp_path) != []
+    problems = describe_history(open_history(tmp_path)).problems
+    assert len(problems) == 1
+    assert "1 unnamed file" in problems[0]
+
+
+def test_a_part_with_wrong_rows_is_refused_as_a_whole(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    wrong = frame("scales").with_columns(spec_replicas=pl.lit(-1, dtype=pl.Int64()))
+    with (  # noqa: PT012
+        pytest.raises(HistoryError, match=r"table scales for .*spec_replicas: a number below 0"),
+        writer.part() as part,
+    ):
+        part.add("pods", frame("pods"))
+        part.add("scales", wrong)
+    assert open_history(tmp_path).tables == ()
+
+
+def test_a_named_part_is_added_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        writer = open_writer(tmp_path)
+        with writer.part("one") as part:
+            part.add("pods", frame("pods"))
+        with writer.part("empty"):
+            pass
+    assert writer.has_part("one")
+    assert writer.has_part("empty")
+    assert not writer.has_part("two")
+    assert load_snapshot(LocalStorage(tmp_path)).number == 3
+
+
+def test_the_same_rows_twice_are_the_same_rows(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    before: dict[str, pl.DataFrame] = {}
+    for _ in range(2):
+        with writer.part() as part:
+            for table in ROWS:
+                part.add(table, frame(table))
+        history = open_history(tmp_path)
+        read = {table: history.read(table) for table in ROWS}
+        for table, rows in before.items():
+            assert_frame_equal(read[table], rows)
+        before = read
+    assert len(data_files(tmp_path)) == len(TABLES)
+
+
+def test_of_rows_with_one_key_the_last_committed_counts(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    values = [1, 2, 1]
+    for value in values:
+        with writer.part() as part:
+            part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(value)))
+        read = open_history(tmp_path).read("scales")
+        assert read["spec_replicas"].to_list() == [value]
+    assert len(data_files(tmp_path)) == 2
+
+
+def test_rows_dropped_within_a_part_are_counted(tmp_path: Path) -> None:
+    with open_writer(tmp_path).part() as part:
+        part.add("pods", frame("pods"))
+        part.add("pods", frame("pods"))
+    assert part.dropped == 2
+    assert open_history(tmp_path).sizes("pods")["rows"].to_list() == [2]
+
+
+def test_targets_come_from_pods_of_the_part_or_the_store(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    states = frame("pod_states")
+    with writer.part() as part:
+        part.add("pod_states", states)  # Its pod comes later in the part.
+        part.add("pods", frame("pods"))
+    with writer.part() as part:
+        strange = frame("pod_requests").with_columns(uid=pl.lit("stranger"))
+        named = frame("pod_requests").with_columns(target=pl.lit("own"), uid=pl.lit("uid-1"))
+        part.add("pod_requests", pl.concat([frame("pod_requests"), strange, named], how="diagonal"))
+    history = open_history(tmp_path)
+    assert history.read("pod_states")["target"].to_list() == ["cart"]
+    requests = history.read("pod_requests").select("uid", "target").rows()
+    assert requests == [("stranger", ""), ("uid-0", "cart"), ("uid-1", "own")]
+
+
+def test_many_rows_are_written_while_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 4)
+    with open_writer(tmp_path).part() as part:
+        for number in range(10):
+            rows = frame("scales").with_columns(
+                ts=pl.lit(minute(number)).cast(TABLES["scales"].schema["ts"])
+            )
+            part.add("scales", rows)
+            part.add("pod_states", frame("pod_states"))
+        assert len(list(tmp_path.rglob("*.parquet"))) > 1
+    assert open_history(tmp_path).read("scales").height == 10
+    assert open_history(tmp_path).read("pod_states").height == 1
+
+
+def test_row_groups_hold_whole_places_and_files_few_rows(tmp_path: Path) -> None:
+    base = frame("scales")
+    rows = pl.concat(
+        base.with_columns(
+            target=pl.lit(f"t{target}"), ts=(pl.col("ts") + timedelta(seconds=second))
+        )
+        for target, count in enumerate([3, 3, 9, 1])
+        for second in range(count)
+    )
+    with open_writer(tmp_path, limits=Limits(4, 6, 8)).part() as part:
+        part.add("scales", rows)
+    files = load_snapshot(LocalStorage(tmp_path)).files
+    assert [[rows for rows, _, _ in file.groups] for file in files] == [[6], [6], [3, 1]]
+    assert [list(file.spans) for file in files] == [
+        [("shop", "t0"), ("shop", "t1")],
+        [("shop", "t2")],
+        [("shop", "t2"), ("shop", "t3")],
+    ]
+    assert_frame_equal(open_history(tmp_path).read("scales"), rows)
+
+
+# -- the folder
+
+
+def test_a_flat_history_is_not_written_into(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a flat history \(.*make one in a new folder with"):
+        open_writer(write_all(tmp_path))
+
+
+def test_a_foreign_folder_is_not_written_into(tmp_path: Path) -> None:
+    (tmp_path / "thesis.odt").write_text("")
+    with pytest.raises(UsageError, match=r"holds other files \(thesis.odt\); name a new or an emp"):
+        open_writer(tmp_path)
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot write .*file"):
+        open_writer(tmp_path / "file")
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = open_writer(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with (
+        pytest.raises(UsageError, match="No space left on device; choose another place"),
+        writer.part() as part,
+    ):
+        part.add("pods", frame("pods"))
+    assert open_history(tmp_path).tables == ()
+
+
+# -- others at the same time
+
+KILLED = """
+import sys, time
+from hpabatch.history import storage as storage_module
+from hpabatch.history import store
+from tests.history.frames import frame
+store.BUFFER_ROWS = 1
+with store.open_writer(sys.argv[1]).part("one") as part:
+    part.add("pods", frame("pods"))
+    part.add("scales", frame("scales"))
+    print("written", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_killed_writer_leaves_nothing_visible_and_can_start_again(tmp_path: Path) -> None:
+    fill(tmp_path)
+    before = open_history(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        os.kill(process.pid, signal.SIGKILL)
+    assert list((tmp_path / "_work").iterdir()) != []
+    after = open_history(tmp_path)
+    assert after.digests() == before.digests()
+    assert not open_writer(tmp_path).has_part("one")
+    compact(tmp_path, grace_s=0)
+    assert not (tmp_path / "_work").exists()
+    assert describe_history(open_history(tmp_path)).problems == ()
+    assert open_history(tmp_path).digests() == before.digests()
+
+
+def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    open_writer(tmp_path)
+    start = threading.Barrier(4)
+
+    def write(number: int) -> None:
+        writer = open_writer(tmp_path)
+        start.wait()
+        for turn in range(5):
+            with writer.part(f"{number}/{turn}") as part:
+                at = minute(number * 10 + turn)
+                ts = pl.Series("ts", [at], dtype=TABLES["scales"].schema["ts"])
+                part.add("scales", frame("scales").with_columns(ts))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert open_history(tmp_path).read("scales").height == 20
+    snapshot = load_snapshot(LocalStorage(tmp_path))
+    assert snapshot.number == 21
+    assert len(snapshot.parts) == 20
+
+
+def test_of_two_writers_of_one_part_one_counts(tmp_path: Path) -> None:
+    one, two = open_writer(tmp_path), open_writer(tmp_path)
+    for value, writer in ((1, one), (2, two)):
+        with writer.part("same") as part:
+            part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(value)))
+    assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [1]
+    assert two.has_part("same")
+
+
+def test_a_writer_goes_on_after_somebody_compacted(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    values = (1, 2)
+    for value in values:
+        with writer.part() as part:
+            part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(value)))
+    compact(tmp_path)
+    assert len(data_files(tmp_path)) == 1
+    # The same bytes as a file that the compaction removed, perhaps only now: it gets another name.
+    with writer.part() as part:
+        part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(1)))
+    assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [1]
+    assert any(name.endswith("-2.parquet") for name in data_files(tmp_path))
+    compact(tmp_path)
+    assert open_history(tmp_path).read("scales")["spec_replicas"].to_list() == [1]
+
+
+def one_start(at: int) -> pl.DataFrame:
+    ts = pl.Series("ts", [minute(at)], dtype=TABLES["controller"].schema["ts"])
+    return frame("controller").with_columns(ts)
+
+
+def test_a_writer_that_slept_through_a_compaction_is_not_lost(tmp_path: Path) -> None:
+    one, two = open_writer(tmp_path), open_writer(tmp_path)
+    with two.part("two") as part:
+        part.add("controller", one_start(2))
+    compact(tmp_path)
+    assert not (tmp_path / entry_name(2)).exists()
+    with one.part("one") as part:
+        part.add("controller", one_start(1))
+    history = open_history(tmp_path)
+    assert history.read("controller").height == 2
+    assert describe_history(history).parts == 2
+
+
+@pytest.mark.parametrize("compactions", [1, 2, 3])
+def test_a_number_that_is_free_again_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compactions: int
+) -> None:
+    """Somebody sleeps between looking at the log and creating an entry, however long."""
+    one, two = open_writer(tmp_path), open_writer(tmp_path)
+    create = LocalStorage.create
+
+    def sleep_first(self: LocalStorage, name: str, data: bytes) -> bool:
+        monkeypatch.setattr(LocalStorage, "create", create)
+        for number in range(compactions):
+            with two.part(str(number)) as part:
+                part.add("controller", one_start(10 + number))
+            compact(tmp_path)
+        assert create(self, name, data)
+        return True
+
+    monkeypatch.setattr(LocalStorage, "create", sleep_first)
+    with one.part() as part:
+        part.add("controller", one_start(0))
+    compact(tmp_path)
+    rows = open_history(tmp_path).read("controller")["ts"]
+    assert rows.to_list() == [minute(n) for n in (0, *range(10, 10 + compactions))]
+
+
+def test_an_entry_that_a_compaction_took_in_at_once_is_not_added_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = open_writer(tmp_path)
+    create = LocalStorage.create
+
+    def then_compact(self: LocalStorage, name: str, data: bytes) -> bool:
+        made = create(self, name, data)
+        monkeypatch.setattr(LocalStorage, "create", create)
+        compact(tmp_path)
+        return made
+
+    monkeypatch.setattr(LocalStorage, "create", then_compact)
+    with writer.part() as part:
+        part.add("controller", one_start(1))
+    assert load_snapshot(LocalStorage(tmp_path)).number == 3
+    assert open_history(tmp_path).read("controller").height == 1
+
+
+def test_a_part_whose_files_were_removed_as_nobodys_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 1)
+    writer = open_writer(tmp_path)
+    with (  # noqa: PT012
+        pytest.raises(
+            UsageError, match=r"was removed by a compaction before its part was complete"
+        ),
+        writer.part("slow") as part,
+    ):
+        part.add("controller", one_start(1))
+        compact(tmp_path, grace_s=-1)
+    history = open_history(tmp_path)
+    assert history.tables == ()
+    assert describe_history(history).parts == 0
+    with writer.part("slow") as part:
+        part.add("controller", one_start(1))
+    assert open_history(tmp_path).read("controller").height == 1
+
+
+def test_a_file_that_is_about_to_be_removed_gets_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 1)
+    writer = open_writer(tmp_path)
+    with writer.part() as part, monkeypatch.context() as patch:
+        part.add("controller", one_start(1))
+        patch.setattr(LocalStorage, "delete", lambda *_: None)
+        compact(tmp_path, grace_s=-1)  # It has named what it deletes, and not come to deleting.
+    compact(tmp_path)
+    assert open_history(tmp_path).read("controller").height == 1
+    (name,) = data_files(tmp_path)
+    assert name.endswith("-2.parquet")
+
+
+def test_a_merged_file_is_not_what_another_compaction_removes(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    values = (1, 2)
+    for turn in range(3):
+        for value in values:
+            with writer.part() as part:
+                part.add("controller", one_start(1).with_columns(version=pl.lit(str(value))))
+        compact(tmp_path)
+        snapshot = load_snapshot(LocalStorage(tmp_path))
+        assert not {file.path for file in snapshot.files} & snapshot.removed, turn
+        assert open_history(tmp_path).read("controller")["version"].to_list() == ["2"]
+
+
+def test_the_same_state_again_when_its_pod_is_known(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    for table in ("pod_states", "pods", "pod_states"):
+        with writer.part() as part:
+            part.add(table, frame(table))
+    for _ in range(2):
+        history = open_history(tmp_path)
+        assert history.read("pod_states")["target"].to_list() == ["cart"]
+        assert history.select("pod_states", "demo", [("shop", "")]).is_empty()
+        assert history.select("pod_states", "demo", [("shop", "cart")]).height == 1
+        assert history.distinct("pod_states", ["namespace", "target"]).rows() == [("shop", "cart")]
+        compact(tmp_path)
+
+
+def test_rows_that_wait_for_pods_are_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "BUFFER_ROWS", 4)
+    with open_writer(tmp_path).part() as part:
+        for number in range(10):
+            ts = pl.Series("ts", [minute(number)], dtype=TABLES["pod_states"].schema["ts"])
+            part.add("pod_states", frame("pod_states").with_columns(ts))
+            part.add("scales", frame("scales").with_columns(ts))
+        assert len(list(tmp_path.rglob("*.spilled"))) == 2
+        assert len(list(tmp_path.rglob("*.parquet"))) == 2
+        part.add("pods", frame("pods"))
+    history = open_history(tmp_path)
+    assert history.read("pod_states")["target"].to_list() == ["cart"] * 10
+    assert history.read("scales").height == 10
+    assert not (tmp_path / "_work").exists()
+
+
+def test_new_folders_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[Path] = []
+    monkeypatch.setattr(storage_module, "flush", flushed.append)
+    LocalStorage(tmp_path / "a" / "b").create("c/d/x.json", b"{}")
+    for folder in (tmp_path, *(tmp_path / name for name in ("a", "a/b", "a/b/c", "a/b/c/d"))):
+        assert folder in flushed
+
+
+def test_a_folder_that_somebody_removes_between_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, replace_file = LocalStorage(tmp_path), os.replace
+
+    def late(source: Path, final: Path) -> None:
+        monkeypatch.setattr(os, "replace", replace_file)
+        final.parent.rmdir()
+        replace_file(source, final)
+
+    with place.workspace() as folder:
+        (folder / "x").write_text("x")
+        monkeypatch.setattr(os, "replace", late)
+        place.put(folder / "x", "pods/cluster=demo/x.parquet")
+    assert place.read("pods/cluster=demo/x.parquet") == b"x"
+
+
+def test_a_name_that_cannot_be_one_is_a_sentence() -> None:
+    for name in ("x" * 300, "y" * 5000, "a\0b"):
+        assert not is_folder(name)
+    for name in ("x" * 300, "y" * 5000):
+        with pytest.raises(HistoryError, match="cannot be read: File name too long"):
+            open_history(name)
+
+
+def test_an_open_history_does_not_change(tmp_path: Path) -> None:
+    history = open_history(fill(tmp_path))
+    with open_writer(tmp_path).part() as part:
+        part.add("scales", frame("scales").with_columns(spec_replicas=pl.lit(9)))
+    assert history.read("scales")["spec_replicas"].to_list() == [2]
+
+
+def test_a_log_that_does_not_list_what_exists_is_an_error(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    (tmp_path / entry_name(2)).mkdir()
+    with pytest.raises(UsageError, match="exists but is not listed"):
+        writer.commit(LogEntry())
+
+
+# -- what is not there
+
+
+def test_absent_tables_are_empty_or_asked_for(tmp_path: Path) -> None:
+    open_writer(tmp_path)
+    history = open_history(tmp_path)
+    assert history.tables == ()
+    assert history.select("scales", "demo", [("shop", "cart")]).is_empty()
+    assert history.partition_rows("scales", "demo", None).is_empty()
+    assert history.distinct("scales", ["target"]).is_empty()
+    assert history.sizes("scales").is_empty()
+    assert history.span("scales").is_empty()
+    assert history.read("external_metrics").is_empty()
+    with pytest.raises(HistoryError, match=r"scales \(.*is missing.*record or import it"):
+        history.read("scales")
+    with pytest.raises(HistoryError, match="are missing and replay needs them: record or import"):
+        open_history(tmp_path, "replay")
+
+
+def test_places_that_are_not_there_have_no_rows(tmp_path: Path) -> None:
+    history = open_history(fill(tmp_path))
+    schema = TABLES["scales"].schema
+    for cluster, places in (("demo", []), ("demo", [("shop", "x")]), ("x", [("shop", "cart")])):
+        rows = history.select("scales", cluster, places)
+        assert rows.is_empty()
+        assert rows.schema == schema
+    late = minute(5000).date()
+    assert history.select("scales", "demo", [("shop", "cart")], day=late).is_empty()
+    assert history.read("scales", namespaces=["x"]).is_empty()
+    assert history.read("scales", namespaces=["shop"]).height == 1
+    assert history.read("hpas", namespaces=["x"]).is_empty()
+    assert history.read("controller", namespaces=["x"]).height == 1
+    with pytest.raises(HistoryError, match="scales has no column colour"):
+        history.select("scales", "demo", [("shop", "cart")], columns=["colour"])
+
+
+def test_values_are_checked_where_bytes_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    path = tmp_path / entry_name(2)
+    text = path.read_text().replace('"day":"2026-10-07"', '"day":"2026-10-08"')
+    document = json.loads(text.replace("/day=2026-10-07", "/day=2026-10-08"))
+    del document["digest"]
+    path.write_text(json.dumps(document))
+    for day in tmp_path.rglob("day=2026-10-07"):
+        day.rename(day.with_name("day=2026-10-08"))
+    assert open_history(tmp_path).read("scales", ["ts"]).height == 1
+    monkeypatch.setattr(LocalStorage, "checksums", False)
+    with pytest.raises(HistoryError, match="a day other than 2026-10-08 in 1 row"):
+        open_history(tmp_path).read("scales", ["ts"])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_without_permission(tmp_path: Path) -> None:
+    fill(tmp_path)
+    (tmp_path / "_log").chmod(0)
+    with pytest.raises(HistoryError, match="cannot be read: Permission denied"):
+        open_history(tmp_path)
+
+
+def test_reading_errors_of_the_disk_are_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(fill(tmp_path))
+    (tmp_path / "folder").mkdir()
+    for read in (
+        lambda: storage.read("folder"),
+        lambda: storage.tail("folder", 3),
+        lambda: list(storage.chunks("folder")),
+        lambda: storage.checksum("folder", 0, 3),
+    ):
+        with pytest.raises(HistoryError, match="cannot be read: Is a directory; restore it"):
+            read()
+    assert storage.tail("nothing", 3) is None
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(UsageError, match="must know hard links and renames: choose another"):
+        storage.create("x", b"")

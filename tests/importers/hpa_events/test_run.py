@@ -1,0 +1,543 @@
+"""Audit logs and recorded watches: what happened to HPAs, when, in whatever order it is told."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from hpabatch.errors import UnreadableError
+from hpabatch.history.schema import TABLES
+from hpabatch.history.store.writer import write_table
+from hpabatch.importers.hpa_events import documents as hpa_events_documents
+from hpabatch.importers.hpa_events.run import read_hpa_events
+from tests.importers.hpa_events_made import (
+    CPU,
+    MEMORY,
+    START_MS,
+    Json,
+    audit,
+    day,
+    hpa,
+    lines,
+    pretty,
+    read,
+    scale,
+    second,
+    spans,
+    status,
+    status_write,
+    statuses,
+    watched,
+)
+
+DAY = [
+    ("u1", 100, 40_500, 10),
+    ("u1", 40_500, 50_000, 12),
+    ("u1", 50_000, 60_000, 20),
+    ("u2", 70_700, None, 10),
+]
+REPORTED = [(15_020, 2, 4), (30_020, 4, 4), (45_020, 4, 5)]
+
+
+# -- audit logs
+
+
+def test_a_log_gives_specs_statuses_and_scales(tmp_path: Path) -> None:
+    events = read(tmp_path, lines(day()))
+    assert spans(events) == DAY
+    assert statuses(events) == REPORTED
+    assert events.seen_first == frozenset()
+    assert events.warnings == ()
+    assert (events.first_ms, events.last_ms) == (START_MS + 100, START_MS + 70_700)
+    assert events.hpas["created"].to_list() == [START_MS] * 4
+    assert events.scales.rows() == [
+        ("shop", "Deployment", "web", START_MS + 15_010, 4, 2, "app=web")
+    ]
+    assert events.decisions.rows() == [("shop", "Deployment", "web", START_MS + 15_010, 4, "admin")]
+    assert events.edits.is_empty()
+
+
+def test_rows_are_those_of_a_history(tmp_path: Path) -> None:
+    events = read(tmp_path, lines(day()))
+    for table, frame in (
+        ("hpas", events.hpas), ("hpa_status", events.hpa_status), ("scales", events.scales),
+    ):  # fmt: skip
+        times = [c.name for c in TABLES[table].columns if c.unit == "time" and c.name in frame]
+        ready = frame.with_columns(
+            pl.col(times).cast(pl.Datetime("ms", "UTC")), cluster=pl.lit("demo")
+        )
+        write_table(ready, tmp_path / f"{table}.parquet", table)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(day()), st.integers(0, 9), st.integers(0, 9))
+def test_any_order_and_overlap_gives_the_same(
+    tmp_path_factory: pytest.TempPathFactory, order: list[Json], first: int, second: int
+) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    expected = read(folder, lines(day()))
+    found = read(folder, lines(order[first:]), lines(order[: max(first, second)]))
+    assert_frame_equal(found.hpas, expected.hpas)
+    assert_frame_equal(found.hpa_status, expected.hpa_status)
+    assert_frame_equal(found.scales, expected.scales)
+    assert_frame_equal(found.decisions, expected.decisions)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"responseStatus": {"code": 409}},
+        {"responseStatus": {"code": 422}, "responseObject": {"kind": "Status"}},
+        {"stage": "RequestReceived"},
+        {"stage": "Panic"},
+        {"requestURI": "/apis/autoscaling/v2/…/web?dryRun=All&fieldManager=x"},
+    ],
+)
+def test_what_left_nothing_is_ignored(tmp_path: Path, changes: Json) -> None:
+    events = [audit(100, "create", hpa(1))]
+    events.append(audit(200, "patch", hpa(2, spec={"maxReplicas": 99}), **changes))
+    events.append(scale(300, "update", 7, 2, **changes) | changes)
+    found = read(tmp_path, lines(events))
+    assert spans(found) == [("u1", 100, None, 10)]
+    assert found.scales.is_empty()
+    assert found.edits.is_empty()
+
+
+def test_the_servers_order_counts_for_requests_that_waited(tmp_path: Path) -> None:
+    """The request that came in first was served last."""
+    events = [
+        audit(0, "create", hpa(1)),
+        audit(1_000, "patch", hpa(3, spec={"maxReplicas": 30})),
+        audit(1_100, "patch", hpa(2, spec={"maxReplicas": 20})),
+    ]
+    assert spans(read(tmp_path, lines(events)))[-1] == ("u1", 1_100, None, 30)
+
+
+def test_versions_of_the_api_are_one_spec(tmp_path: Path) -> None:
+    """A controller of old reads and writes v1: other metrics' order, annotations for the rest."""
+    both = {"metrics": [CPU, MEMORY]}
+    old = hpa(2)
+    del old["spec"]["metrics"]
+    old["apiVersion"] = "autoscaling/v1"
+    old["spec"]["targetCPUUtilizationPercentage"] = 50
+    memory = {"name": "memory", "targetAverageValue": "500Mi"}
+    condition = {"type": "AbleToScale", "status": "True", "reason": "R", "message": "m"}
+    usage = {"name": "memory", "currentAverageValue": "1Mi"}
+    old["metadata"]["annotations"] = {
+        "autoscaling.alpha.kubernetes.io/metrics": json.dumps(
+            [{"type": "Resource", "resource": memory}]
+        ),
+        "autoscaling.alpha.kubernetes.io/conditions": json.dumps([condition]),
+        "autoscaling.alpha.kubernetes.io/current-metrics": json.dumps(
+            [{"type": "Resource", "resource": usage}]
+        ),
+    }
+    old["status"] = {"currentReplicas": 2, "desiredReplicas": 4}
+    events = [audit(0, "create", hpa(1, spec=both)), status_write(15_000, old)]
+    found = read(tmp_path, lines(events))
+    assert spans(found) == [("u1", 0, None, 10)]
+    assert [m["resource"]["name"] for m in json.loads(found.hpas["spec"][0])["metrics"]] == [
+        "cpu", "memory",
+    ]  # fmt: skip
+    row = found.hpa_status.row(0, named=True)
+    assert json.loads(row["current_metrics"])[0]["resource"]["current"] == {"averageValue": "1Mi"}
+    assert json.loads(row["conditions"])[0]["type"] == "AbleToScale"
+    # Where the old form came first, the later one stands in its place.
+    late = [events[1], audit(20_000, "get", hpa(2, spec=both))]
+    assert read(tmp_path, lines(late)).hpas["spec"].to_list() == found.hpas["spec"].to_list()
+
+
+def test_labels_and_annotations_are_edits_too(tmp_path: Path) -> None:
+    events = [
+        audit(0, "create", hpa(1)),
+        audit(500, "patch", hpa(2, metadata={"labels": {"team": "a"}, "generation": 3})),
+        audit(900, "patch", hpa(3, metadata={"annotations": {"note": "é"}})),
+    ]
+    rows = read(tmp_path, lines(events)).hpas
+    assert rows["labels"].to_list() == ["{}", '{"team":"a"}', "{}"]
+    assert rows["annotations"].to_list() == ["{}", "{}", '{"note":"é"}']
+    assert rows["generation"].to_list() == [None, 3, None]
+
+
+def test_the_level_request_tells_what_was_asked_for(tmp_path: Path) -> None:
+    asked = hpa(1)
+    for name in ("uid", "resourceVersion", "creationTimestamp"):
+        del asked["metadata"][name]
+    del asked["spec"]["minReplicas"]
+    edited = hpa(1, spec={"maxReplicas": 12})
+    reported = hpa(2, status=status(2, 4))
+    events = [
+        audit(0, "create", requestObject=asked),
+        status_write(15_000, {}, requestObject=reported, responseObject=None,
+                     objectRef=audit(0, "x")["objectRef"] | {"subresource": "status"}),
+        audit(20_000, "update", requestObject=edited),
+        audit(30_000, "patch", requestObject={"spec": {"maxReplicas": 13}}),
+        audit(40_000, "delete"),
+        audit(50_000, "create", requestObject=asked),
+    ]  # fmt: skip
+    found = read(tmp_path, lines(events))
+    assert spans(found) == [
+        ("u1", 0, 20_000, 10),
+        ("u1", 20_000, 40_000, 12),
+        ("hpa-shop-web", 50_000, None, 10),
+    ]
+    # What the server fills in is filled in.
+    assert json.loads(found.hpas["spec"][0])["minReplicas"] == 1
+    assert statuses(found) == [(15_000, 2, 4)]
+    assert found.edits.rows() == [("shop", "web", START_MS + 30_000, "edited")]
+    assert found.warnings == ("1 writes of HPAs of which only the instant is recorded",)
+
+
+def test_the_level_metadata_tells_instants(tmp_path: Path) -> None:
+    events = [audit(ms, verb) for ms, verb in ((0, "create"), (10, "patch"), (20, "delete"))]
+    events += [status_write(5, {}, responseObject=None), audit(6, "get"), audit(7, "watch")]
+    events.append(scale(8, "update", 0, 0, responseObject=None))
+    found = read(tmp_path, lines(events))
+    assert found.hpas.is_empty()
+    assert found.hpa_status.is_empty()
+    assert found.edits["act"].to_list() == ["created", "edited", "deleted"]
+    assert found.decisions["replicas"].to_list() == [None]
+
+
+def test_a_name_that_the_server_made(tmp_path: Path) -> None:
+    made = audit(0, "create", hpa(1, metadata={"name": "web-x7f"}), about={"name": None})
+    found = read(tmp_path, lines([made, audit(5, "create", about={"name": None})]))
+    assert found.hpas["name"].to_list() == ["web-x7f"]
+
+
+@pytest.mark.parametrize("told", ["items", "all", "selected"])
+def test_all_of_a_namespace_are_deleted(tmp_path: Path, told: str) -> None:
+    other = {"name": "api", "uid": "u9"}
+    events = [audit(0, "create", hpa(1)), audit(1, "create", hpa(2, metadata=other))]
+    answer = {"kind": "HorizontalPodAutoscalerList", "apiVersion": "autoscaling/v2"}
+    gone = hpa(5)
+    del gone["kind"], gone["apiVersion"]
+    uri = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
+    events.append(
+        audit(50, "deletecollection", {**answer, "items": [gone]} if told == "items" else None,
+              about={"name": None, "namespace": "shop"},
+              requestURI=uri + "?labelSelector=a%3Db" * (told == "selected"))
+    )  # fmt: skip
+    found = dict(read(tmp_path, lines(events)).hpas.select("name", "valid_to").rows())
+    end = START_MS + 50
+    assert found == {
+        "web": None if told == "selected" else end, "api": end if told == "all" else None
+    }  # fmt: skip
+
+
+def test_a_finalizer_holds_an_object_that_was_deleted(tmp_path: Path) -> None:
+    events = [
+        audit(0, "create", hpa(1)),
+        audit(10_000, "delete", hpa(2)),
+        status_write(15_000, hpa(3, status=status(2, 3))),
+        audit(16_000, "get", hpa(3)),
+    ]
+    assert spans(read(tmp_path, lines(events))) == [("u1", 0, None, 10)]
+    # One that is read only may come out of a cache.
+    stale = [*events[:2], audit(10_100, "get", hpa(1))]
+    assert spans(read(tmp_path, lines(stale))) == [("u1", 0, 10_000, 10)]
+
+
+def test_what_was_there_before_the_log(tmp_path: Path) -> None:
+    """A status tells the spec of an HPA that was made before; who wrote it, since when."""
+    written = [{"manager": "apply", "time": second(START_MS - 60_000), "fieldsV1": {"f:spec": {}}}]
+    created = {"creationTimestamp": second(START_MS - 3_600_000)}
+    first = hpa(7, metadata=created, status=status(2, 2))
+    found = read(tmp_path, lines([status_write(15_000, first)]))
+    assert spans(found) == [("u1", 15_000, None, 10)]
+    assert found.seen_first == {("shop", "web")}
+    first = hpa(7, metadata={**created, "managedFields": written}, status=status(2, 2))
+    found = read(tmp_path, lines([status_write(15_000, first)]))
+    assert spans(found) == [("u1", -60_000, None, 10)]
+    assert found.seen_first == {("shop", "web")}
+    since = [dict(written[0], time=created["creationTimestamp"])]
+    first = hpa(7, metadata={**created, "managedFields": since}, status=status(2, 2))
+    found = read(tmp_path, lines([status_write(15_000, first)]))
+    assert spans(found) == [("u1", -3_600_000, None, 10)]
+    assert found.seen_first == frozenset()
+    edited = read(tmp_path, lines([audit(5, "patch", first)]))
+    assert edited.seen_first == {("shop", "web")}
+
+
+def test_a_successor_begins_where_it_was_created(tmp_path: Path) -> None:
+    """Nobody logged the end of the one before."""
+    later = {"uid": "u2", "creationTimestamp": second(START_MS + 30_000)}
+    events = [
+        audit(0, "create", hpa(1)),
+        status_write(45_000, hpa(9, metadata=later, status=status(2, 2))),
+    ]
+    assert spans(read(tmp_path, lines(events))) == [
+        ("u1", 0, 30_000, 10), ("u2", 45_000, None, 10),
+    ]  # fmt: skip
+
+
+def test_scales_are_told_where_they_change(tmp_path: Path) -> None:
+    events = [scale(k * 15_000, "get", 2, 2) for k in range(4)]
+    events += [scale(60_000, "update", 3, 2), scale(75_000, "get", 3, 3)]
+    events.append(scale(80_000, "get", 0, 3))
+    events.append(
+        scale(90_000, "update", 5, 2, about={"resource": "rollouts", "subresource": "scale"})
+    )
+    found = read(tmp_path, lines(events))
+    times = [(ts - START_MS, spec, now) for ts, spec, now in found.scales.select(
+        "ts", "spec_replicas", "status_replicas").rows()]  # fmt: skip
+    assert times == [(0, 2, 2), (60_000, 3, 2), (75_000, 3, 3), (80_000, 0, 3)]
+    assert found.decisions.height == 1
+
+
+def test_lists_of_audit_events(tmp_path: Path) -> None:
+    batch = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [*day(), "odd"]}
+    assert spans(read(tmp_path, pretty([batch]))) == DAY
+
+
+# -- watches
+
+
+def received(ms: int) -> Json:
+    return {"received": (START_MS + ms) / 1000}
+
+
+def test_a_watch_with_its_instants_is_as_good_as_a_log(tmp_path: Path) -> None:
+    scaled = START_MS + 15_000
+    events = [
+        watched("ADDED", hpa(1), **received(100)),
+        watched("MODIFIED", hpa(2, status=status(2, 4, scaled)), **received(15_020)),
+        watched("MODIFIED", hpa(3, status=status(4, 4, scaled)), **received(30_020)),
+        watched("MODIFIED", hpa(4, spec={"maxReplicas": 12}, status=status(4, 4, scaled)),
+                **received(40_500)),
+        watched("BOOKMARK", {"kind": "HorizontalPodAutoscaler"}),
+        watched("ERROR", {"kind": "Status", "code": 410}),
+        watched("DELETED", hpa(8, spec={"maxReplicas": 12}), received="2026-10-08T00:01:00Z"),
+        watched("ADDED", hpa(9, metadata={"uid": "u2", "creationTimestamp": second(
+            START_MS + 70_700)}), **received(70_900)),
+    ]  # fmt: skip
+    expected = [("u1", 0, 40_500, 10), ("u1", 40_500, 60_000, 12), ("u2", 70_000, None, 10)]
+    for text in (lines(events), pretty(events)):
+        found = read(tmp_path, text)
+        assert spans(found) == expected
+        assert statuses(found) == REPORTED[:2]
+        assert found.warnings == ()
+
+
+def test_a_watch_without_instants_goes_by_what_the_objects_say(tmp_path: Path) -> None:
+    def managed(spec_ms: int) -> Json:
+        entry = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1"}
+        of_status: Json = {"f:status": {}, "f:metadata": {"f:annotations": {}}}
+        return {
+            "managedFields": [
+                {**entry, "time": second(START_MS + spec_ms), "fieldsV1": {"f:spec": {}}},
+                {**entry, "time": second(START_MS + 15_000), "fieldsV1": of_status},
+            ]
+        }
+
+    events = [
+        watched("ADDED", hpa(1)),
+        watched("MODIFIED", hpa(2, metadata=managed(0), status=status(2, 4, START_MS + 15_000))),
+        watched("MODIFIED", hpa(3, metadata=managed(0), status=status(4, 4, START_MS + 15_000))),
+        watched("MODIFIED", hpa(4, metadata=managed(40_000), spec={"maxReplicas": 12},
+                                status=status(4, 4, START_MS + 15_000))),
+        watched("MODIFIED", hpa(5, metadata=managed(40_000), spec={"maxReplicas": 13},
+                                status=status(4, 4, START_MS + 15_000))),
+        watched("DELETED", hpa(6, metadata=managed(40_000), spec={"maxReplicas": 13})),
+    ]  # fmt: skip
+    found = read(tmp_path, lines(events[:4]))
+    assert spans(found) == [("u1", 0, 40_000, 10), ("u1", 40_000, None, 12)]
+    assert statuses(found) == [(15_000, 2, 4)]
+    assert found.warnings == ("1 statuses whose instant is not known and which are left out",)
+    found = read(tmp_path, lines(events))
+    assert "1 edits of HPAs that may have been later than is told here" in found.warnings
+    # The same without a word about events, as kubectl prints it by default.
+    bare = read(tmp_path, pretty([one["object"] for one in events[:4]]))
+    assert spans(bare) == [("u1", 0, 40_000, 10), ("u1", 40_000, None, 12)]
+
+
+def test_a_list_may_come_first(tmp_path: Path) -> None:
+    item = hpa(3, status=status(2, 2, START_MS + 15_000))
+    short = {name: value for name, value in item.items() if name not in ("kind", "apiVersion")}
+    kinds = {
+        "List": {"apiVersion": "v1", "kind": "List", "items": [item, {"kind": "Pod"}, "odd"]},
+        "of the API": {
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscalerList",
+            "items": [short],
+        },
+    }  # fmt: skip
+    for first in kinds.values():
+        edited = hpa(5, spec={"maxReplicas": 11}, status=item["status"])
+        found = read(tmp_path, pretty([first, watched("MODIFIED", edited, **received(90_000))]))
+        assert spans(found) == [("u1", 15_000, 90_000, 10), ("u1", 90_000, None, 11)]
+        assert found.seen_first == {("shop", "web")}
+
+
+def test_a_watch_that_was_begun_again_says_the_same(tmp_path: Path) -> None:
+    first = [watched("ADDED", hpa(1), **received(100)),
+             watched("MODIFIED", hpa(2, status=status(2, 4)), **received(15_020))]  # fmt: skip
+    again = [watched("ADDED", hpa(2, status=status(2, 4)), **received(500_000))]
+    one, both = read(tmp_path, lines(first)), read(tmp_path, lines([*first, *again]))
+    assert_frame_equal(one.hpas, both.hpas)
+    assert_frame_equal(one.hpa_status, both.hpa_status)
+
+
+def test_a_log_beside_a_watch_counts(tmp_path: Path) -> None:
+    """The log knows the instants; the watch adds nothing but bounds."""
+    seen = [
+        watched("ADDED", hpa(1)),
+        watched("MODIFIED", hpa(2, status=status(2, 4, START_MS + 15_000))),
+        watched("MODIFIED", hpa(3, status=status(4, 4, START_MS + 15_000))),
+    ]
+    expected = read(tmp_path, lines(day()))
+    for texts in ((lines(seen), lines(day())), (lines(day()), lines(seen))):
+        found = read(tmp_path, *texts)
+        assert_frame_equal(found.hpas, expected.hpas)
+        assert_frame_equal(found.hpa_status, expected.hpa_status)
+
+
+def test_unknown_fields_are_no_trouble_and_wrong_ones_are_told(tmp_path: Path) -> None:
+    odd = hpa(2, spec={"maxReplicas": 11, "fromTheFuture": {"a": 1}})
+    wrong = hpa(3, spec={"maxReplicas": "many"})
+    future = hpa(4) | {"apiVersion": "autoscaling/v3"}
+    found = read(tmp_path, lines([
+        audit(0, "create", hpa(1)), audit(1000, "patch", odd | {"extra": 1}),
+        *(audit(2000 + k, "patch", wrong) for k in range(7)), audit(3000, "patch", future),
+    ]))  # fmt: skip
+    assert spans(found)[-1] == ("u1", 1000, None, 11)
+    assert len(found.warnings) == 6
+    assert "spec.maxReplicas" in found.warnings[0]
+    assert ":3: " in found.warnings[0]
+    assert found.warnings[-1] == "3 more HPAs that cannot be read"
+
+
+# -- files
+
+
+def test_compressed_files_and_folders(tmp_path: Path) -> None:
+    expected = read(tmp_path, lines(day()))
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "audit-1.log.gz").write_bytes(gzip.compress(lines(day()[:5]).encode()))
+    (folder / "audit.log").write_text("\ufeff" + lines(day()[5:]) + "\n\n")
+    (folder / ".hidden").write_text("nonsense")
+    (folder / "inner").mkdir()
+    assert_frame_equal(read_hpa_events([folder]).hpas, expected.hpas)
+
+
+@pytest.mark.parametrize("form", [lines, pretty])
+def test_a_last_document_that_is_cut_short_is_told(tmp_path: Path, form: Any) -> None:
+    whole = form(day())
+    kept = len(form(day()[:-1]))
+    for cut in (kept + 2, len(whole) - 30, len(whole) - 3):
+        found = read(tmp_path, whole[:cut])
+        assert spans(found) == DAY[:-1]
+        assert "cut short, ignored" in found.warnings[0]
+
+
+@pytest.mark.parametrize("form", [lines, pretty])
+def test_a_document_that_is_cut_short_in_between_costs_itself(tmp_path: Path, form: Any) -> None:
+    broken = form([audit(1, "create", hpa(1, metadata={"name": "lost"}))])
+    found = read(tmp_path, form(day()[:2]) + broken[: len(broken) // 2] + "\n" + form(day()[2:]))
+    assert spans(found) == DAY
+    assert len(found.warnings) == 1
+
+
+def test_a_compressed_file_that_is_cut_short(tmp_path: Path) -> None:
+    data = gzip.compress(lines(day()).encode())
+    found = read(tmp_path, data[:-9])
+    assert any("the gzip file is cut short" in text for text in found.warnings)
+    with pytest.raises(UnreadableError, match="cannot be read"):
+        read(tmp_path, b"\x1f\x8b" + b"x" * 50)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: List\nitems: []\n", "0.log:1: 'kind: List' is not the beginning of a JSON object"),
+        ("[1]\n", "is not the beginning of a JSON object"),
+        ('{"a": }\n', "is not the beginning of a JSON object"),
+        (
+            "\n\n" + '{"kind": "Pod", "apiVersion": "v1"}\n',
+            "0.log:3: a Pod is no event of an",
+        ),
+        ('{"level": "info"}\n', "a JSON object is no event of an audit log"),
+        ("\x00\x01\x02", "is not the beginning"),
+    ],
+)
+def test_what_is_neither_is_refused_with_its_place(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UnreadableError) as refused:
+        read(tmp_path, text)
+    assert words in str(refused.value)
+    assert "wanted" in str(refused.value) or "docs/hpa-events.md" in str(refused.value)
+
+
+def test_strange_lines_after_a_good_beginning_are_told(tmp_path: Path) -> None:
+    text = lines(day()[:1]) + "error: connection lost\n" + '{"kind": "Pod"}\n' + lines(day()[1:])
+    found = read(tmp_path, text)
+    # A log's lines that cannot be about an HPA are not looked at.
+    assert found.warnings == (f"{tmp_path / '0.log'}:2: not JSON, ignored",)
+    assert spans(found) == DAY
+    watch = lines([watched("ADDED", hpa(1))]) + '{"kind": "Pod"}\n{"kind":\n"x", ]}\n'
+    warnings = read(tmp_path, watch).warnings
+    assert ":2: a Pod is no event" in warnings[0]
+    assert ":3: not JSON" in warnings[1]
+
+
+def test_files_without_hpas_are_told(tmp_path: Path) -> None:
+    pods = audit(0, "create", about={"resource": "pods"})
+    found = read(tmp_path, lines([pods] * 3), "", pretty([{"kind": "List", "items": []}]))
+    assert "0.log: nothing about an HPA; does the audit policy log" in found.warnings[0]
+    assert [text.endswith("nothing about an HPA") for text in found.warnings[1:]] == [True, True]
+    assert (found.first_ms, found.hpas.height) == (None, 0)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="No such file"):
+        read_hpa_events([tmp_path / "no.log"])
+    with pytest.raises(UnreadableError, match="holds no file"):
+        read_hpa_events([tmp_path])
+
+
+def test_a_document_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hpa_events_documents, "MAX_BYTES", 2000)
+    big = hpa(1, metadata={"annotations": {"a": "x" * 3000}})
+    with pytest.raises(UnreadableError, match=":2: a document of more than"):
+        read(tmp_path, lines([audit(0, "create", hpa(1)), audit(1, "update", big)]))
+    many = pretty([hpa(1), hpa(1, spec={"metrics": [CPU] * 30})])
+    with pytest.raises(UnreadableError, match="a document of more than"):
+        read(tmp_path, many)
+
+
+def test_a_document_may_begin_like_a_whole_one(tmp_path: Path) -> None:
+    item = json.dumps(hpa(1))
+    broken = '{"extra": {}\n,"type": "ADDED", "object": ' + item + "\n}\n"
+    assert spans(read(tmp_path, broken)) == [("u1", 0, None, 10)]
+
+
+# -- many statuses
+
+
+def test_many_statuses_go_to_disk(tmp_path: Path) -> None:
+    from hpabatch.importers.hpa_events.status import STATUS, StatusStore, shown
+    from hpabatch.model.objects.hpa import HPAStatus
+
+    small, large = StatusStore(chunk_rows=7, kept_chunks=3), StatusStore()
+    for k in range(200):
+        seen = shown(HPAStatus(current_replicas=k % 5, desired_replicas=k // 3))
+        for store in (small, large):
+            store.add(("shop", f"web-{k % 2}", "u1"), START_MS + k * 1000, k, seen)
+    assert small._files
+    assert small.rows().schema == STATUS
+    assert_frame_equal(small.rows(), large.rows())
+    after, until = START_MS + 20_000, START_MS + 90_000
+    part = small.rows(after, until)
+    assert_frame_equal(part, large.rows().filter(pl.col("ts").is_between(after + 1, until)))
+    folder = small._files[0].parent
+    del small
+    assert not folder.exists()

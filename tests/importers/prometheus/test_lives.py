@@ -1,0 +1,265 @@
+"""Lives of pods: when they were there, whose they are, and how one window goes on from another."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpabatch.history.schema import PODS
+from hpabatch.importers.prometheus.client.samples import Findings, Span
+from hpabatch.importers.prometheus.pods.lives import POD_ROWS, TABLE_COLUMNS, continued_pods
+from tests.importers.prometheus.ksm import CUTS, SPAN, at, found_pods, owned_by, pod, steady
+from tests.importers.prometheus.made import Series
+
+BEATS = range(300, 4201, 30)
+
+
+def lives(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """Return (uid, created s, gone s)."""
+    assert frame.schema == POD_ROWS
+    picked = frame.select("uid", "created", "gone").rows()
+    return [(uid, created // 1000, gone and gone // 1000) for uid, created, gone in picked]
+
+
+def one(frame: pl.DataFrame) -> dict[str, Any]:
+    assert frame.height == 1
+    return frame.row(0, named=True)
+
+
+def test_the_columns_are_those_of_the_table() -> None:
+    table = [column.name for column in PODS.columns if column.name != "cluster"]
+    assert sorted(TABLE_COLUMNS) == sorted(table)
+    nothing = found_pods([])
+    assert nothing.schema == POD_ROWS
+    assert nothing.is_empty()
+
+
+def test_a_whole_life() -> None:
+    info = {"node": "n1", "created_by_kind": "ReplicaSet", "created_by_name": "web-x"}
+    findings = Findings()
+    row = one(
+        found_pods(
+            [
+                # It has no node before it is scheduled.
+                (pod(created_by_kind="ReplicaSet", created_by_name="web-x"), steady(1000, 1000)),
+                (pod(**info), steady(1030, 2020)),
+            ],
+            owners=[pod(**owned_by("ReplicaSet", "web-x"))],
+            sets=[{"namespace": "shop", "replicaset": "web-x", **owned_by("Deployment", "web")}],
+            labels=[pod(label_app="web", label_app_kubernetes_io_name="front", label_my_team="a")],
+            created=[(pod(), 990)],
+            started=[(pod(), 1005)],
+            deleted=[(pod(), at((1990, 2015), (2020, 2015)))],
+            heartbeats=BEATS,
+            findings=findings,
+        )
+    )
+    assert row == {
+        "uid": "u1",
+        "pod": "web-1",
+        "namespace": "shop",
+        "origin": "recorded",
+        "target": "web",
+        "target_kind": "Deployment",
+        "owner": "ReplicaSet/web-x",
+        "labels": '{"app":"web","app.kubernetes.io/name":"front"}',
+        "created": 990_000,
+        "started": 1_005_000,
+        "deletion_requested": 1_990_000,
+        "gone": 2_040_000,
+        "node": "n1",
+        "first": 1_000_000,
+        "last": 2_020_000,
+        "uid_made": False,
+    }
+    assert findings.counts == {("label", "label_my_team is left out: its key cannot be told"): 1}
+
+
+def test_a_pod_that_is_still_there_is_not_gone() -> None:
+    assert lives(found_pods([(pod(), steady(630, 4200))], heartbeats=BEATS)) == [("u1", 630, None)]
+    # The exporter is silent from then on: nobody knows.
+    outage = [beat for beat in BEATS if beat <= 2000]
+    seen = [(pod(), steady(630, 1980))]
+    assert lives(found_pods(seen, heartbeats=outage)) == [("u1", 630, None)]
+    assert lives(found_pods(seen, heartbeats=[])) == [("u1", 630, None)]
+    # And gone with the first sign of life after it.
+    again = [*outage, *range(3000, 4201, 30)]
+    assert lives(found_pods(seen, heartbeats=again)) == [("u1", 630, 3000)]
+
+
+def test_heartbeats_of_another_shard_kill_nobody() -> None:
+    seen = [(pod(), steady(630, 4170))]
+    beats = [beat + 17 for beat in BEATS if beat < 4180]
+    assert lives(found_pods(seen, heartbeats=beats)) == [("u1", 630, None)]
+    assert lives(found_pods(seen, heartbeats=beats, quiet_ms=0)) == [("u1", 630, 4187)]
+
+
+def test_names_recur() -> None:
+    info = [
+        (pod("db-0", "u1"), steady(630, 990)),
+        (pod("db-0", "u2"), steady(1020, 1500)),
+        (pod("db-0", "u3"), steady(3000, 4200)),
+        (pod("db-1", "u4"), steady(630, 4200)),
+    ]
+    created = [(pod("db-0", "u1"), 100), (pod("db-0", "u2"), 1001), (pod("db-0", "u3"), 2990)]
+    frame = found_pods(info, created=[*created, (pod("db-1", "u4"), 500)], heartbeats=BEATS)
+    assert lives(frame) == [
+        *(("u1", 100, 1001), ("u2", 1001, 1530), ("u3", 2990, None), ("u4", 500, None))
+    ]
+    # The exporter was away when the first one went.
+    silent = found_pods(info, created=[*created, (pod("db-1", "u4"), 500)], heartbeats=[])
+    assert lives(silent)[:2] == [("u1", 100, 1001), ("u2", 1001, 2990)]
+
+
+def test_a_deletion_that_was_seen_late_counts_from_its_own_time() -> None:
+    row = one(found_pods([(pod(), steady(630, 4200))], deleted=[(pod(), steady(630, 990, 600))]))
+    assert row["deletion_requested"] == 600_000
+
+
+def test_no_life_ends_before_it_begins() -> None:
+    """The API server's clock, which says `created`, may be ahead of Prometheus' clock."""
+    row = one(
+        found_pods(
+            [(pod(), steady(900, 990))],
+            created=[(pod(), 2000)],
+            deleted=[(pod(), at((960, 985), (990, 985)))],
+            heartbeats=BEATS,
+        )
+    )
+    assert (row["created"], row["deletion_requested"], row["gone"]) == (2_000_000,) * 3
+
+
+def test_what_is_not_recorded_is_assumed_and_told() -> None:
+    findings = Findings()
+    row = one(
+        found_pods(
+            [(pod(created_by_kind="StatefulSet", created_by_name="db"), steady(900, 990))],
+            findings=findings,
+        )
+    )
+    assert (row["created"], row["started"], row["labels"]) == (900_000, None, "{}")
+    assert (row["owner"], row["target"]) == ("StatefulSet/db", "db")
+    assert [kind for kind, _ in findings.counts] == ["assumed"]
+    bare = one(found_pods([(pod(created_by_kind="<none>", created_by_name=""), steady(900, 990))]))
+    assert (bare["owner"], bare["target"], bare["target_kind"]) == (None, None, None)
+
+
+def test_an_old_exporter_gives_no_uids() -> None:
+    nameless = pod("db-0", None)
+    findings = Findings()
+    facts: dict[str, Any] = {
+        "created": [(nameless, 890)],
+        "started": [(nameless, 895)],
+        "owners": [{**nameless, **owned_by("StatefulSet", "db")}],
+        "labels": [{**nameless, "label_app": "db"}],
+        "deleted": [(nameless, steady(960, 990, 1000))],
+    }
+    row = one(found_pods([(nameless, steady(900, 990))], findings=findings, **facts))
+    assert row["uid_made"] is True
+    assert (row["created"], row["started"], row["target"]) == (890_000, 895_000, "db")
+    assert (row["labels"], row["deletion_requested"]) == ('{"app":"db"}', 960_000)
+    assert sum(findings.counts.values()) == 1
+    later = one(found_pods([(nameless, steady(900, 1500))], **facts))
+    assert later["uid"] == row["uid"]
+    other = one(found_pods([(nameless, steady(900, 990))], created=[(nameless, 891)]))
+    assert other["uid"] != row["uid"]
+
+
+def test_version_1_gives_uids_with_the_info_only() -> None:
+    nameless = pod("db-0", None)
+    frame = found_pods(
+        [(pod("db-0", "u1"), steady(900, 990)), (pod("db-0", "u2"), steady(1200, 1500))],
+        created=[(nameless, 1190)],
+        owners=[{**nameless, **owned_by("StatefulSet", "db")}],
+        heartbeats=BEATS,
+    )
+    assert lives(frame) == [("u1", 900, 1020), ("u2", 1190, 1530)]
+    assert frame["target"].to_list() == ["db", "db"]
+
+
+def test_labels_of_equal_pods_are_equal_texts() -> None:
+    frame = found_pods(
+        [(pod("a", "u1"), steady(900, 990)), (pod("b", "u2"), steady(900, 990))],
+        labels=[
+            pod("a", "u1", label_tier='x"y', label_app="w"),
+            pod("b", "u2", label_k8s_app="z", job="x"),
+        ],
+    )
+    assert [json.loads(text) for text in frame["labels"]] == [
+        {"app": "w", "tier": 'x"y'},
+        {"k8s-app": "z"},
+    ]
+
+
+def test_a_later_window_goes_on() -> None:
+    first, second = Span(600_000, 2_400_000, 300_000), Span(2_400_000, 4_200_000, 300_000)
+    info = [
+        (pod("a", "u1"), steady(630, 4200)),
+        (pod("b", "u2"), steady(630, 2370)),
+        (pod("c", "u3"), steady(630, 2010)),
+        (pod("d", "u4"), steady(2700, 4200)),
+    ]
+    # An outage lies over the border of the windows; b and c went in it.
+    beats = [s for s in BEATS if not 2010 < s < 2800]
+    visible = [
+        (labels, [p for p in points if not 2_010_000 < p[0] < 2_800_000]) for labels, points in info
+    ]
+    early = found_pods(visible, heartbeats=[s for s in beats if s <= 2400], span=first)
+    assert lives(early) == [("u1", 630, None), ("u2", 630, None), ("u3", 630, None)]
+    now = [s for s in beats if s > 2100]
+    late = found_pods(visible, heartbeats=now, span=second)
+    both = continued_pods(early, late, [1000 * s for s in now], second)
+    assert lives(both) == [
+        *(("u1", 630, None), ("u2", 630, 2820), ("u3", 630, 2820), ("u4", 2820, None))
+    ]
+    # Rows of the table alone do, too.
+    table = early.select(TABLE_COLUMNS)
+    again = continued_pods(table, late, [1000 * s for s in now], second)
+    assert lives(again) == lives(both)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[tuple[Series, int, int | None]]:
+    """Return pods' infos, creation (s) and when deletion was asked for (s)."""
+    found = []
+    for name in ("db-0", "db-1"):
+        now = draw(st.integers(100, 900))
+        for life in range(draw(st.integers(1, 3))):
+            length = draw(st.integers(0, 40)) * 30
+            uid = f"{name}-{life}"
+            begin = -(-now // 30) * 30
+            asked = draw(st.none() | st.integers(begin, begin + length))
+            found.append(((pod(name, uid), steady(begin, begin + length)), now, asked))
+            now = begin + length + draw(st.integers(31, 600))
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), CUTS)
+def test_windows_cut_anywhere_see_the_same_lives(
+    cluster: list[tuple[Series, int, int | None]], cuts: list[int]
+) -> None:
+    def window(span: Span) -> tuple[pl.DataFrame, list[int]]:
+        inside = [s for s in range(0, 4201, 30) if span.from_ms < 1000 * s <= span.until_ms]
+        shown = [
+            (labels, [(ts, 9e9) for ts, _ in points if asked is not None and ts >= 1000 * asked])
+            for (labels, points), _, asked in cluster
+        ]
+        info = [one for one, *_ in cluster]
+        created = [(one[0], begun) for one, begun, _ in cluster]
+        frame = found_pods(info, created=created, deleted=shown, heartbeats=inside, span=span)
+        return frame, [1000 * s for s in inside]
+
+    bounds = [600_000, *(1000 * s for s in sorted(cuts)), 4_200_000]
+    spans = [Span(a, b, 300_000) for a, b in pairwise(bounds)]
+    known, _ = window(spans[0])
+    for span in spans[1:]:
+        frame, beats = window(span)
+        known = continued_pods(known, frame, beats, span)
+    whole, _ = window(SPAN)
+    assert known.drop("first").equals(whole.drop("first"))

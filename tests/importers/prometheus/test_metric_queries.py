@@ -1,0 +1,248 @@
+"""Answers become rows as the metric's server would have answered: values, names, what is empty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from hpabatch.history.schema import table_named
+from hpabatch.importers.prometheus.client.samples import Findings, Samples
+from hpabatch.importers.prometheus.metrics.mapping import read_mappings
+from hpabatch.importers.prometheus.metrics.queries import (
+    Instants,
+    MetricQuery,
+    ValueRule,
+    go_milli,
+    metric_rows,
+    series_names,
+)
+from tests.importers.prometheus.mapping_help import (
+    external_metric,
+    hpa_of,
+    object_metric,
+    pods_metric,
+    samples_of,
+    write,
+)
+from tests.real.prometheus import ask, backfill, missing, running_prometheus
+
+LEAST = -(2**63)
+NAN, INF = math.nan, math.inf
+
+
+def query(kind: Any, rule: ValueRule, **more: Any) -> MetricQuery:
+    label = {"pods": "pod", "object": "service"}.get(kind, "")
+    more = {"label": label, "object_kind": "Service", "object_name": "front"} | more
+    return MetricQuery(kind, "shop", "m", "a=b", "x", rule, **more)
+
+
+@pytest.mark.parametrize(
+    ("value", "milli"),
+    [(0.0, 0), (1.0, 1000), (0.0015, 1), (-0.0015, -1), (-0.0005, 0), (0.57, 570), (4.35, 4350),
+     (1.005, 1004), (9223372036854774.0, 9223372036854773760), (1e16, None), (-1e16, None),
+     (NAN, None), (INF, None), (-INF, None), (-9223372036854775.808, -(2**63)), (5e-324, 0),
+     (1.7e308, None)],
+)  # fmt: skip
+def test_thousandths_are_gos(value: float, milli: int | None) -> None:
+    found, fits = go_milli(np.array([value]))
+    assert bool(fits[0]) == (milli is not None)
+    assert int(found[0]) == (LEAST if milli is None else milli)
+
+
+def test_rows_of_pods() -> None:
+    answer = samples_of(
+        [({"pod": "b"}, [(1, 2.5), (2, 2.5)]), ({"pod": "a"}, [(1, NAN)]), ({}, [(1, 7.0)])]
+    )
+    findings = Findings()
+    rows = metric_rows(query("pods", ValueRule.adapter), answer, findings=findings)
+    assert rows.rows(named=True) == [
+        row("pods", pod=pod, ts=ts, window_ms=None, value_milli=value)
+        for pod, ts, value in (("a", 1, 0), ("b", 1, 2500), ("b", 2, 2500))
+    ]
+    assert findings.counts == {
+        ("metric answer without label", "pods metric shop/m{a=b} of Service/front: pod"): 1
+    }
+
+
+def row(kind: str, **more: Any) -> dict[str, Any]:
+    first = {"namespace": "shop", "metric": "m", "selector": "a=b"}
+    if kind == "object":
+        first = {"namespace": "shop", "kind": "Service", "name": "front", **first}
+    return first | more
+
+
+def test_of_several_series_of_a_pod_the_last_counts_to_the_adapter() -> None:
+    answer = samples_of(
+        [({"pod": "a", "v": "2"}, [(1, 2.0)]), ({"pod": "a", "v": "1"}, [(1, 1.0), (2, 1.0)])]
+    )
+    findings = Findings()
+    rows = metric_rows(query("pods", ValueRule.adapter), answer, findings=findings)
+    assert rows["value_milli"].to_list() == [2000, 1000]
+    assert list(findings.counts.values()) == [1]
+    rows = metric_rows(query("pods", ValueRule.plain), answer)
+    assert rows.select("ts", "value_milli").rows() == [(2, 1000)]
+
+
+def test_rows_of_an_object() -> None:
+    answer = samples_of([({"service": "front"}, [(1, 1.5), (2, INF)]),
+                         ({"service": "back"}, [(1, 9.0)])])  # fmt: skip
+    findings = Findings()
+    rows = metric_rows(query("object", ValueRule.adapter), answer, findings=findings)
+    assert rows.rows(named=True) == [
+        row("object", ts=1, value_milli=1500),
+        row("object", ts=2, value_milli=LEAST),
+    ]
+    assert list(findings.counts) == [
+        ("metric value beyond 64 bits", "object metric shop/m{a=b} of Service/front")
+    ]
+    # An answer without the object's label is no value to the adapter, and is one to us if asked so.
+    bare = samples_of([({}, [(1, 1.5), (2, NAN)])])
+    assert not metric_rows(query("object", ValueRule.adapter), bare).height
+    rows = metric_rows(query("object", ValueRule.plain, label=""), bare)
+    assert rows.select("ts", "value_milli").rows() == [(1, 1500)]
+
+
+def test_rows_of_external_metrics_have_their_series() -> None:
+    answer = samples_of([({"q": "b", "__name__": "x"}, [(1, 1.0)]), ({"q": 'a"'}, [(1, NAN)]),
+                         ({}, [(1, -0.5)])])  # fmt: skip
+    rows = metric_rows(query("external", ValueRule.adapter_external), answer)
+    assert rows.rows(named=True) == [
+        row("external", series=series, ts=1, value_milli=value)
+        for series, value in (("", -500), ('__name__="x",q="b"', 1000), ('q="a\\""', LEAST))
+    ]
+    rows = metric_rows(query("external", ValueRule.plain), answer)
+    assert rows["value_milli"].to_list() == [-500, 1000]
+
+
+def test_kedas_answers() -> None:
+    answer = samples_of([({"q": "b"}, [(30, 1.5), (60, 2.0), (90, NAN)]),
+                         ({"q": "a"}, [(60, 1.0), (120, INF)])])  # fmt: skip
+    instants = Instants(0, 150, 30)
+    findings = Findings()
+    rows = metric_rows(query("external", ValueRule.keda), answer, instants, findings)
+    assert rows["series"].unique().to_list() == [""]
+    assert rows.select("ts", "value_milli").rows() == [
+        (0, 0), (30, 1500), (90, 0), (120, 0), (150, 0)
+    ]  # fmt: skip
+    title = "external metric shop/m{a=b} of Service/front"
+    assert findings.counts == {
+        ("metric answer with several series", title): 1,
+        ("empty metric answer, 0 to KEDA", title): 2,
+    }
+    rows = metric_rows(query("external", ValueRule.keda_strict), answer, instants)
+    assert rows.select("ts", "value_milli").rows() == [(30, 1500)]
+    there = instants.near([20, 100], 45)
+    assert there.to_list() == [30, 60, 120]
+    rows = metric_rows(query("external", ValueRule.keda), samples_of([]), there)
+    assert rows["ts"].to_list() == [30, 60, 120]
+    nothing = metric_rows(query("external", ValueRule.keda), samples_of([]), instants)
+    assert nothing["value_milli"].to_list() == [0] * 6
+    assert not metric_rows(query("external", ValueRule.keda), samples_of([])).height
+
+
+@pytest.mark.parametrize("kind", ["pods", "object", "external"])
+@pytest.mark.parametrize("rule", list(ValueRule))
+def test_rows_have_the_columns_of_their_table(kind: Any, rule: ValueRule) -> None:
+    asked = query(kind, rule)
+    columns = table_named(asked.table).schema
+    for answer in (samples_of([]), samples_of([({"pod": "a", "service": "front"}, [(1, 1.0)])])):
+        rows = metric_rows(asked, answer, Instants(1, 1, 30))
+        assert set(rows.columns) <= set(columns)
+        assert set(columns) - set(rows.columns) <= {"cluster", "target", "uid", "fetched_at"}
+        for name, dtype in rows.schema.items():
+            if name != "ts":
+                assert dtype == columns[name] or columns[name] in (pl.Categorical, pl.String)
+
+
+def test_names_of_series() -> None:
+    answer = samples_of([({"b": "2", "a": "1"}, []), ({"a": "0"}, [])])
+    assert series_names(answer) == ['a="0"', 'a="1",b="2"']
+
+
+def test_large_answers() -> None:
+    pods = [({"pod": f"web-{n}"}, [(t, n / 7) for t in range(200)]) for n in range(500)]
+    rows = metric_rows(query("pods", ValueRule.adapter), samples_of(pods))
+    assert rows.height == 100_000
+
+
+START_S, STEP_S, COUNT = 1_700_000_400, 15, 80
+CONFIG = """
+rules:
+- seriesQuery: '{__name__=~"^http_requests_.*",pod!=""}'
+  resources: {template: "<<.Resource>>"}
+  name: {matches: "^(.*)_total$", as: "${1}_per_second"}
+  metricsQuery: 'sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m])) by (<<.GroupBy>>)'
+externalRules:
+- seriesQuery: 'queue_depth'
+  resources: {namespaced: false}
+  metricsQuery: '<<.Series>>{<<.LabelMatchers>>}'
+"""
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_against_a_real_server(tmp_path: Path) -> None:
+    lines = []
+    for pod, rate in (("web-1", 2), ("web-2", 5), ("other-1", 9)):
+        for method in ("GET", "PUT"):
+            labels = f'namespace="shop",pod="{pod}",method="{method}"'
+            lines += [
+                f"http_requests_total{{{labels}}} {rate * STEP_S * k} {START_S + STEP_S * k}"
+                for k in range(COUNT)
+            ]
+    gauge = [
+        f'queue_depth{{queue="{q}"}} {k + n} {START_S + STEP_S * k}'
+        for n, q in enumerate("ab")
+        for k in range(COUNT)
+    ]
+    text = ["# TYPE http_requests counter", *lines, "# TYPE queue_depth gauge", *gauge, "# EOF\n"]
+    file = write(tmp_path, "\n".join(text), "metrics.txt")
+    backfill(file, tmp_path / "data")
+    mappings = read_mappings([write(tmp_path, CONFIG)])
+    selector = {"matchExpressions": [{"key": "queue", "operator": "In", "values": ["a", "b"]}]}
+    hpa = hpa_of(
+        pods_metric("http_requests_per_second"),
+        object_metric("http_requests_per_second", "Namespace", "x"),
+        external_metric("queue_depth", selector),
+    )
+    with running_prometheus(tmp_path, tmp_path / "data") as url:
+        span = {"start": START_S, "end": START_S + STEP_S * COUNT}
+        names = {
+            one: ask(url, "label/__name__/values", **{"match[]": one}, **span)
+            for one in mappings.series_selectors()
+        }
+        found: dict[str, dict[str, Sequence[str]]] = {
+            one: dict.fromkeys(there, ()) for one, there in names.items()
+        }
+        for one, series, narrowed in mappings.wanted_series([hpa], names):
+            found[one][series] = ask(url, "labels", **{"match[]": narrowed}, **span)
+        plan = mappings.plan([hpa], found)
+        assert not plan.unmapped
+        start, end = START_S + 300, START_S + 900
+        rows = {}
+        for asked in plan.queries:
+            data = ask(url, "query_range", query=asked.text(["web-1", "web-2"]),
+                       start=start, end=end, step=30)  # fmt: skip
+            rows[asked.kind] = metric_rows(asked, _samples(data["result"]))
+    pods = rows["pods"].group_by("pod").agg("value_milli", "ts").sort("pod")
+    assert pods["pod"].to_list() == ["web-1", "web-2"]
+    assert pods["ts"].to_list() == [[1000 * t for t in range(start, end + 1, 30)]] * 2
+    assert [set(values) for values in pods["value_milli"].to_list()] == [{4000}, {10_000}]
+    assert set(rows["object"]["value_milli"].to_list()) == {32_000}
+    assert rows["external"]["series"].unique().sort().to_list() == [
+        '__name__="queue_depth",queue="a"',
+        '__name__="queue_depth",queue="b"',
+    ]
+    first = rows["external"].group_by("series").first().sort("series")
+    assert first["value_milli"].to_list() == [20_000, 21_000]
+
+
+def _samples(result: Sequence[Mapping[str, Any]]) -> Samples:
+    return samples_of(
+        [(one["metric"], [(round(t * 1000), float(v)) for t, v in one["values"]]) for one in result]
+    )

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpabatch.errors import UsageError
+from hpabatch.importers.prometheus.client.queries import BUILT_IN, need, read_queries
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "queries.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_copy_of_the_built_in_file_changes_nothing() -> None:
+    assert read_queries(BUILT_IN) == read_queries()
+
+
+def test_a_users_file_changes_what_it_names_only(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "labels: {pod: exported_pod}\n"
+        "queries:\n  cpu: {series: [my_cpu], labels: {container: container_name}}\n"
+        "scalables:\n  Rollout: {label: rollout, spec: rollout_replicas}\n",
+    )
+    usual, found = read_queries(), read_queries(path)
+    cpu = found.queries["cpu"]
+    assert cpu.series == ("my_cpu",)
+    assert cpu.where == ""  # what the usual series needs need not fit another
+    assert cpu.labels == {"pod": "exported_pod", "container": "container_name"}
+    assert found.queries["memory"].where == usual.queries["memory"].where
+    assert found.queries["memory"].their("pod") == "exported_pod"
+    assert found.scalables["Rollout"].status == "rollout_replicas"
+    assert set(usual.scalables) < set(found.scalables)
+    assert found.digest() != usual.digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("queries: {cpus: {series: [x]}}", "did you mean cpu"),
+        ("queries: {cpu: {series: ['a b']}}", "no name of a series"),
+        ("queries: {cpu: {serie: [x]}}", "unknown key"),
+        ("labels: {pod: 'a-b'}", "no name of a label"),
+        ("scalables: {X: {label: x}}", "a name is wanted"),
+        ("other: 1", "unknown key"),
+        ("[1]", "a mapping is wanted"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told) as caught:
+        read_queries(write(tmp_path, text))
+    assert "queries.yaml" in str(caught.value)
+
+
+def test_the_series_that_are_there_stay_in_their_order() -> None:
+    queries = read_queries()
+    rates = queries.queries["cpu_rate"].series
+    found = queries.present([rates[2], rates[1], "kube_pod_info"])
+    assert found["cpu_rate"].series == (rates[1], rates[2])
+    assert set(found) == {"cpu_rate", "pod_info"}
+
+
+def test_what_is_indispensable_is_named() -> None:
+    queries = read_queries()
+    with pytest.raises(UsageError, match="kube_horizontalpodautoscaler_info"):
+        need({}, queries, "hpa_info")

@@ -1,0 +1,310 @@
+"""Imports into the same store: what changed is done again, and HPAs follow each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.history.store.append import open_writer
+from hpabatch.importers.table import groups as table_groups
+from hpabatch.importers.table import spill as table_spill
+from hpabatch.importers.table.hpas import in_store
+from hpabatch.importers.table.pods import GroupResult
+from hpabatch.importers.table.run import import_table, work_folder
+from hpabatch.importers.table.spill import locked
+from tests.effort import effort
+from tests.importers.tables import (
+    BEGIN_S,
+    POD_MAP,
+    WORKLOAD_MAP,
+    merged,
+    read_tables,
+    run_import,
+    seconds,
+    write_csv,
+    write_map,
+)
+
+HEAD = "ts,app,pod,cpu,mem\n"
+DAY_S = 86_400
+
+
+def rows(day: int = 0, count: int = 3) -> str:
+    return HEAD + "".join(
+        f"{BEGIN_S + day * DAY_S + 60 * k},web,web-1,0.1,1000\n" for k in range(count)
+    )
+
+
+def template(most: int) -> dict[str, Any]:
+    return merged(POD_MAP, {"hpas": {"template": {"min": 1, "max": most, "cpu": "50%"}}})
+
+
+def manifest(folder: Path, most: int) -> None:
+    (folder / "hpas.yaml").write_text(
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+        f"metadata: {{name: web, namespace: shop}}\nspec: {{maxReplicas: {most}, "
+        "scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n"
+    )
+
+
+def test_a_byte_in_the_middle_of_a_large_file_is_another_input(tmp_path: Path) -> None:
+    """The file is so large that neither head nor tail of a mebibyte hold the byte."""
+    pods = [f"web-{k}-{'x' * 400}" for k in range(60)]
+    text = HEAD + "".join(
+        f"{BEGIN_S + 60 * k},web,{pod},0.1,1000\n" for k in range(110) for pod in pods
+    )
+    assert len(text) > 5 << 19
+    run_import(tmp_path, POD_MAP, text)
+    middle = text.index(",0.1,", len(text) // 2)
+    result, tables = run_import(tmp_path, POD_MAP, text[:middle] + ",0.9," + text[middle + 5 :])
+    assert result.warnings == ()
+    assert tables["pod_metrics"]["cpu_milli"].max() == 900
+
+
+def test_an_edited_manifest_is_another_input(tmp_path: Path) -> None:
+    said = merged(POD_MAP, {"hpas": {"manifests": "hpas.yaml"}})
+    for most in (10, 20):
+        manifest(tmp_path, most)
+        result, tables = run_import(tmp_path, said, rows())
+        assert result.warnings == ()
+        assert f'"maxReplicas":{most}' in tables["hpas"]["spec"][0]
+    assert "imported with this map before" in run_import(tmp_path, said, rows())[0].warnings[0]
+
+
+def test_a_second_day_with_the_same_hpa_adds_none(tmp_path: Path) -> None:
+    run_import(tmp_path, template(5), rows(0))
+    _, tables = run_import(tmp_path, template(5), rows(1))
+    assert tables["hpas"].select("valid_to").rows() == [(None,)]
+    assert seconds(tables["hpas"], "valid_from") == [0]
+
+
+@pytest.mark.parametrize("days", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (1, 0, 2)])
+def test_days_in_any_order_with_other_hpas_follow_each_other(
+    tmp_path: Path, days: tuple[int, ...]
+) -> None:
+    for day in days:
+        _, tables = run_import(tmp_path, template(5 + day), rows(day))
+    hpas = tables["hpas"].sort("valid_from")
+    assert seconds(hpas, "valid_from") == [0, DAY_S, 2 * DAY_S]
+    assert seconds(hpas, "valid_to") == [DAY_S, 2 * DAY_S, None]
+    assert [f'"maxReplicas":{5 + k}' in spec for k, spec in enumerate(hpas["spec"])] == [True] * 3
+
+
+SCHEMA = {"cluster": pl.String, "namespace": pl.String, "name": pl.String, "uid": pl.String,
+          "spec": pl.String, "valid_from": pl.Datetime("ms", "UTC"),
+          "valid_to": pl.Datetime("ms", "UTC")}  # fmt: skip
+
+
+def hpa_frame(*found: tuple[str, str, int, int | None]) -> pl.DataFrame:
+    listed = [("c", "n", name, name, spec, since, end) for name, spec, since, end in found]
+    types = {**SCHEMA, "valid_from": pl.Int64, "valid_to": pl.Int64}
+    return pl.DataFrame(listed, schema=types, orient="row").cast(SCHEMA)  # type: ignore[arg-type]
+
+
+NEW = st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(1, 30))
+
+
+@given(st.lists(NEW, min_size=1, max_size=12))
+def test_a_spec_holds_from_its_begin_to_the_next_one(imports: list[tuple[str, str, int]]) -> None:
+    """Against a table of what each import says, the later one winning at the same time."""
+    stored: pl.DataFrame | None = None
+    said: dict[tuple[str, int], str] = {}
+    for name, spec, since in imports:
+        added = in_store(hpa_frame((name, spec, since, None)), stored)
+        both = added if stored is None else pl.concat([stored, added])
+        stored = both.unique(["name", "valid_from"], keep="last").sort("name", "valid_from")
+        begun = [ms for other, ms in said if other == name and ms <= since]
+        # What is in force already is not said again.
+        if not begun or max(begun) == since or said[name, max(begun)] != spec:
+            said[name, since] = spec
+    assert stored is not None
+    found = stored.with_columns(pl.col("valid_from", "valid_to").dt.epoch("ms")).to_dicts()
+    for name in {name for name, _ in said}:
+        for ms in range(1, 40):
+            holding = [
+                row["spec"]
+                for row in found
+                if row["name"] == name
+                and row["valid_from"] <= ms
+                and (row["valid_to"] is None or ms < row["valid_to"])
+            ]
+            begun = [since for other, since in said if other == name and since <= ms]
+            assert holding == ([said[name, max(begun)]] if begun else [])
+
+
+def test_an_end_that_the_store_knows_is_kept() -> None:
+    stored = hpa_frame(("a", "x", 1, 5), ("a", "y", 20, None))
+    added = in_store(hpa_frame(("a", "x", 10, None)), stored)
+    assert added.equals(hpa_frame(("a", "x", 10, 20)))
+    broken = hpa_frame(("a", "x", 1, None), ("a", "y", 5, None))
+    with pytest.raises(HistoryError, match="begins before this one ends"):
+        in_store(hpa_frame(("a", "z", 9, None)), broken)
+
+
+@settings(max_examples=effort(6))
+@given(st.data())
+def test_recorded_sizes_do_not_depend_on_the_grouping(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Pods of one workload in several groups, each with rows of its own times."""
+    drawn = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.integers(0, 3)),
+            min_size=1, max_size=60,
+        )
+    )  # fmt: skip
+    names = ["ts", "app", "pod", "cpu", "mem", "size"]
+    frame = pl.DataFrame(
+        [
+            (BEGIN_S + ts, app, f"{app}-{k % 3}", 0.1, 1, size)
+            for k, (ts, app, size) in enumerate(drawn)
+        ],
+        schema=names,
+        orient="row",
+    )
+    said = merged(POD_MAP, {"columns": {"replicas": "size"}, "scales": {"from": "replicas"}})
+    wanted: list[tuple[str, int]] = []
+    for app in "abc":
+        by_time = {ts: size for ts, other, size in drawn if other == app}
+        for _ts, size in sorted(by_time.items()):
+            if not wanted or wanted[-1] != (app, size):
+                wanted.append((app, size))
+    for group_rows in (1 << 19, 4):
+        folder = tmp_path_factory.mktemp("sizes")
+        _, tables = run_import(folder, said, frame, group_rows=group_rows)
+        scales = tables["scales"].sort("target", "ts")
+        assert scales.select("target", "spec_replicas").rows() == wanted
+
+
+@pytest.mark.parametrize("level", ["pod", "workload"])
+def test_two_kinds_of_one_name_are_refused_before_writing(tmp_path: Path, level: str) -> None:
+    pods = level == "pod"
+    said = merged(POD_MAP if pods else WORKLOAD_MAP, {"columns": {"kind": "kind"}})
+    frame = pl.DataFrame(
+        {
+            "ts": [BEGIN_S, BEGIN_S],
+            "app": ["web", "web"],
+            "kind": ["Deployment", "StatefulSet"],
+            "pod": ["w1", "w2"],
+            "size": [2, 7],
+            "cpu": [0.1, 0.1],
+            "mem": [1, 1],
+        }
+    )
+    with pytest.raises(RefusedError, match="shop has Deployment/web and StatefulSet/web, and"):
+        run_import(tmp_path, said, frame)
+    assert not list((tmp_path / "history").rglob("*.parquet"))
+
+
+def test_rows_before_the_first_replicas_are_counted(tmp_path: Path) -> None:
+    data = "ts,app,size,cpu\n" + "".join(
+        f"{BEGIN_S + 60 * k},{app},{size if k == 2 else ''},100\n"
+        for k in range(4)
+        for app, size in (("web", "2"), ("api", ""))
+    )
+    result, _ = run_import(tmp_path, WORKLOAD_MAP, data)
+    reason = "no replicas, nor did an earlier row of the workload say any"
+    assert result.dropped == {reason: 6}
+    with pytest.raises(RefusedError, match=r"6 of 8 rows are faulty .*: 6 no replicas"):
+        run_import(tmp_path / "history", WORKLOAD_MAP, data, strict=True)
+    with pytest.raises(RefusedError, match="none of 8 rows says how many replicas"):
+        run_import(tmp_path / "history", WORKLOAD_MAP, data.replace(",2,", ",,"))
+
+
+def test_a_pods_metric_that_its_containers_contradict_is_told(tmp_path: Path) -> None:
+    said = merged(POD_MAP, {"columns": {"metrics": {"rps": "rps"}, "container": "c"}})
+    frame = pl.DataFrame(
+        {
+            "ts": [BEGIN_S] * 2 + [BEGIN_S + 60] * 2 + [BEGIN_S + 120] * 2,
+            "app": ["web"] * 6, "pod": ["web-1"] * 6, "c": ["b", "a"] * 3,
+            "cpu": [0.1] * 6, "mem": [1] * 6,
+            "rps": [10, 30, 20, 20, 5, None],
+        }
+    )  # fmt: skip
+    result, tables = run_import(tmp_path, said, frame)
+    told = "1 values: the containers of a pod say different values of a Pods metric"
+    assert result.warnings == (f"{told}: the last one counts",)
+    # The last one in the order of the containers' names, at any grouping.
+    assert tables["pod_custom_metrics"].sort("ts")["value_milli"].to_list() == [
+        10_000,
+        20_000,
+        5000,
+    ]
+    with pytest.raises(RefusedError, match="1 the containers of a pod say different"):
+        run_import(tmp_path / "history", said, frame, strict=True)
+
+
+def test_two_equal_imports_at_once_are_refused(tmp_path: Path) -> None:
+    source, path = write_csv(tmp_path, rows()), write_map(tmp_path, POD_MAP)
+    seen: list[str] = []
+
+    def again(message: str, share: float) -> None:
+        if seen:
+            return
+        with pytest.raises(UsageError, match="the same import is running already") as found:
+            import_table([source], path, tmp_path / "h")
+        seen.append(str(found.value))
+
+    import_table([source], path, tmp_path / "h", progress=again)
+    assert seen
+    assert not list(tmp_path.glob(".h.import-*"))
+    assert read_tables(tmp_path / "h")["pod_metrics"].height == 3
+
+
+def test_a_killed_import_leaves_no_lock(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from hpabatch.importers.table.spill import locked\n"
+        "with locked(Path(sys.argv[1])): os._exit(9)"
+    )
+    folder = tmp_path / "work"
+    assert subprocess.run([sys.executable, "-c", code, folder], check=False).returncode == 9
+    with locked(folder):
+        pass
+
+
+def test_a_full_or_absent_work_folder_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, path = write_csv(tmp_path, rows()), write_map(tmp_path, POD_MAP)
+    with pytest.raises(UsageError, match=r"/proc/nope.* cannot be used: .*another with --work"):
+        import_table([source], path, tmp_path / "h", work=Path("/proc/nope"))
+    with pytest.raises(UsageError, match="/ is no place for a history"):
+        work_folder("/", "0" * 64)
+
+    def full(self: pl.DataFrame, *given: Any, **named: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(UsageError, match="No space left on device; make room"):
+        import_table([source], path, None)
+    frame = pl.DataFrame()
+    result = GroupResult(frame, frame, 0, 0)
+    with pytest.raises(UsageError, match="No space left on device"):
+        table_groups.keep_result(tmp_path, 0, result, table_groups.Figures())
+
+
+def test_lost_intermediate_files_are_a_sentence(tmp_path: Path) -> None:
+    spill = table_spill.Spill([table_spill.Run(tmp_path / "file" / "run", (0, 1))])
+    with pytest.raises(UsageError, match="cannot be used"):
+        spill.read_group(0)
+
+
+def test_a_store_with_overlapping_hpas_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    store = open_writer(tmp_path / "history")
+    with store.part("broken") as part:
+        part.add("hpas", hpa_frame(("a", "{}", BEGIN_S * 1000, None)))
+        part.add("hpas", hpa_frame(("a", "{}", BEGIN_S * 1000 + 1, None)))
+    with pytest.raises(HistoryError, match="begins before this one ends"):
+        run_import(tmp_path, template(5), rows())
+    assert store.refresh().parts == {"broken"}

@@ -1,0 +1,72 @@
+"""The examples of docs/import.md are complete: they are imported and replayed as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.replay.run import replay_history
+from hpabatch.history.reader import open_history
+from hpabatch.importers.table.run import ImportResult, import_table
+
+PAGE = (Path(__file__).parents[3] / "docs" / "import.md").read_text()
+FILES = dict(re.findall(r"```\w+ ([\w.]+)\n(.*?)```", PAGE, re.DOTALL))
+
+
+def import_example(folder: Path, table: str, map_file: str) -> ImportResult:
+    for name in (table, map_file):
+        (folder / name).write_text(FILES[name])
+    return import_table([str(folder / table)], folder / map_file, folder / "history", strict=True)
+
+
+def test_the_page_has_two_examples() -> None:
+    assert sorted(FILES) == ["map.yaml", "services.csv", "services.yaml", "usage.csv"]
+
+
+def test_rows_per_pod(tmp_path: Path) -> None:
+    result = import_example(tmp_path, "usage.csv", "map.yaml")
+    history = open_history(tmp_path / "history")
+    samples = history.read("pod_metrics")
+    assert samples["target"].unique().to_list() == ["cart"]
+    assert samples.sort("container", "ts")["cpu_milli"].to_list() == [120, 480, 15, 20]
+    assert samples["ts"].n_unique() == 2  # the same instants, whatever the offset
+    requests = history.read("pod_requests").sort("index")
+    assert requests["cpu_milli"].to_list() == [250, 50]
+    assert result.workloads["hpa"].to_list() == ["cart"]
+
+
+def test_rows_per_workload(tmp_path: Path) -> None:
+    import_example(tmp_path, "services.csv", "services.yaml")
+    history = open_history(tmp_path / "history")
+    pods = history.read("pods")
+    assert pods["origin"].unique().to_list() == ["generated"]
+    assert history.read("scales")["spec_replicas"].to_list() == [2, 3, 1]
+    samples = history.read("pod_metrics").sort("ts")
+    assert samples.unique("ts", maintain_order=True)["cpu_milli"].to_list() == [175, 450, 400, 200]
+    assert str(samples["ts"].min()) == "2026-10-07 10:00:00+00:00"
+    assert '"maxReplicas":20' in history.read("hpas")["spec"][0]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("example", [("usage.csv", "map.yaml"), ("services.csv", "services.yaml")])
+def test_both_are_replayed(tmp_path: Path, example: tuple[str, str]) -> None:
+    import_example(tmp_path, *example)
+    result = replay_history(open_history(tmp_path / "history"), ReplayParameters("1.36"))
+    assert result.hpas.height == 1
+    assert result.skipped == ()
+    assert result.decisions.filter(pl.col("invalid_metrics") == 0).height > 0
+
+
+def test_every_key_of_a_map_is_on_the_page() -> None:
+    source = Path(__file__).parents[3] / "hpabatch" / "importers" / "table"
+    taken: set[str] = set()
+    for name in ("decode", "values", "hpas"):
+        text = (source / f"{name}.py").read_text()
+        taken.update(
+            re.findall(r'\.(?:take|text|texts|section|one_of|whole|number)\("(\w+)"', text)
+        )
+    assert {key for key in taken if not re.search(rf"`[^`]*\b{key}\b", PAGE)} == set()

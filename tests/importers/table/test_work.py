@@ -1,0 +1,144 @@
+"""The work folder of an import: whose it is, what is believed of it, and when it is on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpabatch.errors import UsageError
+from hpabatch.history.store.storage import LocalStorage
+from hpabatch.importers.table import run as table_import
+from hpabatch.importers.table.decode import read_map
+from hpabatch.importers.table.run import import_table, work_folder
+from tests.importers.tables import BEGIN_S, POD_MAP, read_tables, write_csv, write_map
+
+ROWS = "ts,app,pod,cpu,mem\n" + "".join(
+    f"{BEGIN_S + 60 * k},web,web-1,0.1,1000\n" for k in range(3)
+)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder for temporary files, which everybody can write, as /tmp."""
+    found = tmp_path / "temporary"
+    found.mkdir()
+    found.chmod(0o1777)
+    monkeypatch.setattr("tempfile.tempdir", str(found))
+    return found
+
+
+def test_of_an_object_store_the_folder_is_this_users_alone(temporary: Path) -> None:
+    found = work_folder("s3://bucket/h", "0123456789abcdef0")
+    assert found == temporary / f"hpabatch-{os.geteuid()}" / "import-0123456789abcdef"
+    assert found.parent.stat().st_mode & 0o777 == 0o700
+    assert work_folder("s3://bucket/h", "0123456789abcdef0") == found
+
+
+def open_to_all(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o777)
+
+
+def link(folder: Path) -> None:
+    (folder.parent / "elsewhere").mkdir()
+    folder.symlink_to(folder.parent / "elsewhere")
+
+
+def foreign(folder: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can be another user")
+    folder.mkdir(0o700)
+    os.chown(folder, 4711, 4711)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (open_to_all, "can be written by everybody"),
+        (link, "is a link"),
+        (foreign, "belongs to user 4711"),
+    ],
+)
+def test_a_folder_of_somebody_else_is_refused(
+    tmp_path: Path, temporary: Path, make: Callable[[Path], None], reason: str
+) -> None:
+    place = temporary / f"hpabatch-{os.geteuid()}"
+    make(place)
+    with pytest.raises(UsageError, match=f"got {place}: {place} {reason}; .*another with --work"):
+        work_folder("s3://bucket/h", "0" * 64)
+    source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
+    digest = table_import._digest([Path(source)], path, read_map(path))
+    beside = work_folder(tmp_path / "h", digest)
+    if make is not link:  # (it has been made above)
+        make(beside)
+        with pytest.raises(UsageError, match=f"{reason}; remove it or name another with --work"):
+            import_table([source], path, tmp_path / "h")
+    import_table([source], path, tmp_path / "h", work=tmp_path / "work")
+    assert read_tables(tmp_path / "h")["pod_metrics"].height == 3
+
+
+def interrupted(tmp_path: Path) -> tuple[str, Path, Path]:
+    """Return input, map and the work folder of an import that stopped when all was read."""
+    source, path = write_csv(tmp_path, ROWS), write_map(tmp_path, POD_MAP)
+
+    def stop(message: str, share: float) -> None:
+        if message.startswith("writing"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_table([source], path, tmp_path / "h", progress=stop)
+    (work,) = tmp_path.glob(".h.import-*")
+    return source, path, work
+
+
+def test_runs_are_on_disk_before_what_says_that_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def watched(handle: int) -> None:
+        flushed.append(os.path.basename(os.readlink(f"/proc/self/fd/{handle}")))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    _, _, work = interrupted(tmp_path)
+    folder = work / "file-00000"
+    said = json.loads((folder / "done.json").read_text())
+    marker = next(k for k, name in enumerate(flushed) if "done.json" in name)
+    assert {"run-00000.parquet", "counts.parquet"} == set(said["sizes"])
+    assert {*said["sizes"], folder.name} <= set(flushed[:marker])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("file-00000/done.json", lambda path: path.write_text("")),
+        ("file-00000/done.json", lambda path: path.write_text("[]")),
+        ("file-00000/done.json", lambda path: path.write_text('{"sizes": {"a": 1}}')),
+        ("file-00000/done.json", lambda path: path.write_text('{"runs": []}')),
+        ("file-00000/run-00000.parquet", Path.unlink),
+        ("file-00000/run-00000.parquet", lambda path: path.write_bytes(b"PAR1")),
+        ("file-00000/counts.parquet", lambda path: path.write_bytes(b"")),
+        ("group-00000.json", lambda path: path.write_text('{"written"')),
+        ("group-00000.json", lambda path: path.write_text('{"written": {}, "more": 1}')),
+        ("group-00000.lives.parquet", lambda path: path.write_bytes(b"")),
+    ],
+)
+def test_damaged_intermediate_files_are_made_again(
+    tmp_path: Path, name: str, damage: Callable[[Path], object]
+) -> None:
+    source, path, work = interrupted(tmp_path)
+    damage(work / name)
+    import_table([source], path, tmp_path / "h")
+    other = tmp_path / "other"
+    import_table([source], path, other)
+    storages = (LocalStorage(tmp_path / "h"), LocalStorage(other))
+    names = [[item.name for item in storage.names("")] for storage in storages]
+    assert names[0] == names[1]
+    assert read_tables(tmp_path / "h")["pod_metrics"].equals(read_tables(other)["pod_metrics"])
+    assert not work.exists()

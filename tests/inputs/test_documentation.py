@@ -1,0 +1,57 @@
+"""docs/scenarios.md is what the readers follow, and its examples are the files of `data`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hpabatch.inputs.document_keys import Shape
+from hpabatch.inputs.documentation import EXAMPLES, page, read_examples
+from hpabatch.inputs.plants import (
+    ENTRY,
+    PIPELINE,
+    PODS,
+    SIGNAL,
+    STARTUP,
+    parse_plant_file,
+)
+from hpabatch.inputs.prices import PRICE_LIST, parse_price_file
+from hpabatch.inputs.scenarios import ACTIONS, SCENARIO, parse_scenario
+from tests.importers.mutations import keys_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "scenarios.md").read_text()
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert page(read_examples(ROOT / "data")) == PAGE, (
+        "run: python -m hpabatch.inputs.documentation docs/scenarios.md"
+    )
+
+
+def test_every_key_has_a_row_of_four_cells() -> None:
+    for shape in (SCENARIO, ENTRY, PRICE_LIST):
+        for title, name in keys_of(shape):
+            if name not in ACTIONS:  # which have sections of their own
+                section = PAGE.partition(f"# {title}\n")[2].partition("\n#")[0]
+                assert f"| `{name}` | " in section, (title, name)
+    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
+    assert {len(line.replace("\\|", "").split("|")) for line in lines} == {6}
+
+
+def test_every_example_of_a_section_reads() -> None:
+    for built in ACTIONS.values():
+        (step,) = parse_scenario(built.shape.example).steps
+        assert step.place.endswith(built.shape.title)
+    shapes: tuple[Shape, ...] = (SIGNAL, PODS, STARTUP, PIPELINE)
+    for shape in shapes:
+        assert len(parse_plant_file(shape.example)) == 1
+
+
+def test_the_complete_examples_are_the_files() -> None:
+    found = dict(re.findall(r"```yaml ([\w./]+)\n(.*?)```", PAGE, re.DOTALL))
+    assert tuple(found) == EXAMPLES
+    for name, text in found.items():
+        assert (ROOT / "data" / name).read_text().strip() == text.strip()
+    assert len(parse_plant_file(found["plant.yaml"])) == 4
+    assert parse_price_file(found["prices.yaml"]).prices.currency == "EUR"

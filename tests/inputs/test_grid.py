@@ -1,0 +1,246 @@
+"""Grids: what settings they are, what samples of them, and one message of all that is wrong."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpabatch.inputs import grid_sample
+from hpabatch.inputs.grid import Grid, GridError, parse_grids, read_grids
+from hpabatch.model.settings.policy_sets import SHIPPED
+from hpabatch.model.settings.setting import TODAY, Setting, parse_setting
+
+
+def names(grids: list[str], samples: int | None = None, seed: int = 0) -> list[str]:
+    return [setting.name for setting in parse_grids(grids, SHIPPED, samples, seed).settings]
+
+
+def mistakes(*grids: str, samples: int | None = None) -> tuple[str, ...]:
+    with pytest.raises(GridError) as caught:
+        parse_grids(grids, SHIPPED, samples)
+    assert read_grids(grids, SHIPPED, samples).mistakes == caught.value.mistakes
+    return caught.value.mistakes
+
+
+def test_all_combinations_in_the_order_of_fields() -> None:
+    grid = parse_grids(["scaleDown.window=60,5m", "target=50:60:5"], SHIPPED)
+    assert grid.fields == ("target", "scaleDown.window")
+    assert grid.settings[0] is TODAY
+    expected = product(("50", "55", "60"), ("60", "300"))
+    assert [dict(s.values) for s in grid.settings[1:]] == [
+        {"target": target, "scaleDown.window": window} for target, window in expected
+    ]
+    assert grid.values == (("today", "50", "55", "60"), ("today", "60", "300"))
+
+
+def test_the_example_of_the_documentation() -> None:
+    grids = ["target=50:85:5", "scaleDown.window=60,300,900"]
+    assert len(names([*grids, "scaleUp.policies=gentle,default,fast"])) == 1 + 8 * 3 * 3
+
+
+RANGES = {
+    "target=50:85:10": ["50", "60", "70", "80"],
+    "target=50:50:5": ["50"],
+    "target=500m:1:250m": ["500m", "750m", "1000m"],
+    "target=64Mi:256Mi:96Mi": ["64Mi", "160Mi", "256Mi"],
+    "target=x0.8:x1.2:0.1": ["x0.8", "x0.9", "x1.1", "x1.2"],
+    "target=x0.8:x0.9:x0.05": ["x0.8", "x0.85", "x0.9"],
+    "min=-2:+2:1": ["-2", "-1", "+1", "+2"],
+    "min=+0:+2:+2": ["+2"],
+    "scaleUp.window=1m:3m:60": ["60", "120", "180"],
+    "tolerance=0:10%:0.05": ["0", "0.05", "0.1"],
+    "sync=15s:45s:15s": ["15s", "30s", "45s"],
+    "max=5,7:9:1,today,5,x1": ["5", "7", "8", "9"],
+    "scaleUp.select=Max, disabled ,max": ["Max", "Disabled"],
+    "target.external/depth{queue=a}=5": ["5"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RANGES)
+def test_lists_and_ranges(text: str) -> None:
+    field = text.rpartition("=")[0]
+    assert names([text]) == ["today", *(f"{field}={value}" for value in RANGES[text])]
+
+
+def test_a_min_above_its_max_is_no_setting() -> None:
+    grid = parse_grids(["min=1,5", "max=3,x2"], SHIPPED)
+    assert [s.name for s in grid.settings] == [
+        "today", "min=1 max=3", "min=1 max=x2", "min=5 max=x2",
+    ]  # fmt: skip
+    assert grid.notes == ("combinations left out because their min is above their max: 1",)
+
+
+# ---- mistakes
+
+
+MISTAKES = {
+    "targt=50": "--grid targt=50: 'targt' is not a field; did you mean target? (known: target, tar",
+    "select=Max": "'select' is not a field; did you mean scaleUp.select?",
+    "target.=50": "'target.' names no metric; write target.cpu, for one",
+    "50:85:5": "it is not FIELD=VALUES, such as target=50:85:5",
+    "=5": "it is not FIELD=VALUES",
+    "target=": "a value is missing; wanted: a whole percentage such as 70, or a quantity",
+    "target=50,,60": "a value is missing",
+    "target=50:": "'50:' is not a range FROM:TO:STEP",
+    "target=50:60:5:5": "'50:60:5:5' is not a range FROM:TO:STEP",
+    "target=50:85": "'50:85' has no step, as in FROM:TO:STEP; only --sample N needs none",
+    "target=85:50:5": "'85:50:5' is empty: 85 is above 50",
+    "min=+2:-2:1": "'+2:-2:1' is empty: +2 is above -2",
+    "target=50:85:0": "'0' is no step: it leads nowhere",
+    "target=50:85:-5": "'-5' is not a whole percentage",
+    "target=x0.5:x1.5:y": "'y' is not a step between factors, such as 0.1",
+    "target=x0.5:x1.5:0": "'0' is no step",
+    "target=50:x2:1": "'50:x2:1' begins and ends with different kinds of values",
+    "target=today:85:1": "'today' is not a whole percentage",
+    "policies=gentle:fast": "'gentle:fast' is a range, which there are of numbers only",
+    "scaleUp.policies=slow": "'slow' is not the name of a policy set (known: gentle, default, fa",
+    "scaleDown.window=60,3601": "'3601' is not from 0 to 3600",
+    "scaleDown.window=0:7200:600": "'7200' is not from 0 to 3600",
+    "scaleDown.window=-5000": "'-5000' cannot lead to a value from 0 to 3600, whatever today's is",
+    "tolerance=-2": "'-2' cannot lead to a value from 0 to 1",
+    "target=1:1000000:1": "the grid has 1,000,000 (target) = 1,000,000 settings, at most 100,000",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_each_mistake_is_a_sentence(text: str) -> None:
+    (found,) = mistakes(text)
+    assert MISTAKES[text] in found
+    assert found.startswith((f"--grid {text}: ", "the grid has "))
+    assert "\n" not in found
+
+
+def test_all_mistakes_come_in_one_message() -> None:
+    grids = ["foo=1", *MISTAKES, "min=20,30", "max=3:6:1", "MIN=4", "sync=0,x2"]
+    with pytest.raises(GridError) as caught:
+        parse_grids(grids, SHIPPED)
+    told = str(caught.value)
+    lines = told.splitlines()
+    assert lines[0] == f"there are {len(lines) - 1} mistakes; correct all of them:"
+    single = [text for text in MISTAKES if "settings, at most" not in MISTAKES[text]]
+    assert all(MISTAKES[text] in told for text in single)
+    assert "every min of the grid (from 20 on) is above every max (up to 6)" in told
+    assert "--grid MIN=4: the field min has another grid already" in told
+    assert "--grid sync=0,x2: '0' is not from 1s to 1h" in told
+    assert "--grid sync=0,x2: 'x2' is relative to today's" in told
+
+
+def test_a_grid_with_mistakes_keeps_what_could_be_read() -> None:
+    grid = read_grids(["target=50,60,a", "min=1:100000:1", "foo=1"], SHIPPED)
+    assert len(grid.mistakes) == 2 + 1  # of the size too
+    assert grid.settings == (TODAY,)
+    assert grid.fields == ("target", "min")
+    assert grid.values[0] == ("50", "60")
+    assert (grid.values[1][0], grid.values[1][-1], len(grid.values[1])) == ("1", "100000", 1000)
+
+
+def test_no_grid_at_all_is_a_mistake() -> None:
+    assert mistakes() == ("there is no grid: give one or more, such as --grid target=50:85:5",)
+
+
+@given(st.lists(st.text("tarmginx=:,0123456789.+-%", max_size=12), min_size=1, max_size=3))
+def test_any_text_is_settings_or_sentences(grids: list[str]) -> None:
+    found = read_grids(grids, SHIPPED, samples=5)
+    assert found.settings[0] is TODAY
+    assert len(set(found.settings)) == len(found.settings) <= 6
+    for setting in found.settings:
+        assert parse_setting(setting.name) == setting
+
+
+# ---- samples
+
+
+def sample(samples: int, *grids: str, seed: int = 0) -> Grid:
+    return parse_grids(grids, SHIPPED, samples, seed)
+
+
+def test_a_sample_is_the_same_for_the_same_seed() -> None:
+    grids = ("target=50:85", "scaleDown.window=0:3600", "policies=gentle,default,fast,today")
+    found = sample(64, *grids)
+    assert found.settings[0] is TODAY
+    assert len(found.settings) == 65 == len(set(found.settings))
+    assert sample(64, *grids) == found
+    assert sample(64, *grids, seed=1) != found
+
+
+def _values(grid: Grid, field: str) -> list[str]:
+    return [dict(setting.values).get(field, "today") for setting in grid.settings[1:]]
+
+
+def test_a_sample_is_spread_evenly() -> None:
+    """A scrambled Sobol sequence: each 16th of a range has 4 of 64 points, each word its share."""
+    found = sample(64, "target=1:1600", "policies=gentle,default", "scaleUp.window=0:3600")
+    places = sorted((int(value) - 1) // 100 for value in _values(found, "target"))
+    assert places == [k // 4 for k in range(64)]
+    assert _values(found, "policies").count("fast") == 0
+    assert _values(found, "policies").count("gentle") == 32
+    both = [
+        (int(target) > 800, int(window) > 1800)
+        for target, window in zip(
+            _values(found, "target"), _values(found, "scaleUp.window"), strict=True
+        )
+    ]
+    assert {pair: both.count(pair) for pair in set(both)} == dict.fromkeys(
+        product((True, False), repeat=2), 16
+    )
+
+
+def test_ranges_without_a_step_stay_within_their_ends() -> None:
+    grids = ("target=100m:12345m", "min=x0.5:x2", "tolerance=0.01:0.2", "sync=5s:1m")
+    found = sample(200, *grids)
+    assert len(found.settings) == 201
+    milli = [int(value.removesuffix("m")) * (1 if value.endswith("m") else 1000)
+             for value in _values(found, "target")]  # fmt: skip
+    assert 100 <= min(milli) < 200
+    assert 12_000 < max(milli) <= 12_345
+    for value in _values(found, "min"):
+        assert value == "today" or 0.5 <= float(value[1:]) <= 2
+    assert all(0.01 <= float(value) <= 0.2 for value in _values(found, "tolerance"))
+    assert "x0.51" in sample(151, "min=x0.5:x2").values[0]
+
+
+def test_of_a_small_grid_all_is_taken() -> None:
+    found = sample(50, "target=50:60", "min=1,2")
+    assert len(found.settings) == 1 + 11 * 2
+    assert found.notes == ("--sample 50: the whole grid has 22 settings, all are taken",)
+    nearly = sample(21, "target=50:60", "min=1,2")
+    assert len(nearly.settings) == 22
+
+
+def test_fewer_settings_than_asked_for_are_told() -> None:
+    """Of a grid whose points are nearly all one setting, or have a min above the max."""
+    grid = sample(90, "min=1:10:1", "max=1:10:1")
+    assert len(grid.settings) == 1 + 55
+    assert grid.notes[0] == "--sample 90: only 55 different settings were found"
+
+
+def test_a_range_of_one_value_is_one_value() -> None:
+    assert names(["target=50:50"], samples=3) == ["today", "target=50"]
+    assert names(["target=50m:50m"], samples=3) == ["today", "target=50m"]
+
+
+def test_a_sample_needs_a_possible_number_and_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (0, 100_001):
+        (found,) = mistakes("target=50:60", samples=number)
+        assert found.startswith(f"--sample {number}: a number of settings from 1 to 100,000 is w")
+    monkeypatch.setattr(grid_sample, "find_spec", lambda name: None)
+    (found,) = mistakes("target=50:60", samples=5)
+    assert found.startswith("--sample needs the package scipy; install hpabatch[advise], or give")
+    assert len(names(["target=50:60:5"])) == 4
+
+
+def test_a_large_range_costs_nothing_before_it_is_refused() -> None:
+    (found,) = mistakes("target=1:9000000000000:1", "min=1:100000:1")
+    assert "at most 100,000 are possible: take wider steps, or --sample N of them" in found
+    grid = sample(8, "target=1:9000000000000:1", "min=1:100000:1")
+    assert len(grid.settings) == 9
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 9))
+def test_a_range_is_what_range_is(low: int, more: int, step: int) -> None:
+    grid = parse_grids([f"scaleUp.window={low}:{low + more}:{step}"], SHIPPED)
+    expected = [Setting((("scaleUp.window", str(n)),)) for n in range(low, low + more + 1, step)]
+    assert list(grid.settings[1:]) == expected

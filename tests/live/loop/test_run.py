@@ -1,0 +1,230 @@
+"""The loop: what is asked when, who is told what, late passes, state."""
+
+from __future__ import annotations
+
+import io
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpabatch.cluster.objects.types import Answer, Answers, Change, HpaObject, Kind, Wanted
+from hpabatch.cluster.objects.wanted import wanted
+from hpabatch.cluster.watch.feed import Cut
+from hpabatch.live.loop.run import Listeners, Loop, LoopOptions
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.memory import load
+from hpabatch.live.passes.shadow import Shadow
+from hpabatch.live.serve.exporter import WatchState
+from hpabatch.live.serve.log import LineLog
+from hpabatch.model.versions import ControllerFlags, profile_for
+from tests.live.cases import NAMESPACES, World
+from tests.live.documents import START_MS
+
+
+class Clustered:
+    """A cluster in memory: a world's changes, and answers to what is asked for."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now_ms = START_MS
+        self.asked: list[Wanted] = []
+        self.cuts = 0
+        self.before_cut: dict[int, Sequence[Change]] = {}
+        self.listed = True
+
+    def cut(self) -> Cut:
+        self.cuts += 1
+        self.now_ms += 1000
+        changes = [change for change, _ in self.world.take()]
+        changes += self.before_cut.get(self.cuts, ())
+        return Cut([replace(c, seen_ms=self.now_ms - 1) for c in changes], self.now_ms)
+
+    def learn(self) -> None:
+        pass
+
+    def states(self) -> list[WatchState]:
+        return [WatchState("pods", self.listed)]
+
+    def problems(self) -> dict[str, str]:
+        return {} if self.listed else {"pods": "pods is forbidden"}
+
+    def is_refused(self) -> bool:
+        return False
+
+    def read_scales(self) -> None:
+        pass
+
+    def fetch(self, wanted: Wanted) -> Answers:
+        self.asked.append(wanted)
+        known, none = self.world.answers(), Answer(self.now_ms, error="no such metric")
+        return Answers(
+            {n: known.usage_of(n) or none for n in wanted.usage},
+            {key: known.pods.get(key, none) for key in wanted.pods},
+            {key: known.objects.get(key, none) for key in wanted.objects},
+            {key: known.external.get(key, none) for key in wanted.external},
+        )
+
+    def request_count(self) -> int:
+        return len(self.asked)
+
+
+def _loop(
+    cluster: Clustered, listeners: Listeners | None = None, state: Path | None = None
+) -> Loop:
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    options = LoopOptions(1000, "1.37", state, "a test")
+    return Loop(cluster, decider, Shadow(2000), options)
+
+
+def _world(seed: int = 3) -> World:
+    world = World(random.Random(seed))
+    for _ in range(40):
+        world.step()
+    return world
+
+
+def test_a_pass_decides_every_hpa() -> None:
+    cluster = Clustered(_world())
+    comparison = _loop(cluster).one_pass()
+    assert len(comparison.result) + len(comparison.result.problems) > 0
+    assert set(comparison.result.namespaces) <= set(NAMESPACES)
+    assert comparison.result.requests == len(cluster.asked) == 1
+    assert set(comparison.result.phases) == {"fetch", "cut", "apply", "decide", "compare", "record"}
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_an_hpa_that_appears_while_others_are_asked_for_is_asked_for_too(seed: int) -> None:
+    world = _world(seed)
+    cluster = Clustered(world)
+    world_changes = [c for c, _ in world.take()]
+    last = {c.key: c for c in world_changes if c.kind is Kind.hpa}
+    hpas = {key: c.thing for key, c in last.items() if isinstance(c.thing, HpaObject)}
+    everything = wanted(hpas.values())
+
+    def without(key: tuple[str, ...]) -> Wanted:
+        return wanted(item for at, item in hpas.items() if at != key)
+
+    key = next(key for key in hpas if without(key) != everything)
+    now = [c for c in world_changes if c.key != key or c.kind is not Kind.hpa]
+    cluster.before_cut = {1: now, 2: [last[key]]}
+    loop = _loop(cluster)
+    result = loop.one_pass().result
+    assert key in [*zip(result.namespaces, result.names, strict=True)]
+    first, second = cluster.asked
+    assert first == without(key)
+    assert second == Wanted(
+        everything.usage - first.usage,
+        everything.pods - first.pods,
+        everything.objects - first.objects,
+        everything.external - first.external,
+    )
+
+
+def test_the_loop_says_what_it_waits_for_and_gives_up_in_time() -> None:
+    cluster = Clustered(_world())
+    cluster.listed = False
+    missing = _loop(cluster).wait_until_listed(threading.Event(), 0.1)
+    assert "pods" in missing
+    assert "forbidden" in missing
+
+
+def test_the_loop_says_what_it_waits_for_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpabatch.live.loop.run._WAIT_SAID_S", 0.0)
+    cluster, out, stop = Clustered(_world()), io.StringIO(), threading.Event()
+    cluster.listed = False
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    listeners = Listeners(log=LineLog(out, "east"))
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), listeners)
+    waiting = threading.Thread(target=loop.wait_until_listed, args=(stop,))
+    waiting.start()
+    until = time.monotonic() + 60
+    while out.getvalue().count("\n") < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    stop.set()
+    waiting.join(60)
+    lines = [line.partition(" ")[2] for line in out.getvalue().splitlines()]
+    assert lines == [
+        "problem: cluster watches: not yet listed: pods",
+        "problem: cluster pods: pods is forbidden",
+    ]
+    cluster.listed = True
+    loop.one_pass()
+    loop.one_pass()
+    assert out.getvalue().count("fine again: cluster") == 2
+
+
+def test_the_loop_ends_when_it_is_told() -> None:
+    cluster, stop = Clustered(_world()), threading.Event()
+    seen: list[int] = []
+
+    class Log(LineLog):
+        def __init__(self) -> None:
+            pass
+
+        def tell(self, comparison: object) -> None:
+            seen.append(cluster.now_ms)
+            if len(seen) == 3:
+                stop.set()
+
+        def say(self, *args: object, **kwargs: object) -> None:
+            pass
+
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    loop = Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), Listeners(log=Log()))
+    loop.run(stop)
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("where", ["scales", "metrics"])
+def test_a_pass_whose_requests_are_broken_off_decides_nothing(where: str) -> None:
+    """Else all metrics would seem to fail, and that would be recorded."""
+    stop = threading.Event()
+    told: list[object] = []
+
+    class Ended(Clustered):
+        def read_scales(self) -> None:
+            if where == "scales" and told:
+                stop.set()
+
+        def fetch(self, wanted: Wanted) -> Answers:
+            if where == "metrics" and told:
+                stop.set()
+            return super().fetch(wanted)
+
+    class Log(LineLog):
+        def tell(self, comparison: object) -> None:
+            told.append(comparison)
+
+    cluster = Ended(_world())
+    decider = Decider(profile_for("1.37"), ControllerFlags())
+    listeners = Listeners(log=Log(io.StringIO(), "east"))
+    Loop(cluster, decider, Shadow(2000), LoopOptions(1, "1.37"), listeners).run(stop)
+    assert len(told) == 1
+
+
+def test_what_is_remembered_is_kept_after_every_pass(tmp_path: Path) -> None:
+    state = tmp_path / "deep" / "state.npz"
+    cluster = Clustered(_world())
+    loop = _loop(cluster, state=state)
+    result = loop.one_pass().result
+    saved = load(state, "a test")
+    assert saved is not None
+    assert saved.saved_ms == result.now_ms
+    assert [lane.name for lane in saved.lanes] == list(result.names)
+
+
+@pytest.mark.parametrize("place", ["folder", "file"])
+def test_a_state_that_cannot_be_written_stops_nothing(tmp_path: Path, place: str) -> None:
+    state = tmp_path / place
+    if place == "folder":
+        state.mkdir()
+    else:
+        (tmp_path / "file").write_text("no folder")
+        state = tmp_path / "file" / "state.npz"
+    assert len(_loop(Clustered(_world()), state=state).one_pass().result) > 0

@@ -1,0 +1,79 @@
+"""What a loop goes by: given, seen in the cluster, or as Kubernetes has it."""
+
+from __future__ import annotations
+
+import pwd
+from pathlib import Path
+
+import pytest
+
+from hpabatch.cluster.connection.controller import ControllerSeen
+from hpabatch.errors import UsageError
+from hpabatch.live.loop.setup import settle, state_file
+from hpabatch.model.versions import ControllerFlags, profile_for
+
+HPA = "horizontal-pod-autoscaler"
+
+
+def test_without_anything_the_server_s_version_and_the_usual_flags() -> None:
+    found = settle(None, "", (), "v1.31.4-gke.100", None, None)
+    assert (found.k8s, found.flags_source) == ("v1.31.4-gke.100", "assumed")
+    assert found.flags == ControllerFlags()
+    assert found.profile == profile_for("1.31")
+
+
+def test_the_controller_s_pod_says_flags_and_gates() -> None:
+    seen = ControllerSeen(
+        {
+            "horizontal-pod-autoscaler-sync-period": "30s",
+            "horizontal-pod-autoscaler-tolerance": "0.2",
+        },
+        "HPAScaleToZero=true,SomethingElse=false",
+    )
+    found = settle(None, "", (), "v1.36.0", seen, None)
+    assert found.flags.sync_period_ms == 30_000
+    assert found.flags.tolerance == 0.2
+    assert found.flags_source == "recorded"
+    assert found.profile.gate_scale_to_zero
+
+
+def test_what_is_given_goes_before() -> None:
+    seen = ControllerSeen({"horizontal-pod-autoscaler-tolerance": "0.2"})
+    found = settle(
+        "1.33", "", ("tolerance=0.05", "--downscale-stabilization=1m"), "v1.20.2", seen, 500
+    )
+    assert found.k8s == "1.33"
+    assert found.flags == ControllerFlags(
+        tolerance=0.05, downscale_stabilization_ms=60_000, sync_period_ms=500
+    )
+    assert found.flags_named["horizontal-pod-autoscaler-tolerance"] == "0.05"
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("tolerance", "NAME=VALUE"),
+        ("tolerance=much", "tolerance"),
+        ("upscale-delay=3m", "NAME one of tolerance"),
+        ("downscale-stabilization=5", "duration"),
+        ("sync-period=0s", "sync period is 0"),
+    ],
+)
+def test_a_bad_flag_is_a_sentence(flag: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        settle(None, "", (flag,), "v1.31.0", None, None)
+
+
+def test_a_state_file_has_a_harmless_name() -> None:
+    found = state_file({"XDG_STATE_HOME": "/state"}, "prod/../eu west")
+    assert found == Path("/state/hpabatch/live-prod~2f..~2feu~20west.npz")
+    assert state_file({"HOME": "/home/me"}, "a").parent == Path("/home/me/.local/state/hpabatch")
+
+
+def test_without_a_home_a_state_needs_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is in containers: a number without a name, and no HOME."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(UsageError, match=r"no HOME .* --state"):
+        state_file({}, "a")
+    assert state_file({"XDG_STATE_HOME": "/state"}, "a").parent == Path("/state/hpabatch")

@@ -1,0 +1,164 @@
+"""The selectors that a running controller has seen, against the store of the replays."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hpabatch.cluster.objects.types import Change, HpaObject, Kind, PodKey, ScaleKey, ScaleObject
+from hpabatch.engine.shards.selector_store import SelectorStore
+from hpabatch.layout import codes
+from hpabatch.live.passes.ambiguity import Registry
+from hpabatch.live.passes.lanes import Lanes
+from hpabatch.model.versions import Profile, profile_for
+from tests.effort import effort
+from tests.live.documents import document_of, hpa_of, pod_object
+
+NAMESPACES = ("blue", "shop")
+NAMES = ("a", "b", "c", "d")
+SELECTORS = ("app=x", "app=y", "app", "app in (x,y)", "tier", "app!=x", "app=(", "")
+METRIC = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
+
+
+def hpa_object(key: PodKey, uid: str, target: str) -> HpaObject:
+    ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
+    spec = {"scaleTargetRef": ref, "minReplicas": 1, "maxReplicas": 9, "metrics": [METRIC]}
+    return HpaObject(*key, hpa_of(document_of(*key, uid, spec)))
+
+
+class Both:
+    """The registry over lanes, and the store of one controller."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.lanes, self.registry, self.store = Lanes(profile), Registry(profile), SelectorStore()
+        self.pods: dict[PodKey, dict[str, str]] = {}
+        self.hpas: dict[PodKey, str] = {}
+        self.scales: dict[PodKey, str | None] = {}
+        self.deleted: set[PodKey] = set()
+
+    def put_pod(self, key: PodKey, labels: dict[str, str]) -> None:
+        pod = {"name": key[1], "phase": "Running", "labels": labels}
+        self.pods[key] = labels
+        self.lanes.apply(Change(Kind.pod, key, pod_object(key[0], pod), 1))
+
+    def remove_pod(self, key: PodKey) -> None:
+        del self.pods[key]
+        self.lanes.apply(Change(Kind.pod, key, None, 1))
+
+    def put_hpa(self, key: PodKey, uid: str) -> None:
+        self.hpas[key] = uid
+        self.store.register(*key)
+        self.lanes.apply(Change(Kind.hpa, key, hpa_object(key, uid, key[1]), 1))
+
+    def remove_hpa(self, key: PodKey) -> None:
+        del self.hpas[key]
+        self.store.forget(*key)
+        self.lanes.apply(Change(Kind.hpa, key, None, 1))
+
+    def put_scale(self, key: PodKey, selector: str | None) -> None:
+        """Let a target have a selector; None: it cannot be read."""
+        self.scales[key] = selector
+        at = ScaleKey("apps", "Deployment", *key)
+        scale = ScaleObject(at, 1, 1, selector or "")
+        if selector is None:
+            scale = ScaleObject(at, error="no", code=codes.SCALE_GET_FAILED)
+        self.lanes.apply(Change(Kind.scale, at, scale, 1))
+
+    def check(self, asked: dict[PodKey, bool]) -> None:
+        """Make a pass in which some HPAs ask their metrics, and compare."""
+        self.lanes.drop_gone()
+        lanes = list(self.lanes)
+        assert [lane.key for lane in lanes] == sorted(self.hpas)
+        usable = [
+            lane.selector == codes.SELECTOR_OK and self.scales.get(lane.key) is not None
+            for lane in lanes
+        ]
+        reached = [fine and asked[lane.key] for fine, lane in zip(usable, lanes, strict=True)]
+        found = self.registry.check(lanes, reached, self.lanes.pods)
+        for h, lane in enumerate(lanes):
+            if reached[h]:
+                own = [labels for key, labels in self.pods.items() if key[0] == lane.key[0]]
+                text = self.scales[lane.key] or ""
+                said = self.store.check(*lane.key, text, own, self.profile)
+                assert said == (said.code, found.get(h, "")), (lane.key, found)
+            else:
+                assert h not in found
+        self.lanes.close_pass()
+
+
+@pytest.mark.parametrize("k8s", ["1.20", "1.26", "1.36", "1.37", "1.38"])
+@pytest.mark.parametrize("seed", range(effort(12)))
+def test_any_syncs_say_what_the_store_says(seed: int, k8s: str) -> None:
+    rng, both = random.Random(seed), Both(profile_for(k8s))
+    uid = 0
+    for _ in range(80):
+        for _ in range(rng.randint(0, 4)):
+            key = (rng.choice(NAMESPACES), rng.choice(NAMES))
+            draw = rng.random()
+            if draw < 0.35:
+                labels = {k: rng.choice("xyz") for k in ("app", "tier") if rng.random() < 0.7}
+                both.put_pod((key[0], f"p{rng.randint(0, 5)}"), labels)
+            elif draw < 0.45 and both.pods:
+                both.remove_pod(rng.choice(list(both.pods)))
+            elif draw < 0.75:
+                both.put_scale(key, rng.choice([*SELECTORS, None]))
+            elif key not in both.hpas:
+                uid += 1
+                both.put_hpa(key, f"uid-{uid}")
+            elif rng.random() < 0.4:
+                both.remove_hpa(key)
+                if rng.random() < 0.5:
+                    uid += 1
+                    both.put_hpa(key, f"uid-{uid}")
+        asked = {(n, name): rng.random() < 0.8 for n in NAMESPACES for name in NAMES}
+        both.check(asked)
+
+
+def two_on_one_pod() -> Both:
+    both = Both(profile_for("1.37"))
+    both.put_pod(("shop", "p"), {"app": "x"})
+    for name in ("a", "b"):
+        both.put_hpa(("shop", name), name)
+        both.put_scale(("shop", name), "app=x")
+    return both
+
+
+def checked(both: Both) -> list[str]:
+    lanes = list(both.lanes)
+    found = both.registry.check(lanes, [True] * len(lanes), both.lanes.pods)
+    both.lanes.close_pass()
+    return [lanes[h].key[1] for h in sorted(found)]
+
+
+def test_of_two_on_the_same_pods_the_first_acts_once() -> None:
+    both = two_on_one_pod()
+    assert checked(both) == ["b"]
+    assert checked(both) == ["a", "b"]
+
+
+def test_one_that_was_made_anew_is_not_known_until_its_own_sync() -> None:
+    both = two_on_one_pod()
+    checked(both)
+    both.remove_hpa(("shop", "b"))
+    both.put_hpa(("shop", "b"), "another")
+    assert checked(both) == ["b"]
+
+
+def test_one_whose_scale_fails_stands_in_the_way_with_what_it_had() -> None:
+    both = two_on_one_pod()
+    checked(both)
+    both.put_scale(("shop", "b"), None)
+    lanes = list(both.lanes)
+    assert list(both.registry.check(lanes, [True, False], both.lanes.pods)) == [0]
+
+
+def test_what_was_registered_can_be_restored() -> None:
+    both = two_on_one_pod()
+    checked(both)
+    other = two_on_one_pod()
+    for name in ("a", "b"):
+        other.registry.restore(("shop", name), both.registry.known(("shop", name)) or "")
+    assert checked(other) == ["a", "b"]
+    assert other.registry.known(("shop", "z")) is None

@@ -1,0 +1,429 @@
+"""Passes over a small cluster that changes at random, against two plain twins of them."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from hpabatch.cluster.objects.types import (
+    Answer,
+    Answers,
+    Change,
+    HpaObject,
+    Kind,
+    PodKey,
+    ScaleKey,
+    ScaleObject,
+)
+from hpabatch.layout import codes
+from hpabatch.layout.codes import CONDITION_TYPES, CONDITIONS, NO_CONDITION, OTHER_FALSE, OTHER_TRUE
+from hpabatch.layout.records import Memory
+from hpabatch.live.passes import decide as decide_module
+from hpabatch.live.passes.decide import Decider
+from hpabatch.live.passes.memory import Saved, load
+from hpabatch.live.passes.result import ACTIONS, ERRORS, PassResult
+from hpabatch.model.versions import profile_for
+from tests.conformance.golden import to_flags
+from tests.effort import effort
+from tests.kernels.processes import in_process
+from tests.live.cases import World
+from tests.live.documents import Json, document_of, hpa_of, pod_object
+from tests.live.naive import FLAGS, Life, Naive, decision_row, metric_row, replay
+
+VERSIONS = ("1.20", "1.26", "1.33", "1.36", "1.37", "1.38")
+_TYPES = {kind: name for name, kind in CONDITION_TYPES.items()}
+
+
+class Twins:
+    """The loop's decider and the naive one, side by side."""
+
+    def __init__(self, seed: int, k8s: str, zero: bool = False) -> None:
+        self.world = World(random.Random(seed), int(k8s.split(".")[1]), zero)
+        self.naive = Naive(self.world, k8s)
+        self.decider = Decider(self.naive.rules, to_flags(FLAGS))
+        self.wish = ""
+        self.last_answers = Answers()
+        self.said: dict[int, list[tuple[Json, list[Json]]]] = {}
+        self.lives: dict[int, tuple[PodKey, Life]] = {}
+
+    def feed(self) -> None:
+        """Tell both what happened."""
+        changes = self.world.take()
+        self.decider.apply(change for change, _ in changes)
+        for change, document in changes:
+            self.naive.apply(change, document)
+
+    def decide(self) -> tuple[PassResult, dict[PodKey, Json]]:
+        """Decide a pass in both, and keep what the batch replay is compared with."""
+        self.feed()
+        self.world.draw_answers()
+        self.world.now_ms += 1
+        now_ms = self.world.now_ms
+        for at in self.world.custom:
+            if self.wish and at[0] == "External":
+                self.world.custom[at] = {"external_values": [self.wish]}
+        self.last_answers = self.world.answers()
+        result = self.decider.decide(now_ms, self.last_answers)
+        theirs = self.naive.decide(now_ms)
+        for h, key in enumerate(zip(result.namespaces, result.names, strict=True)):
+            life = self.naive.lives[key]
+            self.lives[id(life)] = (key, life)
+            said = (decision_row(result.decisions[h]), self._metrics(h))
+            self.said.setdefault(id(life), []).append(said)
+        return result, theirs
+
+    def _metrics(self, h: int) -> list[Json]:
+        structure = self.decider._structure
+        specs, _, metrics = structure.tables
+        spec = specs[structure.spec_now[h]]
+        rows = [2 * int(metrics.stream[m]) + 1 for m in range(spec.first_metric, spec.last_metric)]
+        return [metric_row(structure.results, row, self.decider.lanes.texts) for row in rows]
+
+    def follow(self, theirs: dict[PodKey, Json]) -> None:
+        """Show the naive controller's statuses, and scale as it says, of those that follow."""
+        for key, result in theirs.items():
+            document = self.world.hpas.get(key)
+            if document is None or not document["metadata"].get("followed"):
+                continue
+            self.world.put_hpa(document | {"status": status_document(result["status"])})
+            life = self.naive.lives[key]
+            scale = self.world.scales.get(life.target)
+            if result["rescaled"] and scale and not scale.get("error"):
+                size = result["desired_replicas"]
+                self.world.put_scale(life.target, scale | {"replicas": size})
+
+    def check_replays(self) -> int:
+        """Compare all passes with a batch replay of everything each HPA has seen."""
+        for number, (key, life) in self.lives.items():
+            again = replay(life, self.naive)
+            for t, (decision, metrics) in enumerate(self.said[number]):
+                where = (key, t, again.views[t])
+                assert decision == decision_row(again.results.decisions[t]), where
+                assert metrics == again.metric_rows(t), where
+        return sum(len(said) for said in self.said.values())
+
+
+def status_document(status: Any) -> Json:
+    """Return a status of the reference as a document."""
+    found: Json = {
+        "currentReplicas": status.current_replicas,
+        "desiredReplicas": status.desired_replicas,
+        "currentMetrics": status.current_metrics,
+        "conditions": [
+            {
+                "type": c["type"],
+                "status": c["status"],
+                "reason": c["reason"],
+                "message": c["message"],
+                "lastTransitionTime": c["last_transition_time"],
+            }
+            for c in status.conditions
+        ],
+    }
+    if status.last_scale_time is not None:
+        found["lastScaleTime"] = status.last_scale_time
+    if status.observed_generation is not None:
+        found["observedGeneration"] = status.observed_generation
+    return found
+
+
+def conditions_of(decision: Any) -> list[tuple[str, str, str | None]]:
+    """Return type, status and reason of a decision's conditions; None: a reason of no code."""
+    found: list[tuple[str, str, str | None]] = []
+    for k in range(4):
+        code = int(decision[f"condition_{k}"])
+        if code == NO_CONDITION:
+            continue
+        words = CONDITIONS.get(code)
+        if words is None:
+            assert code & 15 in (OTHER_TRUE, OTHER_FALSE)
+            found.append((_TYPES[code >> 4], str(code & 15 == OTHER_TRUE), None))
+        else:
+            found.append((words.type, words.status, words.reason))
+    return found
+
+
+def check_pass(result: PassResult, theirs: dict[PodKey, Json], world: World, labels: bool) -> None:
+    keys = list(zip(result.namespaces, result.names, strict=True))
+    assert keys == sorted(theirs)
+    for h, key in enumerate(keys):
+        own, decision = theirs[key], result.decisions[h]
+        where = (key, result.now_ms, result.binding(h), own)
+        assert int(decision.desired) == own["desired_replicas"], where
+        assert int(decision.current) == own["status_current_replicas"], where
+        assert bool(decision.rescaled) == own["rescaled"], where
+        expected = [c for c in own["conditions"] if c["type"] in CONDITION_TYPES]
+        said = conditions_of(decision)
+        assert [c[:2] for c in said] == [(c["type"], c["status"]) for c in expected], where
+        for (_, _, reason), condition in zip(said, expected, strict=True):
+            assert reason in (None, condition["reason"]), where
+        if labels and "unknown" not in own:
+            assert ERRORS[result.error[h]] == own["error_label"], where
+            assert ACTIONS[result.action[h]] == own["action_label"], where
+        why = result.why(h)
+        assert why
+        document = result.document(h)
+        if world.hpas[key]["metadata"].get("followed"):
+            shown = hpa_of(world.hpas[key] | {"status": status_document(own["status"])})
+            assert document.status == shown.status, where
+
+
+@pytest.mark.parametrize("k8s", VERSIONS)
+@pytest.mark.parametrize("seed", range(effort(6)))
+def test_a_random_life_equals_both_twins(k8s: str, seed: int) -> None:
+    twins = Twins(seed * 100 + VERSIONS.index(k8s), k8s, zero=seed % 3 == 2)
+    for _ in range(60):
+        twins.world.step()
+        result, theirs = twins.decide()
+        check_pass(result, theirs, twins.world, twins.naive.rules.partial_failure_returned)
+        twins.follow(theirs)
+    assert twins.check_replays() > 100
+
+
+# ---- taken up --------------------------------------------------------------------------------
+
+
+def listed(world: World) -> list[Change]:
+    """Return everything that is there, as a loop that begins finds it, in any order."""
+    found = world.everything()
+    world.rng.shuffle(found)
+    return [replace(change, listed=True, seen_ms=world.now_ms) for change in found]
+
+
+@pytest.mark.parametrize("k8s", ["1.20", "1.36", "1.38"])
+@pytest.mark.parametrize("seed", range(effort(8)))
+def test_a_loop_that_is_taken_up_decides_as_one_that_went_on(
+    k8s: str, seed: int, tmp_path: Path
+) -> None:
+    twins = Twins(seed + 50, k8s, zero=seed % 3 == 2)
+    rules, flags = twins.naive.rules, to_flags(FLAGS)
+    state, second, compared, first = tmp_path / "state", None, 0, False
+    known: set[PodKey] = set()
+    skipped: set[PodKey] = set()
+    for step in range(70):
+        twins.world.step()
+        changes = [change for change, _ in twins.world.changes]
+        result, theirs = twins.decide()
+        if second is not None:
+            second.apply(changes)
+            again = second.decide(result.now_ms, twins.last_answers)
+            assert (again.namespaces, again.names) == (result.namespaces, result.names)
+            keys = list(zip(result.namespaces, result.names, strict=True))
+            if first:  # of one that is new nothing is taken up
+                skipped |= {key for key in keys if key not in known}
+            same = [h for h, key in enumerate(keys) if key not in skipped]
+            assert_array_equal(again.decisions[same], result.decisions[same])
+            assert_array_equal(again.metrics.code, result.metrics.code)
+            assert_array_equal(again.spec_replicas, result.spec_replicas)
+            assert not again.start
+            first, compared = False, compared + len(same)
+        if step % 7 == 3:
+            twins.decider.save(state, "x")
+            second = Decider(rules, flags, load(state, "x"))
+            second.apply(listed(twins.world))
+            known = set(zip(result.namespaces, result.names, strict=True))
+            skipped, first = set(), True
+        twins.follow(theirs)
+    assert compared > 50
+
+
+def test_what_came_after_the_last_pass_is_not_saved(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    twins = Twins(3, "1.37")
+    for _ in range(30):
+        twins.world.step()
+        twins.decide()
+    twins.decider.save(state, "x")
+    before = state.read_bytes()
+    for _ in range(10):
+        twins.world.step()
+    twins.decider.apply(change for change, _ in twins.world.take())
+    twins.decider.save(state, "x")
+    assert load(state, "x").lanes == load_bytes(before, tmp_path).lanes  # type: ignore[union-attr]
+
+
+def load_bytes(data: bytes, folder: Path) -> Saved:
+    (folder / "other").write_bytes(data)
+    saved = load(folder / "other", "x")
+    assert saved is not None
+    return saved
+
+
+# ---- what must not matter ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(effort(6)))
+def test_an_hpa_does_not_hang_on_the_others(seed: int) -> None:
+    """With the check of shared pods off, half of the HPAs decide as all of them do."""
+    twins = Twins(seed + 700, "1.37")
+    rules = replace(twins.naive.rules, ambiguity_checked=False)
+    whole, half = Decider(rules, to_flags(FLAGS)), Decider(rules, to_flags(FLAGS))
+    world = twins.world
+    compared = 0
+    for _ in range(60):
+        world.step()
+        changes = [change for change, _ in world.take()]
+        chosen = [c for c in changes if c.kind is not Kind.hpa or c.key[1] in ("api", "web-2")]
+        # Changes of several objects may come in any order.
+        chosen.sort(key=lambda change: (change.kind, change.key))
+        whole.apply(changes)
+        half.apply(chosen)
+        world.draw_answers()
+        world.now_ms += 1
+        answers = world.answers()
+        all_of, some = whole.decide(world.now_ms, answers), half.decide(world.now_ms, answers)
+        at = {key: h for h, key in enumerate(zip(all_of.namespaces, all_of.names, strict=True))}
+        for h, key in enumerate(zip(some.namespaces, some.names, strict=True)):
+            assert some.decisions[h] == all_of.decisions[at[key]]
+            assert some.why(h) == all_of.why(at[key])
+            compared += 1
+    assert compared > 20
+
+
+@pytest.mark.parametrize("window_s", [0, 15, 300, 3600])
+@pytest.mark.parametrize("direction", ["scaleUp", "scaleDown"])
+def test_windows_of_any_length_over_many_passes(window_s: int, direction: str) -> None:
+    """Lists grow beyond their first room, and are overwritten in upstream's order."""
+    twins = Twins(window_s, "1.37")
+    world, rng = twins.world, random.Random(window_s)
+    spec = world.draw_spec() | {"minReplicas": 1, "maxReplicas": 30}
+    spec["scaleTargetRef"] = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    target = {"type": "AverageValue", "averageValue": "1"}
+    spec["metrics"] = [
+        {"type": "External", "external": {"metric": {"name": "q"}, "target": target}}
+    ]
+    policies = [{"type": "Percent", "value": 50, "periodSeconds": 60}]
+    spec["behavior"] = {
+        "scaleUp": {"selectPolicy": "Max", "policies": policies},
+        "scaleDown": {"selectPolicy": "Max", "policies": policies},
+    }
+    spec["behavior"][direction]["stabilizationWindowSeconds"] = window_s
+    spec["behavior"]["scaleUp"].setdefault("stabilizationWindowSeconds", 0)
+    document = document_of("shop", "web", "u", spec)
+    document["metadata"]["followed"] = True
+    world.put_hpa(document)
+    at = ScaleKey("apps", "Deployment", "shop", "web")
+    world.put_scale(at, {"replicas": 3, "status_replicas": 3, "selector": "app=web"})
+    world.put_pod("shop", world.new_pod("p") | {"labels": {"app": "web"}})
+    for _ in range(effort(400)):
+        world.now_ms += rng.choice([15_000, 15_000, 15_000, 14_999, 16_001])
+        twins.wish = str(rng.randint(0, 40))
+        result, theirs = twins.decide()
+        check_pass(result, theirs, world, labels=True)
+        twins.follow(theirs)
+    assert twins.check_replays() == effort(400)
+
+
+def test_more_pods_than_the_table_begins_with() -> None:
+    twins = Twins(11, "1.37")
+    for _ in range(20):
+        twins.world.step()
+        for _ in range(150):
+            twins.world.draw_pod()
+        result, theirs = twins.decide()
+        check_pass(result, theirs, twins.world, labels=True)
+        twins.follow(theirs)
+    assert twins.decider.lanes.pods.room == 2048
+    assert len(twins.decider.lanes.pods) == len(twins.world.pods) > 1024
+    assert twins.check_replays() > 30
+
+
+# ---- compiled and interpreted ------------------------------------------------------------------
+
+
+def digests() -> list[str]:
+    """Return what some passes decide, as text."""
+    found = []
+    for k8s in ("1.20", "1.38"):
+        twins = Twins(5, k8s)
+        for _ in range(12):
+            twins.world.step()
+            result, _ = twins.decide()
+            words = [result.why(h) for h in range(len(result))]
+            found.append(repr((result.decisions.tolist(), result.metrics.code.tolist(), words)))
+    return found
+
+
+@pytest.mark.compiled
+def test_compiled_equals_interpreted() -> None:
+    code = (
+        "import json\nfrom tests.live.passes.test_decide import digests\n"
+        "print(json.dumps(digests()))"
+    )
+    assert json.loads(in_process(code, NUMBA_DISABLE_JIT="1")) == digests()
+
+
+# ---- nothing grows -----------------------------------------------------------------------------
+
+
+def contained(thing: object, seen: set[int], depth: int = 4) -> dict[str, int]:
+    """Return the sizes of all containers within the attributes of a thing."""
+    found: dict[str, int] = {}
+    if depth == 0 or id(thing) in seen:
+        return found
+    seen.add(id(thing))
+    names = [*getattr(type(thing), "__slots__", ()), *getattr(thing, "__dict__", {})]
+    for name in names:
+        value = getattr(thing, name, None)
+        if isinstance(value, dict | list | set | np.ndarray):
+            found[f"{type(thing).__name__}.{name}"] = len(value)
+        if type(value).__module__.startswith("hpabatch.") or isinstance(value, Memory):
+            found |= contained(value, seen, depth - 1)
+    return found
+
+
+def test_nothing_grows_over_many_passes_with_churn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods, HPAs, namespaces, labels and errors that were never seen before, pass after pass."""
+    passes = effort(3000)
+    decider = Decider(profile_for("1.37"), to_flags(FLAGS))
+    decider._most_texts = 200
+    monkeypatch.setattr(decide_module, "_MOST_TEXTS", 200)
+    sizes = [churned(decider, k) for k in range(passes)]
+    early, late = sizes[: passes // 2], sizes[passes // 2 :]
+    assert late[-1].keys() >= {"PodTable._slots", "Selections._asking", "Texts._texts"}
+    for name in late[-1]:
+        most = max(size.get(name, 0) for size in early)
+        assert max(size[name] for size in late) <= most, name
+        assert most <= 10_000, name
+
+
+def churned(decider: Decider, k: int) -> dict[str, int]:
+    """Make a pass in which half of everything is new, and half of it goes after the next."""
+    now_ms = 1_790_000_000_000 + 15_000 * k
+    namespace, old = f"ns-{k % 50}-{k}", f"ns-{(k - 2) % 50}-{k - 2}"
+    changes = []
+    world = World(random.Random(k % 97))
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    for name in ("a", "b"):
+        spec = world.draw_spec() | {"scaleTargetRef": target}
+        hpa = hpa_of(document_of(namespace, name, "u", spec))
+        changes.append(Change(Kind.hpa, (namespace, name), HpaObject(namespace, name, hpa), now_ms))
+        changes.append(Change(Kind.hpa, (old, name), None, now_ms))
+    at = ScaleKey("apps", "Deployment", namespace, "web")
+    selector = f"app=web-{k}" if k % 3 else f"app!=web-{k}"
+    scale = ScaleObject(at, 2, 2, selector)
+    if k % 5 == 0:
+        scale = ScaleObject(at, error=f"failed the {k}th time", code=codes.SCALE_GET_FAILED)
+    changes.append(Change(Kind.scale, at, scale, now_ms))
+    changes.append(Change(Kind.scale, at._replace(namespace=old), None, now_ms))
+    if k % 2:  # the scale goes before its HPAs
+        changes.reverse()
+    for j in range(3):
+        pod = world.new_pod(f"p-{k}-{j}") | {"labels": {"app": f"web-{k}"}}
+        pod["containers"][0]["requests"] = {}  # an error that names the pod
+        thing = pod_object(namespace, pod)
+        changes.append(Change(Kind.pod, (namespace, pod["name"]), thing, now_ms))
+        changes.append(Change(Kind.pod, (old, f"p-{k - 2}-{j}"), None, now_ms))
+    decider.apply(changes)
+    answers = Answers(usage={"": Answer(now_ms, error=f"error number {k}")})
+    result = decider.decide(now_ms + 1, answers)
+    assert len(result) <= 4
+    assert [result.why(h) for h in range(len(result))]
+    return contained(decider, set())

@@ -1,0 +1,195 @@
+"""What a scrape reads: parsed back from the text, over HTTP, and checked by promtool."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hpabatch.cluster.connection.requests import Request
+from hpabatch.layout import codes
+from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
+from hpabatch.live.passes.shadow import Shadow
+from hpabatch.live.record.recorder import Figures
+from hpabatch.live.serve import metric_names
+from hpabatch.live.serve.exporter import About, Exporter, Sources, WatchState
+from hpabatch.model.versions import profile_for
+from tests.live.made_passes import metrics_of, pass_of
+from tests.real.prometheus import missing as no_prometheus
+from tests.real.prometheus import program
+
+ABOUT = About("1.2.3", "1.37", 'prod "east"\\\n')
+FIGURES = Figures(
+    rows_waiting=5, bytes_waiting=500, rows_written=70, parts_written=2, rows_lost=3,
+    rows_refused=1, values_bent=0, strays=0, trouble="no space left",
+)  # fmt: skip
+UPSTREAM = metric_names.UPSTREAM_PREFIX
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Loop:
+    """Publishes passes as the loop does."""
+
+    def __init__(self, sources: Sources | None = None) -> None:
+        self.exporter = Exporter(ABOUT, profile_for("1.37"), sources)
+        self.shadow = Shadow(30_000)
+
+    def publish(self, result: PassResult, recorder: Figures | None = None) -> None:
+        self.exporter.publish(self.shadow.compare(result), self.shadow.totals(), recorder)
+
+    def samples(self) -> Samples:
+        text = generate_latest(self.exporter.registry).decode()
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+
+def full_sources() -> Sources:
+    return Sources(
+        watches=lambda: [WatchState("pods", True, 10, 2, 1), WatchState("hpas", False)],
+        requests=lambda: {Request("get", "deployments.apps/scale", 404): 1},
+        clock_skew_s=lambda: -1.5,
+    )
+
+
+def of(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, tuple(sorted(labels.items()))]
+
+
+def test_before_the_first_pass_there_is_what_is_known() -> None:
+    samples = Loop(full_sources()).samples()
+    info = {"version": "1.2.3", "k8s": "1.37", "cluster": ABOUT.cluster}
+    assert of(samples, "hpabatch_info", **info) == 1
+    assert of(samples, "hpabatch_watch_synced", watch="pods") == 1
+    assert of(samples, "hpabatch_watch_synced", watch="hpas") == 0
+    assert of(samples, "hpabatch_watch_relists_total", watch="pods") == 2
+    assert not any(name.startswith("hpabatch_recorder") for name, _ in samples)
+    assert of(samples, "hpabatch_clock_skew_seconds") == -1.5
+    labels = {"verb": "get", "resource": "deployments.apps/scale", "code": "404"}
+    assert of(samples, "hpabatch_api_requests_total", **labels) == 1
+    assert not any(name.startswith(UPSTREAM + "desired") for name, _ in samples)
+
+
+def test_upstreams_counters_count_each_hpa_once_a_pass() -> None:
+    loop = Loop()
+    rows = metrics_of(
+        [
+            [(codes.SOURCE_RESOURCE, codes.METRIC_OK, 5), (codes.SOURCE_PODS, codes.METRIC_OK, 2)],
+            [(codes.SOURCE_EXTERNAL, codes.METRIC_FETCH_FAILED, 0)],
+            [(codes.SOURCE_RESOURCE, codes.METRIC_NOT_COMPUTED, 0)],
+        ]
+    )
+    result = pass_of(1000, [5, 3, 0], [5, 3, 0], current=[3, 3, 0], metrics=rows)
+    result = replace(result, error=np.array([0, ERROR_INTERNAL, 0], np.int8))
+    loop.publish(result)
+    loop.publish(replace(result, now_ms=result.now_ms + 15_000))
+    samples = loop.samples()
+    reconciled = f"{UPSTREAM}reconciliations_total"
+    assert of(samples, reconciled, action="scale_up", error="none") == 2
+    assert of(samples, reconciled, action="none", error="internal") == 2
+    assert of(samples, reconciled, action="none", error="none") == 2
+    computed = {key[1]: n for key, n in samples.items() if key[0].endswith("computation_total")}
+    assert computed == {
+        (("action", "scale_up"), ("error", "none"), ("metric_type", "Resource")): 2,
+        (("action", "scale_down"), ("error", "none"), ("metric_type", "Pods")): 2,
+        (("action", "none"), ("error", "internal"), ("metric_type", "External")): 2,
+    }
+    # A pass of 0.25 s over three HPAs: 0.083 s each.
+    bucket, labels = f"{UPSTREAM}reconciliation_duration_seconds_bucket", {
+        "action": "scale_up", "error": "none",
+    }  # fmt: skip
+    assert of(samples, bucket, le="0.064", **labels) == 0
+    assert of(samples, bucket, le="0.128", **labels) == 2
+    assert of(samples, bucket, le="+Inf", **labels) == 2
+    bounds = [
+        float(dict(key[1])["le"])
+        for key in samples
+        if key[0] == bucket and dict(key[1])["action"] == "scale_up"
+    ]
+    assert bounds == [*(0.001 * 2**i for i in range(15)), float("inf")]
+    total = of(samples, f"{UPSTREAM}reconciliation_duration_seconds_sum", **labels)
+    assert total == pytest.approx(2 * 0.25 / 3)
+
+
+def test_series_of_deleted_hpas_vanish() -> None:
+    loop = Loop()
+    for k in range(3):
+        loop.publish(pass_of(1000 + 15 * k, [5, 4], [3, 4], names=["a", "b"]))
+    samples = loop.samples()
+    a, b = ({"namespace": "shop", "hpa_name": name} for name in "ab")
+    assert of(samples, "hpabatch_shadow_difference", **a) == 2
+    assert of(samples, f"{UPSTREAM}desired_replicas", **a) == 5
+    assert of(samples, "hpabatch_shadow_agreement_ratio") == 0.5
+    assert ("hpabatch_shadow_difference", tuple(sorted(b.items()))) not in samples
+    problem = Problem("shop", "c", "no rules")
+    loop.publish(pass_of(1045, [4], [4], names=["b"], problems=[problem]))
+    samples = loop.samples()
+    assert {dict(labels)["hpa_name"] for _, labels in samples if "hpa_name" in dict(labels)} == {
+        "b"
+    }
+    assert of(samples, "hpabatch_shadow_disagreements_begun_total") == 1
+    assert of(samples, "hpabatch_shadow_disagreements_ended_total") == 1
+    assert of(samples, f"{UPSTREAM}num_horizontal_pod_autoscalers") == 2
+    assert of(samples, "hpabatch_undecidable_hpas") == 1
+    assert of(samples, "hpabatch_passes_total") == 4
+    assert of(samples, "hpabatch_last_pass_timestamp_seconds") == 1045
+
+
+def test_an_hpa_without_a_decision_is_neither_counted_nor_shown() -> None:
+    loop = Loop()
+    loop.publish(
+        pass_of(1000, [0], [4], binding=[codes.BOUND_BY_NO_SCALE], metrics=metrics_of([[]]))
+    )
+    samples = loop.samples()
+    assert not [key for key in samples if key[0].startswith(f"{UPSTREAM}reconciliations")]
+    assert not [key for key in samples if key[0].startswith(f"{UPSTREAM}desired")]
+    assert of(samples, "hpabatch_shadow_hpas", state="undecided") == 1
+    assert ("hpabatch_shadow_agreement_ratio", ()) not in samples
+
+
+def test_a_recorder_is_shown_as_it_was_after_the_pass() -> None:
+    loop = Loop()
+    loop.publish(pass_of(1000, [5], [3]), FIGURES)
+    samples = loop.samples()
+    shown = {name: n for (name, _), n in samples.items() if name.startswith("hpabatch_recorder")}
+    assert shown == {
+        "hpabatch_recorder_rows_total": 70,
+        "hpabatch_recorder_parts_total": 2,
+        "hpabatch_recorder_lost_rows_total": 4,
+        "hpabatch_recorder_waiting_rows": 5,
+        "hpabatch_recorder_waiting_bytes": 500,
+        "hpabatch_recorder_failing": 1,
+    }
+
+
+def test_every_family_is_in_the_catalogue_and_is_shown() -> None:
+    loop = Loop(full_sources())
+    for k in range(3):
+        loop.publish(pass_of(1000 + 15 * k, [5], [3]), FIGURES)
+    catalogue = {name.name: name for name in (*metric_names.UPSTREAM, *metric_names.OURS)}
+    text = generate_latest(loop.exporter.registry).decode()
+    shown = {f.name: f for f in text_string_to_metric_families(text)}
+    shown = {name: f for name, f in shown.items() if not name.startswith("process_")}
+    assert set(shown) == set(catalogue)
+    for name, family in shown.items():
+        assert family.type == catalogue[name].kind
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        assert labels == set(catalogue[name].labels)
+
+
+@pytest.mark.skipif(bool(no_prometheus()), reason=no_prometheus())
+def test_promtool_finds_nothing_to_say() -> None:
+    loop = Loop(full_sources())
+    for k in range(3):
+        loop.publish(pass_of(1000 + 15 * k, [5, 3], [3, 3], names=["a", 'b"\\']), FIGURES)
+    done = subprocess.run(
+        [program("promtool"), "check", "metrics"],
+        input=generate_latest(loop.exporter.registry), capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -1,0 +1,248 @@
+"""Lines: of changes only, in JSON with the documented fields, and for people."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pytest
+
+from hpabatch.layout import codes
+from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
+from hpabatch.live.passes.shadow import Shadow
+from hpabatch.live.serve import log as log_module
+from hpabatch.live.serve.log import FIELDS, LineLog, Said, problems_of, show_ms
+from tests.live.made_passes import NO_STATUS, pass_of
+
+START_S = 1_800_000_000  # 2027-01-15T08:00:00Z
+
+
+class Loop:
+    """Compares passes and tells them, as the loop does."""
+
+    def __init__(self, as_json: bool = True) -> None:
+        self.out = io.StringIO()
+        self.log = LineLog(self.out, "east", as_json=as_json, clock=lambda: START_S * 1000)
+        self.said = Said(self.log)
+        self.shadow = Shadow(30_000)
+
+    def turn(self, result: PassResult) -> None:
+        self.log.tell(self.shadow.compare(result))
+        self.said.only("hpa", problems_of(result))
+
+    def lines(self) -> list[str]:
+        text = self.out.getvalue()
+        self.out.seek(0)
+        self.out.truncate()
+        return text.splitlines()
+
+    def objects(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines()]
+
+
+def test_a_line_is_written_when_something_changes() -> None:
+    loop = Loop()
+    loop.turn(pass_of(START_S, [3, 4], [3, NO_STATUS]))
+    assert [(o["event"], o["hpa"], o.get("theirs")) for o in loop.objects()] == [
+        ("decision", "web-0", 3), ("decision", "web-1", None),
+    ]  # fmt: skip
+    loop.turn(pass_of(START_S + 15, [3, 4], [3, NO_STATUS]))
+    assert loop.lines() == []
+    loop.turn(pass_of(START_S + 30, [5, 4], [3, NO_STATUS], current=[3, 4]))
+    assert loop.objects() == [
+        {
+            "ts": "2027-01-15T08:00:30.000Z",
+            "event": "decision",
+            "cluster": "east",
+            "namespace": "shop",
+            "hpa": "web-0",
+            "target": "Deployment/web-0",
+            "current": 3,
+            "desired": 5,
+            "proposal": 5,
+            "theirs": 3,
+            "action": "scale_up",
+            "error": "none",
+            "binding": "metric",
+            "since": "2027-01-15T08:00:30.000Z",
+            "why": "because of web-0",
+        }
+    ]
+    loop.turn(pass_of(START_S + 45, [5, 4], [3, NO_STATUS]))
+    assert loop.lines() == []
+    loop.turn(pass_of(START_S + 60, [5, 4], [3, NO_STATUS]))
+    (differs,) = loop.objects()
+    assert (differs["event"], differs["since"]) == ("differs", "2027-01-15T08:00:30.000Z")
+    loop.turn(pass_of(START_S + 75, [5, 4], [5, NO_STATUS]))
+    (agrees,) = loop.objects()
+    assert (agrees["event"], agrees["theirs"], "since" in agrees) == ("agrees", 5, False)
+
+
+def test_lines_for_people() -> None:
+    loop = Loop(as_json=False)
+    loop.turn(pass_of(START_S, [3, 4], [3, NO_STATUS], current=[3, 2]))
+    assert loop.lines() == [
+        "2027-01-15T08:00:00Z shop/web-1: scale up 2 -> 4, theirs nothing: because of web-1"
+    ]
+    for k in range(1, 4):
+        loop.turn(pass_of(START_S + 15 * k, [2, 4], [3, NO_STATUS]))
+    assert loop.lines() == [
+        "2027-01-15T08:00:15Z shop/web-0: stay at 2, theirs 3: because of web-0",
+        "2027-01-15T08:00:45Z shop/web-0: ours 2, theirs 3 since 08:00:15Z: because of web-0",
+    ]
+    loop.turn(pass_of(START_S + 60, [2, 4], [2, NO_STATUS]))
+    assert loop.lines() == ["2027-01-15T08:01:00Z shop/web-0: agrees again at 2"]
+
+
+def test_lines_for_people_hold_no_control_characters() -> None:
+    loop = Loop(as_json=False)
+    loop.said.say("watch", "bad \x1b[31m text\nnext")
+    assert loop.lines() == ["2027-01-15T08:00:00Z problem: watch: bad \\x1b[31m text\\nnext"]
+
+
+def test_an_hpa_that_fails_is_told_when_it_begins_and_when_it_is_over() -> None:
+    for as_json in (True, False):
+        loop = Loop(as_json)
+        fine = pass_of(START_S, [3], [3])
+        fails = replace(fine, error=np.array([ERROR_INTERNAL], np.int8))
+        for k, result in enumerate([fine, fails, fails, fine, fine]):
+            loop.turn(replace(result, now_ms=fine.now_ms + 15_000 * k))
+        if as_json:
+            told = [(o["event"], o["error"]) for o in loop.objects()]
+            assert told == [("decision", "none"), ("fails", "internal"), ("works", "none")]
+        else:
+            assert loop.lines() == [
+                "2027-01-15T08:00:15Z shop/web-0: fails: because of web-0",
+                "2027-01-15T08:00:45Z shop/web-0: works again: because of web-0",
+            ]
+
+
+def test_people_are_not_told_of_thousands_of_changes() -> None:
+    for as_json, lines in ((True, 70), (False, 51)):
+        loop = Loop(as_json)
+        loop.turn(pass_of(START_S, [3] * 70, [3] * 70, current=[2] * 70))
+        told = loop.lines()
+        assert len(told) == lines
+    assert told[-1].endswith("and 20 more changes in this pass (--log-format json tells all)")
+
+
+def test_nothing_decided_is_not_told() -> None:
+    loop = Loop()
+    loop.turn(pass_of(START_S, [0], [4], binding=[codes.BOUND_BY_NO_SCALE]))
+    assert loop.lines() == []
+
+
+def test_what_is_wrong_is_said_when_it_changes() -> None:
+    loop = Loop()
+    bad = [Problem("shop", "x", "no such rule"), Problem("shop", "y", "huge")]
+    loop.turn(pass_of(START_S, [], [], problems=bad))
+    assert [(o["event"], o["about"], o["text"]) for o in loop.objects()] == [
+        ("problem", "hpa shop/x", "no such rule"), ("problem", "hpa shop/y", "huge"),
+    ]  # fmt: skip
+    loop.turn(pass_of(START_S + 15, [], [], problems=bad))
+    assert loop.lines() == []
+    loop.said.say("watch pods", "gone")
+    loop.turn(pass_of(START_S + 30, [], [], problems=[Problem("shop", "x", "another")]))
+    assert [(o["event"], o["about"], o["text"]) for o in loop.objects()] == [
+        ("problem", "watch pods", "gone"),
+        ("fine", "hpa shop/y", "huge"),
+        ("problem", "hpa shop/x", "another"),
+    ]  # fmt: skip
+    assert loop.said.wrong == {"watch pods": "gone", "hpa shop/x": "another"}
+    loop.said.fine("watch pods")
+    loop.said.fine("watch pods")
+    loop.said.fine("never wrong")
+    assert [o["event"] for o in loop.objects()] == ["fine"]
+    loop.said.say("hpa", "none is known")
+    loop.turn(pass_of(START_S + 45, [], []))
+    assert [(o["event"], o["about"]) for o in loop.objects()] == [
+        ("problem", "hpa"), ("fine", "hpa shop/x"), ("fine", "hpa"),
+    ]  # fmt: skip
+
+
+def test_every_field_is_documented_and_nothing_else_is_written() -> None:
+    loop = Loop()
+    loop.said.say("watch", "gone")
+    for k in range(4):
+        loop.turn(pass_of(START_S + 15 * k, [5], [3]))
+    assert {field for o in loop.objects() for field in o} == set(FIELDS)
+    assert log_module.__doc__ is not None
+    block = log_module.__doc__.split("\n\n")[3]
+    heads = [line[4:15].strip() for line in block.splitlines() if line[4] != " "]
+    assert heads == list(FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "1970-01-01T00:00:00.000Z"), (1_800_000_000_007, "2027-01-15T08:00:00.007Z")],
+)
+def test_times(ms: int, text: str) -> None:
+    assert show_ms(ms) == text
+
+
+def test_what_goes_to_and_fro_is_said_once_in_each_way() -> None:
+    loop = Loop()
+    for _ in range(5):
+        loop.said.only("cluster", {"pods": "refused"})
+        loop.said.only("cluster", {"pods": "reset"})
+    assert [(o["event"], o["text"]) for o in loop.objects()] == [
+        ("problem", "refused"), ("problem", "reset"),
+    ]  # fmt: skip
+    assert loop.said.wrong == {"cluster pods": "reset"}
+    for number in range(100):
+        loop.said.say("cluster pods", f"error {number}")
+    assert len(loop.objects()) == 8
+    loop.said.only("cluster", {})
+    loop.said.only("cluster", {"pods": "refused"})
+    assert [(o["event"], o["text"]) for o in loop.objects()] == [
+        ("fine", "error 99"), ("problem", "refused"),
+    ]  # fmt: skip
+
+
+def test_what_comes_and_goes_is_not_over() -> None:
+    loop = Loop()
+    for _ in range(5):
+        loop.said.only("cluster", {"pods": "refused"}, 2)
+        loop.said.only("cluster", {}, 2)
+    assert [o["event"] for o in loop.objects()] == ["problem"]
+    loop.said.only("cluster", {}, 2)
+    loop.said.only("cluster", {}, 2)
+    assert [o["event"] for o in loop.objects()] == ["fine"]
+
+
+def said_on(stream: TextIO, room: bool) -> LineLog:
+    """Say some lines while there is no room, and one after there is."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    free = os.dup(stream.fileno())
+    log = LineLog(stream, "east", as_json=True, clock=lambda: START_S * 1000)
+    log.say("note", "first")
+    os.dup2(full, stream.fileno())
+    for number in range(5):
+        log.say("note", f"{number}")
+    log.tell(Shadow(30_000).compare(pass_of(START_S, [3, 4], [3, NO_STATUS])))
+    if room:
+        os.dup2(free, stream.fileno())
+        log.say("note", "last")
+    log.close()
+    return log
+
+
+def test_a_log_on_a_full_disk_does_not_end_the_loop(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("w") as stream:
+        said_on(stream, room=True)
+    texts = [json.loads(line)["text"] for line in path.read_text().splitlines()]
+    # The line that found the disk full waits; those after it are counted.
+    assert texts == ["first", "0", "6 lines were left out of this log: No space left on device",
+                     "last"]  # fmt: skip
+
+
+def test_a_log_that_stays_full_ends_without_a_traceback(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as stream:
+        said_on(stream, room=False)
+    assert "first" in (tmp_path / "log").read_text()

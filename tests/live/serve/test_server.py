@@ -1,0 +1,268 @@
+"""The endpoint over real sockets: answers, refusals, and clients that hang."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from hpabatch.errors import UsageError
+from hpabatch.live.serve import server as server_module
+from hpabatch.live.serve.exporter import WatchState
+from hpabatch.live.serve.server import Health, MetricsServer, parse_address
+
+
+class Loop:
+    """What a health looks at, set by hand."""
+
+    def __init__(self, period_s: float = 15) -> None:
+        self.now_s = 1000.0
+        self.watches = [WatchState("pods", True), WatchState("hpas", True)]
+        self.health = Health(period_s, lambda: self.watches, lambda: self.now_s)
+        self.registry = CollectorRegistry()
+        Gauge("answer", "What it is.", registry=self.registry).set(42)
+
+
+@contextmanager
+def serving(loop: Loop, address: str = "127.0.0.1:0") -> Iterator[MetricsServer]:
+    server = MetricsServer(address, loop.registry, loop.health)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def ask(
+    server: MetricsServer, path: str, method: str = "GET", headers: dict[str, str] | None = None
+) -> tuple[int, bytes, http.client.HTTPMessage]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        connection.request(method, path, headers=headers or {})
+        response = connection.getresponse()
+        return response.status, response.read(), response.headers
+    finally:
+        connection.close()
+
+
+def test_the_loop_is_alive_until_it_is_late() -> None:
+    loop = Loop(period_s=30)
+    with serving(loop) as server:
+        assert ask(server, "/healthz")[:2] == (200, b"ok\n")
+        loop.now_s += 89.9
+        assert ask(server, "/healthz")[0] == 200
+        loop.now_s += 0.1
+        said = b"the last pass began 90 s ago (at most 90 s is well)\n"
+        assert ask(server, "/healthz")[:2] == (503, said)
+        loop.health.began()
+        assert ask(server, "/healthz")[0] == 200
+
+
+def test_what_requests_may_take_is_well_too() -> None:
+    now_s = [0.0]
+    health = Health(15, list, lambda: now_s[0], pass_s=365)
+    now_s[0] = 60 + 365 - 1
+    assert health.not_alive() == ""
+    now_s[0] += 1
+    assert health.not_alive() == "the last pass began 425 s ago (at most 425 s is well)"
+
+
+def test_with_a_short_period_a_minute_is_well() -> None:
+    loop = Loop(period_s=1)
+    loop.now_s += 59
+    assert loop.health.not_alive() == ""
+    loop.now_s += 1
+    assert loop.health.not_alive() != ""
+
+
+def test_it_is_ready_once_all_was_listed_and_a_pass_done() -> None:
+    loop = Loop()
+    loop.watches = [WatchState("pods", False), WatchState("hpas", True)]
+    with serving(loop) as server:
+        assert ask(server, "/readyz")[:2] == (503, b"not yet listed: pods\n")
+        loop.watches = [WatchState("pods", True), WatchState("hpas", False)]
+        assert ask(server, "/readyz")[:2] == (503, b"no pass was done yet\n")
+        loop.health.done()
+        assert ask(server, "/readyz")[:2] == (200, b"ok\n")
+        loop.watches.append(WatchState("scales", False))
+        assert ask(server, "/readyz")[:2] == (503, b"not yet listed: scales\n")
+
+
+def test_metrics_plain_packed_and_as_openmetrics() -> None:
+    with serving(Loop()) as server:
+        status, body, headers = ask(server, "/metrics?x=1")
+        assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
+        assert b"\nanswer 42.0\n" in body
+        _, packed, headers = ask(server, "/metrics", headers={"Accept-Encoding": "gzip, br"})
+        assert headers["Content-Encoding"] == "gzip"
+        assert gzip.decompress(packed) == body
+        wanted = {"Accept": "application/openmetrics-text;version=1.0.0,*/*;q=0.1"}
+        _, body, headers = ask(server, "/metrics", headers=wanted)
+        assert headers["Content-Type"].startswith("application/openmetrics-text")
+        assert body.endswith(b"# EOF\n")
+
+
+def test_other_paths_and_methods() -> None:
+    with serving(Loop()) as server:
+        assert ask(server, "/")[0] == 404
+        assert ask(server, "/metrics/..")[0] == 404
+        assert ask(server, "/metrics", "POST")[0] == 501
+        assert ask(server, "/metrics", "DELETE")[0] == 501
+        status, body, headers = ask(server, "/metrics", "HEAD")
+        assert (status, body) == (200, b"")
+        assert int(headers["Content-Length"]) > 0
+        assert headers["Server"].strip() == "hpabatch"
+
+
+def connected(server: MetricsServer, stack: ExitStack, sent: bytes = b"") -> socket.socket:
+    client = stack.enter_context(socket.socket())
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(30)
+    client.connect(("127.0.0.1", server.port))
+    client.sendall(sent)
+    return client
+
+
+LONG = 8_000_000  # more than the buffers of a connection hold
+SCRAPE = b"GET /metrics HTTP/1.1\r\n\r\n"
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let only the server's bounds cut clients off, and no time."""
+    monkeypatch.setattr(server_module, "_LONGEST_S", 1000.0)
+    monkeypatch.setattr(server_module._Handler, "timeout", 1000.0)
+
+
+@pytest.mark.usefixtures("patience")
+def test_clients_that_hang_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(Loop()) as server, ExitStack() as stack:
+        begun = b"GET /metrics HTTP/1.1\r\nHo"  # and no more
+        silent = [connected(server, stack, begun) for _ in range(server_module._MAX_CLIENTS)]
+        connected(server, stack, begun)
+        assert _is_closed(silent[0])  # the oldest makes room
+        silent[1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent[1].recv(1)
+        silent[1].settimeout(30)
+        monkeypatch.setattr(server_module, "_LONGEST_S", 0.0)
+        assert all(_is_closed(client) for client in silent)
+        monkeypatch.setattr(server_module, "_LONGEST_S", 1000.0)
+        assert ask(server, "/healthz")[0] == 200
+
+
+@pytest.mark.usefixtures("patience")
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"G", b"GET /healthz HTTP/1.1\r\nX: ", SCRAPE],
+    ids=["nothing", "a byte", "half a request", "a scrape that is not read"],
+)
+def test_200_slow_clients_do_not_keep_a_probe_waiting(sent: bytes) -> None:
+    loop = Loop()
+    Gauge("long", "x" * LONG, registry=loop.registry)
+    with serving(loop) as server, ExitStack() as stack:
+        for number in range(200):
+            client = connected(server, stack)
+            with suppress(OSError):
+                client.sendall(sent)
+            if number % 40 == 39:
+                assert ask(server, "/healthz")[:2] == (200, b"ok\n")
+        assert ask(server, "/readyz")[0] == 503
+
+
+@pytest.mark.usefixtures("patience")
+def test_clients_that_send_nothing_do_not_end_a_scrape() -> None:
+    loop = Loop()
+    Gauge("long", "x" * LONG, registry=loop.registry)
+    with serving(loop) as server, ExitStack() as stack:
+        scrape = connected(server, stack, SCRAPE)
+        assert scrape.recv(1) == b"H"  # it is being answered
+        for _ in range(2 * server_module._MAX_CLIENTS):
+            connected(server, stack)
+        body = b"".join(iter(lambda: scrape.recv(2**20), b""))
+        assert len(body) > LONG
+        assert body.endswith(b"\nlong 0.0\n")
+
+
+@pytest.mark.usefixtures("patience")
+def test_more_scrapes_than_a_few_are_refused() -> None:
+    loop = Loop()
+    Gauge("long", "x" * LONG, registry=loop.registry)
+    with serving(loop) as server, ExitStack() as stack:
+        for _ in range(server_module._MAX_SCRAPES):
+            assert connected(server, stack, SCRAPE).recv(1) == b"H"  # and reads no more
+        status, body, _ = ask(server, "/metrics")
+        assert (status, body) == (503, b"too many scrapes at once: try again later\n")
+
+
+@pytest.mark.usefixtures("patience")
+def test_a_request_is_read_up_to_a_size() -> None:
+    with serving(Loop()) as server, ExitStack() as stack:
+        client = connected(server, stack, b"GET /healthz HTTP/1.1\r\n")
+        with suppress(OSError):
+            for _ in range(3):
+                client.sendall(b"X: " + b"x" * 60_000 + b"\r\n")
+        with suppress(ConnectionError):
+            assert client.recv(4) in (b"HTTP", b"")  # though its end never came
+
+
+def _is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_closing_ends_the_threads_and_frees_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module._Handler, "timeout", 1000.0)
+    before = set(threading.enumerate())
+    loop = Loop()
+    server = MetricsServer("127.0.0.1:0", loop.registry, loop.health)
+    address = f"127.0.0.1:{server.port}"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
+        silent.sendall(b"GET")
+        assert ask(server, "/healthz")[0] == 200
+        server.close()
+        assert _is_closed(silent)
+    with serving(loop, address) as again:
+        assert ask(again, "/healthz")[0] == 200
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=30)
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (":9099", ("", 9099)),
+        ("localhost:1", ("localhost", 1)),
+        ("[::1]:9099", ("::1", 9099)),
+        ("0.0.0.0:65535", ("0.0.0.0", 65535)),
+    ],
+)
+def test_addresses(text: str, found: tuple[str, int]) -> None:
+    assert parse_address(text) == found
+
+
+@pytest.mark.parametrize("text", ["", "9099", "host", "host:", "a:b:1", ":70000", "::1:9099"])
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(UsageError, match="is no address: give :9099 or HOST:PORT"):
+        parse_address(text)
+
+
+def test_an_address_that_is_taken_is_said() -> None:
+    with serving(Loop()) as server, pytest.raises(UsageError, match="cannot listen there"):
+        MetricsServer(f"127.0.0.1:{server.port}", CollectorRegistry(), Loop().health)
+
+
+def test_every_address_is_listened_on_without_a_host() -> None:
+    with serving(Loop(), ":0") as server:
+        assert ask(server, "/healthz")[0] == 200
+        check: Callable[[], bool] = socket.has_dualstack_ipv6
+        if check():
+            socket.create_connection(("::1", server.port), timeout=30).close()

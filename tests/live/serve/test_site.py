@@ -1,0 +1,75 @@
+"""What is said of metrics APIs that fail: each answer, or all of them at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpabatch.cluster.apis.discovery import Discovery
+from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.objects.types import Answer, Answers, ExternalMetricKey, PodMetricKey, Wanted
+from hpabatch.live.serve.site import Site, _failing
+from hpabatch.model.versions import profile_for
+from tests.cluster.fake_api import connected, serving
+
+GET = 'Get "https://10.0.0.1:6443/apis/custom.metrics.k8s.io/v1beta1/namespaces/{}/pods/*/rps"'
+
+
+def _custom(count: int, text: str) -> Answers:
+    keys = [PodMetricKey(f"n{number:03}", "rps", "") for number in range(count)]
+    return Answers(pods={key: Answer(0, error=text.format(key.namespace)) for key in keys})
+
+
+def test_a_few_are_named_one_by_one() -> None:
+    usage = {"shop": Answer(0, error="no"), "blog": Answer(0, ())}
+    external = {ExternalMetricKey("shop", "queue", ""): Answer(0, error="late")}
+    found, any_good = _failing(Answers(usage=usage, external=external))
+    assert found == {
+        "metrics.k8s.io in shop": "no", "external.metrics.k8s.io queue in shop": "late",
+    }  # fmt: skip
+    assert any_good
+    found, any_good = _failing(_custom(10, f"{GET}: EOF"))
+    assert list(found) == [f"custom.metrics.k8s.io rps in n{number:03}" for number in range(10)]
+    assert found["custom.metrics.k8s.io rps in n003"] == f"{GET.format('n003')}: EOF"
+    assert not any_good
+
+
+def test_one_line_speaks_for_many() -> None:
+    """However many they are just now, so that it is no other line in every pass."""
+    said = {
+        tuple(_failing(_custom(count, f"{GET}: dial tcp 10.0.0.1:6443: EOF"))[0].items())
+        for count in (11, 500, 2000)
+    }
+    text = "many fail, most of them so: Get 10.0.0.1:6443: dial tcp 10.0.0.1:6443: EOF"
+    assert said == {(("custom.metrics.k8s.io", text),)}
+    found, _ = _failing(_custom(11, "the server is busy (get {}.custom.metrics.k8s.io)"))
+    assert found == {"custom.metrics.k8s.io": "many fail, most of them so: the server is busy"}
+
+
+class _Discovery(Discovery):
+    def hpa_version(self) -> str:
+        return "v2"
+
+
+def test_what_failed_in_a_pass_is_said_whatever_was_asked_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [_custom(1, "no"), Answers(usage={"blog": Answer(0, ())})]
+    with (
+        serving(lambda got, wire: wire.reply(404)) as server,
+        ApiClient(connected(tmp_path, server.url), attempts=1) as client,
+    ):
+        site = Site(client, _Discovery(client), profile_for("1.37"))
+
+        def fetch(wanted: Wanted) -> Answers:
+            site._fetcher.notes = ("odd",) if len(answers) == 2 else ()
+            return answers.pop(0)
+
+        monkeypatch.setattr(site._fetcher, "fetch", fetch)
+        for _ in range(2):
+            site.fetch(Wanted())
+        assert site.problems() == {"custom.metrics.k8s.io rps in n000": "no", "items": "odd"}
+        site.read_scales()
+        assert site.problems() == {}
+        site.stop()

@@ -1,0 +1,370 @@
+"""Decoding of v2 and v2beta2, wrong JSON types, unknown fields, and the way back to JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpabatch.model.objects.decode import decode_hpa, hpa_from_json
+from hpabatch.model.objects.decode_fields import Severity, load_json, show_value
+from hpabatch.model.objects.defaults import default_hpa
+from hpabatch.model.objects.encode import encode_hpa, spec_to_json
+from hpabatch.model.objects.hpa import (
+    HPA,
+    Behavior,
+    Condition,
+    ContainerResourceMetricSource,
+    CrossVersionObjectReference,
+    ExternalMetricSource,
+    HPAStatus,
+    LabelSelector,
+    LabelSelectorRequirement,
+    MetricIdentifier,
+    MetricTarget,
+    ObjectMetricSource,
+    PodsMetricSource,
+    ResourceMetricSource,
+    ScalingPolicy,
+    ScalingRules,
+)
+from hpabatch.model.quantity import Quantity
+
+Json = dict[str, object]
+Q = Quantity.parse
+
+
+def decode(spec: object, version: str = "autoscaling/v2", **other: object) -> tuple[HPA, list[str]]:
+    """Decode a document and return its problems as text."""
+    hpa, problems = decode_hpa(
+        {"apiVersion": version, "kind": "HorizontalPodAutoscaler", "spec": spec, **other}
+    )
+    return hpa, [f"{item.severity}: {item}" for item in problems]
+
+
+FULL: Json = {
+    "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
+    "minReplicas": 2,
+    "maxReplicas": 10,
+    "metrics": [
+        {"type": "Resource", "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
+        {"type": "ContainerResource", "containerResource": {
+            "name": "memory", "container": "app",
+            "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
+        {"type": "Pods", "pods": {
+            "metric": {"name": "rps"}, "target": {"type": "AverageValue", "averageValue": 5}}},
+        {"type": "Object", "object": {
+            "describedObject": {"kind": "Service", "name": "s"},
+            "metric": {"name": "m", "selector": {}},
+            "target": {"type": "Value", "value": "10k"}}},
+        {"type": "External", "external": {
+            "metric": {"name": "q", "selector": {
+                "matchLabels": {"b": "2", "a": "1"},
+                "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]},
+                                     {"key": "j", "operator": "Exists"}]}},
+            "target": {"type": "Value", "value": 1.5}}},
+    ],
+    "behavior": {
+        "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Min", "tolerance": "0.05",
+                    "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}]},
+        "scaleDown": {"policies": []},
+    },
+}  # fmt: skip
+
+
+def test_every_field_of_v2() -> None:
+    hpa, problems = decode(FULL)
+    assert problems == []
+    spec = hpa.spec
+    assert spec.scale_target_ref == CrossVersionObjectReference("Deployment", "web", "apps/v1")
+    assert (spec.min_replicas, spec.max_replicas) == (2, 10)
+    resource, container, pods, described, external = spec.metrics
+    assert resource.resource == ResourceMetricSource(
+        "cpu", MetricTarget("Utilization", average_utilization=50)
+    )
+    assert container.container_resource == ContainerResourceMetricSource(
+        "memory", "app", MetricTarget("AverageValue", average_value=Q("1Gi"))
+    )
+    assert pods.pods == PodsMetricSource(
+        MetricIdentifier("rps"), MetricTarget("AverageValue", average_value=Q("5"))
+    )
+    assert described.object == ObjectMetricSource(
+        CrossVersionObjectReference("Service", "s"),
+        MetricIdentifier("m", LabelSelector()),
+        MetricTarget("Value", value=Q("10k")),
+    )
+    selector = LabelSelector(
+        (("b", "2"), ("a", "1")),
+        (
+            LabelSelectorRequirement("k", "In", ("x", "y")),
+            LabelSelectorRequirement("j", "Exists"),
+        ),
+    )
+    assert external.external == ExternalMetricSource(
+        MetricIdentifier("q", selector), MetricTarget("Value", value=Q("1.5"))
+    )
+    assert spec.behavior == Behavior(
+        ScalingRules(0, "Min", (ScalingPolicy("Pods", 4, 15),), Q("0.05")),
+        ScalingRules(policies=()),
+    )
+
+
+def test_metadata_and_status() -> None:
+    hpa, problems = decode(
+        {},
+        metadata={
+            "name": "web", "namespace": "shop", "uid": "u", "generation": 3,
+            "generateName": "web-", "creationTimestamp": "2026-01-31T12:00:00Z",
+            "labels": {"a": "b", "n": None}, "annotations": {"c": "d"}, "ownerReferences": [5],
+        },
+        status={
+            "currentReplicas": 3, "desiredReplicas": 4, "observedGeneration": 2**40,
+            "lastScaleTime": "2026-01-31T12:00:00.5+01:00", "currentMetrics": None,
+            "conditions": [{"type": "AbleToScale", "status": "True", "reason": "R", "message": "M",
+                            "lastTransitionTime": None, "observedGeneration": 1}],
+        },
+    )  # fmt: skip
+    assert problems == []
+    assert (hpa.name, hpa.namespace, hpa.uid, hpa.generation) == ("web", "shop", "u", 3)
+    assert (hpa.generate_name, hpa.creation_timestamp) == ("web-", "2026-01-31T12:00:00Z")
+    assert hpa.labels == (("a", "b"), ("n", ""))
+    assert hpa.annotations == (("c", "d"),)
+    assert hpa.status == HPAStatus(
+        3, 4, "2026-01-31T12:00:00.5+01:00", 2**40, (Condition("AbleToScale", "True", "R", "M"),)
+    )
+
+
+def test_nothing_is_needed() -> None:
+    assert decode_hpa({"apiVersion": "autoscaling/v2"}) == (HPA(), [])
+    hpa, problems = decode(
+        {"metrics": [None], "behavior": {}, "scaleTargetRef": None}, metadata=None, status=None
+    )
+    assert problems == []
+    assert len(hpa.spec.metrics) == 1
+    assert hpa.spec.behavior == Behavior()
+
+
+@pytest.mark.parametrize("version", ["autoscaling/v3", "extensions/v1beta1", "v2"])
+def test_an_unknown_version_is_a_problem(version: str) -> None:
+    _, problems = decode({}, version)
+    assert problems == [
+        f'error: apiVersion: no kind "HorizontalPodAutoscaler" in version "{version}"; known: '
+        "autoscaling/v1, autoscaling/v2alpha1, autoscaling/v2beta1, autoscaling/v2beta2, "
+        "autoscaling/v2"
+    ]
+
+
+def test_a_missing_version_is_a_problem() -> None:
+    (problem,) = decode_hpa({"kind": "HorizontalPodAutoscaler"})[1]
+    assert str(problem).startswith("apiVersion: Required value: one of autoscaling/v1, ")
+    (problem,) = decode_hpa({"apiVersion": ""})[1]
+    assert problem.severity is Severity.error
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ("x", 'spec: Invalid value: "x": must be an object'),
+        ({"maxReplicas": "10"},
+         'spec.maxReplicas: Invalid value: "10": must be an integer (int32)'),
+        ({"maxReplicas": 1.5}, "spec.maxReplicas: Invalid value: 1.5: must be an integer (int32)"),
+        ({"maxReplicas": True},
+         "spec.maxReplicas: Invalid value: true: must be an integer (int32)"),
+        ({"maxReplicas": 2**31},
+         "spec.maxReplicas: Invalid value: 2147483648: must be an integer (int32)"),
+        ({"minReplicas": []}, "spec.minReplicas: Invalid value: []: must be an integer (int32)"),
+        ({"maxReplicas": float("inf")},
+         "spec.maxReplicas: Invalid value: Infinity: must be an integer (int32)"),
+        ({"scaleTargetRef": []}, "spec.scaleTargetRef: Invalid value: []: must be an object"),
+        ({"scaleTargetRef": {"name": 5}},
+         "spec.scaleTargetRef.name: Invalid value: 5: must be a string"),
+        ({"metrics": {}}, "spec.metrics: Invalid value: {}: must be a list"),
+        ({"metrics": ["x"]}, 'spec.metrics[0]: Invalid value: "x": must be an object'),
+        ({"metrics": [{}, {"type": 1}]},
+         "spec.metrics[1].type: Invalid value: 1: must be a string"),
+        ({"metrics": [{"external": {"metric": {"selector": {"matchLabels": {"a": 1}}}}}]},
+         "spec.metrics[0].external.metric.selector.matchLabels[a]: Invalid value: 1: must be a "
+         "string"),
+        ({"metrics": [{"external": {"metric": {"selector": {"matchLabels": 5}}}}]},
+         "spec.metrics[0].external.metric.selector.matchLabels: Invalid value: 5: must be an "
+         "object"),
+        ({"metrics": [{"external": {"metric": {"selector": {"matchExpressions": [
+            {"values": ["a", None, 1]}]}}}}]},
+         "spec.metrics[0].external.metric.selector.matchExpressions[0].values[2]: Invalid value: "
+         "1: must be a string"),
+        ({"metrics": [{"resource": {"target": {"averageValue": "1Zi"}}}]},
+         'spec.metrics[0].resource.target.averageValue: Invalid value: "1Zi": must be a quantity: '
+         "quantities must match the regular expression "
+         "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+        ({"metrics": [{"resource": {"target": {"averageValue": True}}}]},
+         "spec.metrics[0].resource.target.averageValue: Invalid value: true: must be a quantity "
+         "(a string or a number)"),
+        ({"behavior": {"scaleUp": {"policies": [{"value": "1"}]}}},
+         'spec.behavior.scaleUp.policies[0].value: Invalid value: "1": must be an integer (int32)'),
+    ],
+)  # fmt: skip
+def test_a_wrong_json_type(spec: object, problem: str) -> None:
+    assert decode(spec)[1] == [f"error: {problem}"]
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-01-31", "2026-13-01T00:00:00Z", "", 5])
+def test_times_are_checked_as_the_server_decodes_them(text: object) -> None:
+    _, (problem,) = decode({}, status={"lastScaleTime": text})
+    assert problem.startswith(f"error: status.lastScaleTime: Invalid value: {json.dumps(text)}: ")
+
+
+def test_all_problems_are_collected() -> None:
+    _, problems = decode({"maxReplicas": "1", "minReplicas": "2"}, metadata={"name": 1})
+    assert len(problems) == 3
+
+
+def test_whole_floats_are_integers_as_in_kubectls_json() -> None:
+    hpa, problems = decode({"maxReplicas": 3.0})
+    assert (hpa.spec.max_replicas, problems) == (3, [])
+
+
+def test_unknown_fields_are_warnings() -> None:
+    _, problems = decode(
+        {"maxreplicas": 3, "metrics": [{"resource": {"targetAverageUtilization": 5}}]}, extra=1
+    )
+    assert problems == [
+        "warning: extra: unknown field, ignored",
+        "warning: spec.metrics[0].resource.targetAverageUtilization: unknown field, ignored",
+        "warning: spec.maxreplicas: unknown field, ignored",
+    ]
+
+
+def test_long_and_bottomless_values_are_cut() -> None:
+    assert show_value("x" * 200) == '"' + "x" * 78 + "…"
+    bottomless: list[object] = []
+    bottomless.append(bottomless)
+    assert show_value(bottomless) == "(a value nested too deeply to show)"
+
+
+# ---- v2beta2 ------------------------------------------------------------------------------------
+
+UP = "autoscaling.alpha.kubernetes.io/scale-up-tolerance"
+DOWN = "autoscaling.alpha.kubernetes.io/scale-down-tolerance"
+
+
+def test_v2beta2_is_v2_without_tolerance() -> None:
+    hpa, problems = decode(FULL, "autoscaling/v2beta2")
+    assert problems == ["warning: spec.behavior.scaleUp.tolerance: unknown field, ignored"]
+    assert hpa.spec.metrics == decode(FULL)[0].spec.metrics
+    assert hpa.spec.behavior is not None
+    assert hpa.spec.behavior.scale_up is not None
+    assert hpa.spec.behavior.scale_up.tolerance is None
+    assert hpa.api_version == "autoscaling/v2beta2"
+
+
+def test_tolerance_annotations_create_behavior_and_direction() -> None:
+    hpa, problems = decode(
+        {}, "autoscaling/v2beta2", metadata={"annotations": {UP: "0.05", DOWN: "50m", "x": "y"}}
+    )
+    assert problems == []
+    assert hpa.annotations == (("x", "y"),)
+    assert hpa.spec.behavior == Behavior(
+        ScalingRules(tolerance=Q("50m")), ScalingRules(tolerance=Q("50m"))
+    )
+    only_down, _ = decode(
+        {"behavior": {"scaleDown": {"selectPolicy": "Min"}}},
+        "autoscaling/v2beta2",
+        metadata={"annotations": {DOWN: "1"}},
+    )
+    assert only_down.spec.behavior == Behavior(
+        None, ScalingRules(select_policy="Min", tolerance=Q("1"))
+    )
+
+
+def test_a_tolerance_annotation_that_does_not_parse_is_an_error() -> None:
+    _, problems = decode({}, "autoscaling/v2beta2", metadata={"annotations": {UP: "lots"}})
+    assert problems == [
+        f'error: metadata.annotations[{UP}]: Invalid value: "lots": must be a quantity: quantities '
+        "must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    ]
+
+
+def test_v2_drops_the_annotations_unread() -> None:
+    hpa, problems = decode({}, metadata={"annotations": {UP: "lots"}})
+    assert (hpa.annotations, hpa.spec.behavior, problems) == ((), None, [])
+
+
+# ---- JSON text ----------------------------------------------------------------------------------
+
+
+def test_json_text_of_a_document_or_of_a_bare_spec() -> None:
+    document = json.dumps({"apiVersion": "autoscaling/v2", "spec": FULL})
+    assert hpa_from_json(document)[0].spec == hpa_from_json(json.dumps(FULL))[0].spec
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "5", '{"a": NaN}', "[" * 100_000])
+def test_json_text_that_is_no_object(text: str) -> None:
+    with pytest.raises(ValueError):
+        hpa_from_json(text)
+
+
+def test_strict_json() -> None:
+    with pytest.raises(ValueError, match="Infinity is not JSON"):
+        load_json("[Infinity]")
+    with pytest.raises(ValueError, match="nested too deeply"):
+        load_json("[" * 100_000)
+
+
+def test_the_spec_survives_the_way_to_json_and_back() -> None:
+    hpa, _ = decode(FULL)
+    assert hpa_from_json(spec_to_json(hpa)) == (HPA(spec=hpa.spec), [])
+    defaulted = default_hpa(hpa)
+    assert hpa_from_json(spec_to_json(defaulted))[0].spec == defaulted.spec
+    assert spec_to_json(HPA()) == '{"scaleTargetRef":{"kind":"","name":""},"maxReplicas":0}'
+    assert '"policies":[]' in spec_to_json(hpa)
+
+
+def test_a_whole_document_survives_too() -> None:
+    hpa, _ = decode(
+        FULL,
+        metadata={
+            "name": "web", "namespace": "shop", "uid": "u", "generation": 1, "labels": {"a": "b"},
+            "annotations": {"c": "d"},
+        },
+    )  # fmt: skip
+    assert decode_hpa(encode_hpa(hpa)) == (hpa, [])
+    assert encode_hpa(HPA())["metadata"] == {}
+
+
+def test_half_a_behavior_survives_too() -> None:
+    hpa, _ = decode({"behavior": {"scaleDown": {"selectPolicy": "Min"}}})
+    assert hpa_from_json(spec_to_json(hpa)) == (hpa, [])
+    assert '"behavior":{"scaleDown":{"selectPolicy":"Min"}}' in spec_to_json(hpa)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["type", "metrics", "resource", "external", "target", "value", "behavior",
+                 "scaleUp", "policies", "selector", "matchLabels", "spec", "metadata", "name",
+                 "annotations", "status", "conditions", "averageUtilization", "maxReplicas"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["spec", "metadata", "status", "kind"]), JSON),
+    st.sampled_from(["v1", "v2alpha1", "v2beta1", "v2beta2", "v2"]),
+)
+def test_no_json_makes_it_raise(document: Json, version: str) -> None:
+    hpa, problems = decode_hpa({**document, "apiVersion": f"autoscaling/{version}"})
+    assert all(str(problem) for problem in problems)
+    if not any(problem.severity is Severity.error for problem in problems):
+        assert hpa_from_json(spec_to_json(default_hpa(hpa)))[0].spec == default_hpa(hpa).spec

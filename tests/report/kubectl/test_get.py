@@ -1,0 +1,116 @@
+"""The table of `kubectl get hpa`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hpabatch.errors import UsageError
+from hpabatch.model.objects.hpa import HPA, CrossVersionObjectReference, MetricSpec, MetricStatus
+from hpabatch.report.kubectl.get import get_rows, get_table
+from tests.report.kubectl_hpas import (
+    NOW_MS,
+    container,
+    current,
+    described,
+    external,
+    hpa,
+    pods,
+    resource,
+)
+
+CPU = resource(percent=80)
+MEMORY = resource("memory", average="100Mi")
+CONTAINER = container(percent=60)
+RPS = pods("500m")
+FAILED = MetricStatus()
+
+
+def targets(item: HPA, k8s: str = "1.36") -> str:
+    (row,) = get_rows([item], NOW_MS, k8s=k8s)
+    return row.targets
+
+
+@pytest.mark.parametrize(
+    ("metric", "status", "shown"),
+    [
+        (CPU, current(CPU, percent=45), "cpu: 45%/80%"),
+        (CPU, None, "cpu: <unknown>/80%"),
+        (CPU, current(CPU), "cpu: <unknown>/80%"),
+        (CPU, FAILED, "cpu: <unknown>/80%"),
+        (CPU, current(RPS, average="1"), "cpu: <unknown>/80%"),
+        (resource(), None, "cpu: <unknown>/<auto>"),
+        (MEMORY, current(MEMORY, average="12056Ki"), "memory: 12056Ki/100Mi"),
+        (MEMORY, current(MEMORY), "memory: <nil>/100Mi"),
+        (CONTAINER, current(CONTAINER, percent=7), "cpu: 7%/60%"),
+        (container("1"), current(CONTAINER, average="300m"), "cpu: 300m/1"),
+        (RPS, current(RPS, average="66m"), "66m/500m"),
+        (RPS, None, "<unknown>/500m"),
+        (RPS, current(RPS), "<nil>/500m"),
+        (pods(None), None, "<unknown>/<nil>"),
+        (described("10k"), current(described(), "109527m"), "109527m/10k"),
+        (described("10k"), current(described()), "<nil>/10k"),
+        (described("1", "2"), current(described(), "3", "4"), "4/2 (avg)"),
+        (external("30"), None, "<unknown>/30"),
+        (external(average="2"), current(external(), average="3"), "3/2 (avg)"),
+        (external(average="2"), current(external()), "<unknown>/2 (avg)"),
+        (MetricSpec("Nonsense"), None, "<unknown type>"),
+        (MetricSpec("Pods"), None, "<unknown type>"),
+    ],
+)
+def test_targets(metric: MetricSpec, status: MetricStatus | None, shown: str) -> None:
+    item = hpa(metric, statuses=None if status is None else (status,))
+    assert targets(item) == shown
+
+
+def test_targets_without_the_name_of_the_resource_before_1_30() -> None:
+    item = hpa(CPU, MEMORY, statuses=(current(CPU, percent=45),))
+    assert targets(item, "1.30") == "cpu: 45%/80%, memory: <unknown>/100Mi"
+    assert targets(item, "1.29") == targets(item, "1.20") == "45%/80%, <unknown>/100Mi"
+
+
+def test_targets_show_two_metrics() -> None:
+    assert targets(hpa()) == "<none>"
+    statuses = (current(CPU, percent=45), current(RPS, average="66m"))
+    assert targets(hpa(CPU, RPS, statuses=statuses)) == "cpu: 45%/80%, 66m/500m"
+    assert targets(hpa(CPU, RPS, MEMORY, statuses=statuses)) == "cpu: 45%/80%, 66m/500m + 1 more..."
+    assert targets(hpa(*[CPU] * 5)).endswith(" + 3 more...")
+
+
+def test_table() -> None:
+    items = [
+        hpa(CPU, statuses=(current(CPU, percent=45),)),
+        replace(hpa(RPS, name="a-long-name", min_replicas=None), creation_timestamp=None),
+    ]
+    rows = get_rows(items, NOW_MS, k8s="1.36")
+    assert get_table(rows, False) == (
+        "NAME          REFERENCE        TARGETS          MINPODS   MAXPODS   REPLICAS   AGE\n"
+        "web           Deployment/web   cpu: 45%/80%     2         10        3          3d1h\n"
+        "a-long-name   Deployment/web   <unknown>/500m   <unset>   10        3          <unknown>\n"
+    )
+
+
+def test_table_of_all_namespaces() -> None:
+    rows = get_rows([hpa(CPU), hpa(CPU, namespace="")], NOW_MS, k8s="1.20")
+    assert get_table(rows, True).splitlines() == [
+        "NAMESPACE   NAME   REFERENCE        TARGETS         MINPODS   MAXPODS   REPLICAS   AGE",
+        "shop        web    Deployment/web   <unknown>/80%   2         10        3          3d1h",
+        "default     web    Deployment/web   <unknown>/80%   2         10        3          3d1h",
+    ]
+
+
+def test_a_table_without_rows_is_nothing() -> None:
+    assert get_table([], False) == ""
+
+
+def test_a_cell_ends_at_its_first_line_end() -> None:
+    item = hpa(CPU)
+    reference = CrossVersionObjectReference("De\x1bploy", "we\nb")
+    item = replace(item, spec=replace(item.spec, scale_target_ref=reference))
+    assert "   De\\x1bploy/we\\nb   " in get_table(get_rows([item], NOW_MS, k8s="1.36"), False)
+
+
+def test_a_version_that_is_none() -> None:
+    with pytest.raises(UsageError):
+        get_rows([], NOW_MS, k8s="latest")
