@@ -230,7 +230,7 @@ def _cannot_be_user() -> str:
 
 _RUN = """
 from hpabatch import _cache
-from hpabatch.live import warm
+from hpabatch.live.loop import warm
 assert warm.main() == 0
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.kernels.status import status_fleet

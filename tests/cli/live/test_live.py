@@ -148,7 +148,8 @@ def test_a_login_that_is_refused_is_no_server_away(run: Run, nobody: str) -> Non
 
 GONE = """
 import sys
-from hpabatch.cli import live_run, main
+from hpabatch.cli import main
+from hpabatch.cli.live import run as live_run
 
 class Endless:
     def __init__(self, *_):

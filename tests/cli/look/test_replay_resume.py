@@ -24,7 +24,7 @@ from tests.cli.histories import small
 # module and name, whose call number AT ends the process, after writing a few bytes where it would.
 PROGRAM = """
 import importlib, os, pathlib, signal, sys
-from hpabatch.engine import plan
+from hpabatch.engine.fleet import plan
 plan.SHARD_DECISIONS = 1
 module, _, name = os.environ.get("PLACE", "").partition(":")
 if module:

@@ -274,8 +274,8 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 KILLED = """
 import sys, time
-from hpabatch.history import storage as storage_module
-from hpabatch.history import store
+from hpabatch.history.store import append as store
+from hpabatch.history.store import storage as storage_module
 from tests.history.frames import frame
 store.BUFFER_ROWS = 1
 with store.open_writer(sys.argv[1]).part("one") as part:
