@@ -24,7 +24,7 @@ pytestmark = pytest.mark.compiled
 # AT the process gets SIGNAL.
 PROGRAM = """
 import importlib, os, signal, sys
-from hpabatch.engine import sweep
+from hpabatch.engine.sweep import run as sweep
 sweep.HPAS_AT_ONCE, sweep.STEPS_AT_ONCE = 1, 1
 module, _, name = os.environ.get("PLACE", "").partition(":")
 if module:
