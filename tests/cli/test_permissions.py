@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from hpabatch.cli import main
+from hpabatch.cli.app import app
 from hpabatch.errors import UsageError
 from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.objects import ObjectStorage
@@ -162,18 +164,14 @@ def test_what_no_reader_expected_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An error of the machine that reaches the top names its file; others are bugs of ours."""
-    from importlib import import_module
-
-    module = import_module("hpabatch.cli.app")
-
     for number, code in ((errno.EMFILE, 2), (errno.EACCES, 2), (errno.EPIPE, None)):
 
         def fail(*_: object, number: int = number) -> None:
             raise OSError(number, os.strerror(number), "pods.parquet")
 
-        monkeypatch.setattr(type(module.app), "__call__", fail)
+        monkeypatch.setattr(type(app), "__call__", fail)
         with pytest.raises(SystemExit if code else OSError) as left:
-            module.main()
+            main()
         if code:
             assert getattr(left.value, "code", None) == code
             assert capsys.readouterr().err.startswith(f"error: pods.parquet: {os.strerror(number)}")
