@@ -249,12 +249,11 @@ def pods(draw: st.DrawFn) -> list[Row]:
         labels: Row = {"app": draw(st.sampled_from(["web", "web", "api"]))}
         if draw(st.booleans()):
             labels["tier"] = draw(st.sampled_from(["db", "front"]))
-        life = {
-            "created": draw(instants),
-            "started": draw(maybe_instant),
-            "deletion_requested": draw(maybe_instant),
-            "gone": draw(maybe_instant),
-        }
+        created = draw(instants)
+        life: Row = {"created": created, "started": draw(maybe_instant)}
+        for end in ("deletion_requested", "gone"):  # no table may have one before the creation
+            at = draw(maybe_instant)
+            life[end] = None if at is None else max(at, created)
         workload = draw(st.sampled_from(["web", "api", None]))
         found.append(pod_row(pod, labels=labels, target=workload, **life))
     return found

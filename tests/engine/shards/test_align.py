@@ -587,9 +587,3 @@ def test_an_hpa_with_several_rivals_is_ambiguous_with_each() -> None:
     ]
     found = ambiguous(small(pods=pods, hpas=hpas, scales=scales))
     assert found == {"a": [1, *range(5, 13)], "b": [0, 1], "c": list(range(5, 13))}
-
-
-def test_a_pod_that_was_gone_before_it_was_made_makes_nothing_clear() -> None:
-    pods = [pod_row("web-0", created=T0 + 8 * STEP, gone=T0 + 2 * STEP), pod_row("web-1")]
-    found = ambiguous(small(pods=pods, hpas=rivals("a", "b")))
-    assert found == {"a": list(range(1, 13)), "b": list(range(13))}
