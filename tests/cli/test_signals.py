@@ -45,7 +45,7 @@ main()
 
 STALLED_IMPORT = """
 import signal, sys
-from hpabatch.sources import table
+from hpabatch.importers.table import run as table
 def stalled(*_):
     print("ready", flush=True)
     signal.pause()

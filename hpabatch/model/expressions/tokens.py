@@ -1,6 +1,6 @@
 """Row expressions: their tokens, limits and errors.
 
-`expressions` parses them; docs/expressions.md is the grammar.
+`parser` parses them; docs/expressions.md is the grammar.
 """
 
 from __future__ import annotations
