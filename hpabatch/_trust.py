@@ -71,17 +71,18 @@ def _fault_of(path: Path, *, is_above: bool = False) -> str | None:
         found = path.lstat()
     except OSError:  # not there, or not to be seen: then nothing is read from it either
         return None
+    name = str(path) if str(path).isprintable() else repr(str(path))
     if stat.S_ISLNK(found.st_mode):
-        return f"{path} is a link"
+        return f"{name} is a link"
     users = (0, os.geteuid())
     if found.st_uid not in users and not (found.st_gid == 0 and _stands_for_group_0()):
-        return f"{path} belongs to user {found.st_uid}"
+        return f"{name} belongs to user {found.st_uid}"
     if is_above and found.st_mode & stat.S_ISVTX:
         return None  # as /tmp: nobody but the owner of what is in there can rename it
     if found.st_mode & stat.S_IWOTH:
-        return f"{path} can be written by everybody"
+        return f"{name} can be written by everybody"
     if found.st_mode & stat.S_IWGRP and found.st_gid != 0 and not _is_private(found.st_gid):
-        return f"{path} can be written by group {found.st_gid}"
+        return f"{name} can be written by group {found.st_gid}"
     return None
 
 

@@ -61,6 +61,11 @@ def test_a_link_is_not_followed(place: Path) -> None:
     assert why_not_ours(place) == f"{place / 'link'} is a link"
 
 
+def test_a_name_that_another_user_chose_does_not_drive_the_terminal(place: Path) -> None:
+    (place / "\x1b[31mred\n").symlink_to(place / "entry")
+    assert why_not_ours(place) == f"'{place}/\\x1b[31mred\\n' is a link"
+
+
 def test_the_mask_of_new_files_opens_no_new_folder(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

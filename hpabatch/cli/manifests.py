@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, ManifestError, RefusedError
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     from hpabatch.model.objects.hpa import HPA
@@ -39,7 +40,7 @@ def load_hpas(paths: Sequence[str], profile: Profile) -> tuple[list[HPA] | None,
         key, place = (item.hpa.namespace or "default", item.hpa.name), item.entry.place
         if key in found:
             told = f"given twice, first at {places[key]}: only that one is replayed"
-            say(f"{place}: {'/'.join(key)}: {told}")
+            say(f"{place}: {printable('/'.join(key))}: {told}")
             code = code or EXIT_REFUSED
             continue
         found[key], places[key] = item.hpa, place

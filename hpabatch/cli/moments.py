@@ -13,6 +13,7 @@ from hpabatch.cli.options import Events
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -88,7 +89,7 @@ class MomentReader:
                 reason = f"there was no such HPA at {at}"
             else:
                 continue
-            say(f"{_label(self.plan, _key(candidate))}: {reason}")
+            say(f"{printable(_label(self.plan, _key(candidate)))}: {reason}")
             self.code = self.code or EXIT_REFUSED
         if len(absent) == len(self.plan.chosen) and self.code == EXIT_OK:
             say(f"there was no HPA at {at}")
@@ -133,7 +134,7 @@ def open_moments(request: MomentRequest) -> MomentReader:
     skipped = {(s.cluster, s.namespace, s.hpa): s.reason for s in plan.skipped}
     asked.check(skipped)
     for key in filter(asked.is_meant, skipped):
-        say(f"skipped: {_label(plan, key)}: {skipped[key]}")
+        say(f"skipped: {printable(_label(plan, key))}: {skipped[key]}")
         code = code or EXIT_REFUSED
     at_ms = plan.clocks.to_ms if parameters.until_ms is None else parameters.until_ms
     for warning in (*plan.versions.warnings, *_late(plan, at_ms)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -127,6 +128,10 @@ def hold_alike(
     assert "Traceback" not in nasty.stderr
     assert raw_characters(nasty.stderr) == []
     assert shape(nasty.stderr) == shape(plain.stderr), nasty.stderr
+    for line in nasty.stderr.splitlines():
+        if re.match(r"(skipped|no plant|left out \(\w+\)): \S*=", line):  # an attacking name
+            backslashes = re.search(r"\\+(?=n\|)", line)  # its own one, doubled
+            assert backslashes is None or backslashes[0] == r"\\", line
     return plain, nasty
 
 

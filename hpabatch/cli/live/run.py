@@ -19,7 +19,7 @@ import hpabatch
 from hpabatch.cli.stdout import forget_stdout, send, send_json, send_text
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
-from hpabatch.model.printable import encodable
+from hpabatch.model.printable import encodable, printable
 
 if TYPE_CHECKING:
     from hpabatch.cluster.connection.client import ApiClient
@@ -153,7 +153,7 @@ class _Run:
             where = ", ".join(self.request.namespaces) or "any namespace"
             say(f"no HPA was found in {where} of {self.cluster}")
         for problem in comparison.result.problems:
-            name = f"{problem.namespace}/{problem.name}"
+            name = printable(f"{problem.namespace}/{problem.name}")
             say(f"skipped: {name}: {problem.text}")
         warnings = self.site.problems()
         for about, text in warnings.items():

@@ -27,6 +27,7 @@ from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, send_text, show_report
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, UsageError
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     from hpabatch.engine.compare.run import Comparison
@@ -346,7 +347,7 @@ def _tell(comparison: Comparison) -> None:
         say(f"warning: {warning}")
     for item in comparison.left_out:
         name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
-        say(f"left out ({item.side}): {name}: {item.reason}")
+        say(f"left out ({item.side}): {printable(name)}: {item.reason}")
 
 
 def _show(comparison: Comparison, request: Request) -> None:

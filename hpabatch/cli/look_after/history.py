@@ -10,8 +10,9 @@ from hpabatch.cli.app import app
 from hpabatch.cli.options import HistoryK8sOption, Output, OutputOption
 from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, send, send_json, send_text
-from hpabatch.cli.talk import say
+from hpabatch.cli.talk import say, tell_skipped
 from hpabatch.errors import EXIT_REFUSED
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -179,11 +180,10 @@ def quality(
         found = engine.quality(history, candidates, progress=report)
     # A terminal has no room for all of it.
     _send_frame(found.select(_QUALITY_SHOWN) if output is Output.table else found, output)
-    for s in skipped:
-        say(f"skipped: {s.namespace}/{s.hpa}: {s.reason}")
+    tell_skipped(skipped)
     told = problems(found)
     for row in told.iter_rows(named=True):
-        say(f"{row['namespace']}/{row['hpa']}: {row['why']}")
+        say(f"{printable(row['namespace'])}/{printable(row['hpa'])}: {row['why']}")
     if told.height:
         raise typer.Exit(EXIT_REFUSED)
 

@@ -25,6 +25,7 @@ from hpabatch.cli.progress import share_on_stderr
 from hpabatch.cli.stdout import check_stdout, send, send_json, send_text, table_shape
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED
+from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -169,11 +170,11 @@ def _tell(report: FitReport) -> None:
         say(f"warning: {warning}")
     for s in report.skipped:
         name = label(s.cluster, s.namespace, s.hpa, with_cluster=several)
-        say(f"skipped: {name}: {s.reason}")
+        say(f"skipped: {printable(name)}: {s.reason}")
     for item in report.hpas:
         name = label(item.cluster, item.namespace, item.hpa, with_cluster=several)
         for problem in item.problems:
-            say(f"no plant: {name}: {problem}")
+            say(f"no plant: {printable(name)}: {problem}")
 
 
 def _show(report: FitReport, output: Output) -> None:

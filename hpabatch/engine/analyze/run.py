@@ -288,7 +288,7 @@ def settles(
 
     One size: it rests there. More: a cycle, in the order in which they follow each other. Windows
     and policies are run tick by tick from a controller that has just started. Arguments and errors
-    as of `fixed_points`; RefusedError: it has not settled within `analyze_loop.MOST_TICKS`.
+    as of `fixed_points`; RefusedError: it has not settled within `loop.MOST_TICKS`.
     """
     ruled = read_spec(spec, flags, profile)
     demands = _demands(ruled, demand_milli, request_milli, base_milli, unit_milli)

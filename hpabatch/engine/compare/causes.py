@@ -54,7 +54,7 @@ def find_causes(
     """Return the causes that could be found, by HPA.
 
     Args:
-        differences: of `compare_frames.find_differences`.
+        differences: of `frames.find_differences`.
         trials: of everything that changed, in the order in which causes are to be named.
         report: is told the share that is done.
     """

@@ -3,7 +3,7 @@
 Both sides have the same HPAs, samples, sizes and instants, so what differs comes from the rules or
 the specs. Shards are decided under both settings one by one, and only differences are kept: memory
 does not grow with the history. Every first difference is then traced to the switches or fields
-that make it (`compare_causes`).
+that make it (`causes`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Comparison:
     """What two runs of a fleet have come to.
 
     `compared` is `VERSIONS` or `SPECS`, `names` what the two sides are called. `differences` has a
-    row per HPA that differs, with `compare_frames.SCHEMA`, sorted by name; `hpas` and `ticks` count
+    row per HPA that differs, with `frames.SCHEMA`, sorted by name; `hpas` and `ticks` count
     what was compared, `left_out` says what was not.
     """
 

@@ -8,6 +8,7 @@ number of operands become balanced trees.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -199,7 +200,8 @@ def _many(node: Many, parts: list[Typed]) -> Typed:
 def _chain(node: Chain, parts: list[Typed]) -> Typed:
     found = as_number(parts[0])
     for (operator, _), part in zip(node.rest, parts[1:], strict=True):
-        found = _arithmetic(operator, found, as_number(part))
+        # At each step: Polars frees operands by recursion, so a long chain overflows the stack.
+        found = _checked(_arithmetic(operator, found, as_number(part)))
     return found
 
 
@@ -315,7 +317,7 @@ def _case(node: Case, parts: list[Typed]) -> Typed:
         conditions = [as_boolean(c, "after WHEN") for c in conditions]
     ends = [] if otherwise is None else [otherwise]
     kind, results = united(node.at, [*values, *ends])
-    made = results.pop().expr if ends else pl.lit(None)
+    made = results[-1].expr if ends else pl.lit(None)
     for condition, value in zip(conditions[::-1], results[: len(values)][::-1], strict=True):
         made = pl.when(condition.expr).then(value.expr).otherwise(made)
     found = Typed.of(
@@ -323,7 +325,7 @@ def _case(node: Case, parts: list[Typed]) -> Typed:
         grown=max(value.grown for value in [*values, *ends]),
         added=max(value.added for value in [*values, *ends]),
     )  # fmt: skip
-    return found.deeper(len(values))
+    return replace(found, aware=any(result.aware for result in results)).deeper(len(values))
 
 
 def _cast(node: Cast, operand: Typed) -> Typed:
@@ -342,12 +344,14 @@ def _cast(node: Cast, operand: Typed) -> Typed:
 
 
 def _parsed(node: Cast, kind: str, text: Typed) -> Typed:
-    """Return a string such as 2026-10-07 or 2026-10-07 14:03:00.5 as a date or timestamp."""
+    """Return 2026-10-07 as a date; that, 2026-10-07 14:03 or 2026-10-07T14:03:00.5 as a time."""
     if kind == DATE:
         expr = text.expr.str.to_date("%Y-%m-%d", strict=node.strict)
     else:
-        plain = text.expr.str.replace("T", " ", literal=True)
+        clock = text.expr.str.replace(r"^([0-9-]{10})$", "$1 00:00")
+        seconds = clock.str.replace("^([0-9-]{10})[ T]([0-9:]{5})$", "$1 $2:00")
+        plain = seconds.str.replace("T", " ", literal=True)
         expr = plain.str.to_datetime(
             "%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=node.strict, exact=True
         )
-    return Typed.of(node.at, kind, expr, text).deeper(1)
+    return Typed.of(node.at, kind, expr, text).deeper(3)

@@ -145,8 +145,8 @@ def _types() -> str:
     words = ", ".join(sorted(RESERVED))
     return "\n".join(
         ["## Types", "", "| type | other names | is |", "|---|---|---|", *rows, "",
-         "A string becomes a date or timestamp as `2026-10-07`, `2026-10-07 14:03:00` or "
-         "`2026-10-07T14:03:00.5`.", "",
+         "A string becomes a DATE as `2026-10-07`; a TIMESTAMP as that, `2026-10-07 14:03`, "
+         "`2026-10-07 14:03:00` or `2026-10-07T14:03:00.5`, without an offset.", "",
          f"Words that are columns only in double quotes: {words}."]
     ) + "\n\n"  # fmt: skip
 

@@ -41,15 +41,20 @@ def checked_pattern(pattern: str, at: int) -> str:
     Raises:
         ExpressionError: it cannot be, or is too large.
     """
+    if (fault := pattern_fault(pattern)) is not None:
+        raise ExpressionError(fault, at)
+    return pattern
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Return why a regular expression cannot be compiled, None if it can."""
     if len(pattern) > MAX_PATTERN:
-        raise ExpressionError(
-            f"expected a pattern of at most {MAX_PATTERN} characters, got {len(pattern):,}", at
-        )
+        return f"expected a pattern of at most {MAX_PATTERN} characters, got {len(pattern):,}"
     try:
         pl.Series([""]).str.contains(pattern)
     except BROKEN as error:
-        raise ExpressionError(f"expected a regular expression, got {_reason(error)}", at) from None
-    return pattern
+        return f"expected a regular expression, got {_reason(error)}"
+    return None
 
 
 def _reason(error: BaseException) -> str:

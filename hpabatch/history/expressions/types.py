@@ -217,7 +217,8 @@ def _in_utc(found: Typed) -> Typed:
 def united(at: int, parts: Sequence[Typed]) -> tuple[str, list[Typed]]:
     """Return the type of values of which one is taken, and the values as such.
 
-    A string among them makes all of them strings.
+    A string among them makes all of them strings; timestamps with and without a time zone are
+    brought to UTC.
 
     Raises:
         ExpressionError: they have no type in common.
@@ -228,10 +229,10 @@ def united(at: int, parts: Sequence[Typed]) -> tuple[str, list[Typed]]:
     if kinds <= set(NUMBERS) or kinds <= {BOOLEAN, INTEGER}:
         kind = DOUBLE if DOUBLE in kinds else INTEGER if INTEGER in kinds else BOOLEAN
         return kind if kinds else NULL, list(parts)
-    if len(kinds) > 1 or (
-        TIMESTAMP in kinds and len({p.aware for p in parts if p.kind != NULL}) > 1
-    ):
+    if len(kinds) > 1:
         raise ExpressionError(f"expected values of one type, got {' and '.join(sorted(kinds))}", at)
+    if len({part.aware for part in parts if part.kind != NULL}) > 1:
+        return TIMESTAMP, [_in_utc(part) for part in parts]
     return next(iter(kinds)), list(parts)
 
 

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from hpabatch.errors import UnreadableError
 from hpabatch.history.files import open_regular
@@ -167,7 +167,9 @@ class DocumentReader:
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         number = 0
         try:
-            with self._open() as stream:
+            with open_regular(self.path) as file:
+                packed = file.peek(len(_GZIP)).startswith(_GZIP)
+                stream = gzip.GzipFile(fileobj=file) if packed else file
                 while line := stream.readline(MAX_BYTES + 1):
                     number += 1
                     if len(line) > MAX_BYTES:
@@ -178,11 +180,6 @@ class DocumentReader:
         except (OSError, zlib.error) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise UnreadableError(f"{self.path} cannot be read: {reason}") from error
-
-    def _open(self) -> BinaryIO | gzip.GzipFile:
-        with open_regular(self.path) as stream:
-            packed = stream.read(len(_GZIP)) == _GZIP
-        return gzip.open(self.path, "rb") if packed else self.path.open("rb")
 
 
 def _loads(text: bytes) -> dict[str, Any] | None:

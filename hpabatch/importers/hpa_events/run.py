@@ -23,12 +23,12 @@ class Events:
     """What logs and watches say; times in ms.
 
     Attributes:
-        hpas: rows of `hpas` (`hpa_events_recorder.SPECS`).
+        hpas: rows of `hpas` (`recorder.SPECS`).
         scales: rows of `scales` (`SCALES`), where the size or the selector changed.
         decisions: a row for each size that somebody (`user`) wrote to a scale (`DECISIONS`);
             replicas null: not recorded.
         edits: writes of HPAs of which only the instant is recorded
-            (`hpa_events_recorder.EDITS`).
+            (`recorder.EDITS`).
         seen_first: namespace and name of HPAs whose first row begins when they were first seen,
             though they were there before.
         first_ms, last_ms: the instants of the first and last thing that was recorded.

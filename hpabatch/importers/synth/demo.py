@@ -2,7 +2,7 @@
 
 Every workload draws from its own random stream (the seed and its name), so that adding, dropping
 or reordering workloads changes no other. The recorded replica counts are a stand-in that follows
-the demand; they are not the HPA's decisions (see `synthetic_load.recorded_replicas`).
+the demand; they are not the HPA's decisions (see `load.recorded_replicas`).
 """
 
 from __future__ import annotations

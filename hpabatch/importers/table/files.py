@@ -213,9 +213,8 @@ def _look_at_text(path: Path, table: TableMap) -> tuple[str, int]:
     import gzip
 
     packed = path.name.lower().endswith(".gz")
-    opener = gzip.open if packed else open
-    with opener(path, "rb") as stream:
-        head = stream.read(_SAMPLE_BYTES)
+    with open_regular(path) as stream:
+        head = (gzip.GzipFile(fileobj=stream) if packed else stream).read(_SAMPLE_BYTES)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in head[:4096]:
         raise HistoryError(f"{path} is UTF-16 or binary: convert it to UTF-8")
     lines = head.count(b"\n") or 1

@@ -1,6 +1,6 @@
 """The map file: which columns of a table mean what, in which units, and what is assumed.
 
-`table_decode` reads it. What it leaves open gets the default that docs/import.md lists, and every
+`decode` reads it. What it leaves open gets the default that docs/import.md lists, and every
 default that shapes the result is named in `TableMap.assumed`.
 """
 

@@ -12,7 +12,8 @@ import polars as pl
 
 from hpabatch.history.expressions.compiler import Schema, compile_expression
 from hpabatch.history.expressions.conditions import quoted
-from hpabatch.history.polars_errors import BROKEN, first_line
+from hpabatch.history.expressions.matches import pattern_fault
+from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.table.units import QUANTITY, TIME_PER_MS
 from hpabatch.inputs.fields import (
     Section,
@@ -195,11 +196,12 @@ def _pattern(inner: Section) -> str | None:
     pattern = inner.text("pattern")
     if pattern is None:
         return None
+    if (fault := pattern_fault(pattern)) is not None:
+        inner.refuse("pattern", f"{quoted(pattern)}: {fault}")
     try:
         groups = re.compile(pattern).groups
-        pl.select(pl.lit("").str.extract(pattern))
-    except (re.error, pl.exceptions.PolarsError) as error:
-        inner.refuse("pattern", f"{pattern!r} is not a regular expression: {first_line(error)}")
+    except re.error as error:
+        inner.refuse("pattern", f"{quoted(pattern)}: expected a regular expression, got {error}")
     if groups < 1:
         inner.refuse("pattern", f"{pattern!r} has no group in (brackets) that says what to take")
     return pattern

@@ -61,7 +61,7 @@ FUNCTIONS: Final = {
     "STARTS_WITH": Function("STARTS_WITH(string, string)", 2, 2, "whether the first begins with "
                             "the second"),
     "STRPOS": Function("STRPOS(string, string)", 2, 2, "where the second begins in the first, "
-                       "counted from 1; 0: nowhere"),
+                       "counted from 1; 0: nowhere, or NULL"),
     "SUBSTR": Function("SUBSTR(string, start[, length])", 2, 3, "characters from `start`, counted "
                        "from 1"),
     "TRIM": Function("TRIM(string)", 1, 1, "without leading and trailing blanks"),

@@ -115,9 +115,11 @@ def moment_of(word: Token, token: Token) -> Literal:
         if word.word == "DATE":
             return Literal(word.at, date.fromisoformat(text))
         found = datetime.fromisoformat(text)
-    except ValueError:
+        if found.tzinfo is not None:
+            found = found.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # in UTC it may be before year 1 or after 9999
         form = "2026-10-07" if word.word == "DATE" else "2026-10-07 14:03:00"
         raise ExpressionError(
             f"expected a {word.word} such as '{form}', got {shown(text)}", token.at
         ) from None
-    return Literal(word.at, found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found)
+    return Literal(word.at, found)

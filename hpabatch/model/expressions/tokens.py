@@ -1,6 +1,6 @@
 """Row expressions: their tokens, limits and errors.
 
-`expressions` parses them; docs/expressions.md is the grammar.
+`parser` parses them; docs/expressions.md is the grammar.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# A lone half of a surrogate pair: an argument that is not UTF-8 has them, and Polars takes none.
+_HALF = re.compile("[\ud800-\udfff]")
 _UNCLOSED = {"'": "string", '"': "quoted name", "`": "quoted name", "/": "comment"}
 
 
@@ -87,6 +89,8 @@ def tokens(text: str) -> Iterator[Token]:
         raise ExpressionError(
             f"expected at most {MAX_CHARACTERS:,} characters, got {len(text):,}", MAX_CHARACTERS + 1
         )
+    if (half := _HALF.search(text)) is not None:
+        raise ExpressionError(f"expected UTF-8, got {half[0]!r}", half.start() + 1)
     begin, number_end = 0, -1
     while begin < len(text):
         found = _TOKEN.match(text, begin)

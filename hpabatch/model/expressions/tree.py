@@ -133,7 +133,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function; `name` is a key of `expression_functions.FUNCTIONS`."""
+    """A function; `name` is a key of `functions.FUNCTIONS`."""
 
     at: int
     name: str

@@ -50,7 +50,7 @@ class SettingError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Values of fields (name, text), in the order of `setting_fields.FIELDS`; no values: today.
+    """Values of fields (name, text), in the order of `fields.FIELDS`; no values: today.
 
     Make one with `setting_of` or `parse_setting`, which write names and values in one way.
     """

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import resource
+import subprocess
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -155,6 +158,10 @@ OTHERWISE: dict[str, list[Any]] = {
     '"cluster"': ["eu", "us", "cluster", ""],
     "TRY_CAST('2024-01-01T10:00:00.5' AS TIMESTAMP)": [datetime(2024, 1, 1, 10, 0, 0, 500_000)] * 4,
     "NULLIF(w, TIMESTAMP '2024-02-29 23:04:00')": [None] * 4,
+    "CASE WHEN b THEN t END = TIMESTAMP '2024-02-29 13:04:05.678'": [True, None, None, None],
+    "IF(b, t, w) > TIMESTAMP '2024-02-29 20:00:00'": [False, True, True, None],
+    "COALESCE(t, w) = w": [False, False, False, True],
+    "GREATEST(t, w) = w": [True] * 4,
     "i > -9223372036854775808": [True, True, True, None],
     "0.5 * 0.25": [0.125] * 4,
     "i / 3.0": [7 / 3, -7 / 3, 0.0, None],
@@ -247,6 +254,33 @@ def test_other_types_of_columns() -> None:
         compile_expression("l = 1", rows.schema)
     with pytest.raises(pl.exceptions.PolarsError):
         values("m + 1", rows)  # not silently wrapped
+
+
+def test_strings_as_timestamps() -> None:
+    forms = [
+        "2024-02-29", "2024-02-29 13:04", "2024-02-29T13:04", "2024-02-29 13:04:05",
+        "2024-02-29T13:04:05.5", "2024-02-29T13:04:05Z", "29.02.2024", "2024-02-30",
+    ]  # fmt: skip
+    found = values("TRY_CAST(x AS TIMESTAMP)", pl.DataFrame({"x": forms}))
+    assert found[:3] == [datetime(2024, 2, 29), *[datetime(2024, 2, 29, 13, 4)] * 2]
+    assert found[3:5] == [datetime(2024, 2, 29, 13, 4, 5, half) for half in (0, 500_000)]
+    assert found[5:] == [None] * 3
+
+
+def test_a_long_chain_is_refused_with_a_small_stack() -> None:
+    code = """if True:
+        import polars
+        from hpabatch.history.expressions.compiler import compile_expression
+        try:
+            compile_expression("%".join(["i"] * 19_000), {"i": polars.Int64()})
+        except ValueError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (2**20, 2**20)),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout[:11]) == (0, "expected at"), done.stderr
 
 
 def test_long_conditions() -> None:

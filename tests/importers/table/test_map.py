@@ -40,7 +40,19 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
     (merged(POD_MAP, {"columns": {"app": {"column": "x"}}}), "columns.app: unknown key"),
     (
         merged(POD_MAP, {"columns": {"workload": {"column": "pod", "pattern": "("}}}),
-        "columns.workload.pattern: '(' is not a regular expression",
+        "columns.workload.pattern: '(': expected a regular expression, got unclosed group",
+    ),
+    (
+        merged(POD_MAP, {"columns": {"workload": {"column": "pod", "pattern": "(" * 999}}}),
+        "(((…': expected a regular expression, got",
+    ),
+    (
+        merged(POD_MAP, {"columns": {"workload": {"column": "pod", "pattern": "(a{9999999999})"}}}),
+        "expected a regular expression, got",
+    ),
+    (
+        merged(POD_MAP, {"columns": {"workload": {"column": "pod", "pattern": "(?:" * 999}}}),
+        "expected a pattern of at most 1000 characters, got 2,997",
     ),
     (
         merged(POD_MAP, {"columns": {"workload": {"column": "pod", "pattern": "a+"}}}),

@@ -125,7 +125,10 @@ WRONG = {
     "1e999": (1, "expected a number of at most 1.8e308"),
     "\uff2f\uff32 = 1 \uff4f\uff52 a": (8, "expected an operator or the end"),
     "a \u017fN b": (3, "expected an operator or the end"),  # its capital is an S
-    "\ud800": (1, "unexpected character"),
+    "a = '\ud800'": (6, "expected UTF-8, got '\\ud800'"),
+    "a IN ('b', '\udcff')": (13, "expected UTF-8, got '\\udcff'"),
+    "TIMESTAMP '0001-01-01 00:00:00+14:00'": (11, "expected a TIMESTAMP such as"),
+    "TIMESTAMP '9999-12-31 23:59:59-14:00'": (11, "expected a TIMESTAMP such as"),
 }  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def usage_rows(
     row has a null `cpu_milli` (and `window_ms`) where memory is known but no interval ends: at a
     container's first sample, after a gap (t2 - t1 > span.lookback_ms) and after a reset (the
     counter fell; a restart that begins a new series is its first sample). Containers of one pod
-    that were looked at one by one get common times (`pod_samples.together`); a row then keeps its
+    that were looked at one by one get common times (`samples.together`); a row then keeps its
     own `window_ms`.
 
     Rows depend on `span.lookback_ms` only, not on where windows are cut, if samples up to SILENT_MS

@@ -113,7 +113,7 @@ def spec_rows(
     """Return the specs of a window.
 
     Args:
-        gauges: by name (`hpa_recorded`): `hpa_info`, `hpa_min`, `hpa_max`, `hpa_target`,
+        gauges: by name (`recorded`): `hpa_info`, `hpa_min`, `hpa_max`, `hpa_target`,
             `hpa_generation`; by namespace, `horizontalpodautoscaler` and their own labels, and
             `hpa_info` and `hpa_target` by `container`, too, if it is to be heeded.
         span: the window.
