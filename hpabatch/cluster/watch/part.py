@@ -32,6 +32,8 @@ from hpabatch.cluster.watch.memory import Memory
 _SHORT_S: Final = 1.0
 _SETTLED_S: Final = 5.0
 """A watch that lasted so long had really begun: what failed before it counts no longer."""
+_MOST_SHORT: Final = 3
+"""So many watches in a row that end at once are no chance, though each had an event."""
 _MOST_BUSY: Final = 3
 """A server that so often could not go on from a resource version may never: it is listed."""
 _QUERY: Final = re.compile(r'\?[^"\s]*(?=")')
@@ -131,6 +133,7 @@ class Part:
         self._lock = threading.Lock()
         self._stream: WatchStream | None = None
         self._failures = 0
+        self._short = 0
         self._lists = 0
 
     @property
@@ -227,10 +230,14 @@ class Part:
                 self._memory.event(line)
                 self._failures = 0
         finally:
-            if time.monotonic() - begun > _SETTLED_S:
+            lasted_s = time.monotonic() - begun
+            if lasted_s > _SETTLED_S:
                 self._failures = 0
-        if self._memory.events == events and time.monotonic() - begun < _SHORT_S:
+            self._short = self._short + 1 if lasted_s < _SHORT_S else 0
+        if self._memory.events == events and self._short:
             raise Unreachable(f"{self._path}: the watch ended at once, without an event")
+        if self._short > _MOST_SHORT:
+            raise Unreachable(f"{self._path}: the watch ended at once, again and again")
         self._failures = 0
 
     def _fine(self) -> None:
@@ -258,7 +265,7 @@ class Part:
         unwatched = isinstance(error, Refused) and error.status == 403 and self._state.synced
         if hopeless or unwatched or not isinstance(error, Unreachable | Busy | Refused):
             self._memory.begin_list()
-        if isinstance(error, Expired) and self._failures == 1:
+        if isinstance(error, Expired) and self._failures == 1 and self._short <= _MOST_SHORT:
             return  # a list is all that it takes
         limits = self._limits
         wait_s = min(
