@@ -102,7 +102,11 @@ def test_a_pipe_in_a_folder_of_tables(run: Run, tmp_path: Path) -> None:
     (parted / "pods.parquet").rename(parted / "pods" / "a.parquet")
     os.mkfifo(parted / "pods" / "b.parquet")
     for folder in (single, parted):
-        for command in (("replay", folder, "--out", tmp_path / "o"), ("history", "info", folder)):
+        for command in (
+            ("replay", folder, "--out", tmp_path / "o"),
+            ("history", "info", folder),
+            ("history", "migrate", folder, tmp_path / f"{folder.name}-store"),
+        ):
             done = run(*command)
             assert (done.code, WANTED in done.stderr) == (2, True), done.stderr
         done = run("history", "check", folder, "--output", "csv")
