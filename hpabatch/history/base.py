@@ -209,7 +209,11 @@ class History(ABC):
 
     @abstractmethod
     def digests(self) -> dict[str, str]:
-        """Return a sha256 of every table's files, in the registry's order."""
+        """Return a sha256 of every table's files, in the registry's order.
+
+        Raises:
+            HistoryError: a file cannot be read.
+        """
 
     @abstractmethod
     def _table(

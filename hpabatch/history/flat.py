@@ -15,7 +15,7 @@ from hpabatch.history.base import SIZES, History, Wanted
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.files import open_regular
-from hpabatch.history.parquet import check_pages, load, open_file, row_count
+from hpabatch.history.parquet import check_pages, load, open_file, row_count, unreadable
 from hpabatch.history.schema import SCHEMA_KEY, TABLES
 from hpabatch.history.store.catalog import Place
 from hpabatch.history.store.datafiles import place_columns, split_places
@@ -46,14 +46,21 @@ class FlatHistory(History):
         self._sound: set[Path] = set()
 
     def digests(self) -> dict[str, str]:
-        """Return a sha256 over the bytes of every table's files."""
+        """Return a sha256 over the bytes of every table's files.
+
+        Raises:
+            HistoryError: a file cannot be read.
+        """
         found = {}
         for table, files in self.files.items():
             digest = hashlib.sha256()
             for file in files:
-                with open_regular(file) as stream:
-                    while part := stream.read(1 << 20):
-                        digest.update(part)
+                try:
+                    with open_regular(file) as stream:
+                        while part := stream.read(1 << 20):
+                            digest.update(part)
+                except OSError as error:
+                    raise unreadable(file, table, error) from error
             found[table] = digest.hexdigest()
         return found
 

@@ -39,9 +39,7 @@ def open_file(file: Path, spec: Table) -> pl.Schema:
             stream.seek(max(0, size - 8))
             tail = stream.read(8)
     except OSError as error:
-        raise HistoryError(
-            f"{file} cannot be read: {error.strerror}; it should hold {spec.name}"
-        ) from error
+        raise unreadable(file, spec.name, error) from error
     if size == 0:
         raise HistoryError(f"{file} is empty (0 bytes); write the table {spec.name} again")
     if head != MAGIC:
@@ -67,6 +65,11 @@ def open_file(file: Path, spec: Table) -> pl.Schema:
         raise HistoryError(broken(file, error)) from error
     check_metadata(file, spec, metadata)
     return columns
+
+
+def unreadable(file: Path, table: str, error: OSError) -> HistoryError:
+    """Return the error for a file of a table that cannot be read."""
+    return HistoryError(f"{file} cannot be read: {error.strerror}; it should hold {table}")
 
 
 def _check_groups(file: Path) -> None:

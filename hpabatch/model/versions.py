@@ -284,7 +284,10 @@ def taken_gates(version: str, text: str) -> str:
 def _refusal(gate: Gate, on: bool, minor: int) -> str:
     """Return why 1.`minor` does not take a state of a gate, "" if it does."""
     if minor < gate.known:
-        return f"Kubernetes 1.{minor} has no such gate for HPAs; it came with 1.{gate.known}"
+        return (
+            f"Kubernetes 1.{minor} has no such gate for HPAs, it came with 1.{gate.known}; "
+            "leave it out"
+        )
     if gate.gone is not None and minor >= gate.gone:
         return (
             f"Kubernetes 1.{minor} has no such gate any more: what it switched is always on since "

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import httpcore2
 import httpx2
 
-_PLAIN: Final = ("", "identity", "gzip")
+_TAKEN: Final = ("", "identity", "gzip")
+"""Packed once by gzip a body is a thousandth of its size at least; packed twice, or by a denser
+code, 64 KiB can unfold to more than any memory."""
+_PIECE_BYTES: Final = 2**20
 
 
 class Deadline:
@@ -91,7 +95,7 @@ class _Stream(httpcore2.NetworkStream):
 def pieces_of(
     reply: httpx2.Response, until: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[bytes]:
-    """Yield the pieces of a body.
+    """Yield the pieces of a body, at least one for whatever comes; they may be empty.
 
     Args:
         reply: whose body was not read yet.
@@ -100,14 +104,41 @@ def pieces_of(
 
     Raises:
         httpx2.ReadTimeout: it was still coming at the deadline.
-        httpx2.DecodingError: it is packed in a way that could unfold to any size.
+        httpx2.DecodingError: it is packed in a way that could unfold to any size, or not packed as
+            it says.
     """
-    if not is_plain(reply.headers):
-        raise httpx2.DecodingError("a Content-Encoding that was not asked for")
-    for piece in reply.iter_bytes():
+    for piece in plain_pieces(reply):
         yield piece
         if clock() > until:
             raise httpx2.ReadTimeout("the answer was still coming", request=reply.request)
+
+
+def plain_pieces(reply: httpx2.Response) -> Iterator[bytes]:
+    """Yield the pieces of a body however long it takes, see `pieces_of`."""
+    encoding = reply.headers.get("content-encoding", "").strip().lower()
+    if encoding not in _TAKEN:
+        raise httpx2.DecodingError("a Content-Encoding that was not asked for")
+    return _unpacked(reply.iter_raw()) if encoding == "gzip" else reply.iter_raw()
+
+
+def _unpacked(raw: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield what gzip packed, at least one piece for each that came.
+
+    The HTTP library's decoder is silent while nothing comes out: a header without an end, or what
+    follows the end, which it keeps in memory.
+    """
+    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    for packed in raw:
+        try:
+            piece = unpacker.decompress(packed, _PIECE_BYTES)
+            yield piece
+            while piece:
+                piece = unpacker.decompress(unpacker.unconsumed_tail, _PIECE_BYTES)
+                yield piece
+        except zlib.error as error:
+            raise httpx2.DecodingError(str(error)) from None
+        if unpacker.unused_data:
+            raise httpx2.DecodingError("bytes after the end of what gzip packed")
 
 
 def read_body(reply: httpx2.Response, most: int, until: float) -> tuple[bytes, bool]:
@@ -123,11 +154,3 @@ def read_body(reply: httpx2.Response, most: int, until: float) -> tuple[bytes, b
         if size > most:
             return b"".join(pieces)[:most], False
     return b"".join(pieces), True
-
-
-def is_plain(headers: Mapping[str, str]) -> bool:
-    """Say whether a body is as long as its bytes, or packed once by gzip: to a thousandth at most.
-
-    Packed twice, or by a denser code, 64 KiB can unfold to more than any memory.
-    """
-    return headers.get("content-encoding", "").strip().lower() in _PLAIN

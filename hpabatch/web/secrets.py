@@ -84,9 +84,20 @@ class Secrets:
 
 
 def secrets_of_url(url: str | None) -> set[str]:
-    """Return the password of a URL with a user, and what a request says for both."""
+    """Return the password of a URL with a user, and what a request says for both.
+
+    A long user without a password counts as a token.
+    """
     user, _, password = (url or "").rpartition("@")[0].rpartition("://")[2].partition(":")
-    return {password, *basic(unquote(user), unquote(password))} if password else set()
+    if not password and len(user) < _PIECE:
+        return set()
+    return {password or user, *basic(unquote(user), unquote(password))} - {""}
+
+
+def bare_url(url: str) -> str:
+    """Return a URL without its user and password, wherever a parser sees them."""
+    scheme, _, rest = url.rpartition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def basic(user: str, password: str) -> set[str]:

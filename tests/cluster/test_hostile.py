@@ -14,6 +14,7 @@ from hpabatch.cluster.connection import client as client_module
 from hpabatch.cluster.connection import errors
 from hpabatch.cluster.connection import stream as stream_module
 from hpabatch.cluster.connection.client import ApiClient
+from hpabatch.cluster.watch import part as part_module
 from hpabatch.cluster.watch.part import WatchLimits
 from hpabatch.importers.prometheus.client.http import GaveUpError, Limits, Server, TooMuchError
 from tests.cluster.connection.test_client import PODS, asking, in_turn, refused
@@ -144,6 +145,30 @@ def test_a_list_without_an_end_is_not_asked_for_at_once_again(tmp_path: Path) ->
         run.wait_told("/api/v1/pods: expected a list that ends, got a continue token")
         assert len(run.server.got) == 2
         assert not run.watcher.synced
+
+
+@pytest.mark.parametrize("expires", [True, False])
+def test_watches_that_end_after_an_event_are_not_begun_at_once_for_ever(
+    tmp_path: Path, expires: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_module, "_SHORT_S", 1000.0)  # a slow machine is no patient server
+
+    def script(got: Got, wire: Wire) -> None:
+        if not got.is_watch:
+            wire.reply(200, {"metadata": {"resourceVersion": "7"}, "items": []})
+            return
+        wire.begin()
+        wire.event("BOOKMARK", {"metadata": {"resourceVersion": "8"}})
+        if expires:
+            wire.event("ERROR", status(410, "too old", "Expired"))
+        wire.end()
+
+    patient = WatchLimits(first_wait_s=3600, longest_wait_s=3600)
+    with watched(tmp_path, script, limits=patient) as run:
+        run.wait(lambda: sum(s.failed for s in run.watcher.states) >= (4 if expires else 1))
+        assert sum(got.is_watch for got in run.server.got) == 4
+        if not expires:
+            assert "the watch ended at once, again and again" in run.told[-1]
 
 
 def test_a_page_may_be_asked_for_anew_after_its_token_expired(tmp_path: Path) -> None:

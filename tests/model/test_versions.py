@@ -196,8 +196,12 @@ def test_which_states_of_which_gates_a_version_takes(minor: int) -> None:
 @pytest.mark.parametrize(
     ("version", "gate", "reason"),
     [
-        ("1.32", "HPAConfigurableTolerance=true", "1.32 has no such gate for HPAs; it came with"),
-        ("1.36", "HPAGeneration=true", "1.36 has no such gate for HPAs; it came with 1.37"),
+        (
+            "1.32",
+            "HPAConfigurableTolerance=true",
+            "1.32 has no such gate for HPAs, it came with 1.33; leave",
+        ),
+        ("1.36", "HPAGeneration=true", "1.36 has no such gate for HPAs, it came with 1.37; leave"),
         ("1.31", "HPAContainerMetrics=false", "has it locked on since 1.30; leave it out"),
         ("1.38", "HPAConfigurableTolerance=false", "has it locked on since 1.37; leave it out"),
         ("1.33", "HPAContainerMetrics=true", "1.33 has no such gate any more: .* on since 1.30"),

@@ -11,7 +11,13 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hpabatch.web.secrets import Secrets, basic, secrets_of_options, secrets_of_url
+from hpabatch.web.secrets import (
+    Secrets,
+    bare_url,
+    basic,
+    secrets_of_options,
+    secrets_of_url,
+)
 
 TOKEN = "eyJhbGciOiJSUzI1NiIsImtpZCI6Ii0ifQ.eyJzdWIiOiJ0ZXN0LW5vYm9keSJ9.c2lnbmF0dXJl-_" * 3
 PASSWORD = "pass word+with/%41&\"ümlaut'\\"
@@ -140,12 +146,25 @@ def test_nothing_shows_in_repr() -> None:
         ("jo:sw/ord@proxy:3128", {"sw/ord", *basic("jo", "sw/ord")}),
         ("http://jo:sw%40rd@proxy", {"sw%40rd", *basic("jo", "sw@rd")}),
         ("http://jo@proxy", set()),
+        ("http://token-of-jo-1@proxy", {"token-of-jo-1", *basic("token-of-jo-1", "")} - {""}),
         ("http://proxy:3128", set()),
         (None, set()),
     ],
 )
 def test_secrets_of_urls(url: str | None, found: set[str]) -> None:
     assert secrets_of_url(url) == found
+
+
+@pytest.mark.parametrize(
+    ("url", "bare"),
+    [
+        ("http://jo:swordfish@proxy:3128", "http://proxy:3128"),
+        ("http://jo:sw/or@d@proxy", "http://proxy"),
+        ("proxy:3128", "://proxy:3128"),
+    ],
+)
+def test_urls_without_users(url: str, bare: str) -> None:
+    assert bare_url(url) == bare
 
 
 def test_secrets_of_options() -> None:

@@ -23,6 +23,7 @@ from hpabatch.cluster.connection.plugin import PATIENCE_S, ExecSpec, run_program
 from hpabatch.history.files import read_small
 from hpabatch.web.secrets import Secrets
 
+_MOST_VERSION: Final = 64
 _AGAIN_S: Final = 5.0
 """A program that failed is run again after this, however many requests wait."""
 
@@ -207,7 +208,7 @@ def read_credential(printed: bytes, spec: ExecSpec) -> Credential:
     if found.kind != "ExecCredential" or found.apiVersion != spec.version:
         raise Unreachable(
             f"getting credentials: exec plugin is configured to use API version {spec.version}, "
-            f"plugin returned version {found.apiVersion or 'of nothing'}"
+            f"plugin returned version {(found.apiVersion or 'of nothing')[:_MOST_VERSION]}"
         )
     status = found.status
     if status is None:

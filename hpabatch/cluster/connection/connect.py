@@ -29,7 +29,7 @@ from hpabatch.cluster.connection.kubeconfig import SERVICE_ACCOUNT, Target, in_p
 from hpabatch.errors import UsageError
 from hpabatch.history.files import read_small
 from hpabatch.web.bounded import Deadline
-from hpabatch.web.secrets import Secrets, secrets_of_options, secrets_of_url
+from hpabatch.web.secrets import Secrets, bare_url, secrets_of_options, secrets_of_url
 
 _KEPT: Final = httpx2.Limits(
     max_connections=None, max_keepalive_connections=32, keepalive_expiry=60
@@ -189,10 +189,11 @@ class Connection:
                     verify=tls if tls is not None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
                     limits=limits, proxy=self._proxy, socket_options=_alive(),
                 )  # fmt: skip
-            except (ImportError, ValueError, httpx2.InvalidURL) as error:
-                said = self.secrets.hide(str(error))
+            except (ImportError, ValueError, httpx2.InvalidURL):
+                # Their words may quote a part of a password as a port.
                 raise UsageError(
-                    f"{target.where}: the proxy {_bare(self._proxy)} cannot be used: {said}"
+                    f"{target.where}: the proxy {bare_url(self._proxy or '')} cannot be used: give "
+                    "one such as http://proxy:3128"
                 ) from None
             self.deadline.keep([transport])
             headers = [
@@ -279,6 +280,8 @@ def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
         # OpenSSL would ask for its password at the terminal.
         raise UsageError(f"{user.client_key}: the key is encrypted: give one that is not")
     try:
+        for path in filter(None, (config.cluster.certificate_auth, user.client_cert)):
+            read_small(path)  # OpenSSL would wait for a pipe's writer
         context = verify_cluster(config.cluster, user, config.abs_file)
         if certificate is not None:
             _show(context, certificate)
@@ -367,12 +370,6 @@ def _within(host: str, network: str) -> bool:
         return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
-
-
-def _bare(proxy: str | None) -> str:
-    """Return a proxy's address without a user and a password."""
-    scheme, _, rest = (proxy or "").rpartition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _alive() -> list[tuple[int, int, int]]:

@@ -164,7 +164,7 @@ def error_of_reply(
     """
     said = _read_status(body)
     if said is not None and said.message:
-        text, reason = hide(said.message), _short(said.reason)
+        text, reason = hide(said.message), _short(said.reason, hide)
     else:
         text, reason = _worded(status, hide(_plain(headers, body)), path), ""
     error = _classed(status, text, reason, where)
@@ -181,7 +181,7 @@ def error_of_event(
     if said is None:
         return BadAnswer("the watch ended with an error that is no Status", where=where)
     text = hide(said.message or "unknown")
-    return _classed(said.code or 0, text, _short(said.reason), where)
+    return _classed(said.code or 0, text, _short(said.reason, hide), where)
 
 
 def _classed(status: int, text: str, reason: str, where: str) -> ApiError:
@@ -197,9 +197,11 @@ def _classed(status: int, text: str, reason: str, where: str) -> ApiError:
     return kind(text, status, reason, where)
 
 
-def _short(reason: str | None) -> str:
+def _short(reason: str | None, hide: Callable[[str], str]) -> str:
     """Return a reason, "" if it is none: they are single words, and no text of the server's."""
-    return reason if reason and len(reason) <= 64 and reason.isalpha() else ""
+    if not reason or len(reason) > 64 or not reason.isalpha():
+        return ""
+    return reason if hide(reason) == reason else ""
 
 
 def _read_status(body: bytes | msgspec.Raw) -> _Status | None:

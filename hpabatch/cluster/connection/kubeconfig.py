@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 import yaml
@@ -30,6 +31,8 @@ _FILES: Final = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
+_NAME_CHARACTERS: Final = "!#$&'*+-.^_`|~"
+"""Of the names of headers, beside letters and digits, and without the percent sign."""
 _Json = dict[str, Any]
 
 
@@ -183,6 +186,8 @@ def _absolute(body: _Json, name: str, folder: Path) -> _Json:
     for key in _FILES.get(name, ()):
         if isinstance(found.get(key), str):
             found[key] = str(folder / found[key])
+            if "\0" in found[key]:
+                raise UsageError(f"{folder}: {key} holds a NUL: give the name of a file")
     plugin = found.get("exec")
     if isinstance(plugin, dict) and os.sep in str(plugin.get("command", "")):
         found["exec"] = {**plugin, "command": str(folder / str(plugin["command"]))}
@@ -264,7 +269,15 @@ def _acting_for(user: _Json, where: str) -> tuple[tuple[str, str], ...]:
         found.append(("Impersonate-Uid", str(user["as-uid"])))
     found += [("Impersonate-Group", str(group)) for group in user.get("as-groups") or ()]
     for key, values in (user.get("as-user-extra") or {}).items():
-        found += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
+        # As client-go's headerKeyEscape: keys such as example.com/project are usual.
+        name = f"Impersonate-Extra-{quote(str(key), safe=_NAME_CHARACTERS)}"
+        found += [(name, str(value)) for value in values]
     if found and "as" not in user:
         raise UsageError(f"{where}: the user has as-groups, as-uid or as-user-extra, but no as")
+    for name, value in found:
+        if not (value.isascii() and value.isprintable()):
+            raise UsageError(
+                f"{where}: {name}: expected printable ASCII, as headers have it, got {value!r}: "
+                "correct as, as-uid, as-groups and as-user-extra"
+            )
     return tuple(found)

@@ -189,7 +189,7 @@ class _Output:
                 assert stream is not None
                 selector.register(stream, selectors.EVENT_READ)
             while True:
-                ended = self._process.poll() is not None
+                ended = _has_ended(self._process)
                 ready = selector.select(0 if ended else _LOOK_S)
                 for key, _ in ready:
                     if not self._take(key.fileobj):  # type: ignore[arg-type]
@@ -214,6 +214,17 @@ class _Output:
         if len(self._printed) > _MOST_PRINTED:
             raise _failed(f"{self._name} printed more than 1 MiB, which is no ExecCredential")
         return bool(data)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Say whether a program ended, and keep its id, so that no other has it when its group ends."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return process.poll() is not None
+    try:
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, process.pid, flags) is not None
+    except ChildProcessError:  # the system was told to keep none
+        return True
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -12,7 +12,7 @@ import httpx2
 
 from hpabatch.cluster.connection.errors import TooLarge
 from hpabatch.cluster.connection.wire import Sockets, Wire
-from hpabatch.web.bounded import is_plain
+from hpabatch.web.bounded import plain_pieces
 
 LINE_BYTES: Final = 32 * 2**20
 _REPLY_S: Final = 30.0
@@ -71,9 +71,7 @@ class WatchStream:
     def _pieces(self, reply: httpx2.Response) -> Iterator[bytes]:
         """Yield what comes until the server ends the watch, or should have."""
         until = time.monotonic() + self._timeout_s + _GRACE_S
-        if not is_plain(reply.headers):
-            raise httpx2.DecodingError("a Content-Encoding that was not asked for")
-        for piece in reply.iter_bytes():
+        for piece in plain_pieces(reply):
             yield piece
             if time.monotonic() > until:
                 return

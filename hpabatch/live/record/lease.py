@@ -74,8 +74,9 @@ class FileLease:
         if not os.fstat(file).st_nlink:
             os.close(file)  # Its last holder removed it just now.
             return self._locked()
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # on a full disk the lock holds, and nobody reads whose it is
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         return file
 
     def renew(self) -> None:

@@ -240,6 +240,15 @@ def test_no_token_is_in_an_error(tmp_path: Path, token: str) -> None:
     assert isinstance(error, errors.Unreachable)
 
 
+def test_no_token_is_the_reason_of_an_error(tmp_path: Path) -> None:
+    """A reason is a word, and so may be a token."""
+    said = status(403, "no", "Swordfish")
+    with serving(in_turn((403, said, {}))) as server:
+        connection = connected(tmp_path, server.url, {"token": "Swordfish"})
+        with ApiClient(connection, attempts=1) as client:
+            assert refused(client).reason == ""
+
+
 def test_a_token_file_that_is_none_is_an_error_of_the_request(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"\xff\xfe very-secret")
     with serving(in_turn((200, b"{}", {}))) as server:

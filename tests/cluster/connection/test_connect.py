@@ -78,6 +78,27 @@ def test_acting_for_another(tmp_path: Path) -> None:
     assert "no as" in said(tmp_path, {"as-groups": ["readers"]})
 
 
+def test_acting_for_another_with_odd_names(tmp_path: Path) -> None:
+    """Keys are written as client-go writes them; values are what headers can have."""
+    heard: list[str] = []
+
+    def script(got: Got, wire: Wire) -> None:
+        heard.extend(f"{name}: {value}" for name, value in got.headers.items())
+        wire.reply(200, {})
+
+    user = {"as": "someone", "as-user-extra": {"example.com/project%": ["a", "b"]}}
+    with serving(script) as server:
+        asked_as(connected(tmp_path, server.url, user))
+    assert any(
+        one.lower().startswith("impersonate-extra-example.com%2fproject%25: ") for one in heard
+    )
+    for name in ("Zoë", "a\nb"):
+        told = said(tmp_path, {"as": name})
+        assert (
+            f"Impersonate-User: expected printable ASCII, as headers have it, got {name!r}" in told
+        )
+
+
 def test_a_token_file_that_is_replaced(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old\n")
@@ -189,7 +210,27 @@ def test_what_cannot_be_honoured_is_refused(tmp_path: Path) -> None:
     assert "proxy gopher://x cannot be used" in said(
         tmp_path, cluster={"proxy-url": "gopher://me:pw@x"}
     )
+    secret = {"proxy-url": "http://me:sword/fish@x:1"}
+    assert "sword" not in said(tmp_path, cluster=secret)
     assert "exec has no command" in said(tmp_path, {"exec": {"apiVersion": "x"}})
+
+
+@pytest.mark.parametrize("what", ["certificate-authority", "client-certificate", "client-key"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "large", "NUL"])
+def test_certificates_that_have_no_end_are_not_read(tmp_path: Path, what: str, kind: str) -> None:
+    path, good = tmp_path / "file", Authority(tmp_path).pair("client")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "large":
+        with path.open("wb") as stream:
+            stream.truncate(2**34)
+    name = {"device": "/dev/zero", "NUL": "a\0b"}.get(kind, str(path))
+    pair = {"client-certificate": str(good.cert), "client-key": str(good.key)}
+    of_user = what in pair
+    user = {**pair, what: name} if of_user else None
+    config = kubeconfig(tmp_path, "https://127.0.0.1:1", user, None if of_user else {what: name})
+    with pytest.raises(UsageError, match=r"cannot be (used|read): .*expected|holds a NUL"):
+        connect(config, None, False, {})
 
 
 def test_servers_are_known_by_their_authority(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -79,11 +80,36 @@ def test_a_child_that_holds_stdout_open_is_not_waited_for(tmp_path: Path) -> Non
     until_gone(child)
 
 
-@pytest.mark.parametrize("where", ["", " >&2"])
-def test_a_program_that_never_stops_printing(where: str) -> None:
-    told = said(shell(f"yes very-long-and-secret{where}"), patience_s=1.0)
-    assert ("was not done" if where else "printed more than 1 MiB") in told
+def test_the_group_that_is_ended_is_still_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a process was waited for, its id may be another's: its group is ended before."""
+    kept, end = list[bool](), os.killpg
+
+    def killpg(group: int, number: int) -> None:
+        kept.append(Path(f"/proc/{group}/stat").exists())
+        end(group, number)
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    for command in (gives(token="t"), "exit 3"):
+        with suppress(Unreachable):
+            run_program(shell(command), dict(os.environ))
+    assert kept == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("where", "patience_s", "why"),
+    [("", 60.0, "printed more than 1 MiB"), (" >&2", 1.0, "was not done")],
+)
+def test_a_program_that_never_stops_printing(where: str, patience_s: float, why: str) -> None:
+    told = said(shell(f"yes very-long-and-secret{where}"), patience_s=patience_s)
+    assert why in told
     assert "very-long" not in told
+
+
+def test_a_version_without_an_end_is_not_quoted_whole() -> None:
+    program = """print('{"kind": "ExecCredential", "apiVersion": "%s"}' % ("v" * 10**5))"""
+    assert said(ExecSpec(VERSIONS[0], (sys.executable, "-c", program))).endswith(
+        f"plugin returned version {'v' * 64}"
+    )
 
 
 def test_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:

@@ -74,6 +74,14 @@ class Mock:
         )  # fmt: skip
 
     def reply(self, request: httpx2.Request) -> httpx2.Response:
+        """Return a reply as it comes over a network: its body was not read yet."""
+        found = self._found(request)
+        if not found.is_stream_consumed:
+            return found
+        body = httpx2.ByteStream(found.content)
+        return httpx2.Response(found.status_code, headers=found.headers, stream=body)
+
+    def _found(self, request: httpx2.Request) -> httpx2.Response:
         text = request.content.decode() or request.url.query.decode()
         path = request.url.path
         sent = Sent(request.method, path, parse_qs(text, True), request.headers)

@@ -14,6 +14,7 @@ from hpabatch.importers.prometheus.client.http import (
     CredentialsError,
     GaveUpError,
     RefusedQueryError,
+    Server,
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
@@ -268,6 +269,18 @@ def test_no_secret_is_shown_whatever_the_server_says(
         shown += [repr(server.figures), repr(server.findings), *capfd.readouterr()]
     assert mock.sent[0].headers["Authorization"] == f"Bearer {SECRET}"
     assert all(SECRET not in text for text in shown)
+
+
+@pytest.mark.parametrize(
+    "proxy", ["http://jo:swordfish@h:port", "http://jo:sword/fish@h:1", "gopher://jo:swordfish@h:1"]
+)
+def test_a_proxy_that_is_none_is_a_sentence(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(UsageError, match="a proxy of the environment cannot be used") as caught:
+        Server("http://10.0.0.1:9090")
+    assert "sword" not in str(caught.value)
+    assert caught.value.__suppress_context__
 
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:

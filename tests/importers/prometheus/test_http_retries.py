@@ -151,6 +151,8 @@ NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
         ({"retry-after": "-1"}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
+        ({"retry-after": "Mon, 99999999999999999999 Jan 2020 00:00:00 GMT"}, None),
+        ({"retry-after": f"Mon, 01 Jan 2020 00:00:00 +{'9' * 30}"}, None),
         ({"retry-after": format_datetime(NOW + timedelta(seconds=30), usegmt=True)}, 30.0),
         ({"retry-after": format_datetime(NOW - timedelta(seconds=30), usegmt=True)}, 0.0),
         ({"retry-after": "Sun, 01 Nov 2026 12:00:30 -0000"}, 30.0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import pickle
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def test_files_that_cannot_be_read(
             return refused(headers=[f"@{path}"])
         return refused(**{option: path})
 
-    absent = tmp_path / "absent"
+    absent, secret = tmp_path / "absent", file(tmp_path, b"x")
     assert f"{absent} does not exist" in told(absent)
     assert "cannot be read: Is a directory" in told(tmp_path)
     with monkeypatch.context() as patch:
@@ -142,8 +143,8 @@ def test_files_that_cannot_be_read(
         def forbidden(*_: object, **__: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        patch.setattr(Path, "open", forbidden)
-        assert "may not be read by this user" in told(absent)
+        patch.setattr(os, "open", forbidden)
+        assert "may not be read by this user" in told(secret)
     assert "another file?" in told(file(tmp_path, b"x" * (4 * 2**20 + 1)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,18 @@ def test_one_that_was_removed_is_taken_again(tmp_path: Path) -> None:
     next(tmp_path.rglob("*.lock")).unlink()
     first.renew()
     with pytest.raises(UsageError, match="records cluster east"):
+        lease(tmp_path)
+    first.release()
+
+
+def test_a_full_disk_takes_the_lock_without_its_holder(tmp_path: Path) -> None:
+    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))  # files cannot grow
+    try:
+        first = lease(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with pytest.raises(UsageError, match="process unknown records cluster east"):
         lease(tmp_path)
     first.release()
 

@@ -165,7 +165,7 @@ def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
 def _moment_s(value: str) -> float | None:
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 

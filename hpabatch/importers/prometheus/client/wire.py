@@ -28,7 +28,7 @@ from hpabatch.importers.prometheus.client.login import Login, server_url
 from hpabatch.importers.prometheus.client.params import Fields
 from hpabatch.importers.prometheus.client.replies import Reply
 from hpabatch.web.bounded import Deadline, pieces_of
-from hpabatch.web.secrets import Secrets, secrets_of_url
+from hpabatch.web.secrets import Secrets, bare_url, secrets_of_url
 
 _LOOPBACK: Final = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 _CONNECT_S: Final = 15.0
@@ -121,25 +121,37 @@ class Wire:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._figures = Figures()
-        proxies = [secrets_of_url(proxy) for proxy in getproxies().values()]
-        self._secrets = Secrets(login.secrets().union(*proxies))
+        self._proxies = getproxies().values()
+        self._secrets = Secrets(login.secrets().union(*map(secrets_of_url, self._proxies)))
         self._deadline = Deadline()
         self._patience_s = limits.timeout_s + _GRACE_S
+        self._client = self._make(transport)
+        self._deadline.keep([self._client._transport, *self._client._mounts.values()])
+
+    def _make(self, transport: httpx2.BaseTransport | None) -> httpx2.Client:
         # Loading the usual authorities takes a while; without TLS none are needed.
         bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._client = httpx2.Client(
-            verify=login.tls() if self.url.startswith("https:") else bare,
-            timeout=httpx2.Timeout(self._patience_s, connect=_CONNECT_S, pool=None),
-            limits=httpx2.Limits(max_connections=None, keepalive_expiry=30),
-            headers={
-                "Accept": "application/json",
-                "Accept-Encoding": "gzip" if limits.gzip else "identity",
-                "User-Agent": f"hpabatch/{__version__}",
-            },
-            mounts=None if transport else dict.fromkeys(_LOOPBACK),  # never through a proxy
-            transport=transport,
-        )
-        self._deadline.keep([self._client._transport, *self._client._mounts.values()])
+        tls = self._login.tls() if self.url.startswith("https:") else bare
+        try:
+            return httpx2.Client(
+                verify=tls,
+                timeout=httpx2.Timeout(self._patience_s, connect=_CONNECT_S, pool=None),
+                limits=httpx2.Limits(max_connections=None, keepalive_expiry=30),
+                headers={
+                    "Accept": "application/json",
+                    "Accept-Encoding": "gzip" if self._limits.gzip else "identity",
+                    "User-Agent": f"hpabatch/{__version__}",
+                },
+                mounts=None if transport else dict.fromkeys(_LOOPBACK),  # never through a proxy
+                transport=transport,
+            )
+        except (ImportError, ValueError, httpx2.InvalidURL):
+            # Their words may quote a part of a password as a port.
+            named = ", ".join(sorted({bare_url(proxy) for proxy in self._proxies}))
+            raise UsageError(
+                f"a proxy of the environment cannot be used ({named}): give HTTP_PROXY, "
+                "HTTPS_PROXY and ALL_PROXY addresses such as http://proxy:3128, or unset them"
+            ) from None
 
     @property
     def login(self) -> Login:
