@@ -213,7 +213,7 @@ def test_manifests(folder: Path, tmp_path: Path) -> None:
     [
         ({"k8s": "1.2"}, "--k8s 1.2: older than 1.20"),
         ({"k8s": 1.36}, "k8s=1.36 is not a text: write k8s='1.36'"),
-        ({"feature_gates": "Up=true"}, "Up=true: expected GATE=true or GATE=false"),
+        ({"feature_gates": "Up=true"}, "Up=true: expected a gate"),
         ({"feature_gates": {"HPAScaleToZero": True}}, "feature_gates={'HPAScaleToZero': True} is"),
         ({"speed": 2}, "there is no option speed; the options are k8s, feature_gates, where"),
         ({"events": "all"}, "events 'all': choose one of recorded, decided"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import sys
+import warnings
 
 from hpabatch.cli.app import app
 from hpabatch.cli.signals import Signals
@@ -21,6 +22,17 @@ _REMEDY = "name another place, or let this user have this one"
 
 def run(signals: Signals) -> None:
     """Run the command line; every expected error is one message on stderr and an exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _say_warning
+        _run(signals)
+
+
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Write a warning as commands write theirs, without the place in the code."""
+    say(f"warning: {str(message).removeprefix('hpabatch: ')}")
+
+
+def _run(signals: Signals) -> None:
     try:
         # Each adds its command to the application, in the order of --help.
         from hpabatch.cli.get_in import prometheus, synth, table  # noqa: F401

@@ -31,6 +31,7 @@ from hpabatch.layout.switches import (
     WINDOWS_CLAMP_CURRENT,
     ZERO_NEEDS_CONDITION,
 )
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.version_table import GATES, GRADES, NEWEST, OLDEST, SINCE, Gate
 
 
@@ -250,10 +251,15 @@ def override_gates(profile: Profile, text: str, minor: int | None = None) -> Pro
     """
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = item.partition("=")
-        if name not in GATES or value.lower() not in ("true", "false"):
+        if value.lower() not in ("true", "false"):
             raise UsageError(
                 f"--feature-gates {item}: expected GATE=true or GATE=false; gates: "
                 + ", ".join(GATES)
+            )
+        if name not in GATES:
+            raise UsageError(
+                f"--feature-gates {item}: expected a gate that HPAs have ({', '.join(GATES)}), got "
+                f"{name}{did_you_mean(name, GATES)}"
             )
         gate, on = GATES[name], value.lower() == "true"
         if minor is not None and (reason := _refusal(gate, on, minor)):

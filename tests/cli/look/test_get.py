@@ -195,7 +195,7 @@ def test_hpas_by_name_namespace_and_condition(
         (["--where", "hpa = 5"], "--where 'hpa = 5': "),
         (["--at", "soon"], "--at soon: not an instant such as '2026-10-07 14:03'"),
         (["--k8s", "1.19"], "--k8s 1.19: older than 1.20"),
-        (["--feature-gates", "X=true"], "--feature-gates X=true: expected GATE=true"),
+        (["--feature-gates", "X=true"], "--feature-gates X=true: expected a gate"),
         (["--delay", "soon"], "--delay 'soon' is not a duration"),
         (["--sync-period", "0s"], "--sync-period 0s is too short: at least 1s"),
         (

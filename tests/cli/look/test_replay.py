@@ -372,7 +372,7 @@ def test_one_bad_hpa_of_many(run: Run, tmp_path: Path, out: Path) -> None:
         (["--where", "hpa = 'nope'"], "is true for none of 5 HPAs"),
         (["--k8s", "1.2"], "error: --k8s 1.2: older than 1.20, the oldest version whose rules"),
         (["--k8s", "new"], "error: --k8s new: not a Kubernetes version such as 1.37 or v1.36.2"),
-        (["--feature-gates", "Up=true"], "error: --feature-gates Up=true: expected GATE=true or"),
+        (["--feature-gates", "Up=true"], "error: --feature-gates Up=true: expected a gate"),
         (["--sync-period", "0s"], "error: --sync-period 0s is too short: at least 1s"),
         (["--delay", "soon"], "error: --delay 'soon' is not a duration"),
         (["--max-age", "0s"], "error: --max-age 0s is too short"),
