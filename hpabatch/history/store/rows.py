@@ -160,7 +160,9 @@ class DataFiles:
             return pl.collect_all(frames)
         except BROKEN as error:
             names = ", ".join(dict.fromkeys(self.storage.url(file.path) for file, _, _ in jobs))
-            raise HistoryError(broken(names, error)) from error
+            fault = self.storage.fault(error)
+            text = f"{names} cannot be read: {fault}" if fault else broken(names, error)
+            raise HistoryError(text) from error
 
     def _check(self, spec: Table, file: FileEntry, frame: pl.DataFrame, rows: int) -> None:
         where = self.storage.url(file.path)

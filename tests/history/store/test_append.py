@@ -274,11 +274,10 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 KILLED = """
 import sys, time
-from hpabatch.history import storage as storage_module
-from hpabatch.history import store
+from hpabatch.history.store import append
 from tests.history.frames import frame
-store.BUFFER_ROWS = 1
-with store.open_writer(sys.argv[1]).part("one") as part:
+append.BUFFER_ROWS = 1
+with append.open_writer(sys.argv[1]).part("one") as part:
     part.add("pods", frame("pods"))
     part.add("scales", frame("scales"))
     print("written", flush=True)
