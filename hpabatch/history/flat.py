@@ -24,6 +24,7 @@ from hpabatch.history.store.datafiles import place_columns, split_places
 KEEP_BYTES = 1 << 29
 _CELL_BYTES = 16
 _PIECE_ROWS = 1 << 20
+_FILES = 256
 _BUT_ROWS = [name for name in SIZES if name != "rows"]
 
 Span = tuple[int, int]
@@ -115,7 +116,15 @@ class FlatHistory(History):
     ) -> pl.DataFrame:
         # The key is always read: without it there is no order and no way to see a duplicate.
         needed = [name for name in spec.names if name in wanted or name in spec.key]
-        parts = [self._file(spec, file, needed) for file in self.files[spec.name]]
+        files = self.files[spec.name]
+        # A frame costs some 10 kB, however few its rows: those of 10^5 files are merged at once.
+        parts = [
+            pl.concat(
+                [self._file(spec, file, needed) for file in files[start : start + _FILES]],
+                rechunk=len(files) > _FILES,
+            )
+            for start in range(0, len(files), _FILES)
+        ]
         frame, dropped = order_rows(pl.concat(parts), spec)
         self._warn_of_dropped(spec, dropped)
         if namespaces is not None:
