@@ -36,6 +36,11 @@ class Faults:
         self._lock = threading.Lock()
         self.met: list[tuple[str, str]] = []
 
+    def begin(self, kind: str, count: int) -> None:
+        """Let the next so many requests meet a fault."""
+        with self._lock:
+            self._kind, self._left = kind, count
+
     def __call__(self, method: str, path: str) -> str | None:
         """Return what the request meets."""
         with self._lock:
