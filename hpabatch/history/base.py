@@ -48,6 +48,7 @@ class History(ABC):
         self.path = path
         self.files = files
         self.warnings = warnings
+        self._warned = set(warnings)
 
     @property
     def location(self) -> str:
@@ -262,7 +263,8 @@ class History(ABC):
         """Return what to do about absent tables."""
 
     def _warn(self, text: str) -> None:
-        if text not in self.warnings:
+        if text not in self._warned:  # (the list may have one for each of 10^5 files)
+            self._warned.add(text)
             self.warnings.append(text)
 
 

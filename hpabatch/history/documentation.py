@@ -30,9 +30,10 @@ for exchange. Version 3 has no table `passes`, no `error` in `scales`, and a val
 the metric tables; version 2 has no table `provenance` either; version 1 no `metric_fetches`, no
 `target` in `pod_requests` and `pod_states`, and no `origin` in `pods`. Where the pages of a file
 have checksums they are verified before its first reading, once each time the history is opened.
+A file costs about 2 ms and 5 kB of memory at a reading: 10,000 of them half a minute.
 
 **Store**: what hpabatch itself writes, in a local folder or at s3://, gs:// or abfs://
-(tested with s3).
+(tested with s3). A URL has no `?`, `#`, `%`, and no `.` or `..` as a name.
 
 ```
 _log/00000000000000000001.json …                        commits
@@ -68,6 +69,10 @@ _work/…                                                 unfinished files, loca
   changes of one thing in 1 ms are one row. A spec counts here if a controller can decide on it,
   whatever the API server of its version says to it today. Of what there was none there is no
   table, and in a store none is missed where there is `passes`.
+* In an object storage a request that fails is repeated up to 4 times within a minute; one without a
+  response ends after 30 s, so a service that stalls ends the command after about a minute, with
+  exit code 2. A commit whose response was lost is recognized by its bytes. What was begun counts
+  nothing, or is there completely, and the same command finishes it.
 * Cluster names in paths keep letters, digits, `.`, `_` and `-`; every other byte becomes `~xx`.
 * Encodings: zstd, dictionaries for texts, DELTA_BINARY_PACKED for numbers and times, page
   checksums. The Parquet key-value metadata holds `{SCHEMA_KEY}` and `{TABLE_KEY}`.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
-from difflib import get_close_matches
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +14,7 @@ from hpabatch.history.base import SIZES, History, Wanted
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.files import open_regular
+from hpabatch.history.folder import find_strays, find_tables, other_formats
 from hpabatch.history.parquet import check_pages, load, open_file, row_count, unreadable
 from hpabatch.history.schema import SCHEMA_KEY, TABLES
 from hpabatch.history.store.catalog import Place
@@ -24,6 +24,7 @@ from hpabatch.history.store.datafiles import place_columns, split_places
 KEEP_BYTES = 1 << 29
 _CELL_BYTES = 16
 _PIECE_ROWS = 1 << 20
+_FILES = 256
 _BUT_ROWS = [name for name in SIZES if name != "rows"]
 
 Span = tuple[int, int]
@@ -44,6 +45,9 @@ class FlatHistory(History):
         self._small: dict[str, bool] = {}
         self._sizes_of: dict[str, pl.DataFrame] = {}
         self._sound: set[Path] = set()
+        # Many files share few schemas: one object each.
+        self._opened: dict[Path, tuple[pl.Schema, str]] = {}
+        self._schemas: dict[tuple[tuple[str, pl.DataType], ...], pl.Schema] = {}
 
     def digests(self) -> dict[str, str]:
         """Return a sha256 over the bytes of every table's files.
@@ -70,11 +74,18 @@ class FlatHistory(History):
         Raises:
             HistoryError: a file is broken, or of a newer schema.
         """
-        found = set()
-        for file in self.files[table]:
-            open_file(file, TABLES[table])
-            found.add(pl.read_parquet_metadata(file).get(SCHEMA_KEY, "unknown"))
-        return found
+        return {self._open(TABLES[table], file)[1] for file in self.files[table]}
+
+    def check_file(self, table: str, file: Path) -> None:
+        """Check that a file is Parquet of the table, and the checksums of its pages.
+
+        Raises:
+            HistoryError: it is not, or damaged.
+        """
+        self._open(TABLES[table], file)
+        if file not in self._sound:
+            check_pages(file, TABLES[table])
+            self._sound.add(file)
 
     def times(self, table: str) -> tuple[datetime | None, datetime | None]:
         """Return the first and last time of a table (by `Table.day`), None for one without.
@@ -89,12 +100,17 @@ class FlatHistory(History):
             piece.select(
                 pl.col(spec.day).min().alias("first"), pl.col(spec.day).max().alias("last")
             )
-            for piece in self._pieces(spec, [spec.day])
+            for piece in self._rows_of_day(spec)
         ]
         if not ends:
             return None, None
         first, last = pl.concat(ends).select(pl.col("first").min(), pl.col("last").max()).row(0)
         return first, last
+
+    def _rows_of_day(self, spec: Table) -> Iterable[pl.DataFrame]:
+        if self._is_small(spec):
+            return [self._kept_table(spec)[0]]
+        return self._pieces(spec, [spec.day])
 
     def _pieces(self, spec: Table, needed: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Yield checked rows of all files, only a piece at a time in memory."""
@@ -107,7 +123,15 @@ class FlatHistory(History):
     ) -> pl.DataFrame:
         # The key is always read: without it there is no order and no way to see a duplicate.
         needed = [name for name in spec.names if name in wanted or name in spec.key]
-        parts = [self._file(spec, file, needed) for file in self.files[spec.name]]
+        files = self.files[spec.name]
+        # A frame costs some 10 kB, however few its rows: those of 10^5 files are merged at once.
+        parts = [
+            pl.concat(
+                [self._file(spec, file, needed) for file in files[start : start + _FILES]],
+                rechunk=len(files) > _FILES,
+            )
+            for start in range(0, len(files), _FILES)
+        ]
         frame, dropped = order_rows(pl.concat(parts), spec)
         self._warn_of_dropped(spec, dropped)
         if namespaces is not None:
@@ -184,7 +208,7 @@ class FlatHistory(History):
         if spec.name not in self._small:
             rows = 0
             for file in self.files[spec.name]:
-                open_file(file, spec)
+                self._open(spec, file)
                 rows += row_count(file)
             self._small[spec.name] = rows * len(spec.names) * _CELL_BYTES <= KEEP_BYTES
         return self._small[spec.name]
@@ -231,10 +255,8 @@ class FlatHistory(History):
         span: Span | None = None,
     ) -> pl.DataFrame:
         """Return checked rows of a file: all, those that pass, or a span of rows."""
-        found = open_file(file, spec)
-        if file not in self._sound:
-            check_pages(file, spec)
-            self._sound.add(file)
+        self.check_file(spec.name, file)
+        found, _ = self._open(spec, file)
         for warning in check_columns(list(found), spec, str(file)):
             self._warn(warning)
         frame = load(
@@ -247,6 +269,14 @@ class FlatHistory(History):
             else pl.lit(spec.column(name).fill, dtype=spec.column(name).dtype).alias(name)
             for name in needed
         )
+
+    def _open(self, spec: Table, file: Path) -> tuple[pl.Schema, str]:
+        """Return the columns of a file, which is looked at once, and its schema version."""
+        if file not in self._opened:
+            found, metadata = open_file(file, spec)
+            schema = self._schemas.setdefault(tuple(found.items()), found)
+            self._opened[file] = (schema, metadata.get(SCHEMA_KEY, "unknown"))
+        return self._opened[file]
 
     def _warn_of_dropped(self, spec: Table, dropped: int) -> None:
         if dropped:
@@ -337,7 +367,7 @@ def open_flat(folder: Path) -> FlatHistory:
     """
     try:
         entries = sorted(folder.iterdir())
-        history = FlatHistory(folder, _find_tables(folder), list(_strays(entries)))
+        history = FlatHistory(folder, find_tables(folder), list(find_strays(entries)))
     except NotADirectoryError:
         raise HistoryError(
             f"{folder} is a file; a history is a folder of tables: name the folder"
@@ -352,48 +382,3 @@ def open_flat(folder: Path) -> FlatHistory:
             f"pod_metrics.parquet{other_formats(folder, list(TABLES.values()))}"
         )
     return history
-
-
-def other_formats(folder: Path, tables: Sequence[Table]) -> str:
-    """Return a remark on files that hold these tables in another format, or ""."""
-    names = {t.name for t in tables}
-    others = sorted(p.name for p in folder.iterdir() if p.suffix and p.name.split(".")[0] in names)
-    return f" ({', '.join(others)} is not Parquet: convert it)" if others else ""
-
-
-def _find_tables(folder: Path) -> dict[str, tuple[Path, ...]]:
-    files: dict[str, tuple[Path, ...]] = {}
-    for name in TABLES:
-        single, parts = folder / f"{name}.parquet", folder / name
-        if single.exists() and parts.is_dir():
-            raise HistoryError(
-                f"{single} and the folder {parts} are both there; keep one of them: which one "
-                "holds the table cannot be known"
-            )
-        if parts.is_dir() or single.is_dir():
-            files[name] = _parts_of(parts if parts.is_dir() else single)
-        elif single.exists() or single.is_symlink():
-            # A link to nowhere is a table that cannot be read, not one that is absent.
-            files[name] = (single,)
-    return files
-
-
-def _parts_of(folder: Path) -> tuple[Path, ...]:
-    # A name with a dot in front is somebody's unfinished file.
-    parts = tuple(p for p in sorted(folder.glob("*.parquet")) if not p.name.startswith("."))
-    if not parts:
-        raise HistoryError(
-            f"the folder {folder} holds no Parquet file; put the table's files there, or remove it"
-        )
-    return parts
-
-
-def _strays(entries: Sequence[Path]) -> Iterator[str]:
-    for entry in entries:
-        name = entry.stem if entry.suffix == ".parquet" else entry.name
-        if entry.name.startswith(".") or name in TABLES:
-            continue
-        if entry.suffix == ".parquet" or entry.is_dir():
-            close = get_close_matches(name, TABLES, n=1)
-            hint = f"; was {close[0]} meant?" if close else ""
-            yield f"{entry} is not a history table and is ignored{hint}"

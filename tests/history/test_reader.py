@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -9,8 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from hpabatch.errors import EXIT_UNREADABLE, HistoryError
+from hpabatch.history import flat, parquet
+from hpabatch.history.columns import Table
+from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
+from hpabatch.history.store.verify import check_history
 from hpabatch.history.store.writer import write_table
 from tests.history.frames import ROWS, frame, minute, replace, write_all
 
@@ -512,3 +517,39 @@ def test_a_file_of_another_writer_is_read(folder: Path) -> None:
     table = pa.table(frame("scales").to_arrow())
     pq.write_table(table, folder / "scales.parquet", compression="snappy", version="1.0")
     assert open_history(folder).read("scales").height == 1
+
+
+def test_every_file_of_a_table_is_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all(tmp_path)
+    single, parts = tmp_path / "pod_metrics.parquet", tmp_path / "pod_metrics"
+    parts.mkdir()
+    rows = pl.read_parquet(single)
+    single.unlink()
+    for number in range(5):
+        rows[number : number + 1].write_parquet(parts / f"{number}.parquet")
+    monkeypatch.setattr(flat, "_FILES", 2)
+    looked: list[Path] = []
+    read: list[Path] = []
+
+    def open_file(file: Path, spec: Table) -> object:
+        looked.append(file)
+        return parquet.open_file(file, spec)
+
+    def load(file: Path, *args: Any) -> pl.DataFrame:
+        read.append(file)
+        return parquet.load(file, *args)
+
+    monkeypatch.setattr(flat, "open_file", open_file)
+    monkeypatch.setattr(flat, "load", load)
+    history = open_history(tmp_path)
+    assert check_history(history).is_empty()
+    looked_at = len(looked)
+    history = open_history(tmp_path)
+    read.clear()
+    assert describe_history(history).tables["rows"][0] == 5
+    files = sum(len(files) for files in history.files.values())
+    assert looked_at == files
+    assert len(looked) == 2 * files
+    assert len([file for file in read if file.parent == parts]) == 5

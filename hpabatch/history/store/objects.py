@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, NotFoundError
 from obstore.store import from_url
 
 from hpabatch.errors import HistoryError, UsageError
@@ -24,6 +25,11 @@ from hpabatch.history.store.storage import Listed, disk_error, temporary_root
 # Per request, on errors of the server or the network.
 MAX_RETRIES = 4
 RETRY_TIMEOUT = timedelta(seconds=60)
+_PAUSE_S = 0.2
+
+_AMBIGUOUS = re.compile(r"[?#%]|/\.{1,2}(?=/|$)")
+
+T = TypeVar("T")
 
 
 class ObjectStorage:
@@ -38,6 +44,12 @@ class ObjectStorage:
             HistoryError: it names no bucket, or the service cannot be used.
         """
         self.location = url.rstrip("/")
+        if _AMBIGUOUS.search(self.location):
+            # obstore reads these as URLs do, polars as they stand: they would not meet.
+            raise HistoryError(
+                "expected a URL such as s3://bucket/history, without ?, #, %, . and .. as names, "
+                f"got {url}; name another place"
+            )
         retry = {
             "max_retries": MAX_RETRIES,
             "retry_timeout": RETRY_TIMEOUT,
@@ -61,10 +73,14 @@ class ObjectStorage:
         """Return all objects below a folder, by name."""
         now, found = datetime.now(UTC), []
         with self._reading(folder):
-            for batch in obstore.list(self._store, folder or None):
-                for item in batch:
-                    age = (now - item["last_modified"]).total_seconds()
-                    found.append(Listed(item["path"], item["size"], age))
+            # obstore goes on where the body of an object ends too early, not that of a list.
+            batches = _repeated(
+                lambda: list(obstore.list(self._store, folder or None)), "body error"
+            )
+        for batch in batches:
+            for item in batch:
+                age = (now - item["last_modified"]).total_seconds()
+                found.append(Listed(item["path"], item["size"], age))
         return sorted(found, key=lambda item: item.name)
 
     def read(self, name: str) -> bytes | None:
@@ -99,12 +115,20 @@ class ObjectStorage:
         raise NotImplementedError(name, start, stop)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object, unless there is one of that name."""
+        """Make an object, unless there is one of that name with other bytes.
+
+        A request whose response was lost may have made it: so it is sent again, and an object with
+        these very bytes counts as made.
+        """
         with self._writing(name):
             try:
-                obstore.put(self._store, name, data, mode="create")
+                # obstore repeats what is conditional only after a response.
+                _repeated(
+                    lambda: obstore.put(self._store, name, data, mode="create"),
+                    "error sending request",
+                )
             except AlreadyExistsError:
-                return False
+                return self.read(name) == data
         return True
 
     def put(self, file: Path, name: str) -> None:
@@ -129,6 +153,10 @@ class ObjectStorage:
     def url(self, name: str) -> str:
         """Return the object's URL."""
         return f"{self.location}/{name}"
+
+    def fault(self, error: BaseException) -> str | None:
+        """Return what the service or the network did, where polars names an error of theirs."""
+        return _advised(_reason(error)) if "object-store error" in str(error) else None
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
@@ -160,13 +188,27 @@ def _temporary() -> Iterator[Path]:
         yield Path(name)
 
 
+def _repeated(request: Callable[[], T], fault: str) -> T:
+    """Return the result of a request, which is sent again after this fault of the network."""
+    end_s = time.monotonic() + RETRY_TIMEOUT.total_seconds()
+    left = MAX_RETRIES
+    while True:
+        try:
+            return request()
+        except GenericError as error:
+            if fault not in str(error) or not left or time.monotonic() > end_s:
+                raise
+        left -= 1
+        time.sleep(_PAUSE_S)
+
+
 def _reason(error: BaseException) -> str:
     """Return what went wrong, without addresses, timings and the dump that obstore adds."""
     text = " ".join(str(error).split()) or type(error).__name__
     status = re.search(r"status code: (\d{3}(?: [A-Z][A-Za-z]+)*)", text)
     if status:
         return f"the server answered {status.group(1)}"
-    text = text.partition(" Debug source:")[0]
+    text = re.sub(r" Debug source:.*| \(path: .*", "", text)
     return text.rpartition(" - ")[2][:200].rstrip(". ")
 
 

@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
@@ -25,6 +24,9 @@ from hpabatch.history.store.storage import Storage
 _WHOLE_SHARE = 0.9
 _SCATTERED_SHARE = 0.5
 _SCATTERED_RANGES = 8
+
+# Polars opens all files of a request at once; a process may have 1024 open, sometimes 256.
+_FILES_AT_ONCE = 64
 
 # For checksums, which let other threads run.
 _THREADS = min(4, os.cpu_count() or 1)
@@ -145,22 +147,28 @@ class DataFiles:
         self, jobs: Sequence[tuple[FileEntry, int, int]], columns: Sequence[str]
     ) -> list[pl.DataFrame]:
         """Return rows of files, each from the first to before the last."""
-        frames: list[Any] = []
-        options = self.storage.options
-        try:
-            for file, start, stop in jobs:
-                scan = pl.scan_parquet(
-                    self.storage.url(file.path),
-                    hive_partitioning=False,
-                    glob=False,
-                    storage_options=options,
-                ).select(columns)
-                whole = stop - start == file.rows
-                frames.append(scan if whole else scan.slice(start, stop - start))
-            return pl.collect_all(frames)
-        except BROKEN as error:
-            names = ", ".join(dict.fromkeys(self.storage.url(file.path) for file, _, _ in jobs))
-            raise HistoryError(broken(names, error)) from error
+        frames: list[pl.DataFrame] = []
+        for start in range(0, len(jobs), _FILES_AT_ONCE):
+            some = jobs[start : start + _FILES_AT_ONCE]
+            try:
+                frames += pl.collect_all([self._scan(job, columns) for job in some])
+            except BROKEN as error:
+                urls = list(dict.fromkeys(self.storage.url(file.path) for file, _, _ in some))
+                where = urls[0] if len(urls) == 1 else f"{urls[0]} or one of {len(urls)} files"
+                fault = self.storage.fault(error)
+                text = f"{where} cannot be read: {fault}" if fault else broken(where, error)
+                raise HistoryError(text) from error
+        return frames
+
+    def _scan(self, job: tuple[FileEntry, int, int], columns: Sequence[str]) -> pl.LazyFrame:
+        file, start, stop = job
+        scan = pl.scan_parquet(
+            self.storage.url(file.path),
+            hive_partitioning=False,
+            glob=False,
+            storage_options=self.storage.options,
+        ).select(columns)
+        return scan if stop - start == file.rows else scan.slice(start, stop - start)
 
     def _check(self, spec: Table, file: FileEntry, frame: pl.DataFrame, rows: int) -> None:
         where = self.storage.url(file.path)

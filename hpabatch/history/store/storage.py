@@ -67,7 +67,10 @@ class Storage(Protocol):
         """Return the CRC-32 of an object's bytes (HistoryError: they cannot be read)."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make an object whole; False, and nothing changed, if there is one of that name."""
+        """Make an object whole; False, and nothing changed, if there is one of that name.
+
+        In an object storage one with these very bytes counts as made: see `ObjectStorage`.
+        """
 
     def put(self, file: Path, name: str) -> None:
         """Move a local file to a name, replacing what was there; it is whole or not at all."""
@@ -83,6 +86,9 @@ class Storage(Protocol):
 
     def url(self, name: str) -> str:
         """Return what polars opens."""
+
+    def fault(self, error: BaseException) -> str | None:
+        """Return why polars got no bytes, and what to do; None: their content is at fault."""
 
 
 class LocalStorage:
@@ -234,6 +240,10 @@ class LocalStorage:
     def url(self, name: str) -> str:
         """Return a path."""
         return str(self.root / name)
+
+    def fault(self, error: BaseException) -> str | None:
+        """Return None: a file that `tail` has read is there."""
+        return None
 
     def _unreadable(self, name: str, error: OSError) -> HistoryError:
         reason = error.strerror or str(error)

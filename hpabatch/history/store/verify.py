@@ -12,7 +12,6 @@ from hpabatch.history.base import History
 from hpabatch.history.checks import check_validity, conform, order_rows
 from hpabatch.history.columns import TEXT, Table
 from hpabatch.history.flat import FlatHistory
-from hpabatch.history.parquet import check_pages, open_file
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.catalog import FileEntry
 from hpabatch.history.store.compact import Progress
@@ -123,8 +122,7 @@ def _check_flat(history: FlatHistory, progress: Progress) -> Iterator[Finding]:
         bad = False
         for file in files:
             try:
-                open_file(file, TABLES[table])
-                check_pages(file, TABLES[table])
+                history.check_file(table, file)
             except HistoryError as error:
                 bad = True
                 yield table, str(file), str(error)

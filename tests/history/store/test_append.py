@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError, UsageError
+from hpabatch.history.columns import TIME
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
@@ -274,11 +276,10 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 KILLED = """
 import sys, time
-from hpabatch.history.store import append as store
-from hpabatch.history.store import storage as storage_module
+from hpabatch.history.store import append
 from tests.history.frames import frame
-store.BUFFER_ROWS = 1
-with store.open_writer(sys.argv[1]).part("one") as part:
+append.BUFFER_ROWS = 1
+with append.open_writer(sys.argv[1]).part("one") as part:
     part.add("pods", frame("pods"))
     part.add("scales", frame("scales"))
     print("written", flush=True)
@@ -627,3 +628,22 @@ def test_reading_errors_of_the_disk_are_sentences(
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(UsageError, match="must know hard links and renames: choose another"):
         storage.create("x", b"")
+
+
+def test_more_files_than_may_be_open_are_read_and_compacted(tmp_path: Path) -> None:
+    rows = frame("pod_metrics").select(pl.exclude("ts")).head(1)
+    many = rows.join(pl.DataFrame({"ts": [minute(number) for number in range(160)]}), how="cross")
+    with open_writer(tmp_path, limits=Limits(1, 1, 1)).part() as part:
+        part.add("pod_metrics", many.with_columns(pl.col("ts").cast(TIME)))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, opened + 100), hard))
+    try:
+        history = open_history(tmp_path)
+        assert len(history.files["pod_metrics"]) == 160
+        assert history.read("pod_metrics", optional=True).height == 160
+        with open_writer(tmp_path).part() as part:
+            part.add("pod_metrics", frame("pod_metrics"))
+        assert compact(tmp_path).files_after == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
