@@ -47,6 +47,13 @@ class Windows:
         windows = (up_s * 1000, down_s * 1000)
         return int(stabilize_with_windows(*self.parts, current, value, at(seconds), *windows, True))
 
+    def own_direction(self, current: int, value: int, seconds: float, window_s: int) -> int:
+        """Return what the window of the proposal's direction alone makes of it (until 1.20)."""
+        windows = (window_s * 1000, window_s * 1000)
+        return int(
+            stabilize_with_windows(*self.parts, current, value, at(seconds), *windows, False)
+        )
+
     def record(self, value: int, seconds: float) -> None:
         record_recommendation(*self.parts, value, at(seconds))
 
@@ -89,6 +96,14 @@ def test_a_windowed_sample_exactly_at_the_cutoff_is_out_but_not_overwritten() ->
     assert one.slots() == [(9, at(0)), (2, at(299.999)), (2, at(300))]
     assert one.both(9, 3, 300.001, 0, 300) == 3
     assert one.slots()[0] == (3, at(300.001))
+
+
+def test_until_1_20_the_window_of_the_own_direction_counts_alone() -> None:
+    one = windows()
+    for value, seconds in ((4, 0), (8, 10), (6, 20)):
+        one.record(value, seconds)
+    assert one.own_direction(5, 7, 30, 60) == 4  # a wish to grow makes it smaller
+    assert one.own_direction(5, 3, 31, 60) == 8
 
 
 def test_each_direction_has_its_window_and_the_current_size_is_pulled_between() -> None:

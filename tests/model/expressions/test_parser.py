@@ -27,6 +27,7 @@ SAME = [
     ("a - b - c", "(a - b) - c"),
     ("-a * b", "(-a) * b"),
     ("-a || b", "-(a || b)"),
+    ("+a * b", "a * b"),
     ("1 + 2 || 'x'", "1 + (2 || 'x')"),
     ("a || b = c", "(a || b) = c"),
     ("-a::int", "-(a::int)"),
@@ -43,6 +44,8 @@ SAME = [
     ("DATE_PART('hour', t)", "EXTRACT(HOUR FROM t)"),
     ("date + left", '"date" + "left"'),
     ("CAST(a AS DOUBLE PRECISION)", "a::float8"),
+    ("CAST(a AS DECIMAL(5, 2))", "a::numeric(5,2)"),
+    ("CAST(a AS DECIMAL(5))", "a::decimal ( 5 )"),
     ("a <=> b", "a IS NOT DISTINCT FROM b"),
 ]
 
@@ -57,6 +60,7 @@ def test_constants() -> None:
         "5": 5, "-5": -5, "+5": 5, "1.5": 1.5, ".5": 0.5, "1e3": 1000.0, "'it''s'": "it's",
         "NULL": None, "true": True, "9223372036854775807": 2**63 - 1, "99999999999999999999": 1e20,
         "DATE '2026-02-28'": date(2026, 2, 28), "''": "",
+        "TIMESTAMP '2026-02-28 10:00:00'": datetime(2026, 2, 28, 10),
         "TIMESTAMP '2026-02-28 10:00:00+02:00'": datetime(2026, 2, 28, 8),
     }  # fmt: skip
     for text, value in values.items():
@@ -68,6 +72,8 @@ def test_constants() -> None:
 def test_columns_are_named_once_in_their_order() -> None:
     text = 'COALESCE(b, a) + `c``d` * CASE WHEN a THEN "e""f" END'
     assert columns(parse_expression(text)) == ("b", "a", "c`d", 'e"f')
+    text = "-a IS NULL AND b IN (c, 1) AND d BETWEEN e AND f::int"
+    assert columns(parse_expression(text)) == ("a", "b", "c", "d", "e", "f")
 
 
 WRONG = {
@@ -87,6 +93,7 @@ WRONG = {
     "a = 1_000": (6, "expected an operator after the number, got '_000'"),
     "a = 1.2.3": (8, "expected an operator after the number, got '.3'"),
     "a < b < c": (7, "comparisons do not chain"),
+    "a IS NULL < b": (11, "comparisons do not chain"),
     "a IS 5": (6, "expected NULL, TRUE, FALSE or DISTINCT FROM, got '5'"),
     "a LIKE b": (8, "expected a pattern in quotes after LIKE, got 'b'"),
     "a LIKE 'x!%' ESCAPE '!'": (14, "ESCAPE"),
@@ -141,6 +148,12 @@ def test_what_is_wrong_and_where(text: str) -> None:
     assert f"at character {at}" in str(refused.value)
     assert refused.value.at == at
     assert "\n" not in str(refused.value)
+
+
+def test_a_long_name_gets_no_suggestion() -> None:
+    with pytest.raises(ExpressionError) as refused:
+        parse_expression(f"{'LOWER' * 41}(a)")
+    assert "did you mean" not in str(refused.value)
 
 
 def test_a_flat_chain_is_no_nesting() -> None:
