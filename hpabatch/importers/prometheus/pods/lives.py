@@ -106,7 +106,8 @@ def pod_rows(
     findings.note("assumed", "creation of a pod: when it was first seen", assumed)
     quiet = min(quiet_ms, span.lookback_ms)
     rows = rows.with_columns(
-        created=pl.coalesce("created", "first"),
+        # What was to be deleted before it was seen had been made before that.
+        created=pl.coalesce("created", pl.min_horizontal("first", "deletion_requested")),
         gone=_gone(rows["last"], heartbeats, quiet),
         origin=pl.lit("recorded"),
     )
