@@ -182,7 +182,7 @@ def test_a_closed_loop(history: str, tmp_path: Path) -> None:
         (("--k8s", "1.32..1.37", "--hpas", "a"), "at once"),
         (("--feature-gates-to", "HPAScaleToZero=true", "--hpas", "a"), "at once"),
         (("--hpas", "a", "--hpas", "b", "--hpas", "c"), "3 times"),
-        (("--feature-gates-to", "Nothing=true"), "gates: .*HPAScaleToZero"),
+        (("--feature-gates-to", "Nothing=true"), "a gate that HPAs have .*HPAScaleToZero"),
         (("--k8s", "1.32..1.37", "--delay", "soon"), "--delay"),
         (("--k8s", "1.32..1.37", "--where", "hpa ="), "--where"),
         (("--k8s", "1.32..1.37", "--where", "hpa = 'x'"), "true for none"),
