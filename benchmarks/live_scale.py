@@ -1,4 +1,4 @@
-"""What a pass over a real cluster costs, beside upstream's own controller measured in the same run.
+"""Cost of a pass over a real cluster, beside upstream's own controller in the same run.
 
     HPABATCH_CLUSTER_SCRIPTS=… python -m benchmarks.live_scale [--hpas 1000] [--pods 10]
 

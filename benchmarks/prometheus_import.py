@@ -1,4 +1,4 @@
-"""How fast an import from Prometheus is, and what it needs, beside what the server itself needs.
+"""Speed and needs of an import from Prometheus, beside those of the server itself.
 
     python -m benchmarks.prometheus_import [--days 30] [--pods 1000]
     python -m benchmarks.prometheus_import --real [--pods 200]
@@ -41,13 +41,15 @@ Figures = dict[str, Any]
 def import_all(url: str, out: str, start_ms: int, end_ms: int, lite: bool) -> Figures:
     """Import everything from a server; the one place that knows the importer."""
     from hpabatch.importers.prometheus.client.login import Login
-    from hpabatch.importers.prometheus.request import ImportRequest
+    from hpabatch.importers.prometheus.request import PrometheusRequest
     from hpabatch.importers.prometheus.run import import_prometheus
+    from hpabatch.model.times import show_instant
 
-    request = ImportRequest(
-        url, start_ms, end_ms, cluster_label="cluster", lite=lite, all_workloads=False
-    )
-    result = import_prometheus(request, Login(), out)
+    request = PrometheusRequest(
+        url=url, out=out, start=show_instant(start_ms), end=show_instant(end_ms),
+        cluster_label="cluster", lite=lite, compress=True,
+    )  # fmt: skip
+    result = import_prometheus(request, Login())
     return {
         "samples": result.samples,
         "rows": dict(result.written),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+_HEAD = 2  # lines of a table's head
 
 
 def replace_part(text: str, name: str, lines: list[str]) -> str:
@@ -31,7 +32,7 @@ def replace_part(text: str, name: str, lines: list[str]) -> str:
 def screen() -> list[str]:
     """Return what `make demo` prints, as a code block."""
     out = "build/demo/decisions.parquet"
-    command = ["hpabatch", "replay", "data/demo", "--out", out, "--top", "10"]
+    command = ["hpabatch", "replay", "data/demo", "--out", out, "--top", "12"]
     run = subprocess.run(
         [sys.executable, "-c", "from hpabatch.cli import main; main()", *command[1:]],
         check=True,
@@ -110,6 +111,29 @@ def sweep_rows(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def import_rows(report: dict[str, Any]) -> list[str]:
+    """Return the table of imports of one table, beside Polars in the same run."""
+    found = {
+        (b["extra_info"]["kind"], b["extra_info"]["what"]): (
+            b["stats"]["min"],
+            b["extra_info"]["rows"],
+        )
+        for b in report["benchmarks"]
+        if b["group"] == "import"
+    }
+    lines = [
+        "| `import table`, a row per pod and minute | rows/s | times Polars' scan and sort |",
+        "|---|---:|---:|",
+    ]
+    for kind, name in (("csv", "CSV"), ("parquet", "Parquet")):
+        seconds, rows = found[kind, "import"]
+        ratio = seconds / found[kind, "scan and sort"][0]
+        lines.append(
+            f"| {name}, {rows / 1e6:.1f} M rows | {_rounded(rows / seconds)} | {ratio:.1f} |"
+        )
+    return lines
+
+
 def _rounded(rate: float) -> str:
     return f"{rate / 1e6:.1f} M" if rate >= 1e6 else f"{rate / 1e3:.0f} k"
 
@@ -167,9 +191,12 @@ def main(readme_path: str, speed_path: str, report_path: str | None = None) -> N
             kernel_rows(report),
             simulate_rows(report),
             sweep_rows(report),
+            import_rows(report),
             start_rows(report),
         )
-        lines = [machine(report), *(line for table in tables for line in ("", *table))]
+        # (a part of the benchmarks may have been run: a head without rows says nothing)
+        measured = [table for table in tables if len(table) > _HEAD]
+        lines = [machine(report), *(line for table in measured for line in ("", *table))]
         speed.write_text(replace_part(speed.read_text(), "benchmarks", lines))
     text = replace_part(readme.read_text(), "screen", screen())
     readme.write_text(replace_part(text, "speed", extract(speed.read_text())))

@@ -38,10 +38,12 @@ from hpabatch.engine.advise.answer import CHANGE, RecommendOptions
 from hpabatch.engine.advise.answer import KEEP as KEPT
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.run import recommend
+from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import parse_grids
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
-from hpabatch.jobs.sweep_request import SweepRequest
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.settings.policy_sets import SHIPPED
@@ -178,8 +180,9 @@ def random_setting(seed: int, truth: Truth, names: Sequence[str]) -> str:
 def swept(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, Answer]:
     """Return what sweep and recommend say of the HPAs of a folder's history."""
     answers = {t.key: Answer(NO_ADVICE, why="left out of the sweep") for t in fleet}
-    request = SweepRequest(history=str(folder / "history"), grids=options.grids)
-    job = SweepJob(request, request.plan(), Destination(folder / "sweep", is_folder=True))
+    request = SweepRequest(grid=tuple(options.grids))
+    plan = plan_request(open_history(folder / "history", "replay"), request)
+    job = SweepJob(request, plan, Destination(folder / "sweep", is_folder=True))
     try:
         result = sweep_to_disk(job)
     except SweepRefusedError:

@@ -20,8 +20,8 @@ from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.run import replay_shards
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
+from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.importers.synth.scale.run import write_fleet
-from hpabatch.importers.synth.scale.settings import FleetSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 HPAS = int(os.environ.get("HPABATCH_BENCH_HPAS", "1000"))
@@ -32,7 +32,7 @@ COLUMNS = ["uid", "ts", "window_ms", "fetched_at", "cpu_milli"]
 @pytest.fixture(scope="module")
 def store() -> Path:
     path = ROOT / "build" / "bench-history" / str(HPAS)
-    settings = FleetSettings(hpas=HPAS, pods=20, days=1, step_ms=15_000, seed=7, metrics="cpu")
+    settings = SynthRequest(hpas=HPAS, pods=20, days=1, step_ms=15_000, seed=7, metrics="cpu")
     write_fleet(settings, open_writer(path))
     return path
 

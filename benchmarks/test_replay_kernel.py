@@ -13,7 +13,8 @@ import pytest
 
 from benchmarks.fleets import steady_fleet
 from hpabatch.kernels.replay import replay_fleet
-from hpabatch.layout.records import Fleet, Memory, Results, empty_results
+from hpabatch.layout.records import Fleet, Memory
+from hpabatch.layout.results import Results, empty_results
 from hpabatch.packing.memory import make_memory
 
 # Pods per HPA to (HPAs, ticks): about 4 million samples each, more than any cache holds.

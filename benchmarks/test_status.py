@@ -16,7 +16,8 @@ import pytest
 from benchmarks.fleets import steady_fleet
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
-from hpabatch.layout.records import Fleet, empty_results
+from hpabatch.layout.records import Fleet
+from hpabatch.layout.results import empty_results
 from hpabatch.packing.memory import make_memory
 from hpabatch.packing.status import empty_statuses, make_status_memory
 

@@ -19,8 +19,10 @@ import pytest
 import hpabatch.engine.simulate.loop as simulation
 import hpabatch.jobs.sweep as jobs
 from hpabatch.cli import main
+from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.history.reader import open_history
 from hpabatch.jobs.publish import Destination
-from hpabatch.jobs.sweep_request import SweepRequest
 
 DAYS = 30
 PLANT = "- pods: {startup: 15s, shares: [1], mtbf: none}\n"
@@ -72,12 +74,9 @@ def make_history(place: Path, hpas: int) -> Path:
 def sweep(place: Path, grids: tuple[str, ...], fidelity: bool) -> tuple[dict[str, float], int, int]:
     """Run a sweep; return the seconds of its parts, and how many HPAs and settings it had."""
     request = SweepRequest(
-        str(place / "store"),
-        grids,
-        plants=(str(place / "plant.yaml"),),
-        k8s="1.37",
-        fidelity=fidelity,
+        grid=grids, plant=(str(place / "plant.yaml"),), k8s="1.37", fidelity=fidelity
     )
+    store = open_history(place / "store", "replay")
     out = Destination(place / "sweep", is_folder=True)
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock(patch)
@@ -85,7 +84,9 @@ def sweep(place: Path, grids: tuple[str, ...], fidelity: bool) -> tuple[dict[str
         clock.time("score", jobs, "hpas_frame")
         clock.time("kernel", simulation, "simulate_fleet")
         begin = time.perf_counter()
-        result = jobs.sweep_to_disk(jobs.SweepJob(request, request.plan(), out, restart=True))
+        result = jobs.sweep_to_disk(
+            jobs.SweepJob(request, plan_request(store, request), out, replace=True)
+        )
         clock.seconds["all"] = time.perf_counter() - begin
     return clock.seconds, result.hpas.height, result.settings.height
 

@@ -1,4 +1,4 @@
-"""What is seen of a fleet whose truth is known: today's run of the first weeks, as a history."""
+"""History of a fleet whose truth is known: today's run of the first weeks, as seen from outside."""
 
 from __future__ import annotations
 

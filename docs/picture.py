@@ -7,6 +7,7 @@ python docs/picture.py build/demo/decisions.parquet docs/payments-api.svg
 from __future__ import annotations
 
 import sys
+from datetime import date
 
 import matplotlib
 import matplotlib.dates
@@ -17,10 +18,11 @@ matplotlib.rcParams["svg.hashsalt"] = "hpabatch"  # the same bytes at every run
 
 
 def draw(decisions: str, out: str) -> None:
-    """Draw one HPA's day: what its metrics asked for, what was allowed, what was recorded."""
+    """Draw the last day of one HPA: replicas asked for, allowed and recorded."""
     day = (
         pl.scan_parquet(decisions)
         .filter((pl.col("namespace") == "payments") & (pl.col("hpa") == "api"))
+        .filter(pl.col("ts").dt.date() == date(2026, 10, 7))
         .collect()
     )
     figure = Figure(figsize=(9, 3.2), layout="constrained")

@@ -1,8 +1,8 @@
-from hpabatch.api.recording import Advice as Advice
+from hpabatch.api.imports import import_prometheus as import_prometheus
+from hpabatch.api.imports import import_table as import_table
 from hpabatch.api.recording import Recording as Recording
-from hpabatch.api.recording import Replay as Replay
-from hpabatch.api.recording import Sweep as Sweep
 from hpabatch.api.recording import open as open
-from hpabatch.api.recording import open_sweep as open_sweep
+from hpabatch.api.sweeps import open_sweep as open_sweep
+from hpabatch.api.validation import validate as validate
 
 __version__: str

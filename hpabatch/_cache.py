@@ -1,21 +1,21 @@
-"""The cache of compiled code: its folder, and entries that are whole or count as missing.
+"""Cache of compiled code: its folder, and entries that are complete or count as missing.
 
 Numba's own cache looks at one file's contents and does not notice an edited rule in another file:
-it would run old machine code without a word. So compiled code lies in a folder named by a digest
-of every source that can end up in it, and old folders are pruned. The folder is looked for
+it would silently run old machine code. So compiled code is kept in a folder named by a digest of
+every source that can end up in it, and old folders are pruned. Candidates for the folder:
 
-1. where `HPABATCH_CACHE_DIR` says,
-2. inside the package (`_kernels/`), if it is writable or was filled before the package was made
+1. `HPABATCH_CACHE_DIR`,
+2. `_kernels/` inside the package, if it is writable or was filled before the package was made
    read-only (a container image): then it is read in place and never written,
-3. in the user's cache folder.
+3. the user's cache folder.
 
-A folder that others could change is refused with a warning (`_trust` says who that is), and the
-next one is tried: what lies there is run. Folders above the package are not looked at: whoever can
-change those can change the sources too. Without any folder every process compiles anew, with a
-warning. An entry that cannot be read, or is not what was written, is compiled again and replaced;
-after an entry that cannot be written (a full disk) a warning is given and no more are written.
+A folder that other users could change is refused with a warning (`_trust`), and the next one is
+tried: code found there is run. Folders above the package are not checked: whoever can change those
+can change the sources too. Without any folder every process compiles again, with a warning. An
+entry that cannot be read, or is not what was written, is compiled again and replaced; after an
+entry that cannot be written (a full disk) there is a warning, and no more entries are written.
 
-This file is no part of the digest: an edit here compiles nothing, unless it changes _FORMAT.
+This file is not part of the digest: an edit here recompiles nothing, unless it changes _FORMAT.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def choose_cache_folder(digest: str) -> tuple[Path | None, bool]:
         refusal, writable = why_not_ours(folder, top), False
         if refusal is None:
             writable = _is_writable(folder)
-        if refusal is None and not was_there:  # somebody may have been quicker in making it
+        if refusal is None and not was_there:  # another process may have made it first
             refusal = why_not_ours(folder, top)
         if refusal is not None:
             _warn(

@@ -1,6 +1,6 @@
-"""Folders that only this user and root can change: the check before what lies there is believed.
+"""Trusted folders: those that only this user and root can change.
 
-Compiled code is run as it is found, and an import goes on with the intermediate files of an
+Compiled code is run as it is found, and an import resumes from the intermediate files of an
 interrupted one, so both are read only from such a folder. "This user" includes, besides the user's
 number, what containers use in its place:
 

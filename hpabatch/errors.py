@@ -2,7 +2,7 @@
 
 ::
 
-    HpabatchError                    exit code 1 (a bug of ours if it reaches a user as such)
+    HpabatchError                    exit code 1 (a bug in hpabatch if a user sees it)
     ├── UnreadableError              2: the input cannot be read
     │   ├── ManifestError            a YAML/JSON document that cannot be read
     │   └── HistoryError             a table that is missing, broken or of another schema

@@ -7,6 +7,7 @@ import gc
 import os
 from typing import Any
 
+import numba
 import pytest
 import typer.main
 import typer.testing
@@ -28,6 +29,12 @@ settings.register_profile(
     "search", deadline=None, max_examples=2000, suppress_health_check=_SLOW_BUT_FINE
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# Tests call kernels thousands of times on a few lanes. Where the cores are busy, a call on two
+# threads waits for the second one to be scheduled: 29 ms and 1.5 ms of CPU, on one thread 2 µs.
+# Tests of threads set their number themselves.
+if not INTERPRETED:
+    numba.set_num_threads(1)
 
 
 _build_command = functools.cache(typer.main.get_command)

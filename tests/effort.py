@@ -1,4 +1,4 @@
-"""How much a test draws: half of its own number in `make test`; HPABATCH_EFFORT=10 is ten times it.
+"""Number of draws of a test: half of its own in `make test`; HPABATCH_EFFORT=10 is ten times it.
 
 `make test` draws the same in every run, so that more would mostly take longer;
 HYPOTHESIS_PROFILE=search looks for what was never drawn. Interpreted it is a fifth: as plain Python
@@ -11,8 +11,13 @@ from __future__ import annotations
 
 import os
 
+import numba
+
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether numba compiles nothing in this run."""
+
+MOST_THREADS: int = numba.get_num_threads()
+"""Threads that a test may give to kernels; it begins with one (tests/conftest.py)."""
 
 _FACTOR = float(os.environ.get("HPABATCH_EFFORT") or (0.2 if INTERPRETED else 0.5))
 _FEWEST = 3

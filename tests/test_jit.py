@@ -1,4 +1,4 @@
-"""Where compiled code is kept: the digest of its sources, the choice of folder, pruning.
+"""Tests of the compile cache: the digest of its sources, the choice of folder, pruning.
 
 Decisions are tested on the functions; what numba makes of them in processes of their own, on a
 copy of the package, with the quickest rule to compile.

@@ -1,4 +1,4 @@
-"""Whose folders are believed: owners, modes, links, the folders above, group 0."""
+"""Tests of trusted folders: owners, modes, links, the folders above, group 0."""
 
 from __future__ import annotations
 

@@ -1,66 +1,50 @@
-"""hpabatch from Python: open a history, look at its tables, replay it; all as Polars frames.
+"""Histories in Python: tables, replays, simulations and more, as Polars frames.
 
 Errors are those of `hpabatch.errors`; each is one sentence: what is wrong, where, and what to do.
+`recording.pyi` beside this is generated (`python -m hpabatch.api.documentation`): the methods take
+the options of requests as keyword arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-from hpabatch.api.options import (
-    Duration,
-    Options,
-    milliseconds,
-    named,
-    parameters_of,
-    plant_entries,
-    scenario_of,
-)
-from hpabatch.api.replays import Replay
-from hpabatch.api.sweeps import Advice, Sweep, SweepChoices, Values, open_sweep, run_sweep
-from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, growths_of, plan_capacity
-from hpabatch.engine.fit.run import fit_history
-from hpabatch.engine.fit.workload import facts_frame
-from hpabatch.engine.fleet.candidates import (
-    Candidate,
-    candidate_frame,
-    candidates_of,
-)
-from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.api.analysis import StaticAnalysis, analyze, quality
+from hpabatch.api.comparisons import Compared, compare
+from hpabatch.api.fits import FidelityScores, Fits, fidelity, fit
+from hpabatch.api.keywords import takes
+from hpabatch.api.plans import Plan, plan
+from hpabatch.api.replays import Replay, observations, replay, replay_to, sensitivity
+from hpabatch.api.simulations import Simulation, simulate
+from hpabatch.api.statuses import Descriptions, Explained, HpaStatuses, describe, explain, get
+from hpabatch.api.sweeps import Advice, Sweep, recommend, sweep
+from hpabatch.engine.advise.request import RecommendRequest
+from hpabatch.engine.analyze.request import AnalyzeRecordedRequest
+from hpabatch.engine.capacity.request import PlanRequest
+from hpabatch.engine.compare.request import CompareRequest
+from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
+from hpabatch.engine.fidelity.request import FidelityRequest
+from hpabatch.engine.fit.request import FitRequest
+from hpabatch.engine.fleet.candidates import Candidate, candidate_frame
+from hpabatch.engine.fleet.lives import candidates_of
 from hpabatch.engine.fleet.versions import versions_of
-from hpabatch.engine.quality.run import quality
-from hpabatch.engine.replay.run import join_results, replay_shards
-from hpabatch.engine.replay.sensitivity import compare, settings_of
-from hpabatch.engine.replay.summary import join_summaries, summarize_part
-from hpabatch.engine.shards.observe import observe
-from hpabatch.engine.simulate.result import LoopResult, run_loop
-from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
-from hpabatch.errors import UsageError
+from hpabatch.engine.quality.request import QualityRequest
+from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
+from hpabatch.engine.simulate.request import SimulateRequest
+from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.base import History
 from hpabatch.history.info import HistoryInfo, describe_history
-from hpabatch.history.reader import open_history
-from hpabatch.history.scan import scan_table
-from hpabatch.inputs.prices import read_price_file
-from hpabatch.inputs.quotas import read_quotas
-from hpabatch.jobs.choices import selection
-from hpabatch.jobs.publish import Destination
-from hpabatch.jobs.replay import ReplayDone, ReplayJob, replay_to_disk
-from hpabatch.model.objects.hpa import HPA
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-__all__ = ["Advice", "Recording", "Replay", "Sweep", "open", "open_sweep"]
+from hpabatch.history.reader import open_history, scan_table
+from hpabatch.jobs.replay import ReplayDone
 
 
 def open(path: Path | str) -> Recording:
-    """Open a history: a folder of Parquet tables, or a store (a folder or an s3://, gs://, abfs://).
+    """Open a history: a folder of Parquet tables, or a store (a folder, s3://, gs:// or abfs://).
 
     Raises:
         HistoryError: there is no history.
@@ -78,6 +62,10 @@ class Recording:
     def __repr__(self) -> str:
         """Return where it is and what it holds."""
         return f"<history {self.history.location}: {', '.join(self.tables)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the place and the recorded HPAs, for notebooks."""
+        return f"<p>history {escape(str(self.history.location))}</p>\n{self.hpas._repr_html_()}"
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -104,35 +92,29 @@ class Recording:
         """Return what the history holds: layout, clusters, per table rows, bytes and times."""
         return describe_history(self.history)
 
-    def quality(self) -> pl.DataFrame:
-        """Return what the recording of each HPA is worth: coverage, gaps, intervals and more."""
-        return quality(self.history, self._candidates())
+    @takes(QualityRequest, "names")
+    def quality(self, request: QualityRequest) -> pl.DataFrame:
+        """Return the quality of each HPA's recording: coverage, gaps, intervals and more."""
+        return quality(self.history, request)
 
     def _candidates(self) -> list[Candidate]:
         versions = versions_of(self.history.read("controller"), None)
         return candidates_of(self.history, versions.of)[0]
 
-    def replay(self, **options: Unpack[Options]) -> Replay:
-        """Replay all HPAs, or those of `where`, in memory. For options see `Options`.
+    @takes(ReplayRequest, "names")
+    def replay(self, request: ReplayRequest) -> Replay:
+        """Replay HPAs in memory: what the rules decide at every sync, given what was recorded.
 
         Raises:
             HistoryError: a table is broken, or there is nothing to replay.
             UsageError: an option is not possible.
+            RefusedError: a manifest is not valid.
         """
-        plan, _ = self._plan(options)
-        results = list(replay_shards(plan, range(len(plan.shards))))
-        return Replay(plan, join_results(plan, results))
+        return replay(self.history, request)
 
-    def replay_to(
-        self,
-        out: Path | str,
-        *,
-        score: bool = False,
-        sensitivity: bool = False,
-        restart: bool = False,
-        **options: Unpack[Options],
-    ) -> ReplayDone:
-        """Replay to a Parquet file, or a folder of them if `out` ends with a slash.
+    @takes(ReplayToRequest, "names")
+    def replay_to(self, request: ReplayToRequest, out: Path | str) -> ReplayDone:
+        """Replay to a Parquet file, or to a folder of them if `out` ends with a slash.
 
         For results larger than memory: all but the decisions is returned. An interrupted call goes
         on where it was when it is made again; `restart` begins anew.
@@ -141,176 +123,128 @@ class Recording:
             HistoryError, UsageError: as `replay`, and where `out` cannot be written.
             RefusedError: no HPA could be replayed.
         """
-        from hpabatch.jobs.publish import is_result_folder
+        return replay_to(self.history, request, out)
 
-        plan, manifests = self._plan(options)
-        if Path(out).resolve().is_relative_to(self.history.path.resolve()):
-            raise UsageError(f"{out} is inside the history that is replayed; name another place")
-        folder = str(out).endswith("/") or (Path(out).is_dir() and is_result_folder(Path(out)))
-        return replay_to_disk(
-            ReplayJob(
-                plan=plan,
-                destination=Destination(Path(out), folder),
-                manifests=manifests,
-                score=score,
-                sensitivity=sensitivity,
-                restart=restart,
-            )
-        )
+    @takes(ReplayRequest, "names")
+    def sensitivity(self, request: ReplayRequest) -> pl.DataFrame:
+        """Return how the agreement changes with delay, max age and phase, a row per setting."""
+        return sensitivity(self.history, request)
 
-    def fit(
-        self, where: str | None = None, plant: Sequence[str | Path] | str | Path = ()
-    ) -> pl.DataFrame:
-        """Return what is known of each workload: a row per parameter, with interval and source.
-
-        `plant` are plant files (docs/scenarios.md) with what you state yourself.
+    @takes(ReplayRequest, "names")
+    def observations(self, request: ReplayRequest) -> pl.DataFrame:
+        """Return what the rules saw of one HPA: a row per tick, metric and pod.
 
         Raises:
-            HistoryError, UsageError: as `replay`.
+            UsageError: not exactly one HPA is meant.
         """
-        plan, _ = self._plan({"where": where})
-        entries = plant_entries(plant)
-        return facts_frame(
-            {
-                (f.candidate.cluster, f.candidate.namespace, f.candidate.name): f.facts
-                for f in fit_history(plan, entries)
-            }
-        )
+        return observations(self.history, request)
 
-    def simulate(
-        self,
-        *,
-        scenario: str | Path | None = None,
-        growth: float | None = None,
-        plant: Sequence[str | Path] | str | Path = (),
-        prices: str | Path | None = None,
-        seed: int = 0,
-        fill_gaps: bool = False,
-        noise: bool = False,
-        length: Duration | None = None,
-        trajectories: bool = False,
-        **options: Unpack[Options],
-    ) -> LoopResult:
-        """Simulate all HPAs, or those of `where`, in a closed loop with fitted workloads.
+    @takes(ExplainRequest, "name")
+    def explain(self, request: ExplainRequest) -> Explained:
+        """Explain one decision of an HPA: every rule's arithmetic, in order.
 
-        With `manifests` in `options` they run beside the recorded ones; with `noise` every setting
-        runs a second time with what finer stretches say happens within a piece of work.
-        `scenario`, `plant` and `prices` name YAML files. The result's `measures` has one row per
-        HPA and setting, `points` (with `trajectories`) one per tick, `loop.skipped` who was left
-        out and why.
+        Raises:
+            UsageError: there is no such HPA, there are several, or it has no sync by then.
+            RefusedError: the HPA cannot be replayed; the reason.
+        """
+        return explain(self.history, request)
+
+    @takes(GetRequest, "names")
+    def get(self, request: GetRequest) -> HpaStatuses:
+        """Return HPAs with their statuses at a time, as `kubectl get hpa` would show them.
+
+        Raises:
+            UsageError: an option is not possible, or there is no HPA of that name.
+            RefusedError: none of the HPAs can be replayed.
+        """
+        return get(self.history, request)
+
+    @takes(DescribeRequest, "names")
+    def describe(self, request: DescribeRequest) -> Descriptions:
+        """Describe HPAs at a time as `kubectl describe hpa` would; raises as `get` does."""
+        return describe(self.history, request)
+
+    @takes(CompareRequest, "names")
+    def compare(self, request: CompareRequest) -> Compared:
+        """Compare what HPAs decide under two versions, or with two sets of manifests.
+
+        Raises:
+            HistoryError, UsageError: as `replay`; nothing to compare is stated.
+        """
+        return compare(self.history, request)
+
+    @takes(SimulateRequest, "names")
+    def simulate(self, request: SimulateRequest, trajectories: bool = False) -> Simulation:
+        """Simulate HPAs in a closed loop with fitted workloads.
+
+        With `trajectories` the result's `points` has a row per tick of every run.
 
         Raises:
             HistoryError, UsageError: as `replay`; a file that is wrong.
         """
-        self.history.require("replay")
-        if not isinstance(seed, int) or seed < 0:
-            raise UsageError(f"seed={seed!r} is not a whole number of at least 0")
-        parameters, manifests, select = parameters_of(self.history, options)
-        asked = LoopOptions(
-            manifests=None if manifests is None else tuple(manifests),
-            scenario=scenario_of(scenario, growth),
-            plants=plant_entries(plant),
-            prices=None if prices is None else read_price_file(prices),
-            seed=seed,
-            keep_gaps=not fill_gaps,
-            noise=noise,
-            length_ms=milliseconds(length, "length", 1000),
-            keep_points=trajectories,
-        )
-        loop = prepare_loop(self.history, parameters, asked, select)
-        return run_loop(loop, asked)
+        return simulate(self.history, request, trajectories)
 
+    @takes(FitRequest, "names")
+    def fit(self, request: FitRequest) -> Fits:
+        """Return what can be known about each workload: facts with intervals and sources.
+
+        Raises:
+            HistoryError, UsageError: as `replay`; a plant file that is wrong.
+        """
+        return fit(self.history, request)
+
+    @takes(FidelityRequest, "names")
+    def fidelity(self, request: FidelityRequest) -> FidelityScores:
+        """Score how far each HPA's rules and plant can be trusted.
+
+        Raises:
+            HistoryError, UsageError: as `replay`; a plant file that is wrong.
+        """
+        return fidelity(self.history, request)
+
+    @takes(SweepRequest, "grid")
     def sweep(
-        self,
-        grid: Mapping[str, Values],
-        out: Path | str,
-        *,
-        restart: bool = False,
-        **choices: Unpack[SweepChoices],
+        self, request: SweepRequest, *, out: Path | str | None = None, replace: bool = False
     ) -> Sweep:
         """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
 
-        An interrupted call goes on where it was when it is made again; `restart` begins anew.
-
-        Args:
-            grid: values by field, such as `{"target": "50:85:5", "scaleDown.window": [60, 300]}`.
-            out: the folder; a sweep that is there is replaced.
-            restart: throw away what an interrupted call has left.
-            choices: see `SweepChoices`.
+        An interrupted call with `out` goes on where it was when it is made again; `replace`
+        replaces another sweep that is there, or what it left. Without `out` the sweep is kept in
+        memory only.
 
         Raises:
             UsageError: all that is wrong with grid and groups, in one message.
             HistoryError: a table is broken, or there is nothing to simulate.
-            RefusedError: no HPA could be simulated.
+            RefusedError: no HPA could be simulated, or another sweep is there.
         """
-        return run_sweep(self.history, grid, out, restart, choices)
+        return sweep(self.history, request, out, replace)
 
-    def plan(
-        self,
-        *,
-        growth: Sequence[float] = (1.0,),
-        quotas: Sequence[str] = (),
-        prices: str | Path | None = None,
-        plant: Sequence[str | Path] | str | Path = (),
-        where: str | None = None,
-        k8s: str | None = None,
-        seed: int = 0,
-    ) -> CapacityPlan:
-        """Return what the HPAs would ask for without a maximum, under each growth of the work.
+    @takes(SweepRequest, "grid")
+    def recommend(
+        self, request: SweepRequest, *, slo: str | Sequence[str] = (), minimize: str | None = None
+    ) -> Advice:
+        """Sweep a grid in memory, and recommend settings; raises as `sweep` does.
 
-        `hpas` of the result has a row per HPA and growth, `totals` the sums over time with
-        headroom against `quotas` (paths of ResourceQuota manifests) and money; docs/plan.md
-        explains both.
+        `Sweep.recommend` has more options, and takes a sweep that is there.
+        """
+        asked = RecommendRequest.of({"slo": slo, "minimize": minimize})
+        return recommend(sweep(self.history, request), asked)
+
+    @takes(PlanRequest, "names")
+    def plan(self, request: PlanRequest) -> Plan:
+        """Return what the HPAs would ask for without maxReplicas, under each growth of the work.
 
         Raises:
             HistoryError, UsageError: as `replay`; a file that is wrong.
             RefusedError: no HPA could be simulated.
         """
-        self.history.require("replay")
-        clusters = self.history.distinct("scales", ["cluster"])["cluster"].to_list()
-        options = CapacityOptions(
-            growths=growths_of(",".join(str(factor) for factor in growth), "growth"),
-            plants=plant_entries(plant),
-            prices=None if prices is None else read_price_file(prices),
-            quotas=read_quotas(tuple(quotas), clusters).quotas,
-            seed=seed,
-        )
-        select = None if where is None else selection(where, "where")
-        parameters = ReplayParameters(k8s=k8s, events="decided")
-        return plan_capacity(self.history, parameters, options, select)
+        return plan(self.history, request)
 
-    def sensitivity(self, **options: Unpack[Options]) -> pl.DataFrame:
-        """Return how the agreement changes with delay, max age and phase, a row per setting."""
-        plan, _ = self._plan(options)
-        settings = settings_of(plan)
-        return compare(settings, [_summary(setting.plan) for setting in settings])
-
-    def observations(self, hpa: str, **options: Unpack[Options]) -> pl.DataFrame:
-        """Return what the rules saw of one HPA: a row per tick, metric and pod.
-
-        Args:
-            hpa: its name, `namespace/name` or `cluster/namespace/name`.
-            options: see `Options`.
+    @takes(AnalyzeRecordedRequest, "names")
+    def analyze(self, request: AnalyzeRecordedRequest) -> StaticAnalysis:
+        """Return dead bands, resting points, cycles and ramps of the recorded HPAs' specs.
 
         Raises:
-            UsageError: there is no such HPA, or there are several.
+            HistoryError, UsageError: as `replay`.
         """
-        if "where" in options:
-            raise UsageError("observations are those of one HPA: leave out `where`")
-        plan, _ = self._plan(options, only=named(hpa))
-        if not plan.chosen:
-            raise UsageError(f"{hpa}: {plan.skipped[-1].reason}")
-        return observe(plan, plan.chosen[0])
-
-    def _plan(
-        self, options: Options, only: Select | None = None
-    ) -> tuple[ReplayPlan, list[HPA] | None]:
-        parameters, manifests, select = parameters_of(self.history, options)
-        if manifests is None:
-            self.history.require("replay")
-        return plan_replay(self.history, parameters, manifests, only or select), manifests
-
-
-def _summary(plan: ReplayPlan) -> pl.DataFrame:
-    results = replay_shards(plan, range(len(plan.shards)))
-    return join_summaries([summarize_part(r.decisions, r.hpas) for r in results])
+        return analyze(self.history, request)

@@ -1,26 +1,45 @@
-"""A replay in Python: its decisions, and what they come to."""
+"""Replays in Python."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import polars as pl
 
+from hpabatch.api.manifests import read_hpas
+from hpabatch.api.result import Result, counted
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.parameters import replay_parameters
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.replay.attention import rank_attention
-from hpabatch.engine.replay.run import ReplayResult
+from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
+from hpabatch.engine.replay.run import ReplayResult, join_results, replay_shards
 from hpabatch.engine.replay.score import Score, score
-from hpabatch.engine.replay.summary import FleetTotals, summarize, total
+from hpabatch.engine.replay.sensitivity import compare, settings_of
+from hpabatch.engine.replay.summary import (
+    FleetTotals,
+    join_summaries,
+    summarize,
+    summarize_part,
+    total,
+)
+from hpabatch.engine.shards.observe import observe
+from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
+from hpabatch.history.base import History
 from hpabatch.jobs.parquet import write_parquet
+from hpabatch.jobs.publish import Destination, is_result_folder
+from hpabatch.jobs.replay import ReplayDone, ReplayJob, replay_to_disk
+from hpabatch.model.objects.hpa import HPA
 
 
-@dataclass(frozen=True)
-class Replay:
-    """What a replay decided.
+@dataclass(frozen=True, repr=False)
+class Replay(Result):
+    """A replay in memory.
 
     Attributes:
         plan: what was replayed, and under which assumptions.
@@ -30,9 +49,17 @@ class Replay:
     plan: ReplayPlan
     result: ReplayResult
 
-    def __repr__(self) -> str:
-        """Return how much it is."""
-        return f"<replay of {self.result.hpas.height} HPAs: {self.decisions.height} decisions>"
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs and decisions."""
+        told = f"{counted(self.result.hpas.height, 'HPA')} replayed: "
+        told += counted(self.decisions.height, "decision")
+        return told + (f", {len(self.result.skipped)} left out" if self.result.skipped else "")
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The summary."""
+        return self.summary
 
     @property
     def decisions(self) -> pl.DataFrame:
@@ -88,3 +115,77 @@ class Replay:
         """
         with atomic_path(path) as temporary:
             write_parquet(self.decisions, self.evidence, temporary)
+
+
+def plan_of(
+    history: History, request: ReplayRequest, manifests: Sequence[HPA] | None
+) -> ReplayPlan:
+    """Return the plan of a replay.
+
+    Raises:
+        HistoryError: a table cannot be read, or there is nothing to replay.
+        UsageError: an option is not possible.
+    """
+    return plan_replay(
+        history, replay_parameters(request), manifests, selection_of(request), whole=request.why
+    )
+
+
+def planned(history: History, request: ReplayRequest) -> tuple[ReplayPlan, list[HPA] | None]:
+    """Return the plan, and the HPAs of manifests (RefusedError: one of them is not valid)."""
+    if not request.hpas:
+        history.require("replay")
+    manifests = read_hpas(history, request.hpas, request.k8s, request.feature_gates)
+    return plan_of(history, request, manifests), manifests
+
+
+def replay(history: History, request: ReplayRequest) -> Replay:
+    """Replay in memory; raises as `planned` does."""
+    plan, _ = planned(history, request)
+    return Replay(plan, join_results(plan, list(replay_shards(plan, range(len(plan.shards))))))
+
+
+def replay_to(history: History, request: ReplayToRequest, out: Path | str) -> ReplayDone:
+    """Replay to a Parquet file, or a folder of them if `out` ends with a slash."""
+    if "://" in str(out):
+        raise UsageError(f"out: expected a local file or folder, got {str(out)!r}")
+    plan, manifests = planned(history, request)
+    if Path(out).resolve().is_relative_to(history.path.resolve()):
+        raise UsageError(f"{out} is inside the history that is replayed; name another place")
+    is_folder = str(out).endswith("/") or (Path(out).is_dir() and is_result_folder(Path(out)))
+    return replay_to_disk(
+        ReplayJob(
+            plan=plan,
+            destination=Destination(Path(out), is_folder),
+            manifests=manifests,
+            score=request.score,
+            sensitivity=request.sensitivity,
+            restart=request.restart,
+        )
+    )
+
+
+def sensitivity(history: History, request: ReplayRequest) -> pl.DataFrame:
+    """Return how the agreement changes with delay, max age and phase, a row per setting."""
+    settings = settings_of(planned(history, request)[0])
+    return compare(settings, [_summary(setting.plan) for setting in settings])
+
+
+def observations(history: History, request: ReplayRequest) -> pl.DataFrame:
+    """Return what the rules saw of one HPA: a row per tick, metric and pod.
+
+    Raises:
+        UsageError: not exactly one HPA is meant.
+    """
+    plan, _ = planned(history, request)
+    if len(plan.chosen) + len(plan.skipped) != 1:
+        count = len(plan.chosen) + len(plan.skipped)
+        raise UsageError(f"expected one HPA, got {count}; name one as cluster/namespace/name")
+    if not plan.chosen:
+        raise UsageError(f"{request.names[0]}: {plan.skipped[0].reason}")
+    return observe(plan, plan.chosen[0])
+
+
+def _summary(plan: ReplayPlan) -> pl.DataFrame:
+    results = replay_shards(plan, range(len(plan.shards)))
+    return join_summaries([summarize_part(r.decisions, r.hpas) for r in results])

@@ -1,71 +1,60 @@
-"""Sweeps in Python: run one, look at it, ask it for advice.
+"""Sweeps in Python, and advice from them.
 
 ::
 
-    sweep = hpabatch.open("history/").sweep({"target": "50:85:5"}, out="sweep/")
+    sweep = hpabatch.open("history/").sweep(grid={"target": "50:85:5"}, out="sweep/")
     advice = sweep.recommend("saturated_minutes<10/week", minimize="pod_hours")
     advice.table
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
-from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.api.keywords import takes
+from hpabatch.api.result import Result, counted
+from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, options_of
 from hpabatch.engine.advise.apply import settings_of
-from hpabatch.engine.advise.bounds import parse_bounds
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
-from hpabatch.engine.advise.judge import JudgeRules
-from hpabatch.engine.advise.objective import parse_goal
-from hpabatch.engine.advise.run import Recommendations, recommend
-from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.engine.sweep.summary import summarize_sweep
+from hpabatch.engine.advise.request import RecommendRequest
+from hpabatch.engine.advise.run import Recommendations
+from hpabatch.engine.advise.run import recommend as advise
+from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.engine.sweep.result import SweepResult, summarize_sweep
 from hpabatch.errors import UsageError
 from hpabatch.history.base import History
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
-from hpabatch.jobs.sweep_files import read_sweep
-from hpabatch.jobs.sweep_request import SweepRequest
-
-Values = str | Iterable[object]
-"""Values of a field: as on the command line ("50:85:5", "x0.8,x1"), or one after the other."""
+from hpabatch.jobs.sweep_files import digest_sweep, read_sweep
+from hpabatch.report.recommend_files import recommendation_files
 
 
-class SweepChoices(TypedDict, total=False):
-    """What a sweep can be told beside its grid, as on the command line; see `SweepRequest`."""
-
-    sample: int | None
-    policy_sets: str | None
-    groups: Sequence[str]
-    where: str | None
-    scenario: str | None
-    growth: str | None
-    plants: Sequence[str]
-    prices: str | None
-    k8s: str | None
-    feature_gates: str
-    seed: int
-    keep_gaps: bool
-    noise: bool
-    length_ms: int | None
-    fidelity: bool
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A sweep, done."""
+@dataclass(frozen=True, repr=False)
+class Sweep(Result):
+    """A sweep; `digest` is that of its files."""
 
     result: SweepResult
+    digest: str = ""
 
-    def __repr__(self) -> str:
-        """Return how much it is."""
-        return f"<sweep of {self.hpas.height} HPAs: {self.settings.height} settings>"
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs and settings, and of HPAs left out."""
+        told = f"{counted(self.hpas.height, 'HPA')} swept in "
+        told += counted(self.settings.height, "setting")
+        skipped = self.result.parameters.get("skipped")
+        return told + (f", {len(skipped)} left out" if skipped else "")
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The summary."""
+        return self.summary
 
     @property
     def settings(self) -> pl.DataFrame:
@@ -92,35 +81,14 @@ class Sweep:
         """One row per HPA: today's measures, and the cheapest setting that harms no more."""
         return summarize_sweep(self.result)
 
-    def recommend(
-        self,
-        slo: str | Sequence[str] = (),
-        *,
-        minimize: str | None = None,
-        bounds: Sequence[str] = (),
-        min_history_days: float = 14.0,
-        rules: JudgeRules | None = None,
-    ) -> Advice:
+    @takes(RecommendRequest, "slo")
+    def recommend(self, request: RecommendRequest) -> Advice:
         """Choose on the first blocks, judge on the last; see docs/recommend.md.
-
-        Args:
-            slo: what must hold, such as "saturated_minutes<10/week".
-            minimize: what should be least; None: cost, without prices pod_hours.
-            bounds: how far from today's a setting may be, such as "target=10".
-            min_history_days: less history gives no advice.
-            rules: how it is judged; None: the defaults.
 
         Raises:
             UsageError: a measure that there is not, or a limit that is none.
         """
-        slos = [slo] if isinstance(slo, str) else list(slo)
-        options = RecommendOptions(
-            goal=parse_goal(slos, minimize, self.blocks),
-            rules=rules or JudgeRules(),
-            bounds=parse_bounds(list(bounds)),
-            min_history_days=min_history_days,
-        )
-        return Advice(recommend(self.result, options, settings_of(self.result)))
+        return recommend(self, request)
 
     def trajectories(self, hpa: str, settings: Sequence[int] = (0,)) -> pl.DataFrame:
         """Return every tick of some settings of an HPA (`cluster/namespace/name`), run again.
@@ -138,11 +106,23 @@ class Sweep:
         return trajectories(self.result, found[0], settings)
 
 
-@dataclass(frozen=True)
-class Advice:
-    """What a sweep says should change; every answer has its reasons."""
+@dataclass(frozen=True, repr=False)
+class Advice(Result):
+    """Changes that a sweep recommends; every answer has its reasons."""
 
     found: Recommendations
+
+    @property
+    def verdict(self) -> str:
+        """The number of answers of each kind."""
+        answers = [item.answer for item in self.found.items]
+        told = ", ".join(f"{answers.count(kind)} {kind}" for kind in (CHANGE, KEEP, NONE))
+        return f"{counted(len(answers), 'HPA')}: {told}"
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The table."""
+        return self.table
 
     @cached_property
     def table(self) -> pl.DataFrame:
@@ -161,35 +141,45 @@ class Advice:
 
     @cached_property
     def patches(self) -> dict[str, str]:
-        """By `namespace.hpa.yaml` (and `.json`) the patches and certificates as texts."""
-        from hpabatch.report.recommend_files import recommendation_files
-
+        """By `namespace.hpa.yaml` (and `.json`) the patches and certificates as strings."""
         return recommendation_files(self.found)
 
 
 def open_sweep(path: Path | str) -> Sweep:
     """Return a sweep from its folder (HistoryError: it is none)."""
-    return Sweep(read_sweep(path))
+    return Sweep(read_sweep(path), digest_sweep(path))
 
 
-def run_sweep(
-    history: History,
-    grid: Mapping[str, Values],
-    out: Path | str,
-    restart: bool,
-    choices: SweepChoices,
+def sweep(
+    history: History, request: SweepRequest, out: Path | str | None = None, replace: bool = False
 ) -> Sweep:
-    """Run a sweep to a folder; see `Recording.sweep`."""
-    unknown = sorted(set(choices) - set(SweepChoices.__annotations__))
-    if unknown:
-        known = ", ".join(SweepChoices.__annotations__)
-        raise UsageError(f"there is no option {', '.join(unknown)}; the options are {known}")
-    texts = tuple(f"{name}={_values(values)}" for name, values in grid.items())
-    given = {k: tuple(v) if k in ("groups", "plants") else v for k, v in choices.items()}  # type: ignore[arg-type]
-    request = SweepRequest(str(history.location), texts, **given)  # type: ignore[arg-type]
+    """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
+
+    An interrupted call continues where it was when it is made again; `replace` replaces another
+    sweep that is there, or what it left when interrupted. Without `out` nothing is kept on disk.
+
+    Raises:
+        UsageError: all that is wrong with grid and groups, in one message.
+        HistoryError: a table is broken, or there is nothing to simulate.
+        RefusedError: no HPA could be simulated, or another sweep is there.
+    """
+    history.require("replay")
+    if out is None:
+        with TemporaryDirectory(prefix="hpabatch-") as folder:
+            return sweep(history, request, Path(folder) / "sweep")
+    if "://" in str(out):
+        raise UsageError(f"out: expected a local folder, got {str(out)!r}")
     destination = Destination(Path(out), is_folder=True)
-    return Sweep(sweep_to_disk(SweepJob(request, request.plan(history), destination, restart)))
+    plan = plan_request(history, request)
+    result = sweep_to_disk(SweepJob(request, plan, destination, replace))
+    return Sweep(result, digest_sweep(out))
 
 
-def _values(values: Values) -> str:
-    return values if isinstance(values, str) else ",".join(str(value) for value in values)
+def recommend(sweep: Sweep, request: RecommendRequest) -> Advice:
+    """Return the advice that a sweep gives.
+
+    Raises:
+        UsageError: a measure that there is not, or a limit that is none.
+    """
+    options = options_of(request, sweep.result, sweep.digest)
+    return Advice(advise(sweep.result, options, settings_of(sweep.result)))

@@ -5,16 +5,41 @@ Nothing heavier than typer is imported here: `hpabatch --help` must start at onc
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from hpabatch import __version__
 
+_GROUPS: Final = {
+    "get_in": "Get data in",
+    "look": "Look",
+    "what_if": "Ask what if",
+    "live": "Decide live",
+    "look_after": "Look after data",
+}
+"""Headings of --help, by the folder that a command's module is in."""
+
 
 class _Commands(TyperGroup):
     """The commands; no error of theirs is taken for the user's wish to end."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands below the headings of their groups."""
+        names = self.list_commands(ctx)
+        width = max(map(len, names), default=0)
+        limit = formatter.width - 6 - width
+        groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in _GROUPS.values()}
+        for name in names:
+            found = self.get_command(ctx, name)
+            if found is not None and not found.hidden:
+                row = name.ljust(width), found.get_short_help_str(limit)
+                groups[_heading(found)].append(row)
+        for heading, rows in groups.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; typer makes "Aborted!" of an EOFError, as if a prompt had got Ctrl-D."""
@@ -22,6 +47,12 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except EOFError as error:
             raise RuntimeError(f"EOFError: {error}") from error
+
+
+def _heading(found: Any) -> str:
+    """Return the heading of a command, or of a group of commands."""
+    first = next(iter(found.commands.values())) if isinstance(found, TyperGroup) else found
+    return _GROUPS[first.callback.__module__.split(".")[-2]]
 
 
 app = typer.Typer(

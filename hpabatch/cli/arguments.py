@@ -1,4 +1,4 @@
-"""Arguments that need more than a type: durations, conditions, places to write to.
+"""Places to write to: checks before anything is computed.
 
 Nothing heavy is imported before it is needed.
 """
@@ -7,51 +7,18 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
-from hpabatch.jobs.choices import parse_duration, selection
-from hpabatch.model.times import parse_instant_ms
 
 if TYPE_CHECKING:
     from hpabatch.history.reader import History
     from hpabatch.jobs.publish import Destination
 
 _LONGER_NAMES = 40  # of the job folder and of temporary files: `.NAME.12345-1a2b3c4d.tmp`
-
-__all__ = ["check_out", "check_replaced_folder", "parse_at", "parse_duration", "selection"]
-
-_AT = re.compile(
-    r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{1,2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?)?"
-    r"( *[Zz]| *[+-]\d{2}:\d{2})?",
-    re.ASCII,
-)
-
-
-def parse_at(text: str, option: str = "--at") -> int:
-    """Return an instant such as `2026-10-07 14:03`, UTC where no zone is given, in ms since 1970.
-
-    A date alone is its midnight.
-
-    Raises:
-        UsageError: another form, or no instant of any calendar.
-    """
-    found = _AT.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(
-            f"{option} {text}: not an instant such as '2026-10-07 14:03' (UTC) or "
-            "2026-10-07T14:03:00+02:00"
-        )
-    day, clock, seconds, zone = found.groups()
-    whole = f"{day}T{(clock or '00:00').rjust(5, '0')}{seconds or ':00'}{(zone or 'Z').strip()}"
-    try:
-        return parse_instant_ms(whole)
-    except ValueError as error:
-        raise UsageError(f"{option} {text}: {error}") from error
 
 
 def check_out(out: str | Path, history: History, manifests: Sequence[str]) -> Destination:

@@ -1,4 +1,4 @@
-"""Data to stdout: the checks and courtesies that every command owes it."""
+"""Data to stdout: checks before, closed and full streams, reports in the form asked for."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TextIO
 
-from hpabatch.cli.options import Output
 from hpabatch.errors import UsageError
 from hpabatch.model.printable import printable_json, printable_lines
+from hpabatch.report.base import Output, View
+
+if TYPE_CHECKING:
+    from hpabatch.report.base import Report
 
 
-def check_stdout(output: Output) -> None:
+LEGEND: ContextVar[bool] = ContextVar("legend", default=False)
+"""Whether the command was given --legend."""
+
+
+def check_stdout(output: str) -> None:
     """Refuse a closed stdout, and binary output to a terminal.
 
     Raises:
@@ -22,7 +30,7 @@ def check_stdout(output: Output) -> None:
     """
     if sys.stdout is None:
         raise UsageError("stdout is closed; redirect it to a file or to /dev/null")
-    if output is Output.parquet and sys.stdout.isatty():
+    if output == Output.parquet and sys.stdout.isatty():
         raise UsageError(
             "--output parquet is binary: redirect stdout to a file, or choose table, json or csv"
         )
@@ -53,7 +61,7 @@ def send(data: bytes) -> None:
 
 
 def send_text(text: str) -> None:
-    """Write text without styles to stdout, nothing in it but its line ends drives a terminal.
+    """Write text without styles to stdout; only its line ends drive a terminal.
 
     Raises:
         UsageError: stdout cannot be written.
@@ -62,39 +70,30 @@ def send_text(text: str) -> None:
 
 
 def send_json(text: str) -> None:
-    """Write JSON to stdout, what does not show escaped (UsageError: it cannot be written)."""
+    """Write JSON to stdout, invisible characters escaped (UsageError: it cannot be written)."""
     send(printable_json(text).encode())
 
 
-def table_shape() -> tuple[int | None, bool]:
-    """Return the width of a table for stdout (None: no terminal), and whether it has styles."""
-    if not sys.stdout.isatty():
-        return None, False
-    return shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ
+def show_report(report: Report, output: Output | str) -> None:
+    """Write a report to stdout in one of its forms; with `LEGEND` tables explain their columns.
 
-
-def show_report(forms: Any, report: Any, output: Output) -> None:
-    """Write a report to stdout in the form that is asked for.
-
-    `forms` is its module of `hpabatch.report`: to_table, to_json, to_csv, to_parquet.
+    Args:
+        report: a result of `hpabatch.report`.
+        output: the form.
 
     Raises:
         UsageError: stdout cannot be written.
     """
-    match output:
-        case Output.table:
-            width, styled = table_shape()
-            data = forms.to_table(report, width, styled=styled).encode()
-        case Output.json:
-            data = printable_json(forms.to_json(report)).encode()
-        case Output.csv:
-            data = forms.to_csv(report).encode()
-        case Output.parquet:
-            data = forms.to_parquet(report)
-    send(data)
+    from hpabatch.report.forms import report_bytes
+
+    width, styled = None, False
+    if sys.stdout.isatty():
+        width, styled = shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ
+    view = View(width, styled, legend=LEGEND.get())
+    send(report_bytes(report, Output(str(output)), view))
 
 
 def forget_stdout() -> None:
-    """Send what is still buffered nowhere: it would fail again when Python closes stdout."""
+    """Send buffered data nowhere: it would fail again when Python closes stdout."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -12,6 +13,10 @@ from hpabatch.model.printable import printable, printable_line
 if TYPE_CHECKING:
     from hpabatch.engine.fleet.candidates import Skipped
     from hpabatch.errors import HpabatchError
+
+
+NAMED: Final = 3
+"""HPAs that a sentence about several names."""
 
 
 def say(text: str) -> None:
@@ -33,10 +38,31 @@ def tell(texts: Iterable[str], kind: str = "warning") -> None:
         say(f"{kind}: {text}")
 
 
-def tell_skipped(skipped: Iterable[Skipped]) -> None:
-    """Write a line for each HPA that was left out."""
-    from hpabatch.report.texts import label
+def tell_skipped(skipped: Iterable[Skipped], history: str = "HISTORY") -> None:
+    """Write a line for each HPA that was left out; those that lack an answer have one together."""
+    from hpabatch.engine.fleet.candidates import UNKNOWN_DRIVER
+    from hpabatch.report.base import label
 
+    asked = []
     for item in skipped:
         name = label(item.cluster, item.namespace, item.hpa, with_cluster=True)
-        say(f"skipped: {printable(name)}: {item.reason}")
+        if item.reason.startswith(UNKNOWN_DRIVER):
+            asked.append(name)
+        else:
+            say(f"skipped: {printable(name)}: {item.reason}")
+    if asked:
+        say(f"skipped: {questions_told(asked, history)}")
+
+
+def questions_told(names: Sequence[str], history: str) -> str:
+    """Return in a sentence which HPAs lack the kind of a metric, and the command that asks.
+
+    Without a history there is no command: it is the one that runs.
+    """
+    from hpabatch.report.numbers import counted
+
+    some = ", ".join(map(printable, names[:NAMED])) + (", …" if len(names) > NAMED else "")
+    told = f"{counted(len(names), 'HPA')} ({some}), as nothing says what drives a metric"
+    if not history:
+        return told
+    return f"{told}; state it: hpabatch fit {shlex.quote(history)} --init-plant plant.yaml"

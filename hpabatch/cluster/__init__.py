@@ -1,1 +1,1 @@
-"""Kubernetes clusters: connection, list and watch, and what they show, decoded."""
+"""Kubernetes clusters: connection, list and watch, decoded objects."""

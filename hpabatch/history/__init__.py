@@ -1,1 +1,1 @@
-"""The Parquet data set: column registry and strict reader."""
+"""History: the Parquet data set; column registry and strict reader."""

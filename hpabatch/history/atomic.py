@@ -1,11 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,13 +16,14 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @contextmanager
-def atomic_path(path: Path | str) -> Iterator[Path]:
+def atomic_path(path: Path | str, temporary: Path | None = None) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it to `path` when the block ends well.
 
     The block writes the temporary file. It is then flushed to disk, renamed over `path`, and the
     folder is flushed too, so that a crash leaves the old file or the new one. On any exception,
     Ctrl-C included, the temporary is removed and an older `path` stays as it was. Missing parent
     folders are made. The temporary's name starts with a dot: readers of a folder skip it.
+    `temporary` is another name for it, on the same file system.
 
     Raises:
         UsageError: the file cannot be written there (no permission, disk full, a folder is in
@@ -33,15 +35,68 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     if os.path.exists(final) and not os.path.isfile(final):
         # The rename would put a file in the place of a device such as /dev/null.
         raise UsageError(f"cannot write {final}: it is not a regular file; name another")
-    temporary = final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary or _temporary(final)
+    with _writing(final, temporary):
         yield temporary
         if not temporary.exists():
             raise RuntimeError(f"nothing was written for {final}")
         flush(temporary)
         os.replace(temporary, final)
         flush(final.parent)
+
+
+def is_empty_folder(path: Path) -> bool:
+    """Say whether a folder has no entry."""
+    return not any(path.iterdir())
+
+
+@contextmanager
+def atomic_folder(
+    path: Path | str,
+    may_replace: Callable[[Path], bool] = is_empty_folder,
+    temporary: Path | None = None,
+) -> Iterator[Path]:
+    """Yield a new folder beside `path`; put it in the place of `path` when the block ends well.
+
+    As `atomic_path`: everything in it is flushed to disk, then it is renamed. A folder that is
+    there is replaced as a whole, if `may_replace` says so of it; between two renames neither is
+    there, and where the second one fails the old folder is put back.
+
+    Raises:
+        UsageError: the folder cannot be written there, or the old one may not be replaced.
+    """
+    final = Path(path)
+    temporary = temporary or _temporary(final)
+    former = temporary.with_name(f"{temporary.name}.former")
+    with _writing(final, temporary):
+        for place in (temporary, former):
+            remove(place)
+        temporary.mkdir(parents=True)
+        yield temporary
+        for place in (*temporary.rglob("*"), temporary):
+            flush(place)
+        if final.is_dir():
+            if not may_replace(final):
+                raise UsageError(f"{final} has got files of others; move them away")
+            os.replace(final, former)
+        try:
+            os.replace(temporary, final)
+            flush(final.parent)
+        finally:
+            if former.exists():
+                remove(former) if final.exists() else os.replace(former, final)
+
+
+def _temporary(final: Path) -> Path:
+    return final.with_name(f".{final.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+@contextmanager
+def _writing(final: Path, temporary: Path) -> Iterator[None]:
+    """Make the parent of `final`; name `final` in errors; remove what is left of `temporary`."""
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as error:
         if not _is_about(error, final, temporary):
             raise
@@ -52,16 +107,26 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     finally:
         # After a rename there is nothing left to remove.
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            remove(temporary)
 
 
 def _is_about(error: OSError, final: Path, temporary: Path) -> bool:
-    """Whether an error in the block concerns our file and not one that the block was reading."""
+    """Say whether an error concerns what is written and not a file that the block was reading."""
     if error.filename is None:
         # write() and pyarrow name no file.
         return error.errno in _DISK_ERRORS
     named = Path(os.fsdecode(error.filename))
-    return named in (temporary, final) or named in final.parents
+    ours = {final, temporary} & {named, *named.parents}
+    return bool(ours) or named in final.parents
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder and all in it, if it is there."""
+    with suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def flush(path: Path) -> None:

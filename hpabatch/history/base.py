@@ -1,4 +1,4 @@
-"""What both layouts of a history answer; rows are always checked, sorted and without equal keys."""
+"""The interface of a history in either layout: checked, sorted rows without duplicate keys."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hpabatch.history import schema
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.schema import TABLES, table_named
+from hpabatch.history.schema_hpas import SIMULATED
 
 Wanted = tuple[str, str | None]
-"""Namespace and place of rows that are asked for; a null place is None."""
+"""Namespace and place of requested rows; a null place is None."""
 
 SIZES = pl.Schema(
     {"cluster": TEXT, "namespace": TEXT, "place": TEXT, "day": pl.Date(), "rows": pl.Int64()}
@@ -33,14 +34,14 @@ SPANS = pl.Schema(
 
 
 class History(ABC):
-    """An open history: which tables it has. Rows are read by `read` and `select`.
+    """An open history. Rows are read by `read` and `select`.
 
-    A history does not change while it is open: what others append meanwhile is not seen.
+    A history does not change while it is open: rows appended meanwhile are not seen.
 
     Attributes:
         path: the folder (of an object store: the URL as a path, for display only).
         files: for every table present its Parquet files, in name order.
-        warnings: what was odd but readable; reading adds to it.
+        warnings: about odd but readable contents; reading adds to them.
     """
 
     def __init__(self, path: Path, files: dict[str, tuple[Path, ...]], warnings: list[str]) -> None:
@@ -61,17 +62,17 @@ class History(ABC):
         return tuple(self.files)
 
     def require(self, command: str) -> None:
-        """Refuse if a table that a command needs is absent.
+        """Check that the tables that a command needs are present.
 
         Raises:
-            HistoryError: names every absent table and what it holds.
+            HistoryError: names every absent table with its contents.
         """
         missing = [t for t in TABLES.values() if command in t.needed_by and self.lacks(t)]
         if missing:
             raise HistoryError(self._missing(missing, command))
 
     def lacks(self, table: Table) -> bool:
-        """Return whether a table is absent without which some command cannot work."""
+        """Return whether a table is absent that some command needs."""
         return table.required and table.name not in self.files
 
     def read(
@@ -105,19 +106,24 @@ class History(ABC):
                 raise HistoryError(self._missing([spec], spec.needed_by[0]))
             return schema.empty_frame(table).select(wanted)
         if spec.name == "hpas":
-            # Validities are checked against each other: all of it is wanted.
+            # Validities are checked against each other, which needs all rows.
             frame = self._table(spec, spec.names, None)
             check_validity(frame, self._place(spec))
             if namespaces is not None:
                 frame = frame.filter(pl.col("namespace").is_in(sorted(namespaces)))
         else:
             frame = self._table(spec, wanted, namespaces if spec.place else None)
-        if spec.required and not optional and frame.is_empty() and self._sizes(spec).is_empty():
+        empty = frame.is_empty() and self._sizes(spec).is_empty()
+        if spec.required and not optional and empty and not self._is_simulated():
             raise HistoryError(
                 f"{self._place(spec)} has no rows; {' and '.join(spec.needed_by)} needs {spec.doc} "
                 "per row: record or export it again"
             )
         return frame.select(wanted)
+
+    def _is_simulated(self) -> bool:
+        """Say whether a simulated run is in it: one may never have had a pod or a sample."""
+        return SIMULATED in self.read("provenance", ["method"])["method"]
 
     def select(
         self,
@@ -134,7 +140,7 @@ class History(ABC):
             table: a registered table.
             cluster: whose rows.
             places: pairs of namespace and place (the table's third key column, `Table.place`);
-                not looked at for a table without namespaces.
+                ignored for a table without namespaces.
             day: only rows of this UTC day (by `Table.day`); ignored for a table without.
             columns: only these, in the registry's order; None: all.
 
@@ -177,7 +183,7 @@ class History(ABC):
         return found.sort(wanted)
 
     def sizes(self, table: str) -> pl.DataFrame:
-        """Return how many rows each place has: cluster, namespace, place, day, rows.
+        """Return the number of rows of each place: cluster, namespace, place, day, rows.
 
         Namespace and place are null for a table without namespaces, `day` for one that is not
         split by day. Rows are an upper bound where later parts replaced rows of earlier ones (a
@@ -193,7 +199,7 @@ class History(ABC):
         return self._sizes(spec).sort("cluster", "namespace", "place", "day")
 
     def span(self, table: str) -> pl.DataFrame:
-        """Return when the rows of each cluster were seen.
+        """Return the time span in which the rows of each cluster were seen.
 
         Columns: cluster; fetched_first and fetched_last: lowest and highest fetched_at;
         unfetched_first and unfetched_last: lowest and highest time (`Table.day`) of the rows
@@ -247,7 +253,7 @@ class History(ABC):
 
     @abstractmethod
     def _place(self, spec: Table) -> str:
-        """Return what to call a table that is present in a message."""
+        """Return the name of a present table for messages."""
 
     def _missing(self, tables: Sequence[Table], command: str) -> str:
         names = ", ".join(f"{t.name} ({t.doc})" for t in tables)
@@ -260,7 +266,7 @@ class History(ABC):
 
     @abstractmethod
     def _how_to_add(self, tables: Sequence[Table]) -> str:
-        """Return what to do about absent tables."""
+        """Return the fix for absent tables."""
 
     def _warn(self, text: str) -> None:
         if text not in self._warned:  # (the list may have one for each of 10^5 files)

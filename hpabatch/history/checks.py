@@ -1,7 +1,7 @@
 """Checks of one frame against the registry, shared by reader and writer.
 
-Every refusal is a `HistoryError` of the form: where (file, column, rows, an example), what is
-wrong, what to do.
+Every refusal is a `HistoryError` that names the place (file, column, rows, an example), the fault
+and the fix.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hpabatch.history.convert import convert_series
 YEAR_2000_MS = 946_684_800_000
 YEAR_2100_MS = 4_102_444_800_000
 
-# Columns that tell a person which row is meant, in this order.
+# Columns that identify a row in messages, in this order.
 _NAMES = ("namespace", "name", "target", "pod", "container", "metric", "uid", "ts")
 
 
@@ -28,7 +28,7 @@ OWNED = ("pod_requests", "pod_states")
 
 
 def check_columns(found: Sequence[str], table: Table, where: str) -> list[str]:
-    """Refuse a missing required column; return a warning for columns that are not registered.
+    """Refuse missing required columns; return a warning for unregistered columns.
 
     Raises:
         HistoryError: required columns are missing; the message names columns that look alike.
@@ -51,13 +51,13 @@ def check_columns(found: Sequence[str], table: Table, where: str) -> list[str]:
 def conform(frame: pl.DataFrame, table: Table, where: str, *, texts: bool = True) -> pl.DataFrame:
     """Bring a frame's columns to their registered types and check every value.
 
-    Columns that are not registered must be gone already; columns that are absent stay absent.
-    The order of rows is kept. Without `texts` what a text says is not looked at: that costs more
-    than everything else, and was done when the row was written.
+    Unregistered columns must be removed before; absent columns stay absent. The order of rows is
+    kept. Without `texts` the contents of strings are not checked: that takes longer than all other
+    checks, and was done when the row was written.
 
     Raises:
-        HistoryError: a wrong type, a null, NaN or negative number where none may be, a text that
-            is not allowed, a time that cannot be, or is before one that it must follow.
+        HistoryError: a wrong type; a forbidden null, NaN or negative number; a string that is not
+            allowed; a timestamp out of range, or before one that it must follow.
     """
     columns = [c for c in table.columns if c.name in frame.columns]
     converted = pl.DataFrame(
@@ -76,7 +76,7 @@ def order_rows(frame: pl.DataFrame, table: Table) -> tuple[pl.DataFrame, int]:
     Returns the frame and how many rows were dropped. A frame in order is returned as it is: the
     test is one pass over neighbours, a sort is many.
 
-    In the tables of `OWNED` a row that names no target yields to one that does and has otherwise
+    In the tables of `OWNED` a row without target is replaced by one with a target and otherwise
     the same key: the same row, written again when its pod was known.
     """
     ordered = frame
@@ -89,7 +89,7 @@ def order_rows(frame: pl.DataFrame, table: Table) -> tuple[pl.DataFrame, int]:
 
 
 def without_replaced(frame: pl.DataFrame, others: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """Return rows without those that name no target, where a row of `others` names one.
+    """Return rows without those that lack a target where a row of `others` has one.
 
     Args:
         frame: rows of a table of `OWNED`; the key's columns at least.
@@ -103,7 +103,7 @@ def without_replaced(frame: pl.DataFrame, others: pl.DataFrame, table: Table) ->
     identity = [name for name in table.key if name != "target"]
     known = named.select(identity).unique().with_columns(target=pl.lit(""))
     kept = frame.join(known, on=table.key, how="anti", maintain_order="left")
-    # The same object where nothing goes: `verify` tells by it that a file is as it should be.
+    # The same object where nothing is removed: `verify` relies on that.
     return frame if kept.height == frame.height else kept
 
 
@@ -155,7 +155,7 @@ def refuse_rows(
 
 
 def describe_row(frame: pl.DataFrame, row: int) -> str:
-    """Return the names in a row, e.g. `namespace=shop, pod=cart-1, ts=2026-10-07T00:00:00Z`."""
+    """Return the identity of a row: `namespace=shop, pod=cart-1, ts=2026-10-07T00:00:00Z`."""
     parts = []
     for name in _NAMES:
         if name not in frame.columns:
@@ -293,8 +293,8 @@ def _strictly_increasing(frame: pl.DataFrame, key: Sequence[str]) -> bool:
     if frame.height < 2:
         return True
     this, after = frame.select(key)[:-1], frame.select(key)[1:]
-    # Names change at the few places where one pod ends and the next begins: compare them fully
-    # only there, and what follows the time only where times are equal.
+    # Names change only where one pod ends and the next begins: they are compared fully only there,
+    # and key columns after the time only where times are equal.
     times = [i for i, name in enumerate(key) if frame.schema[name] == TIME]
     split = times[0] if times else len(key)
     names, rest = key[:split], key[split:]
@@ -324,7 +324,7 @@ def _increases(names: Sequence[str]) -> pl.Expr:
     greater = pl.lit(value=False)
     for name in reversed(names):
         this, after = pl.col(name), pl.col(f"{name}_next")
-        # A comparison with null is null, so say what it means.
+        # A comparison with null is null, so nulls are handled explicitly.
         less = (this < after).fill_null(value=False) | (this.is_null() & after.is_not_null())
         greater = less | (this.eq_missing(after) & greater)
     return greater

@@ -1,4 +1,4 @@
-"""What a table and a column of a history are; `schema` lists them all."""
+"""Tables and columns of a history as data; `schema` lists them all."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Column:
         dtype: the polars type that `History.read` returns.
         doc: what the value means.
         unit: "ms", "milli", "bytes", "pods", "time" or "".
-        nullable: the column may hold nulls, and null means what `doc` says.
+        nullable: the column may hold nulls, with the meaning given in `doc`.
         optional: the column may be missing from a file; it is then all null (or all `fill`).
         fill: what a null in a file is read as; the column then never holds nulls.
         minimum, maximum: bounds of an integer column, both allowed.
-        values: the only texts allowed, or () for any.
+        values: the only strings allowed, or () for any.
         json: "object" or "array" where the text is a JSON document of that type, else "".
         not_before: the time column of the same table that this one must not be before, or "".
     """
@@ -58,13 +58,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: its columns in order, its key and who needs it.
+    """One table: its columns in order, its key and the commands that need it.
 
     `key` identifies a row and is at the same time the sort order (nulls first). `needed_by` names
     the commands that cannot work without the table; () is an optional table. `day` is the time
     column by whose UTC day a store splits the table, "" where rows describe long validities.
-    `place` is the column that, after the namespace, says where rows belong: a store finds the rows
-    of a (namespace, place) without reading others.
+    `place` is the column that, after the namespace, groups rows: a store finds the rows of a
+    (namespace, place) without reading others.
     """
 
     name: str
@@ -103,22 +103,22 @@ class Table:
 
 
 def text_column(name: str, doc: str, *, nullable: bool = False, optional: bool = False) -> Column:
-    """Return a text column."""
+    """Return a string column."""
     return Column(name, TEXT, doc, nullable=nullable, optional=optional)
 
 
 def default_text_column(name: str, doc: str) -> Column:
-    """Return a text column whose null is read as ""."""
+    """Return a string column whose null is read as ""."""
     return Column(name, TEXT, doc, nullable=True, optional=True, fill="")
 
 
 def json_column(name: str, doc: str, *, kind: str = "object", optional: bool = False) -> Column:
-    """Return a column of JSON texts."""
+    """Return a column of JSON strings."""
     return Column(name, TEXT, doc, nullable=optional, optional=optional, json=kind)
 
 
 def truth_column(name: str, doc: str) -> Column:
-    """Return a column of true and false."""
+    """Return a Boolean column."""
     return Column(name, BOOL, doc)
 
 

@@ -1,4 +1,4 @@
-"""Lossless conversion of a series to its registered type, or a refusal that says how to convert."""
+"""Lossless conversion of a series to its registered type; a refusal says how to convert."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _to_integers(series: pl.Series, column: Column, at: str) -> pl.Series:
 
 
 def _why_not_float(series: pl.Series, column: Column) -> str:
-    """Say what is wrong with a float column: NaN, infinities, fractions, or just its type."""
+    """Return the problem of a float column: NaN, infinities, fractions, or just its type."""
     name, unit = column.name, column.unit or "whole number"
     nan = series.is_nan().fill_null(value=False)
     if nan.any():

@@ -1,6 +1,7 @@
-"""The page `docs/history.md`, written from the registry.
+"""Generator of `docs/history.md` from the registry.
 
-`python -m hpabatch.history.documentation docs/history.md` rewrites it; a test holds it up to date.
+`python -m hpabatch.history.documentation docs/history.md` rewrites the page; a test keeps it up to
+date.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from hpabatch.history.store.datafiles import MAX_FILE_ROWS, MAX_GROUP_ROWS, MIN_
 
 _PREAMBLE = f"""# A history
 
-A history is a set of tables of what a cluster recorded. This page is generated from the registry
-that reader and writer follow (`python -m hpabatch.history.documentation docs/history.md`).
+A history is a set of tables with the recording of one or more clusters. This page is generated from
+the registry that reader and writer follow (`python -m hpabatch.history.documentation
+docs/history.md`).
 
 Schema version {SCHEMA_VERSION}. Times are UTC, milliseconds since 1970 (Parquet timestamp with unit
 ms, adjusted to UTC). Quantities are whole numbers (int64) whose unit is the last word of the name:
@@ -27,10 +29,10 @@ with the same key the last one counts.
 **Flat**: a folder with one file `pods.parquet`, or one folder `pods/` of Parquet files, per table;
 by any writer, in any order, of schema version 1 to {SCHEMA_VERSION}. Good for small histories and
 for exchange. Version 3 has no table `passes`, no `error` in `scales`, and a value in every row of
-the metric tables; version 2 has no table `provenance` either; version 1 no `metric_fetches`, no
-`target` in `pod_requests` and `pod_states`, and no `origin` in `pods`. Where the pages of a file
-have checksums they are verified before its first reading, once each time the history is opened.
-A file costs about 2 ms and 5 kB of memory at a reading: 10,000 of them half a minute.
+the metric tables; version 2 also has no table `provenance`; version 1 also has no `metric_fetches`,
+no `target` in `pod_requests` and `pod_states`, and no `origin` in `pods`. Page checksums, where a
+file has them, are verified before its first reading, once each time the history is opened. Reading
+a file takes about 2 ms and 5 kB of memory: 10,000 files take about half a minute.
 
 **Store**: what hpabatch itself writes, in a local folder or at s3://, gs:// or abfs://
 (tested with s3). A URL has no `?`, `#`, `%`, and no `.` or `..` as a name.
@@ -45,40 +47,39 @@ _work/…                                                 unfinished files, loca
 * A data file counts only if a commit names it. A commit is one JSON file, created whole or not at
   all, under the next free number; a part with several tables and days appears at once.
 * The newest state is the fold of all commits since the last checkpoint. `hpabatch history compact`
-  merges the files of each cluster and day, writes a checkpoint, and removes what no longer counts.
+  merges the files of each cluster and day, writes a checkpoint, and removes obsolete files.
 * Inside a file rows are sorted by the table's key, so that a place (namespace and the column in
   bold below) is contiguous. Row groups hold whole places, at least {MIN_GROUP_ROWS:,} rows each
   (except a file's last) and at most {MAX_GROUP_ROWS:,}; files at most {MAX_FILE_ROWS:,} rows.
 * A commit names for each file: path, table, cluster, day, number of rows and bytes, sha256, length
   and sha256 of the Parquet footer, rows, bytes and CRC-32 of each row group, rows of each place,
-  and the span of its times. Whoever opens a store verifies a file's size and footer before the
-  first reading, and in a local folder the checksums of the row groups that are wanted, each once;
-  `hpabatch history check` verifies everything. The commit itself ends with a sha256 of what it
-  says.
+  and the span of its times. Readers verify a file's size and footer before the first reading, and
+  in a local folder the checksums of the row groups that they read, each once; `hpabatch history
+  check` verifies everything. The commit itself ends with a sha256 of its contents.
 * A checkpoint names the digests of the commits that it replaces, and every file that is removed
-  then. So a writer whose number was used before, or whose file is about to be removed, notices it
-  and commits again. A part that takes longer than a day while somebody compacts may have to be
-  written again; nothing of it was added then.
-* In `pod_requests` and `pod_states` a row without target yields to a row that names one and has
+  then. So a writer whose number was used before, or whose file is about to be removed, detects that
+  and commits again. A part that takes longer than a day during a compaction may have to be written
+  again; in that case nothing of it was added.
+* In `pod_requests` and `pod_states` a row without target is replaced by a row with a target and
   otherwise the same key.
-* What a live recorder wrote (in `provenance` the method `recorder`) holds a sample until a newer
-  one of the same pod or series, or a row that withdraws it: one without a value. All of its times
-  of being seen are on one clock, that of `passes`: a decision saw what came before its pass.
-  Where an API's sample is not later than the one before it, its `ts` is moved to 1 ms after that;
-  in `pod_metrics` `window_ms` grows by as much, so that the sample begins when it did. Several
-  changes of one thing in 1 ms are one row. A spec counts here if a controller can decide on it,
-  whatever the API server of its version says to it today. Of what there was none there is no
-  table, and in a store none is missed where there is `passes`.
-* In an object storage a request that fails is repeated up to 4 times within a minute; one without a
-  response ends after 30 s, so a service that stalls ends the command after about a minute, with
-  exit code 2. A commit whose response was lost is recognized by its bytes. What was begun counts
-  nothing, or is there completely, and the same command finishes it.
+* A sample of a live recorder (method `recorder` in `provenance`) holds until a newer one of the
+  same pod or series, or until a row without a value withdraws it. All times at which a recorder saw
+  something are on one clock, that of `passes`: a decision saw everything before its pass. Where an
+  API's sample is not later than the previous one, its `ts` is moved to 1 ms after that; in
+  `pod_metrics` `window_ms` grows by as much, so that the sample's beginning stays. Several changes
+  of one object in 1 ms are one row. A recorder keeps a spec if a controller can decide on it, even
+  if today's API server would refuse it. A table without rows is absent, and in a store with
+  `passes` no table is required.
+* In an object storage a failed request is repeated up to 4 times within a minute; one without a
+  response ends after 30 s, so a stalled service ends the command after about a minute, with exit
+  code 2. A commit whose response was lost is recognized by its bytes. An interrupted operation has
+  no effect or its full effect, and the same command finishes it.
 * Cluster names in paths keep letters, digits, `.`, `_` and `-`; every other byte becomes `~xx`.
 * Encodings: zstd, dictionaries for texts, DELTA_BINARY_PACKED for numbers and times, page
   checksums. The Parquet key-value metadata holds `{SCHEMA_KEY}` and `{TABLE_KEY}`.
 
-`hpabatch history migrate OLD NEW` copies a flat history, or a store, into a new store; one that
-holds something else is refused.
+`hpabatch history migrate OLD NEW` copies a flat history, or a store, into a new store; a store with
+other contents is refused.
 
 ## Tables
 """
@@ -114,10 +115,10 @@ def _type(column: Column) -> str:
     if column.json:
         return f"JSON {column.json}"
     if column.dtype == TEXT:
-        return "text"
+        return "string"
     if column.dtype == INT:
         return f"int64, {column.unit}" if column.unit else "int64"
-    return "true or false" if column.dtype == BOOL else "time"
+    return "boolean" if column.dtype == BOOL else "timestamp"
 
 
 def _may_be(column: Column) -> str:

@@ -1,4 +1,4 @@
-"""Files opened for reading: a pipe, socket or device in the place of a file is refused unread."""
+"""Opening of regular files: a pipe, socket or device in the place of a file is refused unread."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _DESCRIPTOR = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/([0-9]{1,9})", re.AS
 
 
 def check_regular(path: Path | str) -> None:
-    """Refuse what is no regular file, without opening it: a read might never end.
+    """Refuse anything but a regular file, without opening it: a read might never end.
 
     Raises:
-        OSError: it is a named pipe, a socket, a device or a folder, or cannot be looked at;
-            `strerror` says so.
+        OSError: it is a named pipe, a socket, a device or a folder, or is inaccessible;
+            `strerror` has the reason.
     """
     _refuse(os.stat(path).st_mode, path)
 
@@ -35,11 +35,11 @@ def open_regular(path: Path | str, *, pipes: bool = False) -> BufferedReader:
 
     Args:
         path: the file.
-        pipes: take a pipe too that the process already holds: /dev/stdin and the /dev/fd/N of a
-            shell's `<(command)`. Only for what is read once, and bounded by the reader.
+        pipes: also accept a pipe that the process already holds: /dev/stdin and the /dev/fd/N of a
+            shell's `<(command)`. Only for a single bounded reading.
 
     Raises:
-        OSError: it is none, or cannot be opened; `strerror` says why.
+        OSError: it is not a regular file, or cannot be opened; `strerror` has the reason.
         ValueError: the name holds a NUL.
     """
     held = _DESCRIPTOR.fullmatch(os.fspath(path)) if pipes else None
@@ -49,7 +49,7 @@ def open_regular(path: Path | str, *, pipes: bool = False) -> BufferedReader:
             return os.fdopen(descriptor, "rb")
         os.close(descriptor)
     check_regular(path)
-    # Another file may have taken the name since: opening a pipe must not wait for its writer.
+    # Another file may have the name by now: opening a pipe must not wait for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         _refuse(os.fstat(descriptor).st_mode, path)

@@ -1,4 +1,4 @@
-"""A flat history: a folder with one Parquet file, or a folder of files, per table."""
+"""Flat history: a folder with one Parquet file, or a folder of files, per table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
-from hpabatch.errors import HistoryError
 from hpabatch.history.base import SIZES, History, Wanted
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.files import open_regular
-from hpabatch.history.folder import find_strays, find_tables, other_formats
 from hpabatch.history.parquet import check_pages, load, open_file, row_count, unreadable
 from hpabatch.history.schema import SCHEMA_KEY, TABLES
 from hpabatch.history.store.catalog import Place
@@ -32,10 +30,10 @@ Span = tuple[int, int]
 
 
 class FlatHistory(History):
-    """A folder of tables by any writer, in any order.
+    """A folder of tables by any writer, with rows in any order.
 
-    Small tables are kept in memory once they are selected from. Large ones are searched for each
-    selection, in bounded memory but all of each file: migrate those to a store.
+    Small tables are kept in memory after the first selection. For large ones each selection reads
+    all files, in bounded memory: such histories should be migrated to a store.
     """
 
     def __init__(self, path: Path, files: dict[str, tuple[Path, ...]], warnings: list[str]) -> None:
@@ -113,7 +111,7 @@ class FlatHistory(History):
         return self._pieces(spec, [spec.day])
 
     def _pieces(self, spec: Table, needed: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Yield checked rows of all files, only a piece at a time in memory."""
+        """Yield checked rows of all files, one piece at a time in memory."""
         for file in self.files[spec.name]:
             for start in range(0, row_count(file), _PIECE_ROWS):
                 yield self._file(spec, file, needed, None, (start, _PIECE_ROWS))
@@ -121,7 +119,7 @@ class FlatHistory(History):
     def _table(
         self, spec: Table, wanted: Sequence[str], namespaces: Collection[str] | None
     ) -> pl.DataFrame:
-        # The key is always read: without it there is no order and no way to see a duplicate.
+        # The key is always read: order and duplicates depend on it.
         needed = [name for name in spec.names if name in wanted or name in spec.key]
         files = self.files[spec.name]
         # A frame costs some 10 kB, however few its rows: those of 10^5 files are merged at once.
@@ -180,8 +178,8 @@ class FlatHistory(History):
         day: date | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
-        """Return the wanted rows of a table that is too large to keep, reading all its files."""
-        self._counted(spec)  # Every row has a legible cluster, place and day: none is overlooked.
+        """Return selected rows of a table that is too large to keep, reading all its files."""
+        self._counted(spec)  # checks cluster, place and day of all rows, so that none is missed
         needed = [name for name in spec.names if name in wanted or name in spec.key]
         # Whether a row without target counts depends on those with one: see `order_rows`.
         bare = spec.name in OWNED and any(name == "" for _, name in places or ())
@@ -271,7 +269,7 @@ class FlatHistory(History):
         )
 
     def _open(self, spec: Table, file: Path) -> tuple[pl.Schema, str]:
-        """Return the columns of a file, which is looked at once, and its schema version."""
+        """Return columns and schema version of a file, which is inspected once."""
         if file not in self._opened:
             found, metadata = open_file(file, spec)
             schema = self._schemas.setdefault(tuple(found.items()), found)
@@ -303,7 +301,7 @@ def _of_day(spec: Table) -> list[str]:
 def _filters(
     spec: Table, found: pl.Schema, cluster: str, places: set[Wanted] | None, day: date | None
 ) -> list[pl.Expr]:
-    """Return conditions on a file's own columns that hold for the wanted rows, and few others."""
+    """Return conditions on a file's own columns that hold for the selected rows and few others."""
     conditions = [_as_text(spec, found, "cluster").is_in([cluster])]
     if places is not None:
         for index, name in enumerate(place_columns(spec)):
@@ -342,7 +340,7 @@ def _count(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
 
 
 def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
-    """Return when the rows of a frame were seen, by cluster."""
+    """Return the time span of a frame's rows, by cluster."""
     none = pl.lit(None, dtype=TIME)
     seen = frame.select(
         "cluster",
@@ -358,27 +356,8 @@ def _spans(frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
     )
 
 
-def open_flat(folder: Path) -> FlatHistory:
-    """Open a folder of Parquet tables; no rows are read yet.
-
-    Raises:
-        HistoryError: there is no such folder, it holds no history table, or a table is there
-            twice.
-    """
-    try:
-        entries = sorted(folder.iterdir())
-        history = FlatHistory(folder, find_tables(folder), list(find_strays(entries)))
-    except NotADirectoryError:
-        raise HistoryError(
-            f"{folder} is a file; a history is a folder of tables: name the folder"
-        ) from None
-    except FileNotFoundError:
-        raise HistoryError(f"{folder}: there is no such folder; name that of a history") from None
-    except OSError as error:
-        raise HistoryError(f"{folder} cannot be read: {error.strerror}") from error
-    if not history.files:
-        raise HistoryError(
-            f"{folder} holds no history table; expected are Parquet files such as hpas.parquet and "
-            f"pod_metrics.parquet{other_formats(folder, list(TABLES.values()))}"
-        )
-    return history
+def other_formats(folder: Path, tables: Sequence[Table]) -> str:
+    """Return a note on files that hold these tables in another format, or ""."""
+    names = {t.name for t in tables}
+    others = sorted(p.name for p in folder.iterdir() if p.suffix and p.name.split(".")[0] in names)
+    return f" ({', '.join(others)} is not Parquet: convert it)" if others else ""

@@ -1,4 +1,4 @@
-"""What a history holds, without reading its rows where the index or a footer tells."""
+"""Contents of a history, read from the index or from footers where they suffice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TABLES = pl.Schema(
 )
 
 
-# So many HPAs are named in a sentence; the rest is counted.
+# HPAs named in a sentence; the others are counted.
 _SHOWN = 10
 
 _SENTENCES = {
@@ -52,7 +52,7 @@ _SENTENCES = {
 
 @dataclass(frozen=True)
 class HistoryInfo:
-    """What a history holds.
+    """Contents of a history.
 
     Attributes:
         location: folder or URL.
@@ -62,9 +62,9 @@ class HistoryInfo:
         parts: number of named parts in a store.
         tables: per table rows (upper bound where later parts replaced some), bytes, files, first
             and last time (by `Table.day`; null for tables without).
-        problems: what is not as it should be, though the rest can be read.
-        provenance: how its parts were come by: `provenance.SUMMARY`.
-        unrecorded: by subject the HPAs of which it is not recorded: `provenance.unrecorded`.
+        problems: faults that leave the rest readable.
+        provenance: origin of its parts: `provenance.SUMMARY`.
+        unrecorded: by subject the HPAs without a record of it: `provenance.unrecorded`.
     """
 
     location: str
@@ -79,7 +79,7 @@ class HistoryInfo:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences about what is not recorded."""
+        """Sentences about unrecorded parts."""
         found = []
         for subject, sentence in _SENTENCES.items():
             hpas = self.unrecorded.get(subject, ())
@@ -89,7 +89,7 @@ class HistoryInfo:
 
 
 def describe_history(history: History) -> HistoryInfo:
-    """Return what a history holds.
+    """Return the contents of a history.
 
     Raises:
         HistoryError: a table cannot be read.
@@ -101,14 +101,14 @@ def describe_history(history: History) -> HistoryInfo:
 
 
 def _with_provenance(info: HistoryInfo, history: History) -> HistoryInfo:
-    """Add what the two tables say; if one cannot be read, that is a problem among others."""
+    """Add provenance and unrecorded parts; an unreadable table is added to the problems."""
     try:
         rows = history.read(TABLE)
         if rows.is_empty():
             return info
         hpas: list[Named] = history.distinct("hpas", ["cluster", "namespace", "name"]).rows()
     except HistoryError as error:
-        problem = f"how it was come by cannot be told: {error}"
+        problem = f"provenance cannot be read: {error}"
         return replace(info, problems=(*info.problems, problem))
     return replace(info, provenance=summarise(rows), unrecorded=unrecorded(rows, hpas))
 
@@ -146,7 +146,7 @@ def _describe_store(history: StoreHistory) -> HistoryInfo:
 
 
 def _unnamed(history: StoreHistory) -> list[str]:
-    """Return remarks on objects in the store's place that no commit names."""
+    """Return problems of objects in the store's place that no commit names."""
     listed = {item.name: item.size for item in history.storage.names("")}
     named = {file.path for file in history.snapshot.files}
     left = [n for n in listed if n not in named and is_ours(n)]

@@ -1,4 +1,4 @@
-"""Opening one Parquet file with suspicion, shared by both layouts."""
+"""Validation and reading of single Parquet files, shared by both layouts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, O
 
 MAGIC = b"PAR1"
 
-# 10^5 row groups of one row take polars 12 s and 2.3 GB: say so instead.
+# 10^5 row groups of one row take polars 12 s and 2.3 GB: such a file is refused.
 LARGE_FOOTER = 1 << 20
 MANY_GROUPS = 5_000
 FEW_ROWS = 100
 
-# A row group of so many bytes, uncompressed, is read at once, a larger one column by column.
+# A row group up to this size, uncompressed, is read at once, a larger one column by column.
 _TOGETHER_BYTES = 1 << 24
 
 
 def open_file(file: Path, spec: Table) -> tuple[pl.Schema, dict[str, str]]:
-    """Check that a file is Parquet of a schema that we read; return its columns and metadata.
+    """Check that a file is Parquet of a known schema; return its columns and metadata.
 
     Raises:
-        HistoryError: it is missing, empty, something else, cut short, broken, of a newer schema or
+        HistoryError: it is missing, empty, not Parquet, cut short, broken, of a newer schema or
             another table.
     """
     try:
@@ -76,7 +76,7 @@ def unreadable(file: Path, table: str, error: OSError) -> HistoryError:
 
 
 def _check_groups(file: Path) -> None:
-    """Refuse a file that is cut into so many pieces that its footer outweighs its rows."""
+    """Refuse a file with too many row groups for its rows."""
     try:
         metadata = pq.read_metadata(file)
     except (pa.ArrowException, OSError) as error:
@@ -93,13 +93,13 @@ def check_metadata(file: Path | str, spec: Table, metadata: dict[str, str]) -> N
     """Refuse a file of a newer schema or another table.
 
     Raises:
-        HistoryError: what to do with it.
+        HistoryError: with the fix.
     """
     version = metadata.get(schema.SCHEMA_KEY)
     if version is not None:
         if not version.isascii() or not version.isdigit() or version == "0":
             raise HistoryError(
-                f"{file} names the schema version {version!r}, which is no number; write it again"
+                f"{file}: expected a number as schema version, got {version!r}; write it again"
             )
         if int(version) > schema.SCHEMA_VERSION:
             raise HistoryError(
@@ -114,7 +114,7 @@ def check_metadata(file: Path | str, spec: Table, metadata: dict[str, str]) -> N
 
 
 def row_count(file: Path) -> int:
-    """Return how many rows a file has (HistoryError: it is broken)."""
+    """Return the number of rows of a file (HistoryError: it is broken)."""
     try:
         return int(_scan(file).select(pl.len()).collect().item())
     except BROKEN as error:
@@ -127,11 +127,11 @@ def load(
     filters: Sequence[pl.Expr] | None = None,
     span: tuple[int, int] | None = None,
 ) -> pl.DataFrame:
-    """Return columns of a file, as they are.
+    """Return columns of a file, unchecked.
 
     Args:
         file: Parquet.
-        columns: which; at least one.
+        columns: at least one.
         filters: only rows for which all of these hold.
         span: only this first row and number of rows.
 
@@ -148,12 +148,12 @@ def load(
 
 
 def check_pages(file: Path, spec: Table) -> None:
-    """Check the checksums that the pages of a table's columns may have: polars ignores them.
+    """Verify the page checksums of a table's columns, which polars ignores.
 
-    A file that has none, as its first page tells, is not read for that.
+    A file without checksums, judged by its first page, is not read.
 
     Raises:
-        HistoryError: the bytes of a page are not those that were written.
+        HistoryError: the bytes of a page have changed.
     """
     try:
         with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
@@ -195,7 +195,7 @@ def _scan(file: Path) -> pl.LazyFrame:
 
 
 def broken(file: Path | str, error: BaseException) -> str:
-    """Return the sentence for a file that its reader gave up on."""
+    """Return the message for an unreadable file."""
     lines = str(error).strip().splitlines()
     reason = lines[0] if lines else type(error).__name__
     return f"{file} is a broken Parquet file ({reason}); copy or write it again"

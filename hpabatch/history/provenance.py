@@ -1,7 +1,7 @@
-"""How parts of a history were come by: the table `provenance`, read and carried on.
+"""Provenance of a history's parts: the table `provenance`, read and continued.
 
 A row holds for an HPA or workload, for a namespace (no name) or for a whole cluster (neither); the
-narrowest counts. What is not recorded stands there as well: `absent`, or `assumed`.
+narrowest one counts. Missing data is stated as well: `absent`, or `assumed`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,17 @@ BEHAVIOR: Final = "hpas.spec.behavior"
 METRICS: Final = "hpas.spec.metrics"
 """Subjects that `hpabatch history info` has sentences about."""
 
+RUN: Final = "run"
+"""Subject of a simulated run: valid from its first tick until after its last."""
+
+TARGET_ROWS: Final = "scales"
+"""Subject of the time in which an import has rows of a workload (method `rows`)."""
+
 EVENTS: Final = "events"
 MANIFEST: Final = "manifest"
 STATUS: Final = "status"
 RECORDER: Final = "recorder"
+ROWS: Final = "rows"
 ASSUMED: Final = "assumed"
 ABSENT: Final = "absent"
 """Methods; a table may hold others."""
@@ -46,12 +53,12 @@ SUMMARY: Final = pl.Schema(
         "detail": TEXT,
     }
 )
-"""`covers`: all, namespaces or names, the widest of the rows; `names`: of how many objects there
-are rows of their own; `detail`: where all rows have the same."""
+"""`covers`: all, namespaces or names, the widest of the rows; `names`: number of objects with rows
+of their own; `detail`: only where all rows have the same."""
 
 
 class Methods:
-    """How a subject is known, for each HPA or workload."""
+    """Methods by which a subject is known, for each HPA or workload."""
 
     def __init__(self, rows: pl.DataFrame, subject: str) -> None:
         """Take rows of `provenance`: cluster, namespace, name, subject and method at least."""
@@ -61,7 +68,7 @@ class Methods:
             self._found.setdefault((place[0], place[1], place[2]), set()).add(method)
 
     def of(self, cluster: str, namespace: str, name: str) -> frozenset[str]:
-        """Return the methods of the narrowest rows that hold; empty: the history does not say."""
+        """Return the methods of the narrowest rows that hold; empty: not stated."""
         for place in ((cluster, namespace, name), (cluster, namespace, ""), (cluster, "", "")):
             if place in self._found:
                 return frozenset(self._found[place])
@@ -74,7 +81,7 @@ class Methods:
 
 
 def behavior_methods(history: History) -> Methods:
-    """Return how the behavior blocks of a history's HPAs are known.
+    """Return the methods by which the behavior of a history's HPAs is known.
 
     Raises:
         HistoryError: the table is broken.
@@ -108,12 +115,12 @@ def summarise(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def unrecorded(rows: pl.DataFrame, hpas: Iterable[Named]) -> dict[str, list[Named]]:
-    """Return the HPAs of which something is not recorded, sorted, by subject.
+    """Return the HPAs with unrecorded parts, sorted, by subject.
 
     Args:
         rows: the table `provenance`.
-        hpas: the HPAs of the history. An HPA whose metrics are not known is not among them, but
-            has a row in `provenance`.
+        hpas: the HPAs of the history. An HPA with unknown metrics is not among them, but has a row
+            in `provenance`.
     """
     known = set(hpas)
     behavior, metrics = Methods(rows, BEHAVIOR), Methods(rows, METRICS)
@@ -123,10 +130,10 @@ def unrecorded(rows: pl.DataFrame, hpas: Iterable[Named]) -> dict[str, list[Name
 
 
 def continued(rows: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
-    """Return the rows to add to a store so that what goes on as it was has one row.
+    """Return the rows to add to a store so that an unchanged provenance stays one row.
 
-    A row that says what the store's last row before it says (method and detail), and begins while
-    that is valid, is left out, or prolongs it where it ended just then.
+    A row with the method and detail of the store's last row before it, and that begins while that
+    one is valid, is left out, or prolongs it where it ended at that time.
 
     Args:
         rows: the table `provenance` of an import.
@@ -159,7 +166,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _goes_on(older: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a row that begins later says the same without a break."""
+    """Whether a row that begins later states the same without a gap."""
     if (older["method"], older.get("detail")) != (row["method"], row.get("detail")):
         return False
     end, begin = older["valid_to"], row["valid_from"]

@@ -1,7 +1,7 @@
-"""The column registry: every table of a history, its columns, their types, units and meaning.
+"""The column registry: every table of a history with its columns, their types, units and meaning.
 
 A history is a folder of Parquet tables. A table is one file `pods.parquet` or a folder `pods/` of
-Parquet files. Reader, writer, sources and documentation all follow this registry; nothing else
+Parquet files. Reader, writer, sources and documentation follow this registry; no other module
 knows a column's type.
 
 Conventions: times are `Datetime("ms", "UTC")`; quantities are whole numbers whose unit is the last
@@ -40,7 +40,7 @@ from hpabatch.history.schema_hpas import (
 )
 
 SCHEMA_VERSION = 4
-"""The version that this package writes, and the newest that it reads."""
+"""The version that this package writes, and the newest one that it reads."""
 
 SCHEMA_KEY = "hpabatch.schema"
 TABLE_KEY = "hpabatch.table"
@@ -59,8 +59,8 @@ TARGET_OF_POD = default_text_column(
 )
 TS = time_column(
     "ts",
-    "time of the sample, as the metrics API gave it; of one that only says that there is none any "
-    "more: later than those before it",
+    "time of the sample, as the metrics API gave it; of a row that withdraws samples: later than "
+    "those before it",
 )
 METRIC = text_column("metric", "name of the metric")
 METRIC_SELECTOR = default_text_column(
@@ -70,7 +70,7 @@ METRIC_SELECTOR = default_text_column(
 )
 FETCHED_AT = time_column(
     "fetched_at",
-    "when the sample was fetched, from which on it is visible; null: not recorded",
+    "when the sample was fetched and became visible; null: not recorded",
     nullable=True,
     optional=True,
 )
@@ -86,15 +86,15 @@ WINDOW = Column(
 VALUE = Column(
     "value_milli",
     INT,
-    "the value in thousandths; may be negative; null: from then on no longer in the API's answer",
+    "the value in thousandths; may be negative; null: from then on not in the API's response",
     "milli",
     nullable=True,
 )
 
 POD_METRICS = Table(
     "pod_metrics",
-    "a container's usage sample (metrics.k8s.io); rows of one pod and time in all of which cpu and "
-    "memory are null say that the API's answer no longer lists the pod",
+    "a container's usage sample (metrics.k8s.io); if cpu and memory are null in all rows of a pod "
+    "and time, the API's response no longer lists the pod",
     (
         CLUSTER,
         NAMESPACE,
@@ -189,14 +189,14 @@ PODS = Table(
         TARGET,
         UID,
         POD,
-        json_column("labels", 'labels as a JSON object of texts, e.g. {"app":"cart"}'),
+        json_column("labels", 'labels as a JSON object of strings, e.g. {"app":"cart"}'),
         text_column(
             "owner", "controlling object as Kind/name; null: none", nullable=True, optional=True
         ),
         time_column(
             "created", "metadata.creationTimestamp, or when a recorder saw it appear, if later"
         ),
-        # Of a pod that runs when a recording begins it is before `created`.
+        # It is before `created` for a pod that runs when a recording begins.
         time_column("started", "status.startTime, unset before; null: never", nullable=True),
         time_column(
             "deletion_requested",
@@ -216,8 +216,8 @@ PODS = Table(
         Column(
             "origin",
             TEXT,
-            "recorded: a pod of the cluster; generated: stands for one of a workload of which only "
-            "the size was recorded; null: recorded",
+            "recorded: a pod of the cluster; generated: stands for a pod of a workload with only "
+            "its size recorded; null: recorded",
             nullable=True,
             optional=True,
             fill="recorded",
@@ -327,7 +327,7 @@ SCALES = Table(
         text_column(
             "error",
             "why the scale could not be read from then on (sizes and selector as before; 0 if it "
-            "never could), as the API server says it; null: it was read",
+            "never could), in the API server's words; null: it was read",
             nullable=True,
             optional=True,
         ),

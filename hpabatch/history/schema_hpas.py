@@ -1,4 +1,4 @@
-"""The tables of HPAs, of their controller, and of how a history was come by; see `schema`."""
+"""The column registry: tables of HPAs, of their controller, and of provenance; see `schema`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HPAS = Table(
 
 HPA_STATUS = Table(
     "hpa_status",
-    "what the cluster's own controller showed in an HPA's status",
+    "an HPA's status as written by the cluster's own controller",
     (
         CLUSTER,
         NAMESPACE,
@@ -86,13 +86,13 @@ HPA_STATUS = Table(
 
 METRIC_FETCHES = Table(
     "metric_fetches",
-    "what a metrics API answered an HPA's controller, for one metric of its spec",
+    "a metrics API's response to an HPA's controller, for one metric of its spec",
     (
         CLUSTER,
         NAMESPACE,
         text_column("name", "name of the HPA"),
         Column("metric_index", INT, "place of the metric in the spec's list, from 0", minimum=0),
-        time_column("ts", "when it answered; the answer stands until the next one"),
+        time_column("ts", "time of the response, which holds until the next one"),
         Column(
             "answer",
             TEXT,
@@ -100,7 +100,7 @@ METRIC_FETCHES = Table(
             "request failed",
             values=("ok", "empty", "error"),
         ),
-        text_column("error", "the error's text; null: none", nullable=True, optional=True),
+        text_column("error", "the error message; null: none", nullable=True, optional=True),
     ),
     key=("cluster", "namespace", "name", "metric_index", "ts"),
     day="ts",
@@ -108,7 +108,7 @@ METRIC_FETCHES = Table(
 
 CONTROLLER = Table(
     "controller",
-    "what is known of the cluster's controller, and when it lost its state",
+    "a fact about the cluster's controller, or a time at which it lost its memory",
     (
         CLUSTER,
         time_column("ts", "when it was seen"),
@@ -128,18 +128,18 @@ CONTROLLER = Table(
 
 PASSES = Table(
     "passes",
-    "a pass of a live loop: every HPA that it knew was decided then, on what it had seen",
+    "a pass of a live loop, which decided every known HPA on what it had seen",
     (
         CLUSTER,
-        time_column("ts", "instant of the pass: nothing that was seen later counts in it"),
-        truth_column("start", "whether the loop began then, with empty memory"),
+        time_column("ts", "instant of the pass, which does not use anything seen later"),
+        truth_column("start", "whether the loop began then, with empty controller memory"),
         text_column(
-            "k8s", "version whose rules it used; null: not said", nullable=True, optional=True
+            "k8s", "version whose rules it used; null: not stated", nullable=True, optional=True
         ),
         Column(
             "hpas",
             INT,
-            "how many HPAs it decided; null: not said",
+            "number of decided HPAs; null: not stated",
             nullable=True,
             optional=True,
             minimum=0,
@@ -147,7 +147,7 @@ PASSES = Table(
         Column(
             "duration_ms",
             INT,
-            "how long it took; null: not said",
+            "duration of the pass; null: not stated",
             "ms",
             nullable=True,
             optional=True,
@@ -158,17 +158,19 @@ PASSES = Table(
     day="ts",
 )
 
+SIMULATED = "simulated"  # method of provenance
+
 PROVENANCE = Table(
     "provenance",
-    "how a part of the history was come by",
+    "the origin of a part of the history",
     (
         CLUSTER,
         default_text_column("namespace", "namespace that this holds for; empty: all"),
         default_text_column("name", "HPA or workload that this holds for; empty: all"),
         text_column(
             "subject",
-            "what this is about: a table, a column, or a field in one (`pods`, "
-            "`pod_metrics.cpu_milli`, `hpas.spec.behavior`)",
+            "a table, a column, or a field in a column (`pods`, `pod_metrics.cpu_milli`, "
+            "`hpas.spec.behavior`)",
         ),
         time_column("valid_from", "since when"),
         time_column(
@@ -180,13 +182,13 @@ PROVENANCE = Table(
         text_column(
             "method",
             "a short code: `counter`, `rate`, `adapter`, `status`, `manifest`, `events`, …; "
-            "`recorder`: seen live, so of a table of samples one stands until it is replaced or "
-            "withdrawn; "
-            "`assumed`: not recorded, a likely value stands there; `absent`: not recorded",
+            "`rows`: of the subject `scales`, from a workload's first to its last row in an "
+            "imported table: an HPA whose creation is not recorded lives as long; "
+            "`recorder`: seen live, so a sample holds until it is replaced or withdrawn; "
+            "`simulated`: of the subject `run`, the time that a simulated run covers; "
+            "`assumed`: not recorded, a likely value is used; `absent`: not recorded",
         ),
-        text_column(
-            "detail", "a sentence for people; null: nothing to add", nullable=True, optional=True
-        ),
+        text_column("detail", "an explanation; null: none", nullable=True, optional=True),
     ),
     key=("cluster", "namespace", "name", "subject", "valid_from"),
 )

@@ -1,7 +1,8 @@
-"""Which keys a mapping may have and what their values are, said once: to the reader and the docs.
+"""Declared fields of YAML files: kinds of values, mappings with known keys.
 
-A `Kind` says what a value must be and reads it; a `Shape` is a mapping with known keys. Everything
-wrong is refused with a UsageError that names the place, the value and what is allowed there.
+A file declares its fields once, for the reader and the reference in the docs. The reader raises all
+mistakes of a document in one MistakesError; what fields mean together is checked where the fields
+of a mapping are right.
 """
 
 from __future__ import annotations
@@ -10,39 +11,52 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hpabatch.inputs.documents import Place, show
+from hpabatch.inputs.documents import Mistakes, Place
 
 
 class Kind(Protocol):
-    """What a value may be."""
+    """A kind of value."""
 
     @property
     def wants(self) -> str:
-        """What is wanted, after "is not" and in the docs: `a duration such as 15s`."""
+        """A noun phrase, after "expected" and in the docs: `a duration such as 15s`."""
 
     def read(self, place: Place) -> Any:
         """Return the value that a place stands for.
 
         Raises:
-            UsageError: it is something else.
+            MistakesError: it is something else.
         """
+
+
+class WrongValueError(ValueError):
+    """A value of another kind: the problem, and what to do."""
+
+    def __init__(self, problem: str, fix: str = "") -> None:
+        """Keep both; the message has them as one sentence."""
+        super().__init__(f"{problem}; {fix}" if fix else problem)
+        self.problem, self.fix = problem, fix
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A single value. `parse` gets it and raises a ValueError with its complaint, or with none."""
+    """A single value. `parse` raises a ValueError with a sentence, or without one."""
 
     wants: str
     parse: Callable[[Any], Any]
 
     def read(self, place: Place) -> Any:
-        """Return the parsed value; an absent one (null) is none."""
+        """Return the parsed value; null is none."""
         if place.value is None:
-            place.refuse(f"nothing is given; wanted: {self.wants}")
+            place.expected(self.wants)
         try:
             return self.parse(place.value)
+        except WrongValueError as error:
+            place.refuse(error.problem, error.fix)
         except ValueError as error:
-            place.refuse(str(error) or f"{show(place.value)} is not {self.wants}")
+            if not str(error):
+                place.expected(self.wants)
+            place.refuse(str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +72,14 @@ class ListOf:
         """Return the items."""
         if not isinstance(place.value, list):
             if self.only_lists:
-                place.refuse(f"{show(place.value)} is not {self.wants}")
+                place.expected(self.wants)
             return (self.item.read(place),)
         if not 1 <= len(place.value) <= self.most:
-            place.refuse(f"a list of {len(place.value)} items; from 1 to {self.most} are possible")
-        return tuple(self.item.read(item) for item in place.items())
+            place.refuse(f"expected from 1 to {self.most} items, got {len(place.value)}")
+        mistakes = Mistakes()
+        found = tuple(mistakes.tried(self.item.read, item) for item in place.items())
+        mistakes.refuse()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +99,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A mapping with known keys. `title` is its heading in the docs, `text` what stands below.
+    """A mapping with known keys. `title` is its heading in the docs, `text` stands below.
 
     `example` is shown there, a step or entry that must read without fault.
     `short` is a key whose value may stand for the whole mapping: `growth: 1.4`; it must be the only
@@ -113,27 +130,30 @@ class Shape:
         """Return the values of the keys that are there, by field.
 
         Raises:
-            UsageError: not a mapping, an unknown key, a missing one, or a wrong value.
+            MistakesError: not a mapping, unknown keys, missing ones, or wrong values.
         """
         if not isinstance(place.value, Mapping):
             return self._read_short(place)
-        members = place.members()
-        known = {key.name: key for key in self.keys}
-        for name in members:
-            if name not in known:
-                place.refuse_key(name, known)
+        members, mistakes = place.members(), Mistakes()
+        unknown = [*place.unknown_keys(self.names)]
+        mistakes.add(*unknown)
         for key in self.keys:
-            if key.required and key.name not in members:
-                place.refuse(f"the key {key.name} is missing: {key.kind.wants}")
-        return {known[name].field: known[name].kind.read(part) for name, part in members.items()}
+            misspelled = any(told.endswith(f"did you mean {key.name}?") for told in unknown)
+            if key.required and key.name not in members and not misspelled:
+                mistakes.add(place.problem(f"expected the key {key.name}: {key.kind.wants}"))
+        found = {
+            key.field: mistakes.tried(key.kind.read, members[key.name])
+            for key in self.keys
+            if key.name in members
+        }
+        mistakes.refuse()
+        return found
 
     def _read_short(self, place: Place) -> dict[str, Any]:
-        if place.value is None:
-            place.refuse(f"nothing is given; wanted: {self.wants}")
         key = next((key for key in self.keys if key.name == self.short), None)
         is_list = isinstance(place.value, list)
-        if key is None or (is_list and not isinstance(key.kind, ListOf)):
-            place.refuse(f"{show(place.value)} is not {self.wants}")
+        if key is None or place.value is None or (is_list and not isinstance(key.kind, ListOf)):
+            place.expected(self.wants)
         return {key.field: key.kind.read(place)}
 
 
@@ -161,7 +181,7 @@ class Built:
 class MapOf:
     """A mapping whose keys are free names; reads as pairs in the order of the file.
 
-    `check` gets each key and raises a ValueError with its complaint.
+    `check` gets each key and raises a ValueError with a sentence.
     """
 
     item: Kind
@@ -171,16 +191,17 @@ class MapOf:
     def read(self, place: Place) -> tuple[tuple[str, Any], ...]:
         """Return (key, value) of each member; there must be one."""
         if not isinstance(place.value, Mapping) or not place.value:
-            found = "an empty mapping" if place.value == {} else show(place.value)
-            place.refuse(f"{found} is not {self.wants}")
-        found_pairs = []
+            place.expected(self.wants)
+        mistakes = Mistakes()
+        found = []
         for key, part in place.members().items():
             try:
                 self.check(key)
             except ValueError as error:
-                part.refuse(str(error))
-            found_pairs.append((key, self.item.read(part)))
-        return tuple(found_pairs)
+                mistakes.add(part.problem(str(error)))
+            found.append((key, mistakes.tried(self.item.read, part)))
+        mistakes.refuse()
+        return tuple(found)
 
 
 def member_of(place: Place, name: str) -> Place:

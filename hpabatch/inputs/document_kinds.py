@@ -1,4 +1,4 @@
-"""The kinds of values in scenario, plant and price files: times, factors, quantities, names."""
+"""Kinds of values in YAML files: times, factors, quantities, names, selectors of HPAs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
 
-from hpabatch.inputs.document_keys import ListOf, Scalar
-from hpabatch.inputs.documents import show
+from hpabatch.inputs.document_keys import Key, ListOf, Scalar, WrongValueError
+from hpabatch.inputs.documents import Place, show
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.scenario import Moment
-from hpabatch.model.selection import matches
+from hpabatch.model.selection import Selector, matches
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.times import (
-    DURATION_FORM,
     INSTANT_FORM,
     MAX_DURATION_MS,
     is_instant,
@@ -26,7 +25,7 @@ from hpabatch.model.times import (
 
 MAX_FACTOR_MILLI: Final = 1_000_000
 MAX_AMOUNT_MILLI: Final = 2**53
-"""Thousandths of a value in a file: 9 TB, or 9e12 of anything counted."""
+"""The largest amount in a file, in thousandths: 9 TB, or 9e12 of anything counted."""
 
 SIGNAL_KINDS: Final = ("resource", "container", "pods", "object", "external")
 _NAME = re.compile(r"[a-z0-9.*?-]+", re.ASCII)
@@ -39,14 +38,19 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def text(wants: str = "a text") -> Scalar:
-    """Return the kind of a text that is not empty."""
+def _expected(wants: str, value: object, fix: str = "") -> WrongValueError:
+    return WrongValueError(f"expected {wants}, got {show(value)}", fix)
+
+
+def text(wants: str = "a string") -> Scalar:
+    """Return the kind of a string that is not empty."""
 
     def parse(value: object) -> str:
         if not isinstance(value, str):
-            raise ValueError(f"{show(value)} is not {wants}: put it in quotes if it is meant so")
+            is_scalar = isinstance(value, bool | int | float)
+            raise _expected(wants, value, "put it in quotes" if is_scalar else "")
         if not value.strip():
-            raise ValueError(f"an empty text is not {wants}")
+            raise ValueError(f"expected {wants}, got an empty string")
         return value
 
     return Scalar(wants, parse)
@@ -59,7 +63,7 @@ def word(*allowed: str) -> Scalar:
     def parse(value: object) -> str:
         if not isinstance(value, str) or value not in allowed:
             hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
-            raise ValueError(f"{show(value)} is not {wants}{hint}")
+            raise _expected(wants, value, hint[2:])
         return value
 
     return Scalar(wants, parse)
@@ -96,12 +100,10 @@ def duration(minimum_ms: int = 0, maximum_ms: int = MAX_DURATION_MS) -> Scalar:
 
     def parse(value: object) -> int:
         if isinstance(value, str) and value.startswith("-"):
-            raise ValueError(f"{value!r} is negative; wanted: {wants}")
+            raise ValueError
         duration_ms = _duration_ms(value)
-        if duration_ms < minimum_ms:
-            raise ValueError(f"{value!r} is too short: at least {show_duration(minimum_ms)}")
-        if duration_ms > maximum_ms:
-            raise ValueError(f"{value!r} is too long: at most {show_duration(maximum_ms)}")
+        if not minimum_ms <= duration_ms <= maximum_ms:
+            raise ValueError
         return duration_ms
 
     return Scalar(wants, parse)
@@ -111,23 +113,26 @@ def _duration_ms(value: object) -> int:
     if value == 0 and _is_number(value):
         return 0
     if not isinstance(value, str):
-        raise ValueError(f"{show(value)} is not a duration: {DURATION_FORM}")
-    return parse_duration_ms(value)
+        raise ValueError
+    try:
+        return parse_duration_ms(value)
+    except ValueError:
+        raise ValueError from None
 
 
 def _signed_duration_ms(value: object) -> int:
     sign = -1 if isinstance(value, str) and value.startswith("-") else 1
     duration_ms = _duration_ms(value.lstrip("+-") if isinstance(value, str) else value)
     if not duration_ms:
-        raise ValueError(f"{value!r} moves nothing; wanted: {SIGNED_DURATION.wants}")
+        raise ValueError
     return sign * duration_ms
 
 
 SIGNED_DURATION: Final = Scalar(
-    "a duration such as 3h (later) or -3h (earlier)", _signed_duration_ms
+    "a duration such as 3h (later) or -3h (earlier), not 0", _signed_duration_ms
 )
 
-_MOMENT_WANTS = f"a time: a duration after the run's start (2h30m) or an instant ({INSTANT_FORM})"
+_MOMENT_WANTS = f"a time: a duration after the run's start (2h30m) or a timestamp ({INSTANT_FORM})"
 
 
 def _moment(value: object) -> Moment:
@@ -138,11 +143,11 @@ def _moment(value: object) -> Moment:
     if is_instant(value):
         return Moment(parse_instant_ms(value), relative=False)
     if value.startswith("-"):
-        raise ValueError(f"{value!r} is before the run starts; wanted: {_MOMENT_WANTS}")
+        raise ValueError
     try:
         return Moment(parse_duration_ms(value))
-    except ValueError as error:
-        raise ValueError(f"{error}; or an instant: {INSTANT_FORM}") from None
+    except ValueError:
+        raise ValueError from None
 
 
 MOMENT: Final = Scalar(_MOMENT_WANTS, _moment)
@@ -156,10 +161,10 @@ def _period(value: object) -> int:
         return PERIODS[value]
     if not isinstance(value, str) or not value[:1].isdigit():
         hint = did_you_mean(value, PERIODS) if isinstance(value, str) else ""
-        raise ValueError(f"{show(value)} is not {PERIOD.wants}{hint}")
+        raise _expected(PERIOD.wants, value, hint[2:])
     period_ms = parse_duration_ms(value)
     if period_ms < 60_000:
-        raise ValueError(f"{value!r} is too short: at least 1m")
+        raise ValueError
     return period_ms
 
 
@@ -177,7 +182,7 @@ def _thousandths(value: object, low: int, high: int) -> int:
     except InvalidOperation:  # not a number, in the sense of floats
         raise ValueError from None
     if exact != int(exact):
-        raise ValueError(f"{value!r} has more than three decimals")
+        raise _expected("at most three decimals", value)
     return int(exact)
 
 
@@ -199,7 +204,7 @@ def _share(value: object) -> int:
             raise ValueError
         milli = Decimal(found[1]) * 10
         if milli != int(milli):
-            raise ValueError(f"{value!r} has more than one decimal")
+            raise _expected("at most one decimal", value)
         if not 1 <= milli <= 1000:
             raise ValueError
         return int(milli)
@@ -207,6 +212,17 @@ def _share(value: object) -> int:
 
 
 SHARE: Final = Scalar("a share above 0%, at most 100%, such as 30% or 0.3", _share)
+
+
+def number(minimum: float, maximum: float) -> Scalar:
+    """Return the kind of a number within bounds."""
+
+    def parse(value: Any) -> float:
+        if not _is_number(value) or not minimum <= value <= maximum:
+            raise ValueError
+        return float(value)
+
+    return Scalar(f"a number from {minimum:g} to {maximum:g}", parse)
 
 
 def percent(maximum: int) -> Scalar:
@@ -230,11 +246,11 @@ def _amount(value: Any) -> int:
     try:
         quantity = Quantity.parse(value)
     except ValueError:  # with upstream's regular expression for a reason
-        raise ValueError(f"{show(value)} is not {_AMOUNT_WANTS}") from None
+        raise _expected(_AMOUNT_WANTS, value) from None
     if quantity.sign() < 0:
-        raise ValueError(f"{show(value)} is negative; wanted: {_AMOUNT_WANTS}")
+        raise _expected(f"{_AMOUNT_WANTS}, 0 or more", value)
     if quantity.compare(Quantity.from_milli(MAX_AMOUNT_MILLI)) > 0:
-        raise ValueError(f"{show(value)} is impossibly large: at most {MAX_AMOUNT_MILLI // 1000:,}")
+        raise _expected(f"at most {MAX_AMOUNT_MILLI // 1000:,}", value)
     return quantity.milli()
 
 
@@ -248,7 +264,7 @@ def positive_amount() -> Scalar:
     def parse(value: object) -> int:
         found = _amount(value)
         if not found:
-            raise ValueError(f"{show(value)} is nothing; a quantity above 0 is wanted")
+            raise ValueError
         return found
 
     return Scalar("a quantity above 0 such as 250m, 1.5 or 200Mi", parse)
@@ -265,7 +281,8 @@ def rate(per: str, minimum_milli: int = 0) -> Scalar:
         exact = Fraction(_amount(found[1]) * _PER_SECONDS[per], _PER_SECONDS[found[2]])
         milli = int(exact + Fraction(1, 2))
         if not minimum_milli <= milli <= MAX_AMOUNT_MILLI:
-            raise ValueError(f"{value!r} is too {'large' if milli else 'small'}; wanted: {wants}")
+            bound = "smaller" if milli else "larger"
+            raise _expected(f"{wants}, {bound}", value)
         return milli
 
     return Scalar(wants, parse)
@@ -279,9 +296,11 @@ def _hpa_glob(value: object) -> str:
         raise ValueError
     for part in parts[-2:]:
         if not _NAME.fullmatch(part):
-            raise ValueError(
-                f"{value!r}: a namespace or HPA has lower-case letters, digits, - and . in its "
-                "name (* stands for any, ? for one); several go into a list"
+            raise _expected(
+                "lower-case letters, digits, - and . in the names of namespace and HPA (* matches "
+                "any string, ? any letter)",
+                value,
+                "write several as a list",
             )
     return value
 
@@ -295,7 +314,7 @@ HPA_GLOBS: Final = ListOf(HPA_GLOB, f"{HPA_GLOB.wants}, or a list of such")
 def _hpa_name(value: object) -> str:
     name = _hpa_glob(value)
     if "*" in name or "?" in name:
-        raise ValueError(f"{value!r} is for several; one is wanted, such as shop/web")
+        raise _expected("one HPA such as shop/web", value)
     return name
 
 
@@ -303,12 +322,12 @@ HPA_NAME: Final = Scalar("namespace/hpa or cluster/namespace/hpa, such as shop/w
 
 
 def check_signal(glob: str) -> None:
-    """Refuse (ValueError) what can be no signal's name, nor a glob of some."""
+    """Refuse (ValueError) a string that is neither a signal's name nor a pattern of some."""
     kind, slash, rest = glob.partition("/")
     if glob == "*" or (slash and rest and any(matches(kind, known) for known in SIGNAL_KINDS)):
         return
     hint = did_you_mean(kind, SIGNAL_KINDS)
-    raise ValueError(f"{show(glob)} is not {SIGNAL_GLOB.wants}{hint}")
+    raise _expected(SIGNAL_GLOB.wants, glob, hint[2:])
 
 
 def _signal_glob(value: object) -> str:
@@ -320,14 +339,14 @@ def _signal_glob(value: object) -> str:
 
 SIGNAL_GLOB: Final = Scalar(
     f"the name of a signal, such as resource/cpu or external/queue_length; it begins with "
-    f"{', '.join(SIGNAL_KINDS)} and /, and * stands for any letters",
+    f"{', '.join(SIGNAL_KINDS)} and /, and * matches any string",
     _signal_glob,
 )
 SIGNAL_GLOBS: Final = ListOf(SIGNAL_GLOB, f"{SIGNAL_GLOB.wants}; or a list of such")
 
 
 def name_glob(wants: str) -> Scalar:
-    """Return the kind of a name in which `*` and `?` are wild."""
+    """Return the kind of a name in which `*` and `?` are wildcards."""
 
     def parse(value: object) -> str:
         if not isinstance(value, str) or not value.strip() or "/" in value:
@@ -339,14 +358,9 @@ def name_glob(wants: str) -> Scalar:
 
 def price() -> Scalar:
     """Return the kind of a price: a number of currency units from 0 on."""
-    wants = "a price: a number from 0 to 1,000,000, such as 0.031"
-
-    def parse(value: Any) -> float:
-        if not _is_number(value) or not 0 <= value <= 1_000_000:
-            raise ValueError
-        return float(value)
-
-    return Scalar(wants, parse)
+    return Scalar(
+        "a price: a number from 0 to 1,000,000, such as 0.031", number(0, 1_000_000).parse
+    )
 
 
 def names_of(shape_keys: Sequence[str]) -> str:
@@ -358,3 +372,19 @@ def names_of(shape_keys: Sequence[str]) -> str:
 def quantity_of(milli: int) -> str:
     """Return thousandths as a Kubernetes quantity, for messages: 120 -> `120m`."""
     return Quantity.from_milli(milli).canonical()
+
+
+SELECTOR_KEYS: Final = (
+    Key("hpa", HPA_GLOBS, "only for these HPAs; `*` and `?` are wildcards", field="hpas",
+        default="all"),
+    Key("where", text("a condition"), "only for HPAs for which this condition is "
+        "true, as `--where`", field="where", default="all"),
+)  # fmt: skip
+"""Keys by which a part of a file says for which HPAs it is."""
+
+
+def selector_of(place: Place, given: dict[str, Any]) -> Selector:
+    """Return the selector among the values that a shape with `SELECTOR_KEYS` has read."""
+    name = next((name for name in ("where", "hpa") if name in place.members()), None)
+    stands = place if name is None else place.members()[name]
+    return Selector(given.get("hpas", ()), given.get("where"), str(stands))

@@ -1,4 +1,4 @@
-"""The page `docs/scenarios.md`, written from the shapes that the files are read by.
+"""Generator of the page `docs/scenarios.md`, from the declared fields of the files.
 
 `python -m hpabatch.inputs.documentation docs/scenarios.md` rewrites it, with the examples of
 the folder `data` beside `docs`; a test holds it up to date.
@@ -27,64 +27,63 @@ EXAMPLES: Final = (
 
 _PREAMBLE = """# Scenarios, plant files, prices
 
-Three kinds of YAML files tell `hpabatch simulate` what was not recorded: a *scenario*, what is to
-happen; a *plant file*, what somebody knows about the workloads; a *price file*, what pods cost.
-The tables below are generated from what the reader follows
-(`python -m hpabatch.inputs.documentation docs/scenarios.md`).
+`hpabatch simulate` reads three kinds of YAML files: a *scenario* has the events of the simulation,
+a *plant file* parameters of the workloads that a recording does not show, a *price file* the prices
+of pods. The tables below are generated from the declared fields of the reader (`python -m
+hpabatch.inputs.documentation docs/scenarios.md`).
 
-Reading is strict: an unknown key, a wrong type, an impossible value or a key that is given twice
-ends with one sentence that names the file, the line, the path, the value and what is possible
-there. Nothing is ignored in silence: a selector, or the name of a signal, that matches no HPA is an
-error, too.
+Reading is strict: unknown keys, keys that are given twice, wrong types and impossible values are
+errors. One message lists all mistakes of a file (the first 20), each with the expected and the
+given value, the file, the line and the path; for an unknown key also the nearest known one. A
+selector, or the name of a signal, that matches no HPA is an error, too.
 
 ## Values
 
 * *Durations*: whole numbers with `w`, `d`, `h`, `m`, `s` or `ms`, the larger unit first: `15s`,
   `2h30m`, `1d12h`; at most 366 days.
-* *Times*: a duration after the start of the run (`2h30m`), or an instant with its zone
+* *Times*: a duration after the start of the run (`2h30m`), or a timestamp with its zone
   (`2026-10-07T12:00:00Z`, `2026-10-07T14:00:00+02:00`). They must lie within the run.
 * *Factors*: numbers from 0 to 1000 of at most three decimals; *shares*: `30%`, `12.5%` or `0.3`.
 * *Quantities*: as in Kubernetes, `250m`, `1.5`, `200Mi`; *rates*: quantities per `s`, `m`, `h` or
   `d`: `5/s`, `300/m`, `10Mi/h`.
-* *HPAs*: `namespace/hpa`, or `cluster/namespace/hpa`, one or a list of them. `*` stands for any
-  letters and `?` for one; a text that begins with `*` needs quotes in YAML: `"*/web"`.
+* *HPAs*: `namespace/hpa`, or `cluster/namespace/hpa`, one or a list of them. `*` matches any string
+  and `?` any letter; a string that begins with `*` needs quotes in YAML: `"*/web"`.
 * `where` is a [condition](expressions.md) as for `--where`, on cluster, namespace, hpa,
   target_kind, target, min_replicas, max_replicas, has_behavior, specs and labels.
 
 ## Scenarios
 
-Steps are applied from top to bottom, each to what the ones before have made: a `shift` also shifts
-a `spike` that stands above it. `--growth 1.4` means the same as the scenario `- growth: 1.4`,
-before all steps of a file (of `hpabatch plan`, which has several growths, after them).
+Steps are applied from top to bottom, each to the result of the ones before: a `shift` also shifts a
+`spike` above it. `--growth 1.4` means the same as the scenario `- growth: 1.4`, before all steps of
+a file (of `hpabatch plan`, which has several growths, after them).
 
-*Work* is what a workload is given to do; five actions change it: growth, shift, spike, repeat,
-overlay. They change the work of signals of the kinds divisible, per_pod, total and backlog (its
-arrivals), never what pods use without work. All of it is done in whole numbers: work stands in
-pieces (of the history's resolution), a factor in thousandths, and a product is rounded half up. A
-piece gets what holds at its start. Where a time falls inside of a piece, or there is a ramp, pieces
-are first cut into equal ones of at most 15 s, the default sync period. On a ramp the factor goes
-evenly from 1, in thousandths rounded half up. The first piece also counts before it, the last also
-after it.
+*Work* is the load of a workload; five actions change it: growth, shift, spike, repeat, overlay.
+They change the work of signals of the kinds divisible, per_pod, total and backlog (its arrivals),
+never what pods use without work. Whole numbers are used throughout: work is in pieces (of the
+history's resolution), a factor in thousandths, and a product is rounded half up. The values at the
+start of a piece hold for all of it. If a time is inside a piece, or with a ramp, pieces are first
+cut into equal ones of at most 15 s, the default sync period. On a ramp the factor changes evenly
+from 1, in thousandths rounded half up. The first piece also counts before its start, the last after
+its end.
 
-Two steps of which only one can hold are refused: for the same HPA, two repeats of the same signals,
-the same bound set for the same time, two sizes or two rollouts at one instant. A `repeat` stands
-above spikes, overlays and growth that begins later, as it would overwrite what they do after the
-recorded work. A step that an HPA
-cannot have (a repeated week where there is only a day; minReplicas above maxReplicas) refuses that
-HPA only.
+Two steps that contradict each other are refused: for the same HPA, two repeats of the same signals,
+the same bound set for the same time, two sizes or two rollouts at one time. A `repeat` must be
+above spikes, overlays and growth that begins later, as it would overwrite their effect after the
+recorded work. A step that an HPA cannot have (a repeated week where there is only a day;
+minReplicas above maxReplicas) refuses that HPA only.
 """
 
 _PLANTS = """## Plant files
 
-A plant file states parameters of the simulated cluster (docs/simulation.md says what each does)
-that a history cannot show, or that are to be others. It is a list of entries, or one entry. For
-each HPA later entries win, parameter by parameter. What is stated goes before what was fitted, and
-is shown as `given` with the results.
+A plant file states parameters of the simulated cluster (docs/simulation.md describes them) that a
+history does not show, or that shall differ. It is a list of entries, or one entry. For each HPA
+later entries win, parameter by parameter. Stated parameters replace fitted ones, and are shown as
+`given` with the results.
 """
 
 _PRICES = """## Price files
 
-Prices are for an hour of what pods request, whatever they use, and of the pods themselves.
+Prices are for an hour of the requests of pods, whatever their usage, and of the pods themselves.
 """
 
 
@@ -127,7 +126,7 @@ _BRIEF: Final = (
     (kinds.MOMENT.wants, "a time"),
     (" such as 15s, 2h30m or 1d", ""),
     (kinds.FACTOR.wants, "a factor"),
-    (kinds.SIGNAL_GLOBS.wants, "the name of a signal, or a list of such; `*` is wild"),
+    (kinds.SIGNAL_GLOBS.wants, "the name of a signal, or a list of names; `*` is a wildcard"),
     (" such as 250m, 1.5 or 200Mi", ""),
     (", such as 0.031", ""),
 )

@@ -1,34 +1,113 @@
-"""A small YAML document as places: each value knows the file, the line and the path it stands at.
+"""YAML documents that people write: values with their file, line and path; their mistakes.
 
-Every complaint is one sentence that begins with them:
-`scenario peak.yaml, line 4: steps[0].spike.for: …`.
+All mistakes of a document come in one message, each as
+`expected a duration such as 15s, got 'x' (scenario peak.yaml, line 4: steps[0].spike.for)`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn, ParamSpec, TypeVar, cast
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from hpabatch.errors import UsageError
 from hpabatch.history.files import open_regular, read_regular
-from hpabatch.inputs.fields import show
-from hpabatch.inputs.kubernetes_yaml import start_line
-from hpabatch.inputs.manifest_documents import DocumentError, parse_documents
+from hpabatch.inputs.kubernetes_yaml import end_line, start_line
+from hpabatch.inputs.manifest_documents import Document, DocumentError, parse_documents
 from hpabatch.model.suggestions import did_you_mean
 
-MAX_BYTES = 4 * 2**20
+MAX_BYTES = 16 * 2**20
+_SHOWN: Final = 20
+_MOST: Final = 100
+_LONGEST: Final = 1000
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class MistakesError(UsageError):
+    """One or more mistakes of what somebody wrote: a line each, the first 20 of them."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        """Keep the mistakes one by one, each once."""
+        self.mistakes = tuple(dict.fromkeys(mistakes))
+        lines = [_cut(mistake) for mistake in self.mistakes]
+        if len(lines) > 1:
+            shown = [f"  - {line}" for line in lines[:_SHOWN]]
+            more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+            lines = [f"there are {len(lines)} mistakes; correct all of them:", *shown, *more]
+        super().__init__(*lines)
+
+
+class Mistakes:
+    """Mistakes that are collected while a document is read; reading ends at the 100th."""
+
+    def __init__(self) -> None:
+        """Begin without mistakes."""
+        self.found: dict[str, None] = {}
+
+    def add(self, *mistakes: str) -> None:
+        """Note mistakes.
+
+        Raises:
+            MistakesError: there are too many to go on.
+        """
+        self.found.update(dict.fromkeys(mistakes))
+        if len(self.found) >= _MOST:
+            self.refuse()
+
+    @contextmanager
+    def gather(self) -> Iterator[None]:
+        """Note the mistakes that the block raises."""
+        try:
+            yield
+        except MistakesError as error:
+            self.add(*error.mistakes)
+
+    def tried(self, read: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Return what `read` returns; after a mistake None, which only `refuse` may follow."""
+        found = cast(_T, None)
+        with self.gather():
+            found = read(*args, **kwargs)
+        return found
+
+    def refuse(self) -> None:
+        """Raise a MistakesError of what was noted, if anything was."""
+        if self.found:
+            raise MistakesError(self.found)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def show(value: object) -> str:
+    """Return a value for a message, shortened."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A value of a document. `source` is what messages call the file; `line` counts from 1.
+    """A value of a document.
 
-    `folder` is the one of the file, from which paths in it are meant.
+    Attributes:
+        source: the name of the file in messages.
+        path: of the value in the document, "" of the document itself.
+        line: from 1; None where it is unknown.
+        node: None where the JSON parser had to read the document.
+        folder: of the file; paths in it are relative to it.
+        offset: the number of lines of the file before the document.
     """
 
     source: str
@@ -37,25 +116,37 @@ class Place:
     line: int | None = None
     node: Node | None = None
     folder: Path = Path()
+    offset: int = 0
 
     def __str__(self) -> str:
         """Return `scenario peak.yaml, line 4: steps[0].spike`."""
         line = "" if self.line is None else f", line {self.line}"
         return f"{self.source}{line}" + (f": {self.path}" if self.path else "")
 
-    def within(self, path: str, value: object, line: int | None, node: Node | None) -> Place:
-        """Return the place of a part of the value; without a line of its own it has this one's."""
-        return Place(self.source, path, value, line or self.line, node, self.folder)
+    def within(self, path: str, value: object, node: Node | None = None) -> Place:
+        """Return the place of a part of the value; without a node it has the line of the whole."""
+        line = self.line if node is None else start_line(node) + self.offset + 1
+        return Place(self.source, path, value, line, node, self.folder, self.offset)
 
-    def refuse(self, problem: str) -> NoReturn:
-        """Raise a UsageError about the value: where it stands, and the problem."""
-        raise UsageError(f"{self}: {problem}")
+    def problem(self, problem: str, fix: str = "") -> str:
+        """Return the sentence of a problem with the value: what, where, what to do."""
+        return f"{problem} ({self})" + (f"; {fix}" if fix else "")
 
-    def refuse_key(self, key: str, known: Iterable[str], what: str = "unknown key") -> NoReturn:
-        """Raise a UsageError about a key of this mapping, with what is known here."""
+    def refuse(self, problem: str, fix: str = "") -> NoReturn:
+        """Raise a MistakesError of one problem with the value."""
+        raise MistakesError([self.problem(problem, fix)])
+
+    def expected(self, wanted: str, fix: str = "") -> NoReturn:
+        """Raise a MistakesError: another value than the wanted."""
+        self.refuse(f"expected {wanted}, got {show(self.value)}", fix)
+
+    def unknown_keys(self, known: Iterable[str]) -> Iterator[str]:
+        """Yield a sentence for each key of this mapping that is not known."""
         names = list(known)
-        text = f"{what}{did_you_mean(key, names)} (known here: {', '.join(names)})"
-        self.members()[key].refuse(text)
+        for key, member in self.members().items():
+            if key not in names:
+                expected = f"expected one of {', '.join(names)}" if names else "expected no key"
+                yield member.problem(f"{expected}, got {show(key)}", did_you_mean(key, names)[2:])
 
     def items(self) -> list[Place]:
         """Return the places of a list's items; the value must be a list."""
@@ -63,7 +154,7 @@ class Place:
         found = self.node.value if isinstance(self.node, SequenceNode) else ()
         nodes: list[Node | None] = [*found] if found else [None] * len(self.value)
         return [
-            self.within(f"{self.path}[{k}]", item, _line(node), node)
+            self.within(f"{self.path}[{k}]", item, node)
             for k, (item, node) in enumerate(zip(self.value, nodes, strict=True))
         ]
 
@@ -78,7 +169,7 @@ class Place:
             # A key that came by a merge, or is not written as it is read, has no node of its own.
             key_node, node = nodes.get(key, (None, None))
             path = f"{self.path}.{key}" if self.path else str(key)
-            found[key] = self.within(path, value, _line(key_node), node)
+            found[key] = replace(self.within(path, value, key_node), node=node)
         return found
 
 
@@ -90,37 +181,68 @@ def read_document(path: Path | str, what: str) -> Place:
             a key twice.
     """
     source = f"{what} {path}"
+    return parse_document(read_text(path, source), source, Path(path).parent)
+
+
+def read_text(path: Path | str, source: str, most: int = MAX_BYTES) -> str:
+    """Return the text of a regular file of at most so many bytes; `source` is its name in errors.
+
+    Raises:
+        MistakesError: it cannot be read, is no UTF-8, or is larger.
+    """
     try:
         with open_regular(path) as stream:
-            data = stream.read(MAX_BYTES + 1)
+            data = stream.read(most + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
-        raise UsageError(f"{source} cannot be read: {reason}; name another file") from None
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{source} is larger than {MAX_BYTES >> 20} MiB; name another file")
-    return parse_document(text, source, Path(path).parent)
+        raise MistakesError([f"{source} cannot be read: {reason}; name another file"]) from None
+    if len(data) > most:
+        raise MistakesError([f"{source}: expected at most {most >> 20} MiB, got more; split it"])
+    return text
 
 
 def parse_document(text: str, source: str, folder: Path = Path()) -> Place:
     """Return the one document of a text; `source` is what messages call it.
 
     Raises:
-        UsageError: not YAML, not exactly one document, or a key that is given twice.
+        MistakesError: not YAML, not exactly one document, or keys that are given twice.
     """
     try:
         documents = parse_documents(text)
     except DocumentError as error:
-        raise UsageError(f"{source}: {error.describe(0)}{_star_hint(text, error)}") from None
+        told = f"{source}: {error.describe(0)}{_star_hint(text, error)}"
+        raise MistakesError([told]) from None
     if len(documents) != 1:
-        raise UsageError(f"{source} holds {len(documents)} documents; one is wanted")
+        raise MistakesError([f"{source}: expected one document, got {len(documents)}"])
     document = documents[0]
-    for key, line, _, first in document.duplicates:
-        raise UsageError(
-            f"{source}, line {line + 1}: the key {key!r} stands twice, first in line {first + 1}; "
-            "keep one"
-        )
-    return Place(source, "", document.value, _line(document.node), document.node, folder)
+    mistakes = Mistakes()
+    mistakes.add(*duplicate_keys(document, source))
+    mistakes.refuse()
+    return place_of(document.value, document.node, source, folder=folder)
+
+
+def place_of(
+    value: object, node: Node | None, source: str, offset: int = 0, folder: Path = Path()
+) -> Place:
+    """Return the place of a document or of an object in it."""
+    line = None if node is None else start_line(node) + offset + 1
+    return Place(source, "", value, line, node, folder, offset)
+
+
+def duplicate_keys(
+    document: Document, source: str, offset: int = 0, part: Node | None = None
+) -> list[str]:
+    """Return a sentence for each key that stands twice, of the whole document or of a part.
+
+    `offset` is the number of lines before the document.
+    """
+    return [
+        f"expected the key {show(key)} once, got it twice ({source}, line {line + offset + 1}; "
+        f"first in line {first + offset + 1}); keep one"
+        for key, line, _, first in document.duplicates
+        if part is None or start_line(part) <= line <= end_line(part)
+    ]
 
 
 def _star_hint(text: str, error: DocumentError) -> str:
@@ -130,13 +252,6 @@ def _star_hint(text: str, error: DocumentError) -> str:
         return ""
     is_star = "*" in lines[error.line][max(0, error.column - 1) : error.column + 1]
     return "; put a name that begins with * in quotes" if is_star else ""
-
-
-def _line(node: Node | None) -> int | None:
-    return None if node is None else start_line(node) + 1
-
-
-__all__ = ["Place", "parse_document", "read_document", "show"]
 
 
 def digests_of(paths: Iterable[Path | str | None]) -> dict[str, str]:

@@ -1,207 +1,177 @@
-"""Strict decoding of a small YAML document: every complaint names the file and the path in it."""
+"""Mappings read field by field: for files whose keys depend on each other.
+
+Mistakes are noted, not raised: `Mistakes.refuse` raises all of them at the end. A key that nobody
+asked for is a mistake, too.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
-from hpabatch.errors import UsageError
-from hpabatch.history.files import open_regular
-from hpabatch.inputs.manifest_documents import DocumentError, parse_documents
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import Kind
+from hpabatch.inputs.documents import Mistakes, Place, show
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.suggestions import did_you_mean
 
-MAX_BYTES = 16 * 2**20
-_DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MAX_DURATION_MS = 366 * 86_400_000
 # Thousandths are kept in 64 bits; the same limit as for amounts of rows (MILLI_MAX).
-_MAX_MILLI = 2**62
-_LARGEST = Quantity.from_milli(_MAX_MILLI)
+_MAX_MILLI: Final = 2**62
+_LARGEST: Final = Quantity.from_milli(_MAX_MILLI)
 
 
-def read_document(path: Path | str, what: str) -> object:
-    """Return the one YAML or JSON document of a file; a key given twice is refused.
+class Fields:
+    """A mapping of a document. A value that is wrong is noted and then counts as absent."""
 
-    Raises:
-        UsageError: the file cannot be read, is not YAML, or holds not exactly one document.
-    """
-    try:
-        with open_regular(path) as stream:
-            data = stream.read(MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
-        raise UsageError(f"{what} {path} cannot be read: {reason}") from None
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{what} {path} is larger than {MAX_BYTES >> 20} MiB: name another")
-    try:
-        documents = parse_documents(text)
-    except DocumentError as error:
-        raise UsageError(f"{what} {path}: {error.describe(0)}") from None
-    if len(documents) != 1:
-        raise UsageError(f"{what} {path} holds {len(documents)} documents; one is wanted")
-    for key, line, _, first in documents[0].duplicates:
-        raise UsageError(
-            f"{what} {path}: the key {key!r} stands twice, in lines {first + 1} and {line + 1}: "
-            "keep one"
-        )
-    return documents[0].value
-
-
-class Section:
-    """A mapping of the document: each key is taken once, what is left is refused."""
-
-    def __init__(self, value: object, source: str, path: str = "") -> None:
-        """Take a mapping found at a path of a source.
-
-        Raises:
-            UsageError: it is not a mapping.
-        """
-        self.source = source
-        self.path = path
-        if not isinstance(value, Mapping):
-            self.refuse("", f"a mapping is wanted, found {show(value)}")
-        self._left: dict[str, object] = dict(value)
-        self._known: list[str] = []
+    def __init__(self, place: Place, mistakes: Mistakes) -> None:
+        """Take a value; one that is no mapping is a mistake and read as an empty one."""
+        self.here, self.mistakes = place, mistakes
+        self.is_mapping = isinstance(place.value, Mapping)
+        self._members: dict[str, Place] = place.members() if self.is_mapping else {}
+        self._known: dict[str, None] = {}
+        self._missing: dict[str, str] = {}
+        if not self.is_mapping:
+            mistakes.add(place.problem(f"expected a mapping, got {show(place.value)}"))
 
     def __contains__(self, key: str) -> bool:
-        """Whether a key is there and not taken yet."""
-        return key in self._left
+        """Whether a key is there with a value."""
+        return self.value(key) is not None
 
-    def at(self, key: str) -> str:
-        """Return the path of a key."""
-        return ".".join(part for part in (self.path, key) if part)
+    def value(self, key: str) -> object:
+        """Return a value of any type, None where it is absent or null."""
+        member = self._members.get(key)
+        return None if member is None else member.value
 
-    def refuse(self, key: str, problem: str) -> NoReturn:
-        """Raise a UsageError about a key (or, with "", about the mapping itself)."""
-        place = self.at(key)
-        raise UsageError(f"{self.source}: {place + ': ' if place else ''}{problem}")
+    def at(self, key: str) -> Place:
+        """Return the place of a key, that of the mapping for a key that is absent."""
+        if key in self._members:
+            return self._members[key]
+        return self.here.within(".".join(filter(None, (self.here.path, key))), None)
 
-    def take(self, key: str) -> object:
-        """Return a value, None where it is absent or null."""
-        self._known.append(key)
-        return self._left.pop(key, None)
+    def path(self, key: str) -> str:
+        """Return the path of a key within the document."""
+        return self.at(key).path
 
-    def rest(self) -> dict[str, object]:
-        """Take all keys that are left (a mapping with free keys)."""
-        left, self._left = self._left, {}
-        return left
+    def mistake(self, key: str, problem: str, fix: str = "") -> None:
+        """Note a mistake at a key, at the mapping itself for ""."""
+        place = self.at(key) if key else self.here
+        self.mistakes.add(place.problem(problem, fix))
 
-    def section(self, key: str) -> Section | None:
-        """Take a mapping, None where it is absent."""
-        value = self.take(key)
-        return None if value is None else Section(value, self.source, self.at(key))
+    def refuse(self, key: str, problem: str, fix: str = "") -> NoReturn:
+        """Raise a MistakesError of one mistake at a key."""
+        place = self.at(key) if key else self.here
+        place.refuse(problem, fix)
 
-    def text(self, key: str) -> str | None:
-        """Take a text that is not empty."""
-        value = self.take(key)
-        if value is None:
+    def missing(self, key: str, wanted: str) -> None:
+        """Note that a key is absent; one whose value is wrong was noted already."""
+        if self.is_mapping and key not in self:
+            self._missing[key] = self.at(key).problem(f"expected {wanted}, got nothing")
+            self.mistakes.add(self._missing[key])
+
+    def get(self, key: str) -> object:
+        """Return a value of any type, None where it is absent or null; the key is known then."""
+        self._known[key] = None
+        return self.value(key)
+
+    def read(self, key: str, kind: Kind) -> Any:
+        """Return a value of a kind, None where it is absent, null or wrong."""
+        if self.get(key) is None:
             return None
-        if not isinstance(value, str):
-            self.refuse(key, f"a text is wanted, found {show(value)}: put it in quotes")
-        if not value:
-            self.refuse(key, "an empty text")
-        return value
+        return self.mistakes.tried(kind.read, self._members[key])
 
-    def is_text(self, key: str, word: str) -> bool:
-        """Take a key if its value is just this word, and say whether it was."""
-        if self._left.get(key) != word:
-            return False
-        self.take(key)
-        return True
+    def text(self, key: str, required: bool = False) -> str:
+        """Return a string, "" where it is absent (which `required` makes a mistake) or wrong."""
+        value = self.get(key)
+        if isinstance(value, str) and not required:
+            return value
+        if required:
+            self.missing(key, "a string")
+        return self.read(key, kinds.text()) or ""
 
-    def one_of(self, key: str, allowed: Iterable[str]) -> str | None:
-        """Take one of a few texts."""
-        value, names = self.text(key), list(allowed)
-        if value is not None and value not in names:
-            hint = did_you_mean(value, names)
-            self.refuse(key, f"{value!r} is not one of {', '.join(names)}{hint}")
-        return value
+    def one_of(self, key: str, allowed: Iterable[str], required: bool = False) -> str:
+        """Return one of a few words, "" where it is absent or another."""
+        kind = kinds.word(*allowed)
+        if required:
+            self.missing(key, kind.wants)
+        return self.read(key, kind) or ""
 
     def whole(self, key: str, minimum: int, maximum: int = 2**31 - 1) -> int | None:
-        """Take a whole number within bounds."""
-        value = self.take(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse(key, f"a whole number is wanted, found {show(value)}")
-        if not minimum <= value <= maximum:
-            self.refuse(key, f"{value} is not between {minimum} and {maximum}")
-        return value
+        """Return a whole number within bounds, None where it is absent or wrong."""
+        found: int | None = self.read(key, kinds.whole(minimum, maximum))
+        return found
 
-    def number(self, key: str, minimum: float, maximum: float) -> float | None:
-        """Take a number within bounds."""
-        value = self.take(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.refuse(key, f"a number is wanted, found {show(value)}")
-        if not minimum <= value <= maximum:
-            self.refuse(key, f"{value} is not between {minimum:g} and {maximum:g}")
-        return float(value)
+    def child(self, key: str) -> Fields | None:
+        """Return a mapping, None where it is absent."""
+        return None if self.get(key) is None else Fields(self._members[key], self.mistakes)
 
-    def duration_ms(self, key: str) -> int | None:
-        """Take a duration such as 500ms, 15s, 1m, 2h or 7d, in ms; a bare 0 is one, too."""
-        value = self.take(key)
-        if value is None:
-            return None
-        found = _DURATION.fullmatch("0s" if value == 0 else value if isinstance(value, str) else "")
-        if found is None:
-            self.refuse(
-                key, f"{show(value)} is not a duration: a whole number and ms, s, m, h or d (15s)"
-            )
-        duration_ms = int(found[1]) * _UNITS_MS[found[2]]
-        if duration_ms > _MAX_DURATION_MS:
-            self.refuse(key, f"{value} is longer than a year")
-        return duration_ms
+    def children(self, key: str) -> list[Fields]:
+        """Return a list of mappings, none where it is absent."""
+        value = self.get(key)
+        if isinstance(value, list):
+            return [Fields(item, self.mistakes) for item in self._members[key].items()]
+        if value is not None:
+            self.mistake(key, f"expected a list, got {show(value)}")
+        return []
 
-    def texts(self, key: str) -> tuple[str, ...] | None:
-        """Take a text or a list of texts."""
-        value = self.take(key)
-        if value is None:
-            return None
-        items = value if isinstance(value, list) else [value]
-        for item in items:
-            if not isinstance(item, str):
-                self.refuse(key, f"a text or a list of texts is wanted, found {show(item)}")
-        return tuple(items)
+    def members(self) -> dict[str, Place]:
+        """Return the places of all members; their keys are free names."""
+        self._known.update(dict.fromkeys(self._members))
+        return self._members
+
+    def mappings(self, key: str) -> dict[str, Fields]:
+        """Return the mappings below a key by their free names, none where it is absent."""
+        inner = self.child(key)
+        members = {} if inner is None else inner.members()
+        return {name: Fields(item, self.mistakes) for name, item in members.items()}
+
+    def texts(self) -> dict[str, str]:
+        """Return the members of this mapping, all of which are to be strings; those that are."""
+        found = {name: (self.text(name), self.value(name)) for name in self._members}
+        return {name: value for name, (_, value) in found.items() if isinstance(value, str)}
+
+    def get_all(self, keys: Iterable[str]) -> None:
+        """Make keys known."""
+        self._known.update(dict.fromkeys(keys))
+
+    def left(self) -> list[str]:
+        """Return the paths of the keys that nobody asked for."""
+        return [place.path for key, place in self._members.items() if key not in self._known]
 
     def close(self) -> None:
-        """Refuse the keys that nobody took.
+        """Note every key that nobody asked for as a mistake.
 
-        Raises:
-            UsageError: the first of them, with the known key that looks like it.
+        A key that is missing because it is misspelled is told once, as the unknown key.
         """
-        for key in self._left:
-            known = sorted(set(self._known))
-            hint = did_you_mean(key, known)
-            self.refuse(key, f"unknown key{hint or f' (known here: {chr(44).join(known)})'}")
+        if not self.is_mapping:
+            return
+        for key in self._members:
+            hint = "" if key in self._known else did_you_mean(key, self._known)
+            for missing, mistake in self._missing.items():
+                if hint == f"; did you mean {missing}?":
+                    self.mistakes.found.pop(mistake, None)
+        self.mistakes.add(*self.here.unknown_keys(self._known))
 
 
 def quantity_milli(value: object) -> int | str:
-    """Return a Kubernetes quantity (0.5, 500m, 1Gi) in thousandths, or the text of a complaint."""
+    """Return a Kubernetes quantity (0.5, 500m, 1Gi) in thousandths, or a sentence against it."""
+    wanted = "a quantity such as 500m or 1Gi"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return f"a quantity is wanted (500m, 1Gi), found {show(value)}"
+        return f"expected {wanted}, got {show(value)}"
     try:
         quantity = Quantity.parse(value)
     except ValueError as error:
-        return f"{value!r} is not a quantity such as 500m or 1Gi: {error}"
+        return f"expected {wanted}, got {show(value)}: {error}"
     # Thousandths of more would wrap, as they do in Kubernetes.
     if quantity.compare(_LARGEST) > 0:
-        return f"{show(value)} is impossibly large: at most {_MAX_MILLI // 1000:.2g} is possible"
-    return f"{value!r} is negative" if quantity.sign() < 0 else quantity.milli()
+        return f"expected at most {_MAX_MILLI // 1000:.2g}, got {show(value)}"
+    return f"expected 0 or more, got {show(value)}" if quantity.sign() < 0 else quantity.milli()
 
 
-def show(value: object) -> str:
-    """Return a value for a message, shortened."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+def amount_milli(place: Place) -> int:
+    """Return a Kubernetes quantity of at least 0 in thousandths.
+
+    Raises:
+        MistakesError: it is something else.
+    """
+    milli = quantity_milli(place.value)
+    return milli if isinstance(milli, int) else place.refuse(milli)

@@ -1,6 +1,6 @@
-"""Grids of settings, as `--grid` gives them: `target=50:85:5`, `scaleUp.policies=default,fast`.
+"""Grids of settings for `--grid`: `target=50:85:5`, `scaleUp.policies=default,fast`.
 
-Everything that is wrong with all grids comes in one message.
+All mistakes of all grids come in one message.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from typing import Final
 
-from hpabatch.errors import UsageError
+from hpabatch.inputs.documents import MistakesError
 from hpabatch.inputs.grid_axis import Axis, read_items
-from hpabatch.inputs.grid_sample import lacking, sampled
 from hpabatch.model.settings.fields import FIELDS, NAMED_TARGET, field_order, find_field
 from hpabatch.model.settings.policy_sets import PolicySet
 from hpabatch.model.settings.setting import TODAY, Setting, made_setting
@@ -25,24 +25,15 @@ _SHOWN_VALUES = 1000  # of an axis, where there are no settings to take them fro
 _EXAMPLE = "--grid target=50:85:5"
 
 
-class GridError(UsageError):
-    """Grids, groups or both that cannot be; `mistakes` are sentences, all of them."""
-
-    def __init__(self, mistakes: Iterable[str]) -> None:
-        """Keep the mistakes one by one; the message lists them."""
-        self.mistakes = tuple(dict.fromkeys(mistakes))
-        lines = self.mistakes
-        if len(lines) > 1:
-            head = f"there are {len(lines)} mistakes; correct all of them:"
-            lines = (head, *(f"  - {mistake}" for mistake in lines))
-        super().__init__(*lines)
+class GridError(MistakesError):
+    """Mistakes of grids and groups, each a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Settings to try. The first is TODAY, no two are equal; `fields` are in the fields' order.
 
-    `values` by field are those that occur. `notes` are for whom it may concern. With `mistakes`
+    `values` by field are those that occur. `notes` are sentences for the user. With `mistakes`
     (sentences) there are no settings but TODAY; `grid_check.check_grid` then refuses it.
     """
 
@@ -62,7 +53,7 @@ def parse_grids(
     """Return the settings of all combinations of the grids' values, or `samples` of them.
 
     Raises:
-        GridError: all that is wrong with all grids.
+        GridError: all mistakes of all grids.
     """
     grid = read_grids(grids, sets, samples, seed)
     if grid.mistakes:
@@ -76,7 +67,7 @@ def read_grids(
     samples: int | None = None,
     seed: int = 0,
 ) -> Grid:
-    """Do as `parse_grids`, with all that is wrong in `mistakes` of what is returned."""
+    """Return the same as `parse_grids`, with mistakes in `Grid.mistakes`."""
     axes: dict[str, Axis] = {}
     mistakes: list[str] = []
     for text in grids:
@@ -99,12 +90,12 @@ def read_grids(
 def _read_axis(
     text: str, sets: Mapping[str, PolicySet], open_ranges: bool
 ) -> tuple[Axis | None, list[str]]:
-    """Return the axis of a grid's text as far as it can be read, and all that is wrong."""
+    """Return the axis of a grid as far as it can be read, and its mistakes."""
     # A metric's own selector may have an = in it.
     name, equals, values = text.rpartition("=")
     name = name.strip()
     if not equals or not name:
-        return None, [f"it is not FIELD=VALUES, such as {_EXAMPLE.removeprefix('--grid ')}"]
+        return None, [f"expected FIELD=VALUES, such as {_EXAMPLE.removeprefix('--grid ')}"]
     try:
         own, field = find_field(name)
     except ValueError as error:
@@ -118,19 +109,19 @@ def _read_axis(
 def _common_mistakes(
     grids: Sequence[str], axes: Sequence[Axis], samples: int | None
 ) -> Iterator[str]:
-    """Yield what is wrong with the axes together."""
+    """Yield the mistakes of the axes together."""
     if not grids:
-        yield f"there is no grid: give one or more, such as {_EXAMPLE}"
+        yield f"expected one or more grids, such as {_EXAMPLE}, got none"
     if samples is not None and not 1 <= samples <= MAX_SETTINGS:
-        yield f"--sample {samples}: a number of settings from 1 to {MAX_SETTINGS:,} is wanted"
+        yield f"--sample: expected a number from 1 to {MAX_SETTINGS:,}, got {samples}"
     elif samples is not None and (problem := lacking()) is not None:
         yield problem
     size = math.prod(len(axis) for axis in axes)
     if samples is None and size > MAX_SETTINGS:
         parts = " x ".join(f"{len(axis):,} ({axis.field})" for axis in axes)
         yield (
-            f"the grid has {parts} = {size:,} settings, at most {MAX_SETTINGS:,} are possible: "
-            "take wider steps, or --sample N of them"
+            f"expected at most {MAX_SETTINGS:,} settings, got {parts} = {size:,}: use wider steps, "
+            "or --sample N"
         )
     by_name = {axis.field: axis for axis in axes}
     if "min" in by_name and "max" in by_name:
@@ -184,3 +175,33 @@ def _values_of(fields: Sequence[str], settings: Sequence[Setting]) -> tuple[tupl
         for field in fields:
             found[field][given.get(field, AS_TODAY)] = None
     return tuple(tuple(values) for values in found.values())
+
+
+_ROUNDS: Final = 4
+
+
+def lacking() -> str | None:
+    """Return a sentence about a missing package, None where none is missing."""
+    if find_spec("scipy") is not None:
+        return None
+    return (
+        "--sample needs the package scipy; install hpabatch[advise], or give every range a step "
+        "and leave --sample"
+    )
+
+
+def sampled(axes: Sequence[Axis], samples: int, seed: int) -> Iterator[tuple[str, ...]]:
+    """Yield points of a grid, a value for each axis; the first `samples` are spread best.
+
+    Of an axis each value is as likely. Points may recur, so there are up to 16 times as many. The
+    same seed gives the same points. Source: Owen's scrambling of Sobol's sequence, as in scipy.
+    """
+    from scipy.stats import qmc
+
+    engine = qmc.Sobol(d=len(axes), scramble=True, rng=seed)
+    # The sequence is balanced at powers of two only.
+    power = (samples - 1).bit_length()
+    for number in range(_ROUNDS):
+        # Each further draw is as long as all before it, so that their sum stays a power of two.
+        for point in engine.random_base2(power + max(number - 1, 0)).tolist():
+            yield tuple(axis.at(int(u * len(axis))) for axis, u in zip(axes, point, strict=True))

@@ -1,4 +1,4 @@
-"""The values of one field of a grid: lists and ranges, `50:85:5,today`."""
+"""Values of one field of a grid: lists and ranges, `50:85:5,today`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Axis:
         raise IndexError(k)
 
     def some(self, most: int) -> list[str]:
-        """Return the values, no two equal; of too many the first and the last."""
+        """Return the distinct values; of too many the first and the last ones."""
         places: Sequence[int] = range(len(self))
         if len(self) > most:
             half = most // 2
@@ -122,7 +122,7 @@ class Axis:
 def read_items(
     field: Field, text: str, sets: Mapping[str, PolicySet], open_ranges: bool
 ) -> tuple[tuple[Listed | Span, ...], list[str]]:
-    """Return what a list of values and ranges means, and what is wrong with the others of them.
+    """Return the values and ranges of a list, and the mistakes of the others.
 
     `open_ranges`: a range may do without a step.
     """
@@ -131,7 +131,7 @@ def read_items(
     for part in (part.strip() for part in text.split(",")):
         try:
             if not part:
-                raise ValueError(f"a value is missing; wanted: {field.kind.wants}")
+                raise ValueError(f"expected {field.kind.wants}, got nothing")
             if ":" in part:
                 found.append(_span(field, part, open_ranges))
             else:

@@ -1,7 +1,6 @@
-"""Which settings of a grid fit which HPAs: what fits none is a mistake, of the rest some is left.
+"""Check of a grid against HPAs: values that fit no HPA are mistakes, the others are left out.
 
-Settings are looked at in parts (`setting.parts_of`), so that a large grid costs no more than its
-values.
+Parts of settings (`setting.parts_of`) are checked, so a large grid costs no more than its values.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class Swept(Protocol):
 
 @dataclass(frozen=True)
 class Checked:
-    """A grid and what of it does not fit which HPA.
+    """A grid, and the parts of it that do not fit an HPA.
 
     `unfit` has for each HPA the parts of settings that do not fit it, with the reasons; a setting
-    fits an HPA if none of its parts is among them. `notes` tell what is left out.
+    fits an HPA if none of its parts is among them. `notes` name what is left out.
     """
 
     grid: Grid
@@ -69,14 +68,14 @@ class Checked:
         return tuple(parts_of(setting) for setting in self.grid.settings)
 
     def why_not(self, hpa: int, setting: int) -> tuple[str, ...]:
-        """Return why a setting does not fit an HPA, both by their places; empty: it fits."""
+        """Return the reasons why a setting does not fit an HPA (both by index); empty: it fits."""
         unfit = self.unfit[hpa]
         if not unfit:
             return ()
         return tuple(reason for part in self._parts[setting] for reason in unfit.get(part, ()))
 
     def fitting(self, *hpas: int) -> tuple[int, ...]:
-        """Return the places of the settings that fit an HPA, or all of several; 0 is among them."""
+        """Return the indices of the settings that fit one HPA, or all of several; with 0."""
         unfit = {part for hpa in hpas for part in self.unfit[hpa]}
         every = range(len(self.grid.settings))
         if not unfit:
@@ -92,10 +91,10 @@ def check_grid(
     flags_of: Callable[[str], ControllerFlags] = lambda cluster: DEFAULT_FLAGS,
     complaints: Sequence[str] = (),
 ) -> Checked:
-    """Return which settings fit which HPAs; `profile_of` and `flags_of` take a cluster.
+    """Return the settings that fit each HPA; `profile_of` and `flags_of` take a cluster.
 
     Raises:
-        GridError: all mistakes of the grid, `complaints` (other mistakes of the same command), and
+        GridError: all mistakes of the grid, `complaints` (other mistakes of the command), and
             all values that fit none of the HPAs.
     """
     parts = _parts_to_check(grid)
@@ -124,7 +123,7 @@ def _parts_to_check(grid: Grid) -> tuple[Setting, ...]:
 
 
 class _Tester:
-    """Puts parts of settings on specs; what is equal for two HPAs is done once."""
+    """Applies parts of settings to specs; equal specs are checked once."""
 
     def __init__(self, sets: Mapping[str, PolicySet]) -> None:
         self.sets = sets

@@ -1,6 +1,6 @@
-"""YAML as Kubernetes reads it, on libyaml: 1.1 with goyaml.v2's own idea of plain scalars.
+"""YAML loader with Kubernetes' rules, on libyaml: YAML 1.1 with goyaml.v2's plain scalars.
 
-Where that differs from PyYAML: `y` and `n` are booleans, `1e3` is a number, `0o14` is 12,
+Differences from PyYAML: `y` and `n` are booleans, `1e3` is a number, `0o14` is 12,
 sexagesimals, dates and `=` are strings, map keys become strings, unknown tags are ignored. A key
 that occurs twice is remembered with its line and column; the last one counts, as in Kubernetes.
 Follows sigs.k8s.io/yaml and goyaml.v2 resolve.go.
@@ -51,7 +51,7 @@ class TooDeepError(yaml.YAMLError):
     """A document is nested too deeply, or its aliases expand too far."""
 
     def __init__(self, problem: str, line: int) -> None:
-        """Say what is too deep, at which line (from 0)."""
+        """Keep the problem and its line (from 0)."""
         super().__init__(problem)
         self.problem = problem
         self.line = line
@@ -59,7 +59,7 @@ class TooDeepError(yaml.YAMLError):
 
 @lru_cache(maxsize=65_536)
 def plain_value(text: str) -> str | int | float | bool | None:
-    """Return what an unquoted scalar stands for."""
+    """Return the value of an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if not text or text[0] not in "+-.0123456789":

@@ -1,7 +1,7 @@
-"""Manifests checked: defaults, the API server's rules, and three warnings beyond it.
+"""Check of manifests: defaults, the API server's rules, and three more warnings.
 
-The warnings (a key given twice, an HPA given twice in one input tree, a DaemonSet target) and the
-fields that the server would drop refuse a document only where the caller is strict.
+Warnings are for a key given twice, an HPA given twice in one input tree, and a DaemonSet target.
+Warnings and fields that the server would drop refuse a document only with `strict`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _check(
 def _beyond_the_server(
     entry: ManifestEntry, hpa: HPA, first: dict[tuple[str, str, str], str]
 ) -> list[str]:
-    """Warn of what the server takes and nobody wants."""
+    """Return warnings beyond the server's rules."""
     warnings: list[str] = []
     if hpa.name:
         key = (entry.tree, hpa.namespace, hpa.name)

@@ -1,7 +1,7 @@
-"""The text of a manifest file to its documents and objects, with their lines.
+"""Documents and objects of a manifest file, with their lines.
 
-A stream is split at its `---` lines, so that one broken document spoils no other; each is parsed
-as Kubernetes does, and lists of objects are taken apart.
+A stream is split at its `---` lines, so one broken document does not affect others. Each is parsed
+with Kubernetes' rules, and lists of objects are expanded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def split_documents(text: str) -> Iterator[tuple[str, int]]:
-    """Split a stream at its `---` lines, so that one broken document spoils no other.
+    """Split a stream at its `---` lines.
 
     Yields the text of each document with its first line's number from 0; no blank ones.
     """
@@ -50,7 +50,7 @@ class DocumentError(Exception):
     """A document that cannot be read, at a line from 0 within its piece."""
 
     def __init__(self, message: str, line: int = 0, column: int | None = None) -> None:
-        """Say what is wrong at a line and column, both from 0."""
+        """Keep the message with a line and column, both from 0."""
         super().__init__(message)
         self.line = line
         self.column = column
@@ -62,7 +62,7 @@ class DocumentError(Exception):
 
 
 class TemplateError(DocumentError):
-    """A template that nobody rendered; the message is the first thing to render."""
+    """An unrendered template; the message is its first expression."""
 
     def describe(self, offset: int) -> str:
         """Return the sentence about templates, with the line in the file."""
@@ -92,7 +92,7 @@ def parse_documents(piece: str) -> list[Document]:
     except TooDeepError as error:
         raise DocumentError(f"refused: {error.problem}", error.line) from None
     except yaml.YAMLError as error:
-        documents = _parse_json(piece)
+        documents = parse_json(piece)
         if documents is None:
             raise _yaml_error(piece, error) from None
         return documents
@@ -114,7 +114,7 @@ def _parse_yaml(piece: str) -> list[Document]:
     return documents
 
 
-def _parse_json(piece: str) -> list[Document] | None:
+def parse_json(piece: str) -> list[Document] | None:
     """Parse JSON documents one after another, None where the piece is not that."""
     if not piece.lstrip().startswith(("{", "[")):
         return None
@@ -140,7 +140,7 @@ def _without_surrogates(value: object) -> object:
 
 
 def _yaml_error(piece: str, error: yaml.YAMLError) -> DocumentError:
-    """Turn libyaml's complaint into one line; a template is a template first of all."""
+    """Return libyaml's error as one line, or the error of a template."""
     template = find_template(piece)
     if template is not None:
         return template
@@ -171,7 +171,7 @@ def find_template(piece: str) -> TemplateError | None:
 
 
 def holds_template(value: Mapping[str, object]) -> bool:
-    """Whether a document that is YAML by luck has `{{ … }}` where an HPA has names or numbers."""
+    """Whether a document that is valid YAML has `{{ … }}` where an HPA has names or numbers."""
     metadata = value.get("metadata")
     stack: list[object] = [value.get("spec")]
     if isinstance(metadata, Mapping):
@@ -192,7 +192,7 @@ def expand(
 ) -> Iterator[tuple[Mapping[str, object] | str, Node | None]]:
     """Yield the objects of a document, those inside lists of objects one by one, with their node.
 
-    In the place of an item that is no object stands a text that says so.
+    An item that is no object is a string with the mistake.
 
     Raises:
         DocumentError: lists inside lists, too deep to be meant.

@@ -1,8 +1,8 @@
-"""A recommended spec written into the manifest of its HPA, whatever API version that is in.
+"""Edit of a manifest: a recommended spec in the manifest of its HPA, in any API version.
 
-Only fields that change are touched; comments, order, quotes and all other documents stay as they
-are, character by character. Afterwards the text is read again: it must say exactly what is
-recommended and nothing else may have changed, or it is refused.
+Only fields that change are edited; comments, order, quotes and all other documents stay as they
+are, character by character. The result is read again: an edit is refused unless it has exactly the
+recommended spec and changes nothing else.
 """
 
 from __future__ import annotations
@@ -116,11 +116,6 @@ def edit_manifest(
     return text[: there.start] + piece + text[there.start + len(there.piece) :]
 
 
-def holds_hpa(text: str, namespace: str, name: str) -> bool:
-    """Say whether a file has a manifest of an HPA."""
-    return bool(_find(text, namespace, name))
-
-
 def stored_spec(hpa: HPA, profile: Profile) -> HPASpec:
     """Return the spec that an API server makes of a document."""
     return as_stored(default_hpa(drop_disabled_fields(hpa, profile)).spec, profile)
@@ -215,7 +210,7 @@ def _edited(there: _Found, wanted: HPASpec, profile: Profile) -> str:
 def _edits(
     hpa: HPA, value: Mapping[str, Any], wanted: HPASpec, profile: Profile
 ) -> Iterator[_Edit]:
-    """Yield what is still to be changed."""
+    """Yield the remaining changes."""
     spec = stored_spec(hpa, profile)
     if spec.min_replicas != wanted.min_replicas:
         yield ("spec", "minReplicas"), wanted.min_replicas
@@ -339,7 +334,7 @@ def _go_names(value: Any) -> Any:
 
 
 def _is_right(there: _Found, piece: str, wanted: HPASpec, profile: Profile) -> bool:
-    """Say whether the text says what is wanted, and of everything else what it said before."""
+    """Whether the text has the wanted spec and is otherwise unchanged."""
     try:
         before, after = list(_objects(there.piece)), list(_objects(piece))
     except DocumentError:
@@ -362,7 +357,7 @@ def _is_right(there: _Found, piece: str, wanted: HPASpec, profile: Profile) -> b
 
 
 def _rest(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an edit may not touch: all but the spec and the behavior's annotation."""
+    """Return everything but the spec and the behavior's annotation."""
     rest = {name: part for name, part in value.items() if name not in ("spec", "metadata")}
     metadata = dict(value.get("metadata") or {})
     annotations = dict(metadata.pop("annotations", None) or {})

@@ -1,7 +1,7 @@
-"""Kubernetes manifests: files, folders and standard input to HPAs with their source and line.
+"""Kubernetes manifests: HPAs of files, folders and standard input, with source and line.
 
-Nothing here raises for what a user's file holds. A document that cannot be read is an entry with
-an `error`; the others go on. Documents of other kinds are counted.
+No content of a file raises an error. A document that cannot be read is an entry with an `error`;
+the others are read. Documents of other kinds are counted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ManifestEntry:
 
 @dataclass(slots=True)
 class Manifests:
-    """Everything that was read: HPAs and unreadable places in order, other kinds counted."""
+    """HPAs and unreadable documents in order; other kinds counted."""
 
     entries: list[ManifestEntry] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -108,7 +108,7 @@ def _read_path(path: Path, tree: str, found: Manifests) -> None:
 
 
 def _walk(folder: Path, tree: str, found: Manifests) -> Iterator[Path]:
-    """Yield manifest files in order; hidden files and folders are left alone."""
+    """Yield manifest files in order; hidden files and folders are skipped."""
 
     def refuse(error: OSError) -> None:
         _fail(found, str(error.filename or folder), tree, _os_error(error))
@@ -143,7 +143,7 @@ def _read_stream(
         _fail(found, source, tree, f"larger than {MAX_BYTES // 2**20} MiB: split it")
         return
     try:
-        text = _decode(data)
+        text = decode_text(data)
     except ValueError as error:
         _fail(found, source, tree, str(error))
         return
@@ -155,7 +155,7 @@ def _read_stream(
         _fail(found, source, tree, f"{what} holds no document: it is empty or all comments")
 
 
-def _decode(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Return the text of UTF-8, or of UTF-16 with a byte-order mark.
 
     Raises:
@@ -176,7 +176,7 @@ def _decode(data: bytes) -> str:
 
 
 def _read_text(text: str, source: str, tree: str, skipped: Counter[str]) -> Iterator[ManifestEntry]:
-    """Yield the HPAs of one file; of all its pieces that are templates only the first is told."""
+    """Yield the HPAs of one file; of its pieces that are templates only the first is reported."""
     template_told = False
     for piece, offset in split_documents(text):
         try:

@@ -1,4 +1,4 @@
-"""Plant files: what somebody states about workloads, YAML to `model.settings.overrides`.
+"""Plant files: stated parameters of workloads, YAML to `model.settings.overrides`.
 
 docs/scenarios.md lists all keys, from the shapes below.
 """
@@ -22,8 +22,7 @@ from hpabatch.inputs.document_keys import (
     Shape,
     member_of,
 )
-from hpabatch.inputs.document_selectors import SELECTOR_KEYS, selector_of
-from hpabatch.inputs.documents import Place, parse_document, read_document, show
+from hpabatch.inputs.documents import Place, read_document
 from hpabatch.model.plant import (
     AGE,
     BACKLOG,
@@ -79,13 +78,14 @@ def _ceiling(value: object) -> int | None:
 
 SIGNAL: Final = Shape(
     "signals",
-    "Parameters of a signal, by its name, or a glob of names in which `*` is wild; of several that "
-    "match the last counts. The name is what an HPA's metric measures: `resource/cpu`, "
+    "Parameters of a signal, by its name, or a pattern of names with the wildcard `*`; of several "
+    "that match the last counts. The name is what an HPA's metric measures: `resource/cpu`, "
     "`container/app/cpu`, `pods/http_requests`, `object/Ingress/web/requests`, "
     "`external/queue_length`; a metric's selector in braces: `external/depth{queue=orders}`. "
-    "Quantities are those of the metric: cores, bytes, or whatever is counted. An Object or "
-    "External metric must have its kind stated, a backlog its rate too: a recorded queue is an "
-    "outcome of the recorded pods.",
+    "Quantities are those of the metric: cores, bytes, or whatever is counted. What "
+    "drives a Pods, Object or External metric is taken from changes of replicas where they tell, "
+    "else guessed by its name: `hpabatch fit --init-plant` writes these questions with the best "
+    "guess each. A backlog must have its rate stated, too.",
     (
         Key("kind", kinds.word(*KINDS), "what the work is, as docs/simulation.md says; of "
             "resource, container and pods " + kinds.names_of(_OF_PODS) + ", of object and external "
@@ -99,7 +99,7 @@ SIGNAL: Final = Shape(
             default="fitted"),
         Key("request", kinds.positive_amount(), "a pod's request", field="request_milli",
             default="recorded"),
-        Key("overload", kinds.word(*OVERLOADS), "what becomes of work above the ceiling",
+        Key("overload", kinds.word(*OVERLOADS), "what happens to work above the ceiling",
             field="overload", default="drop"),
         Key("queue", kinds.AMOUNT, "the queue at the start", field="queue_milli", default="0"),
         Key("rate", kinds.rate("s", minimum_milli=1), "what one serving pod takes out of a backlog",
@@ -115,21 +115,23 @@ SIGNAL: Final = Shape(
 
 def _signal(place: Place, given: dict[str, Any]) -> SignalOverride:
     if not given:
-        place.refuse(f"nothing is stated; wanted: {SIGNAL.wants}")
+        place.expected(SIGNAL.wants)
     members = place.members()
     kind = given.get("kind")
     if kind is not None:
         for name in members:
             if name != "kind" and name not in USED_BY[kind]:
                 members[name].refuse(
-                    f"a signal of kind {kind} has none; only {_kinds_with(name)} have it"
+                    f"expected no {name} of a signal of kind {kind}; only {_kinds_with(name)} "
+                    "signals have it"
                 )
     if "ceiling_milli" in given:
         given["no_ceiling"] = given["ceiling_milli"] is None
     ceiling, base = given.get("ceiling_milli"), given.get("base_milli")
     if ceiling is not None and base is not None and base > ceiling:
         members["base"].refuse(
-            f"{kinds.quantity_of(base)} is above the ceiling, which is {kinds.quantity_of(ceiling)}"
+            f"expected at most the ceiling, which is {kinds.quantity_of(ceiling)}, got "
+            f"{kinds.quantity_of(base)}"
         )
     return SignalOverride(**given)
 
@@ -149,7 +151,7 @@ class _Startup:
             given = self.shape.read(place)
             return given["scheduling"], given["starting"]
         if isinstance(place.value, list):
-            place.refuse(f"a list inside of a list is not {self.wants}")
+            place.expected(self.wants)
         total: int = kinds.duration().read(place)
         scheduling = min(_SCHEDULING_MS, total)
         return scheduling, total - scheduling
@@ -178,7 +180,7 @@ def _mtbf(value: object) -> int | None:
 
 PODS: Final = Shape(
     "pods",
-    "How pods come and go.",
+    "The lives of pods.",
     (
         Key("startup", ListOf(_Startup(STARTUP), "a duration such as 40s, or a mapping with the "
             "keys scheduling, starting, or a list of such"), "from a pod's creation until it is "
@@ -192,7 +194,7 @@ PODS: Final = Shape(
             field="serves_while_terminating", default="false"),
         Key("capacity", kinds.whole(0, 1_000_000), "how many pods there is room for; 0: no limit",
             field="capacity", default="0"),
-        Key("removal", kinds.word(*REMOVAL_ORDERS), "whose order of removal",
+        Key("removal", kinds.word(*REMOVAL_ORDERS), "the order in which pods are removed",
             field="removal", default="by the target's kind"),
         Key("shares", ListOf(kinds.WEIGHT, "a list of numbers above 0, such as [1, 1.2]",
             _MAX_CLASSES), "classes of pods, by how much of the work they take against each "
@@ -219,11 +221,11 @@ PODS: Final = Shape(
 
 def _pods(place: Place, given: dict[str, Any]) -> PodsOverride:
     if not given:
-        place.refuse(f"nothing is stated; wanted: {PODS.wants}")
+        place.expected(PODS.wants)
     shares, costs = given.get("shares"), given.get("costs")
     if shares is not None and costs is not None and 1 != len(costs) != len(shares) != 1:
         member_of(place, "costs").refuse(
-            f"{len(costs)} given for {len(shares)} classes (`shares`); give one for each class"
+            f"expected one cost for each of {len(shares)} classes (`shares`), got {len(costs)}"
         )
     if "mtbf_ms" in given:
         given["no_failures"] = given["mtbf_ms"] is None
@@ -255,7 +257,7 @@ PIPELINE: Final = Shape(
 
 def _pipeline(place: Place, given: dict[str, Any]) -> PipelineOverride:
     if not given:
-        place.refuse(f"nothing is stated; wanted: {PIPELINE.wants}")
+        place.expected(PIPELINE.wants)
     return PipelineOverride(**given)
 
 
@@ -278,7 +280,7 @@ def _capacity(value: object) -> int | CapacityShare:
             raise ValueError
         milli = int(Decimal(found[1]) * 10)
         if not 1 <= milli <= 1000:
-            raise ValueError(f"{value!r}: the share must be above 0% and at most 100%")
+            raise ValueError(f"expected a share above 0%, at most 100%, got {value!r}")
         return CapacityShare(milli, found[2])
     if isinstance(value, str) and "/" in value:
         rate: int = kinds.rate("s", minimum_milli=1).parse(value)
@@ -289,10 +291,10 @@ def _capacity(value: object) -> int | CapacityShare:
 
 ENTRY: Final = Shape(
     "An entry",
-    "What is stated, and of which HPAs: of those that match both, `hpa` and `where`, if both are "
-    "given.",
+    "Parameters, and the HPAs that they are for: those that match both `hpa` and `where`, if both "
+    "are given.",
     (
-        *SELECTOR_KEYS,
+        *kinds.SELECTOR_KEYS,
         Key("signals", MapOf(Built(SIGNAL, _signal), "a mapping of signals, such as "
             "resource/cpu: {base: 120m}", _check_glob), "see below", field="signals"),
         Key("pods", Built(PODS, _pods), "see below", field="pods"),
@@ -310,14 +312,14 @@ ENTRY: Final = Shape(
 
 
 def _entry(place: Place, given: dict[str, Any]) -> PlantOverride:
-    selectors = {key.field for key in SELECTOR_KEYS}
+    selectors = {key.field for key in kinds.SELECTOR_KEYS}
     if not set(given) - selectors:
-        stated = [name for name in ENTRY.names if name not in {key.name for key in SELECTOR_KEYS}]
-        place.refuse(f"nothing is stated; give one or more of {', '.join(stated)}")
+        stated = ENTRY.names[len(kinds.SELECTOR_KEYS) :]
+        place.refuse(f"expected one or more of {', '.join(stated)}, got none")
     for glob, signal in given.get("signals", ()):
         _check_kind(place.members()["signals"].members()[glob], glob, signal)
     own = {key: value for key, value in given.items() if key not in selectors}
-    return PlantOverride(**own, selector=selector_of(place, given), place=str(place))
+    return PlantOverride(**own, selector=kinds.selector_of(place, given), place=str(place))
 
 
 def _check_kind(place: Place, glob: str, signal: SignalOverride) -> None:
@@ -325,7 +327,7 @@ def _check_kind(place: Place, glob: str, signal: SignalOverride) -> None:
     possible = KINDS_OF.get(glob.partition("/")[0], KINDS)
     if signal.kind is not None and signal.kind not in possible:
         place.members()["kind"].refuse(
-            f"{signal.kind!r} is not possible for {glob}; one of {', '.join(possible)} is"
+            f"expected one of {', '.join(possible)} for {glob}, got {signal.kind!r}"
         )
 
 
@@ -336,22 +338,20 @@ def read_plant_file(path: Path | str) -> tuple[PlantOverride, ...]:
     """Return the entries of a plant file, in order: of several for one HPA the last counts.
 
     Raises:
-        UsageError: the file, the line and the key that are wrong, and what is possible there.
+        UsageError: the file cannot be read; all mistakes in it with their lines and keys.
     """
-    return _entries(read_document(path, WHAT))
+    return entries_of(read_document(path, WHAT))
 
 
-def parse_plant_file(text: str, source: str = WHAT) -> tuple[PlantOverride, ...]:
-    """Return the entries of a text; `source` is what messages call it.
+def entries_of(document: Place) -> tuple[PlantOverride, ...]:
+    """Return the entries of a document.
 
     Raises:
-        UsageError: the line and the key that are wrong, and what is possible there.
+        MistakesError: all mistakes in it.
     """
-    return _entries(parse_document(text, source))
-
-
-def _entries(document: Place) -> tuple[PlantOverride, ...]:
     if not isinstance(document.value, list | Mapping):
-        document.refuse(f"{show(document.value)} is not {_ENTRIES.wants}")
+        document.expected(_ENTRIES.wants)
+    if document.value == []:  # as `fit --init-plant` writes it where nothing is open
+        return ()
     found: tuple[PlantOverride, ...] = _ENTRIES.read(document)
     return found

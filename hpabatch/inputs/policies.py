@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Built, Key, ListOf, MapOf, Shape
-from hpabatch.inputs.documents import Place, parse_document, read_document
+from hpabatch.inputs.documents import Place, read_document, show
 from hpabatch.model.objects.hpa import ScalingPolicy, ScalingRules
 from hpabatch.model.objects.validate import MAX_PERIOD_S
 from hpabatch.model.settings.policy_sets import DEFAULT, SHIPPED, PolicySet
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?", re.ASCII)
 
 POLICY: Final = Shape(
     "A policy",
-    "At most so many pods, or percent, are added (removed) in any so many seconds.",
+    "At most `value` pods, or percent of them, are added (removed) in any `periodSeconds`.",
     (
         Key("type", kinds.word("Pods", "Percent"), "what `value` counts", field="type",
             required=True),
@@ -56,7 +56,7 @@ def _direction(name: str) -> Callable[[Place, dict[str, Any]], ScalingRules]:
 
     def build(place: Place, given: dict[str, Any]) -> ScalingRules:
         if not given:
-            place.refuse(f"nothing is given; give one or more of {', '.join(DIRECTION.names)}")
+            place.expected(f"one or more of {', '.join(DIRECTION.names)}")
         return ScalingRules(
             select_policy=given.get("select_policy", "Max"),
             policies=given.get("policies", shipped.policies),
@@ -69,7 +69,7 @@ SET: Final = Shape(
     "A policy set",
     "",
     tuple(
-        Key(name, Built(DIRECTION, _direction(name)), f"what holds on the way {way}", field=field,
+        Key(name, Built(DIRECTION, _direction(name)), f"the rules for scaling {way}", field=field,
             default="as today")
         for name, field, way in (("scaleUp", "scale_up", "up"), ("scaleDown", "scale_down", "down"))
     ),
@@ -78,17 +78,18 @@ SET: Final = Shape(
 
 def _set(place: Place, given: dict[str, Any]) -> PolicySet:
     if not given:
-        place.refuse("nothing is given; give scaleUp, scaleDown or both")
+        place.expected("scaleUp, scaleDown or both")
     return PolicySet("", **given)
 
 
 def _check_name(name: str) -> None:
     if name in SHIPPED or name == AS_TODAY:
-        what = "comes with hpabatch" if name in SHIPPED else "means what there is today"
-        raise ValueError(f"{name} {what}; give the set another name")
+        what = "comes with hpabatch" if name in SHIPPED else "means today's policies"
+        raise ValueError(f"expected another name of a policy set, got {name}, which {what}")
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is not the name of a policy set: up to 63 lower-case letters, digits, - . _"
+            "expected a policy set's name of up to 63 lower-case letters, digits, - . _, got "
+            f"{show(name)}"
         )
 
 
@@ -99,21 +100,17 @@ def read_policy_sets(path: Path | str) -> dict[str, PolicySet]:
     """Return the policy sets of a file by name; those that are shipped are not among them.
 
     Raises:
-        UsageError: the file, the line and the key that are wrong, and what is possible there.
+        UsageError: the file cannot be read; all mistakes in it with their lines and keys.
     """
-    return _sets(read_document(path, WHAT))
+    return policy_sets_of(read_document(path, WHAT))
 
 
-def parse_policy_sets(text: str, source: str = WHAT) -> dict[str, PolicySet]:
-    """Return the policy sets of a text; `source` is what messages call it.
+def policy_sets_of(document: Place) -> dict[str, PolicySet]:
+    """Return the policy sets of a document by name.
 
     Raises:
-        UsageError: the line and the key that are wrong, and what is possible there.
+        MistakesError: all mistakes in it.
     """
-    return _sets(parse_document(text, source))
-
-
-def _sets(document: Place) -> dict[str, PolicySet]:
     return {name: replace(found, name=name) for name, found in _SETS.read(document)}
 
 

@@ -1,4 +1,4 @@
-"""Price files: what requested cores, memory and pods cost, YAML to `model.prices`.
+"""Price files: prices of requested cores, memory and pods, YAML to `model.prices`.
 
 docs/scenarios.md lists all keys, from the shapes below.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Built, Key, ListOf, Shape
-from hpabatch.inputs.documents import Place, parse_document, read_document
+from hpabatch.inputs.documents import Place, read_document
 from hpabatch.model.prices import PriceList, PriceOverride, Prices
 
 WHAT: Final = "price file"
@@ -33,7 +33,7 @@ _SELECTORS = ("cluster", "namespace", "hpa")
 OVERRIDE: Final = Shape(
     "overrides",
     "Other prices for some HPAs: all of `cluster`, `namespace` and `hpa` that are given must "
-    "match; in each `*` and `?` are wild. Of several the last that says a price counts.",
+    "match; in each `*` and `?` are wildcards. Of several the last one with a price counts.",
     (
         Key("cluster", kinds.name_glob("the name of a cluster, such as prod or prod-*"),
             "only in these clusters", field="cluster", default="all"),
@@ -47,11 +47,11 @@ OVERRIDE: Final = Shape(
 
 def _override(place: Place, given: dict[str, Any]) -> PriceOverride:
     for names, problem in (
-        (_SELECTORS, "it is for every HPA; say for which, with"),
-        (_PRICES, "no price is given; give one or more of"),
+        (_SELECTORS, "got an override of every HPA"),
+        (_PRICES, "got no price"),
     ):
         if not any(name in given for name in names):
-            place.refuse(f"{problem} {', '.join(names)}")
+            place.refuse(f"expected one or more of {', '.join(names)}, {problem}")
     return PriceOverride(**given, place=str(place))
 
 
@@ -71,7 +71,7 @@ PRICE_LIST: Final = Shape(
 
 def _price_list(place: Place, given: dict[str, Any]) -> PriceList:
     if not any(name in given for name in _PRICES):
-        place.refuse(f"no price is given; give one or more of {', '.join(_PRICES)}")
+        place.refuse(f"expected one or more of {', '.join(_PRICES)}, got no price")
     prices = {name: given.get(name, 0.0) for name in _PRICES}
     return PriceList(Prices(currency=given["currency"], **prices), given.get("overrides", ()))
 
@@ -83,17 +83,16 @@ def read_price_file(path: Path | str) -> PriceList:
     """Return the prices of a file.
 
     Raises:
-        UsageError: the file, the line and the key that are wrong, and what is possible there.
+        UsageError: the file cannot be read; all mistakes in it with their lines and keys.
     """
-    found: PriceList = _DOCUMENT.read(read_document(path, WHAT))
-    return found
+    return prices_of(read_document(path, WHAT))
 
 
-def parse_price_file(text: str, source: str = WHAT) -> PriceList:
-    """Return the prices of a text; `source` is what messages call it.
+def prices_of(document: Place) -> PriceList:
+    """Return the prices of a document.
 
     Raises:
-        UsageError: the line and the key that are wrong, and what is possible there.
+        MistakesError: all mistakes in it.
     """
-    found: PriceList = _DOCUMENT.read(parse_document(text, source))
+    found: PriceList = _DOCUMENT.read(document)
     return found

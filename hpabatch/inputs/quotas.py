@@ -1,8 +1,7 @@
-"""Namespace quotas from manifests: the ResourceQuota objects of YAML or JSON files.
+"""Quota files: ResourceQuota objects in YAML or JSON, to `model.quota`.
 
-Read are the files as `kubectl get resourcequota -A -o yaml` prints them and as people write them:
-several documents, lists, other kinds between them. What a quota holds that cannot be judged is
-told in notes; what cannot be right is refused with its place.
+Files may hold several documents, lists and other kinds of objects, as `kubectl get resourcequota -A
+-o yaml` prints them. Notes name what cannot be judged.
 """
 
 from __future__ import annotations
@@ -12,12 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from hpabatch.errors import UsageError
-from hpabatch.history.files import open_regular
-from hpabatch.inputs.documents import show
-from hpabatch.inputs.kubernetes_yaml import end_line, start_line
+from hpabatch.inputs.documents import (
+    Mistakes,
+    MistakesError,
+    Place,
+    duplicate_keys,
+    place_of,
+    read_text,
+    show,
+)
+from hpabatch.inputs.fields import Fields
 from hpabatch.inputs.manifest_documents import (
     Document,
     DocumentError,
@@ -30,7 +36,6 @@ from hpabatch.model.quota import JUDGED, MATCHING_SCOPES, MILLI_UNITS, MOST, Lim
 
 WHAT: Final = "quota file"
 KIND: Final = "ResourceQuota"
-MAX_BYTES: Final = 16 * 2**20
 _LARGEST: Final = Quantity(MOST // 1000)
 
 
@@ -45,11 +50,11 @@ class Quotas:
 def read_quotas(paths: Sequence[str | Path], clusters: Sequence[str] = ()) -> Quotas:
     """Return the quotas of all files.
 
-    `CLUSTER=FILE` says that the quotas of a file are those of one of `clusters` alone; without it
-    they are those of every cluster that has the namespace.
+    The quotas of `CLUSTER=FILE` are for one of `clusters` alone; without it they are for every
+    cluster that has the namespace.
 
     Raises:
-        UsageError: the file, the line and what is wrong there; a quota that is given twice.
+        UsageError: all mistakes with their lines and keys; a quota that is given twice.
     """
     found = []
     for path in paths:
@@ -70,41 +75,33 @@ def file_of(text: str | Path, clusters: Sequence[str]) -> tuple[str | None, Path
 
 def _read(path: Path) -> Quotas:
     source = f"{WHAT} {path}"
-    try:
-        with open_regular(path) as stream:
-            data = stream.read(MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
-        raise UsageError(f"{source} cannot be read: {reason}; name another file") from None
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{source} is larger than {MAX_BYTES >> 20} MiB; split it")
-    return parse_quotas(text, source)
+    return quotas_of(read_text(path, source), source)
 
 
-def parse_quotas(text: str, source: str = WHAT) -> Quotas:
-    """Return the quotas of a text; `source` is what messages call it.
+def quotas_of(text: str, source: str = WHAT) -> Quotas:
+    """Return the quotas of a text; `source` is the name of the file in messages.
 
     Raises:
-        UsageError: the line and what is wrong there, or not one ResourceQuota.
+        MistakesError: all mistakes with their lines and keys, or not one ResourceQuota.
     """
-    quotas, notes = [], []
+    quotas, notes, mistakes = [], [], Mistakes()
     others: Counter[str] = Counter()
-    for value, place in _objects(text, source):
-        kind = value.get("kind")
+    for place, document in _objects(text, source, mistakes):
+        assert isinstance(place.value, Mapping)
+        kind = place.value.get("kind")
         if kind != KIND:
             others[kind if isinstance(kind, str) and kind else "(no kind)"] += 1
             continue
-        quota, told = _Reading(value, place).quota()
+        mistakes.add(*duplicate_keys(document, source, place.offset, place.node))
+        quota, told = _quota(place, mistakes)
         notes += told
         if quota is not None:
             quotas.append(quota)
+    mistakes.refuse()
     if not quotas and not notes:
         kinds = ", ".join(sorted(others)) or "nothing"
-        raise UsageError(
-            f"{source} holds no {KIND} (only {kinds}); write one with "
-            "`kubectl get resourcequota -A -o yaml`"
-        )
+        fix = "write one with `kubectl get resourcequota -A -o yaml`"
+        raise MistakesError([f"expected a {KIND}, got {kinds} ({source}); {fix}"])
     if others:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items()))
         notes.append(f"{source}: objects of other kinds are left: {kinds}")
@@ -112,36 +109,21 @@ def parse_quotas(text: str, source: str = WHAT) -> Quotas:
     return Quotas(tuple(quotas), tuple(notes))
 
 
-def _objects(text: str, source: str) -> Iterator[tuple[Mapping[str, object], str]]:
-    """Yield each object of a text with its place."""
+def _objects(text: str, source: str, mistakes: Mistakes) -> Iterator[tuple[Place, Document]]:
+    """Yield each object of a text, with the document that it is in."""
     for piece, offset in split_documents(text):
         try:
             for document in parse_documents(piece):
-                yield from _expanded(document, source, offset)
+                whole = place_of(document.value, document.node, source, offset)
+                if document.value is not None and not isinstance(document.value, Mapping | list):
+                    mistakes.add(whole.problem(f"expected a manifest, got {show(document.value)}"))
+                for value, node in expand(document.value, document.node):
+                    if isinstance(value, str):
+                        mistakes.add(whole.problem(value))
+                    else:
+                        yield place_of(value, node or document.node, source, offset), document
         except DocumentError as error:
-            raise UsageError(f"{source}: {error.describe(offset)}") from None
-
-
-def _expanded(
-    document: Document, source: str, offset: int
-) -> Iterator[tuple[Mapping[str, object], str]]:
-    if document.value is None:
-        return
-    if not isinstance(document.value, Mapping | list):
-        line = start_line(document.node) + offset + 1
-        raise UsageError(f"{source}, line {line}: {show(document.value)} is not a manifest")
-    for value, node in expand(document.value, document.node):
-        line = start_line(node or document.node)
-        place = f"{source}, line {line + offset + 1}"
-        if isinstance(value, str):
-            raise UsageError(f"{place}: {value}")
-        for key, again, _, first in document.duplicates:
-            if value.get("kind") == KIND and line <= again <= end_line(node):
-                raise UsageError(
-                    f"{source}, line {again + offset + 1}: the key {key!r} stands twice, first in "
-                    f"line {first + offset + 1}; keep one"
-                )
-        yield value, place
+            mistakes.add(f"{source}: {error.describe(offset)}")
 
 
 def _check_twice(quotas: Sequence[Quota]) -> None:
@@ -152,99 +134,83 @@ def _check_twice(quotas: Sequence[Quota]) -> None:
         for other in before:
             if None in (other.cluster, quota.cluster) or other.cluster == quota.cluster:
                 raise UsageError(
-                    f"{quota.place}: the quota {quota.namespace}/{quota.name} is given twice, "
-                    f"first at {other.place}; keep one (of several clusters: --quota CLUSTER=FILE)"
+                    f"expected the quota {quota.namespace}/{quota.name} once, got it twice "
+                    f"({quota.place}; first at {other.place}); keep one (for several clusters: "
+                    "--quota CLUSTER=FILE)"
                 )
         before.append(quota)
 
 
-class _Reading:
-    """One ResourceQuota document that is being read."""
+def _quota(place: Place, mistakes: Mistakes) -> tuple[Quota | None, list[str]]:
+    """Return the quota of an object, None where nothing of it can be judged, and notes."""
+    before = len(mistakes.found)
+    top = Fields(place, mistakes)
+    top.missing("metadata", "a mapping")
+    top.missing("spec", "a mapping")
+    metadata, spec = top.child("metadata"), top.child("spec")
+    if metadata is None or spec is None:
+        return None, []
+    namespace, name = (metadata.text(key, required=True) for key in ("namespace", "name"))
+    spec.missing("hard", "a mapping of limits")
+    hard = spec.child("hard")
+    scopes = _scopes(spec)
+    amounts = {} if hard is None else {
+        key: mistakes.tried(_amount, part, key) for key, part in hard.members().items()
+    }  # fmt: skip
+    if len(mistakes.found) > before:
+        return None, []
+    title = f"{place}: quota {namespace}/{name}"
+    apart = sorted(set(scopes) - MATCHING_SCOPES)
+    if apart:
+        return None, [
+            f"{title} is not judged: it is only for pods of the scope {', '.join(apart)}, and "
+            "which pods that are is not recorded"
+        ]
+    told = []
+    if scopes:
+        told.append(
+            f"{title} has the scope {', '.join(scopes)}: every pod of an HPA is taken to be in it"
+        )
+    limits: dict[str, Limit] = {}
+    for key, value in amounts.items():
+        amount = JUDGED.get(key)
+        if amount is not None and (amount not in limits or value < limits[amount].hard):
+            limits[amount] = Limit(value, key, name)
+    left = sorted(key for key in amounts if key not in JUDGED)
+    if left:
+        told.append(f"{title}: not judged: {', '.join(left)}")
+    if not amounts:
+        told.append(f"{title} limits nothing: spec.hard is empty")
+    return Quota(namespace, name, limits, place=str(place)), told
 
-    def __init__(self, value: Mapping[str, object], place: str) -> None:
-        self.value, self.place = value, place
 
-    def quota(self) -> tuple[Quota | None, list[str]]:
-        """Return the quota, None where nothing of it can be judged, and what is told of it."""
-        metadata = self._mapping(self.value, "metadata")
-        name, namespace = (self._text(metadata, key) for key in ("name", "namespace"))
-        spec = self._mapping(self.value, "spec")
-        hard = self._mapping(spec, "hard", "spec.hard")
-        title = f"{self.place}: quota {namespace}/{name}"
-        scopes = self._scopes(spec)
-        apart = sorted(set(scopes) - MATCHING_SCOPES)
-        if apart:
-            return None, [
-                f"{title} is not judged: it is only for pods of the scope {', '.join(apart)}, and "
-                "which pods that are is not recorded"
-            ]
-        told = []
-        if scopes:
-            told.append(
-                f"{title} has the scope {', '.join(scopes)}: every pod of an HPA is taken to "
-                "be in it"
-            )
-        limits: dict[str, Limit] = {}
-        for key, text in hard.items():
-            value = self._amount(key, text)
-            amount = JUDGED.get(key)
-            if amount is not None and (amount not in limits or value < limits[amount].hard):
-                limits[amount] = Limit(value, key, name)
-        left = sorted(key for key in hard if key not in JUDGED)
-        if left:
-            told.append(f"{title}: not judged: {', '.join(left)}")
-        if not hard:
-            told.append(f"{title} limits nothing: spec.hard is empty")
-        return Quota(namespace, name, limits, place=self.place), told
+def _scopes(spec: Fields) -> list[str]:
+    """Return the names of the scopes, those of the scopeSelector too."""
+    scopes = spec.get("scopes") or []
+    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
+        spec.mistake("scopes", f"expected a list of names, got {show(scopes)}")
+        scopes = []
+    selector = spec.child("scopeSelector")
+    expressions = selector.children("matchExpressions") if selector is not None else []
+    if selector is not None and selector.members():
+        selector.missing("matchExpressions", "a list with scopeNames")
+    return [*scopes, *(one.text("scopeName", required=True) for one in expressions)]
 
-    def _refuse(self, problem: str) -> NoReturn:
-        raise UsageError(f"{self.place}: {problem}")
 
-    def _mapping(
-        self, parent: Mapping[str, object], key: str, path: str = ""
-    ) -> Mapping[str, object]:
-        found = parent.get(key)
-        if not isinstance(found, Mapping):
-            what = "is missing" if found is None else f"is {show(found)}, not a mapping"
-            self._refuse(f"{path or key} of the {KIND} {what}")
-        return found
-
-    def _text(self, metadata: Mapping[str, object], key: str) -> str:
-        found = metadata.get(key)
-        if not isinstance(found, str) or not found:
-            what = "is missing" if found is None else f"is {show(found)}, not a name"
-            hint = "; say which namespace it is for" if key == "namespace" else ""
-            self._refuse(f"metadata.{key} of the {KIND} {what}{hint}")
-        return found
-
-    def _scopes(self, spec: Mapping[str, object]) -> list[str]:
-        """Return the names of the scopes, those of the scopeSelector too."""
-        scopes = spec.get("scopes") or []
-        selector = spec.get("scopeSelector") or {}
-        if not isinstance(scopes, list) or not all(isinstance(s, str) for s in scopes):
-            self._refuse(f"spec.scopes is {show(scopes)}, not a list of names")
-        expressions = selector.get("matchExpressions") if isinstance(selector, Mapping) else None
-        if selector and not (
-            isinstance(expressions, list)
-            and all(isinstance(e, Mapping) and isinstance(e.get("scopeName"), str)
-                    for e in expressions)
-        ):  # fmt: skip
-            self._refuse("spec.scopeSelector.matchExpressions is not a list with scopeNames")
-        return [*scopes, *(e["scopeName"] for e in expressions or ())]
-
-    def _amount(self, key: str, value: object) -> int:
-        """Return a limit: millicores or whole bytes and pods, rounded down; at most MOST."""
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
-            self._refuse(f"spec.hard[{key}] is {show(value)}, not a quantity such as 20 or 64Gi")
-        try:
-            quantity = Quantity.parse(value)
-        except ValueError:
-            self._refuse(f"spec.hard[{key}]: {show(value)} is not a quantity such as 20 or 64Gi")
-        if quantity.sign() < 0:
-            self._refuse(f"spec.hard[{key}]: {show(value)} is negative; a quota is 0 or more")
-        if quantity.compare(_LARGEST) > 0:
-            return MOST
-        if quantity.sign() == 0:
-            return 0  # whatever its exponent
-        scale = 1000 if JUDGED.get(key) in MILLI_UNITS else 1
-        return int(quantity.unscaled * Fraction(10) ** quantity.exponent * scale)
+def _amount(place: Place, key: str) -> int:
+    """Return a limit: millicores or whole bytes and pods, rounded down; at most MOST."""
+    wanted = "a quantity of 0 or more, such as 20 or 64Gi"
+    if not isinstance(place.value, str | int | float) or isinstance(place.value, bool):
+        place.expected(wanted)
+    try:
+        quantity = Quantity.parse(place.value)
+    except ValueError:
+        place.expected(wanted)
+    if quantity.sign() < 0:
+        place.expected(wanted)
+    if quantity.compare(_LARGEST) > 0:
+        return MOST
+    if quantity.sign() == 0:
+        return 0  # whatever its exponent
+    scale = 1000 if JUDGED.get(key) in MILLI_UNITS else 1
+    return int(quantity.unscaled * Fraction(10) ** quantity.exponent * scale)

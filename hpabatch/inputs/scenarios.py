@@ -1,4 +1,4 @@
-"""Scenario files: YAML to `model.scenario`, with every wrong word refused in a sentence.
+"""Scenario files: YAML to `model.scenario`.
 
 docs/scenarios.md lists all keys, from the shapes below.
 """
@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import Built, Key, ListOf, Shape, member_of
-from hpabatch.inputs.document_selectors import SELECTOR_KEYS, selector_of
-from hpabatch.inputs.documents import Place, parse_document, read_document, show
+from hpabatch.inputs.documents import Place, read_document
 from hpabatch.inputs.kubernetes_yaml import plain_value
 from hpabatch.model.plant import PIPELINES
 from hpabatch.model.scenario import (
@@ -45,7 +44,7 @@ _AT = Key("at", kinds.MOMENTS, "when; of a list, at each of the times", field="a
 _EVERY = Key(
     "every",
     kinds.duration(_MINUTE_MS),
-    "again every so often until the run ends; `at` is the first time",
+    "the interval of repetitions until the run ends; `at` is the first time",
     field="every_ms",
     default="once",
 )
@@ -55,7 +54,7 @@ def _times(place: Place, given: dict[str, Any]) -> dict[str, Any]:
     """Take `at` and `every` out of what a shape has read and put `times` there."""
     at, every_ms = given.pop("at"), given.pop("every_ms", None)
     if every_ms is not None and len(at) > 1:
-        member_of(place, "every").refuse(f"it goes with one time only; `at` lists {len(at)}")
+        member_of(place, "every").refuse(f"expected one time in `at` with `every`, got {len(at)}")
     return {**given, "times": Times(at, every_ms)}
 
 
@@ -66,7 +65,7 @@ def _timed(place: Place, given: dict[str, Any]) -> dict[str, Any]:
     if every_ms is not None and found["for_ms"] > every_ms:
         length = show_duration(found["for_ms"])
         member_of(place, "every").refuse(
-            f"{show_duration(every_ms)} is shorter than `for`, which is {length}"
+            f"expected at least `for`, which is {length}, got {show_duration(every_ms)}"
         )
     return found
 
@@ -75,8 +74,8 @@ def _spike(place: Place, given: dict[str, Any]) -> Spike:
     found = Spike(**_timed(place, given))
     if 2 * found.ramp_ms > found.for_ms:
         member_of(place, "ramp").refuse(
-            f"twice {show_duration(found.ramp_ms)}, up and down, is longer than `for`, which is "
-            f"{show_duration(found.for_ms)}"
+            f"expected at most half of `for`, which is {show_duration(found.for_ms)}, got "
+            f"{show_duration(found.ramp_ms)}"
         )
     return found
 
@@ -85,9 +84,11 @@ def _set(place: Place, given: dict[str, Any]) -> SetBounds:
     found = SetBounds(**given)
     low, high = found.min_replicas, found.max_replicas
     if low is None and high is None:
-        place.refuse("neither minReplicas nor maxReplicas is given; give one or both")
+        place.refuse("expected minReplicas, maxReplicas or both, got neither")
     if low is not None and high is not None and low > high:
-        member_of(place, "minReplicas").refuse(f"{low} is above maxReplicas, which is {high}")
+        member_of(place, "minReplicas").refuse(
+            f"expected at most maxReplicas, which is {high}, got {low}"
+        )
     return found
 
 
@@ -98,8 +99,8 @@ def _overlay(place: Place, given: dict[str, Any]) -> Overlay:
         found = place.folder.joinpath(history)
         if not os.path.exists(found):
             member_of(place, "history").refuse(
-                f"{show(history)}: there is no {found}; name a history as for the run itself, "
-                "from the folder of this file"
+                f"expected a history, got {found}, which does not exist",
+                "write its path from the folder of this file",
             )
         given["history"] = str(found)
     return Overlay(**given)
@@ -125,7 +126,7 @@ GROWTH: Final = Shape(
 
 SHIFT: Final = Shape(
     "shift",
-    "The work comes later, or earlier. Where it leaves a gap its first, or last, value counts.",
+    "The work comes later, or earlier. Its first, or last, value fills the gap that is left.",
     (Key("by", kinds.SIGNED_DURATION, "how much", field="by_ms", required=True),),
     short="by",
     example="- shift: -1h30m",
@@ -133,7 +134,7 @@ SHIFT: Final = Shape(
 
 SPIKE: Final = Shape(
     "spike",
-    "The work is multiplied for a while (a factor below 1 makes it a dip). Spikes that overlap "
+    "The work is multiplied for a time (a factor below 1 makes a dip). Spikes that overlap "
     "multiply.",
     (
         _AT,
@@ -195,7 +196,7 @@ SET: Final = Shape(
 
 SCALE: Final = Shape(
     "scale",
-    "Somebody sets the target's size by hand; the HPA goes on from there (from 0 it does not).",
+    "The target is scaled by hand; the HPA continues from that size (from 0 it does not).",
     (
         Key("replicas", kinds.whole(0, _MAX_REPLICAS), "the size", field="replicas", required=True),
         _AT,
@@ -212,7 +213,7 @@ ROLLOUT: Final = Shape(
 
 OUTAGE: Final = Shape(
     "outage",
-    "Nothing is scraped for a while; the rules see the last samples until they are too old.",
+    "Nothing is scraped for a time; the rules see the last samples until they are too old.",
     (
         Key("api", ListOf(kinds.word(*PIPELINES), f"one of {', '.join(PIPELINES)}, or a list of "
             "them"), "which metrics APIs; `external` stands for Object and External metrics",
@@ -226,7 +227,7 @@ OUTAGE: Final = Shape(
 
 LOSE: Final = Shape(
     "lose",
-    "A share of the pods vanishes at once (a node, a zone); new ones are created for them.",
+    "A share of the pods is lost at once (a node, a zone); new ones replace them.",
     (
         Key("share", kinds.SHARE, "how many of the pods", field="share_milli", required=True),
         _AT,
@@ -253,10 +254,10 @@ WORK_ACTIONS: Final = (GROWTH, SHIFT, SPIKE, REPEAT, OVERLAY)
 _WORK_NAMES = ", ".join(shape.title for shape in WORK_ACTIONS)
 STEP: Final = Shape(
     "A step",
-    "Exactly one action, and for whom it is. An HPA must match both, `hpa` and `where`, if both "
-    "are given.",
+    "Exactly one action, and the HPAs that it is for: those that match both `hpa` and `where`, if "
+    "both are given.",
     (
-        *SELECTOR_KEYS,
+        *kinds.SELECTOR_KEYS,
         Key("signals", kinds.SIGNAL_GLOBS, f"with {_WORK_NAMES}: only for these signals",
             field="signals", default="all that have work"),
         *(Key(name, built, "", field="action") for name, built in ACTIONS.items()),
@@ -268,20 +269,20 @@ def _step(place: Place, given: dict[str, Any]) -> Step:
     keys = list(place.value) if isinstance(place.value, Mapping) else []
     actions = [key for key in keys if key in ACTIONS]
     if not actions:
-        place.refuse(f"a step without an action; one of {', '.join(ACTIONS)} is wanted")
+        place.refuse(f"expected one of {', '.join(ACTIONS)}, got a step without an action")
     if len(actions) > 1:
         place.members()[actions[1]].refuse(
-            f"the step has another action, {actions[0]}; begin a new step for {actions[1]}, with "
-            "a dash"
+            f"expected one action, got {actions[0]} and {actions[1]}",
+            f"begin a new step for {actions[1]}, with a dash",
         )
     name = actions[0]
     if "signals" in given and name not in {shape.title for shape in WORK_ACTIONS}:
         place.members()["signals"].refuse(
-            f"it has no meaning with {name}; it goes with {_WORK_NAMES}"
+            f"expected no signals with {name}; they go with {_WORK_NAMES}"
         )
     return Step(
         action=given["action"],
-        selector=selector_of(place, given),
+        selector=kinds.selector_of(place, given),
         signals=given.get("signals", ()),
         place=str(place.members()[name]),
     )
@@ -294,8 +295,8 @@ SCENARIO: Final = Shape(
     "A scenario",
     "A list of steps; or a mapping of them with a description.",
     (
-        Key("steps", _STEPS, "what is done, one after the other", field="steps", required=True),
-        Key("description", kinds.text(), "what it is, shown with results", field="description",
+        Key("steps", _STEPS, "the steps, in order", field="steps", required=True),
+        Key("description", kinds.text(), "a description, shown with results", field="description",
             default="none"),
     ),
 )  # fmt: skip
@@ -305,28 +306,24 @@ def read_scenario(path: Path | str) -> Scenario:
     """Return the scenario of a file.
 
     Raises:
-        UsageError: the file, the line and the key that are wrong, and what is possible there.
+        UsageError: the file cannot be read; all mistakes in it with their lines and keys.
     """
-    return _scenario(read_document(path, WHAT))
+    return scenario_of(read_document(path, WHAT))
 
 
-def parse_scenario(text: str, source: str = WHAT) -> Scenario:
-    """Return the scenario of a text; `source` is what messages call it.
+def scenario_of(document: Place) -> Scenario:
+    """Return the scenario of a document.
 
     Raises:
-        UsageError: the line and the key that are wrong, and what is possible there.
+        MistakesError: all mistakes in it.
     """
-    return _scenario(parse_document(text, source))
-
-
-def _scenario(document: Place) -> Scenario:
     if isinstance(document.value, list):
-        steps = document.within("steps", document.value, None, document.node)
+        steps = document.within("steps", document.value, document.node)
         return Scenario(_STEPS.read(steps))
     if not isinstance(document.value, Mapping):
-        document.refuse(f"{show(document.value)} is not a scenario: {_STEPS.wants}")
+        document.expected(_STEPS.wants)
     if "steps" not in document.value and set(document.value) & set(STEP.names):
-        document.refuse(f"the steps are no list; begin each with a dash: - {_first(document)}: …")
+        document.expected(_STEPS.wants, f"begin each with a dash: - {_first(document)}: …")
     return Scenario(**SCENARIO.read(document))
 
 
@@ -336,7 +333,7 @@ def _first(document: Place) -> str:
 
 
 def parse_growth(text: str, option: str = "--growth") -> Scenario:
-    """Return the scenario of one step that multiplies all work: what `--growth 1.4` means.
+    """Return the scenario of `--growth 1.4`: one step that multiplies all work.
 
     Raises:
         UsageError: not a factor; the message names the option.

@@ -1,8 +1,7 @@
-"""Values of a YAML or JSON text changed in place: every other character stays as it is.
+"""Changes of values in a YAML or JSON text; every other character stays as it is.
 
-The text is not written anew from what was parsed: comments, order, quotes, indentation and line
-ends that are not touched cannot change. A parser says where a value stands, the text is cut there.
-(A round trip through a YAML library, the usual way, rewraps and reindents what it does not know.)
+The parser locates a value and the text is replaced there, so comments, order, quotes, indentation
+and line ends elsewhere cannot change. (A round trip through a YAML library rewraps and reindents.)
 """
 
 from __future__ import annotations

@@ -16,19 +16,24 @@ resumed.
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import io
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
+import polars as pl
+
+import hpabatch
 from hpabatch._trust import why_not_private
-from hpabatch.errors import UsageError
-from hpabatch.history.atomic import flush
+from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.history.atomic import flush, remove
 from hpabatch.history.files import read_regular
 
 FORMAT: Final = 1
@@ -37,18 +42,30 @@ _JOB: Final = "job.json"
 _LOCK: Final = "lock"
 _TASKS: Final = "tasks"
 _NEW_JOB: Final = ".job.json"
+DIGEST: Final = "sha256:"
+"""What the names of facts begin with that are digests of inputs."""
 PUBLISHED: Final = "published"
-"""Where a result is put together before it is moved to its place."""
-REPLACED: Final = "replaced"
-_OURS: Final = frozenset({_JOB, _NEW_JOB, _LOCK, _TASKS, PUBLISHED, REPLACED})
+"""Name under which a result is put together before it is moved to its place."""
+_OURS: Final = frozenset({_JOB, _NEW_JOB, _LOCK, _TASKS, PUBLISHED, f"{PUBLISHED}.former"})
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a job is: a digest of all that its results depend on, and facts to tell jobs apart."""
+    """Identity of a job: a digest of all that its results depend on, and facts to compare."""
 
     fingerprint: str
     facts: Mapping[str, str]
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of this package's sources: an edited rule must not be resumed into."""
+    root = Path(hpabatch.__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(file.relative_to(root).as_posix().encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 class JobFolder:
@@ -121,10 +138,42 @@ class JobFolder:
 
     def discard(self) -> None:
         """Remove the folder and all that it keeps."""
-        # job.json goes first: what is left of a removal that was interrupted is nobody's job.
+        # job.json goes first: the rest of an interrupted removal belongs to no job.
         with suppress(FileNotFoundError):
             (self.path / _JOB).unlink()
         remove(self.path)
+
+
+@contextmanager
+def finishing(folder: JobFolder, tasks: int) -> Iterator[None]:
+    """Do a job of so many tasks in the block; remove the folder when its result is published.
+
+    A history at fault (HistoryError, RefusedError) must change, so what was made of it goes too.
+    Any other end keeps the finished tasks, and a UsageError says how many.
+    """
+    try:
+        yield
+    except (HistoryError, RefusedError):
+        folder.discard()
+        raise
+    except UsageError as error:
+        kept = count_kept(folder.path)
+        more = f"; {kept} of {tasks} parts are kept in {folder.path}: the same command goes on"
+        raise UsageError(f"{error}{more} from there" if kept else str(error)) from error
+    folder.discard()
+
+
+def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    """Write a frame as a file of a task."""
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer, compression="zstd")
+    path.write_bytes(buffer.getvalue())
+
+
+def read_frame(path: Path) -> pl.DataFrame:
+    """Return the frame of a task's file."""
+    # Read whole: a mapped file must not be removed while it is in use.
+    return pl.read_ipc(path.read_bytes())
 
 
 def count_kept(path: Path) -> int:
@@ -135,13 +184,16 @@ def count_kept(path: Path) -> int:
         return 0
 
 
-def open_job(path: Path, identity: Identity, *, restart: bool = False) -> JobFolder:
+def open_job(
+    path: Path, identity: Identity, *, restart: bool = False, replace: bool | None = None
+) -> JobFolder:
     """Return a job folder: a new one, or the one that an interrupted run of the same job left.
 
     Args:
         path: where the folder is, or is made.
         identity: of the job that is to be done or resumed.
         restart: throw away what an earlier run left.
+        replace: throw away what another job left; None: the command has no such option.
 
     Raises:
         UsageError: another process works there, others can change it, it belongs to another job,
@@ -159,7 +211,7 @@ def open_job(path: Path, identity: Identity, *, restart: bool = False) -> JobFol
             raise UsageError(f"{path} holds files that are not of hpabatch; move it away")
         lock = (path / _LOCK).open("a")
         _claim(path, lock)
-        _settle(path, identity, restart)
+        _settle(path, identity, restart, replace)
     except BaseException as error:
         if lock is not None:
             lock.close()
@@ -182,15 +234,18 @@ def _claim(path: Path, lock: IO[str]) -> None:
         )
 
 
-def _settle(path: Path, identity: Identity, restart: bool) -> None:
+def _settle(path: Path, identity: Identity, restart: bool, replace: bool | None) -> None:
     """Make sure that the folder is this job's, and write down that it is."""
     left = None if restart else _read_json(path / _JOB)
     if left is not None and left.get("fingerprint") != identity.fingerprint:
-        raise UsageError(
-            f"{path} keeps an unfinished run of another command or history "
-            f"({_difference(left, identity)}): repeat that one to finish it, or discard it with "
-            "--restart"
-        )
+        if not replace:
+            option = "--restart" if replace is None else "--replace"
+            raise UsageError(
+                f"{path} keeps an unfinished run of another command or history "
+                f"({_difference(left, identity)}): repeat that one to finish it, or discard it "
+                f"with {option}"
+            )
+        left = None
     if left is None:
         remove(path / _TASKS)
     (path / _TASKS).mkdir(exist_ok=True)
@@ -211,12 +266,17 @@ def _difference(left: Mapping[str, Any], identity: Identity) -> str:
     old, new = left.get("facts"), identity.facts
     if left.get("format") != FORMAT or not isinstance(old, dict):
         return "of another version of hpabatch"
+    return first_difference(old, new) or "other HPAs"
+
+
+def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Return in which fact two results differ; "": in none."""
     for name in [*new, *old]:
         if old.get(name) != new.get(name):
-            if name.startswith("sha256:"):
-                return f"table {name.removeprefix('sha256:')} was another"
+            if name.startswith(DIGEST):
+                return f"table {name.removeprefix(DIGEST)} was another"
             return f"{name} was {old.get(name, 'not set')}, is {new.get(name, 'not set')}"
-    return "other HPAs"
+    return ""
 
 
 def _read_record(place: Path) -> dict[str, Any] | None:
@@ -240,15 +300,6 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def remove(path: Path) -> None:
-    """Remove a file, or a folder and all in it, if it is there."""
-    with suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def cannot_write(path: Path, error: OSError) -> UsageError:

@@ -1,10 +1,8 @@
-"""The one loop: tasks that are not done yet, one after the other, each kept once it is done.
+"""The loop of a job: tasks that are not done yet, one after the other, each kept once it is done.
 
 A job is a list of tasks and a `Work` that does one of them; a `JobFolder` keeps what was done, so
 the same job resumes where an earlier run stopped, and gives the same result. Only one task's result
-is in memory (two while one is being saved). What is done inside a task may use threads; an executor
-decides where tasks run: in this process, later in several or on other machines. `Work` and tasks
-are therefore to be picklable, and what comes back is a small record.
+is in memory (two while one is being saved).
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One part of a job: its key (a file name, unique), how much it is, and what it is about."""
+    """One part of a job: its key (a file name, unique), its weight, and its argument."""
 
     key: str
     weight: int
@@ -43,7 +41,7 @@ class Work(Protocol[T]):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How far a job is; weights are summed over tasks.
+    """Progress of a job; weights are summed over tasks.
 
     `resumed` are the tasks (and their weight) that an earlier run had done.
     """
@@ -64,34 +62,11 @@ class Status:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes at that rate; None: not known yet."""
+        """Time that the rest takes at that rate; None: not known yet."""
         return (self.weight - self.done_weight) / self.rate if self.rate else None
 
 
 Report = Callable[[Status], None]
-Executor = Callable[[Any, JobFolder, Sequence[Task]], Iterator[Task]]
-"""Does tasks and keeps each in the folder; yields each once it is kept."""
-
-
-def in_process(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> Iterator[Task]:
-    """Do tasks in this process; a task is saved by a second thread while the next is computed."""
-    saved: Future[None] | None = None
-    before: Task | None = None
-    with ThreadPoolExecutor(1, "save") as pool:
-        for task, result in zip(tasks, work.compute(tasks), strict=True):
-            if saved is not None and before is not None:
-                saved.result()
-                yield before
-            saved, before = pool.submit(_keep, work, folder, task, result), task
-            del result
-        if saved is not None and before is not None:
-            saved.result()
-            yield before
-
-
-def _keep(work: Work[T], folder: JobFolder, task: Task, result: T) -> None:
-    with folder.task(task.key) as (place, record):
-        record.update(work.save(result, place))
 
 
 def run_job(
@@ -99,7 +74,6 @@ def run_job(
     work: Work[Any],
     folder: JobFolder,
     report: Report = lambda status: None,
-    executor: Executor = in_process,
 ) -> list[dict[str, Any]]:
     """Do all tasks that the folder does not keep yet; return every task's record, in their order.
 
@@ -125,8 +99,27 @@ def run_job(
         )
 
     tell()
-    for task in executor(work, folder, missing):
+    for task in _kept(work, folder, missing):
         left, open_tasks = left - task.weight, open_tasks - 1
         tell()
     found = folder.done()
     return [found[task.key] for task in tasks]
+
+
+def _kept(work: Work[T], folder: JobFolder, tasks: Sequence[Task]) -> Iterator[Task]:
+    """Do tasks, yielding each once it is kept: by a second thread while the next is computed."""
+    saving: Future[Task] | None = None
+    with ThreadPoolExecutor(1, "save") as pool:
+        for task, result in zip(tasks, work.compute(tasks), strict=True):
+            if saving is not None:
+                yield saving.result()
+            saving = pool.submit(_keep, work, folder, task, result)
+            del result
+        if saving is not None:
+            yield saving.result()
+
+
+def _keep(work: Work[T], folder: JobFolder, task: Task, result: T) -> Task:
+    with folder.task(task.key) as (place, record):
+        record.update(work.save(result, place))
+    return task

@@ -1,4 +1,4 @@
-"""Where a replay's decisions go, and how they get there whole: one Parquet file, or a folder."""
+"""Publishing of a replay's decisions: one Parquet file, or a folder of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hpabatch.errors import UsageError
-from hpabatch.history.atomic import flush
+from hpabatch.history.atomic import atomic_folder, atomic_path
 from hpabatch.history.files import read_regular
-from hpabatch.jobs.folder import PUBLISHED, REPLACED, JobFolder, cannot_write, remove
+from hpabatch.jobs.folder import PUBLISHED, JobFolder
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.parquet import EVIDENCE_KEY, evidence_metadata
 
@@ -62,35 +61,21 @@ def publish(
     Raises:
         UsageError: the place cannot be written.
     """
-    new, old = folder.path / PUBLISHED, folder.path / REPLACED
-    final = destination.real_path
-    try:
-        for place in (new, old):
-            remove(place)
-        if destination.is_folder:
+    final, temporary = destination.real_path, folder.path / PUBLISHED
+    if destination.is_folder:
+        with atomic_folder(final, is_result_folder, temporary) as new:
             _fill_folder(new, parts, evidence)
-            if final.is_dir():
-                if not is_result_folder(final):
-                    raise UsageError(f"{destination.path} has got files of others; move them away")
-                final.rename(old)
-        else:
+    else:
+        with atomic_path(final, temporary) as new:
             join_parquet(parts, evidence_metadata(evidence), new)
-            flush(new)
-        new.replace(final)
-        flush(final.parent)
-    except OSError as error:
-        raise cannot_write(destination.path, error) from error
 
 
 def _fill_folder(new: Path, parts: Sequence[Path], evidence: Mapping[str, str]) -> None:
     names = [f"part-{k:05}.parquet" for k in range(len(parts))]
     text = {EVIDENCE_KEY: dict(evidence), "parts": names}
-    new.mkdir()
     for name, part in zip(names, parts, strict=True):
         _link(part, new / name)
     (new / EVIDENCE_FILE).write_text(json.dumps(text, indent=1, sort_keys=True))
-    for place in (new / EVIDENCE_FILE, new):
-        flush(place)
 
 
 def _link(source: Path, target: Path) -> None:
@@ -99,4 +84,3 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copyfile(source, target)
-        flush(target)

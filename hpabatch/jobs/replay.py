@@ -1,32 +1,37 @@
-"""A replay of any size: shards × settings, decided one by one, their decisions on disk."""
+"""Replay shard by shard and setting by setting: to disk and resumable, or summaries only."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
+import hpabatch
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.replay.run import generated_evidence, replay_warnings
+from hpabatch.engine.replay.run import ReplayNotes, join_notes
 from hpabatch.engine.replay.score import Score
 from hpabatch.engine.replay.sensitivity import AS_ASKED, Setting, compare, settings_of
 from hpabatch.engine.replay.summary import join_summaries
-from hpabatch.errors import HistoryError, RefusedError, UsageError
-from hpabatch.jobs.folder import JobFolder, count_kept, open_job
-from hpabatch.jobs.identity import replay_identity
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.store.storage import temporary_root
+from hpabatch.jobs.folder import Identity, JobFolder, code_digest, finishing, open_job
 from hpabatch.jobs.loop import Report, Task, run_job
 from hpabatch.jobs.parts import (
     DECISIONS,
     ReplayWork,
-    facts_from_json,
+    notes_from_json,
     read_scores,
     read_summaries,
-    skipped_from_json,
 )
 from hpabatch.jobs.publish import Destination, publish
 from hpabatch.model.objects.hpa import HPA
@@ -34,14 +39,18 @@ from hpabatch.model.objects.hpa import HPA
 # Decisions that hardly ever change take 0.8 bytes, and parts and result are there at once: a disk
 # with less room than that clearly has none.
 LEAST_BYTES_PER_DECISION: Final = 1
+_WRITERS: Final = ("numpy", "polars", "pyarrow")  # whose versions may show in the bytes of a part
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """What is asked for: the plan, what stands in for the recorded HPAs, and what else to tell."""
+    """A replay: its plan, manifests in place of the recorded HPAs, optional results.
+
+    Without a destination no decision is kept, only what is summed up of them.
+    """
 
     plan: ReplayPlan
-    destination: Destination
+    destination: Destination | None
     manifests: Sequence[HPA] | None = None
     score: bool = False
     sensitivity: bool = False
@@ -49,16 +58,13 @@ class ReplayJob:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayDone:
-    """What a replay came to, but the decisions, which are at their destination.
+class ReplayDone(ReplayNotes):
+    """A finished replay: all but the decisions, which are at their destination, if there is one.
 
     `sensitivity` and `score` are None where they were not asked for.
     """
 
     summary: pl.DataFrame
-    skipped: tuple[Skipped, ...]
-    warnings: tuple[str, ...]
-    evidence: dict[str, str]
     sensitivity: pl.DataFrame | None
     score: Score | None
 
@@ -68,20 +74,21 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
 
     Memory is bounded by two shards, whatever the size of the history. The decisions appear at their
     destination when all are there; until then they are in a job folder beside it, which stays if
-    this is interrupted or the disk is full.
+    this is interrupted or the disk is full. Without a destination the summaries of the shards stand
+    in a temporary folder, and nothing is resumed.
 
     Args:
-        job: what to do.
-        report: is told how far it is, after every task.
+        job: plan, destination and options.
+        report: called with the progress after every task.
 
     Raises:
-        HistoryError: a table is broken; what was decided is thrown away.
+        HistoryError: a table is broken; finished parts are removed.
         NothingReplayedError: no HPA could be replayed.
         UsageError: the destination cannot be written, or another job left its parts there.
     """
     settings = settings_of(job.plan) if job.sensitivity else [Setting(AS_ASKED, 0, job.plan)]
     tasks = _tasks(settings)
-    identity = replay_identity(
+    identity = _identity(
         [setting.plan for setting in settings],
         job.manifests,
         {
@@ -90,22 +97,56 @@ def replay_to_disk(job: ReplayJob, report: Report = lambda status: None) -> Repl
             "why": str(job.plan.whole),
         },
     )
+    work = ReplayWork(settings, job.score, keep=job.destination is not None)
+    with _job_folder(job, identity, tasks) as folder:
+        records = run_job(tasks, work, folder, report)
+        return _finish(job, settings, tasks, records, folder)
+
+
+@contextmanager
+def _job_folder(job: ReplayJob, identity: Identity, tasks: Sequence[Task]) -> Iterator[JobFolder]:
+    """Open the job folder beside the destination, which outlives a fault, or a temporary one."""
+    if job.destination is None:
+        with (
+            tempfile.TemporaryDirectory(
+                prefix="hpabatch-replay-", dir=temporary_root()
+            ) as temporary,
+            open_job(Path(temporary) / "job", identity) as folder,
+        ):
+            yield folder
+        return
     place = job.destination.job_path
     with open_job(place, identity, restart=job.restart) as folder:
         _check_room(place, sum(t.weight for t in tasks if t.argument[0] == 0), folder)
-        try:
-            records = run_job(tasks, ReplayWork(settings, job.score), folder, report)
-            done = _finish(job, settings, tasks, records, folder)
-        except (HistoryError, RefusedError):
-            # The history is at fault and must change: what was decided from it is of no use.
-            folder.discard()
-            raise
-        except UsageError as error:
-            kept = count_kept(place)
-            more = f"; {kept} of {len(tasks)} parts are kept in {place}: the same command goes on"
-            raise UsageError(f"{error}{more} from there" if kept else str(error)) from error
-        folder.discard()
-    return done
+        with finishing(folder, len(tasks)):
+            yield folder
+
+
+def _identity(
+    plans: Sequence[ReplayPlan], manifests: Sequence[HPA] | None, extra: Mapping[str, str]
+) -> Identity:
+    """Return the identity of a replay.
+
+    Args:
+        plans: of all settings, the first as asked for. Their evidence holds the digests of the
+            history's tables and all parameters.
+        manifests: the HPAs that stand in for the recorded ones; None: none do.
+        extra: other values that the tasks' files depend on.
+    """
+    first = plans[0]
+    parts = [
+        hpabatch.__version__,
+        code_digest(),
+        [f"{name} {version(name)}" for name in _WRITERS],
+        first.evidence,
+        [(c.cluster, c.namespace, c.name) for c in first.chosen],
+        None if manifests is None else [repr(hpa) for hpa in manifests],
+        [[plan.shards, repr(plan.settled), repr(plan.clocks.grid)] for plan in plans],
+        dict(extra),
+    ]
+    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    facts = {**first.evidence, "HPAs": str(len(first.chosen)), **extra}
+    return Identity(fingerprint, facts)
 
 
 def _tasks(settings: Sequence[Setting]) -> list[Task]:
@@ -133,7 +174,7 @@ def _decisions(plan: ReplayPlan, first: int, last: int) -> int:
 
 
 def _check_room(place: Path, decisions: int, folder: JobFolder) -> None:
-    """Refuse a disk that clearly is too small for the decisions.
+    """Refuse a disk that is clearly too small for the decisions.
 
     Raises:
         UsageError: how much is needed and how much is there.
@@ -160,33 +201,31 @@ def _finish(
     plan = job.plan
     keys = [[t.key for t in tasks if t.argument[0] == s] for s in range(len(settings))]
     own = records[: len(keys[0])]
-    facts = [facts_from_json(record["facts"]) for record in own]
     told = dict.fromkeys(text for record in records for text in record["warnings"])
     plan.history.warnings[:] = list(dict.fromkeys([*told, *plan.history.warnings]))
-    silent = [record["silent"] for record in own]
-    warnings = replay_warnings(plan, list(zip(facts, silent, strict=True)))
-    skipped = [s for record in own for s in skipped_from_json(record["skipped"])]
+    notes = join_notes(plan, [notes_from_json(record) for record in own])
     if not any(record["hpas"] for record in own):
-        raise NothingReplayedError((*plan.skipped, *skipped), warnings)
+        raise NothingReplayedError(notes.skipped, notes.warnings)
     summaries = [join_summaries(read_summaries(folder, part)) for part in keys]
     done = ReplayDone(
+        notes.skipped,
+        notes.warnings,
+        notes.evidence,
         summary=summaries[0],
-        skipped=(*plan.skipped, *skipped),
-        warnings=warnings,
-        evidence=plan.evidence | generated_evidence(facts),
         sensitivity=compare(settings, summaries) if job.sensitivity else None,
         score=read_scores(folder, keys[0]) if job.score else None,
     )
-    parts = [folder.place(key) / DECISIONS for key in keys[0]]
-    publish(job.destination, folder, parts, done.evidence)
+    if job.destination is not None:
+        parts = [folder.place(key) / DECISIONS for key in keys[0]]
+        publish(job.destination, folder, parts, done.evidence)
     return done
 
 
 class NothingReplayedError(RefusedError):
-    """No HPA could be replayed: `skipped` has the reasons, `warnings` what else to tell."""
+    """No HPA could be replayed: `skipped` has the reasons."""
 
     def __init__(self, skipped: Sequence[Skipped], warnings: Sequence[str]) -> None:
-        """Keep what there is to tell."""
+        """Keep skipped HPAs and warnings."""
         reasons = "the reasons are above" if skipped else "the history holds no HPA"
         super().__init__(f"no HPA could be replayed, so nothing is written; {reasons}")
         self.skipped = tuple(skipped)

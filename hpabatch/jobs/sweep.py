@@ -1,4 +1,4 @@
-"""A sweep of any size: parts of the fleet × chunks of settings, each kept on disk once it is done.
+"""Sweep to disk: parts of the fleet x chunks of settings, run one by one and resumable.
 
 A part's HPAs are fitted once and stay in memory while its chunks run. An interrupted sweep goes on
 where it stopped; the tables appear at their place when all are whole.
@@ -7,7 +7,6 @@ where it stopped; the tables appear at their place when all are whole.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,8 @@ import hpabatch
 from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.simulate.run import KEY
+from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.engine.sweep.run import (
     SweepPlan,
@@ -33,25 +34,32 @@ from hpabatch.engine.sweep.run import (
     units_frame,
 )
 from hpabatch.errors import HistoryError, RefusedError, UsageError
-from hpabatch.history.atomic import flush
-from hpabatch.history.reader import History
+from hpabatch.history.atomic import atomic_folder
+from hpabatch.history.reader import History, open_history
 from hpabatch.jobs.folder import (
+    DIGEST,
     PUBLISHED,
-    REPLACED,
     Identity,
     JobFolder,
-    cannot_write,
-    count_kept,
+    code_digest,
+    finishing,
+    first_difference,
     open_job,
-    remove,
+    read_frame,
+    write_frame,
 )
-from hpabatch.jobs.identity import code_digest
 from hpabatch.jobs.joining import join_parquet
 from hpabatch.jobs.loop import Report, Task, run_job
 from hpabatch.jobs.parquet import evidence_metadata
 from hpabatch.jobs.publish import Destination
-from hpabatch.jobs.sweep_files import is_sweep_folder, read_sweep, write_about, write_table
-from hpabatch.jobs.sweep_request import SweepRequest, request_from_json
+from hpabatch.jobs.sweep_files import (
+    ABOUT,
+    is_sweep_folder,
+    read_sweep,
+    sweep_origin,
+    write_about,
+    write_table,
+)
 
 HPAS: Final = "hpas"
 _RESULTS: Final = "results.arrow"
@@ -63,12 +71,20 @@ _FIT_WEIGHT: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class SweepJob:
-    """What is asked for, what was planned of it, and where it goes."""
+    """A sweep to disk: its request, its plan and its destination.
+
+    `replace`: another sweep that is there, finished or not, may go.
+    """
 
     request: SweepRequest
     sweep: SweepPlan
     destination: Destination
-    restart: bool = False
+    replace: bool = False
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The request and its history as plain values: enough to do it again."""
+        return {"history": self.sweep.plan.history.location, **self.request.to_json()}
 
 
 @dataclass(slots=True)
@@ -86,7 +102,7 @@ class SweepWork:
         return self.kept[1]
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[Any]:
-        """Yield frames by file name, and once for each part who was left out and what to tell."""
+        """Yield frames by file name; once for each part, also its skipped HPAs and notes."""
         for task in tasks:
             number, first, last = task.argument
             part = self.part(number)
@@ -97,12 +113,10 @@ class SweepWork:
                 yield {_RESULTS: results, _BLOCKS: blocks}, (), ()
 
     def save(self, result: Any, place: Path) -> dict[str, Any]:
-        """Write the frames; remember who was left out, and what there is to tell."""
+        """Write the frames; return skipped HPAs, notes and warnings."""
         frames, skipped, notes = result
         for name, frame in frames.items():
-            buffer = io.BytesIO()
-            frame.write_ipc(buffer, compression="zstd")
-            (place / name).write_bytes(buffer.getvalue())
+            write_frame(frame, place / name)
         return {
             "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
             "notes": [*notes, *self.sweep.plan.history.warnings],
@@ -113,24 +127,43 @@ def sweep_to_disk(job: SweepJob, report: Report = lambda status: None) -> SweepR
     """Run a sweep, or what an interrupted run of the same has left of it; return its tables.
 
     Raises:
-        HistoryError: a table is broken; what was done is thrown away.
-        RefusedError: no HPA could be simulated; `SweepRefusedError` has the reasons.
+        HistoryError: a table is broken; finished parts are removed.
+        RefusedError: another sweep is there; no HPA could be simulated (`SweepRefusedError` has
+            the reasons).
         UsageError: the destination cannot be written, or another job left its parts there.
     """
     tasks, place = tasks_of(job.sweep), job.destination.job_path
-    with open_job(place, _identity(job), restart=job.restart) as folder:
-        try:
-            records = run_job(tasks, SweepWork(job.sweep), folder, report)
-            _finish(job, tasks, records, folder)
-        except (HistoryError, RefusedError):
-            folder.discard()
-            raise
-        except UsageError as error:
-            kept = count_kept(place)
-            more = f"; {kept} of {len(tasks)} parts are kept in {place}: the same command goes on"
-            raise UsageError(f"{error}{more} from there" if kept else str(error)) from error
-        folder.discard()
+    _refuse_another(job)
+    with (
+        open_job(place, _identity(job), replace=job.replace) as folder,
+        finishing(folder, len(tasks)),
+    ):
+        records = run_job(tasks, SweepWork(job.sweep), folder, report)
+        _finish(job, tasks, records, folder)
     return read_sweep(job.destination.path)
+
+
+def _refuse_another(job: SweepJob) -> None:
+    """Refuse to replace a sweep of another request, or of other data (RefusedError)."""
+    place = job.destination.real_path
+    empty = not place.is_dir() or not any(place.iterdir())
+    if job.replace or empty or not is_sweep_folder(place):
+        return
+    there, told = sweep_origin(place), f"its {ABOUT} cannot be read"
+    if there is not None:
+        told = first_difference(_own_facts(*there), _own_facts(job.sweep.evidence, job.told))
+    if told:
+        raise RefusedError(
+            f"{job.destination.path} holds another sweep ({told}), and nothing was changed: name "
+            "another folder, or replace it with --replace"
+        )
+
+
+def _own_facts(evidence: Mapping[str, str], told: Mapping[str, Any]) -> dict[str, str]:
+    """Return what makes a sweep another one: its options and what it read, wherever that was."""
+    facts = {name: text for name, text in evidence.items() if name.startswith(DIGEST)}
+    options = {name: _fact(v) for name, v in told.items() if v not in (None, [])}
+    return {name: text for name, text in {**options, **facts}.items() if name != "history"}
 
 
 def tasks_of(sweep: SweepPlan) -> list[Task]:
@@ -147,8 +180,7 @@ def tasks_of(sweep: SweepPlan) -> list[Task]:
 
 def _identity(job: SweepJob) -> Identity:
     """Return what the tasks' files depend on."""
-    sweep, request = job.sweep, job.request.to_json()
-    options = sweep.options
+    sweep, options = job.sweep, job.sweep.options
     parts = [
         hpabatch.__version__,
         code_digest(),
@@ -160,12 +192,12 @@ def _identity(job: SweepJob) -> Identity:
         [sweep.parts, sweep.chunks, repr(sweep.units), sweep.unit, options.fidelity],
     ]
     fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    facts = {name: _fact(value) for name, value in request.items() if value not in (None, [])}
+    facts = {name: _fact(value) for name, value in job.told.items() if value not in (None, [])}
     return Identity(fingerprint, {**sweep.evidence, **facts})
 
 
 def _fact(value: Any) -> str:
-    """Return a value of a command line as it is told."""
+    """Return a value of a command line as a string."""
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -181,46 +213,25 @@ def _finish(
     if hpas.is_empty():
         raise SweepRefusedError(skipped)
     sweep, evidence = job.sweep, job.sweep.evidence
-    new = folder.path / PUBLISHED
-    try:
-        remove(new)
-        new.mkdir()
+    with atomic_folder(job.destination.real_path, is_sweep_folder, folder.path / PUBLISHED) as new:
         write_table(settings_frame(sweep.options.grid), evidence, new, "settings")
         write_table(hpas.sort("cluster", "namespace", "hpa"), evidence, new, "hpas")
         _write_parts(sweep, tasks, folder, new, evidence)
         write_about(new, evidence, _parameters(job, skipped, told))
-        for place in (*new.iterdir(), new):
-            flush(place)
-        _publish(job.destination, new, folder.path / REPLACED)
-    except OSError as error:
-        raise cannot_write(job.destination.path, error) from error
-
-
-def _publish(destination: Destination, new: Path, old: Path) -> None:
-    """Move what is whole to its place, and what was there before away."""
-    final = destination.real_path
-    remove(old)
-    if final.is_dir():
-        if not is_sweep_folder(final):
-            raise UsageError(f"{destination.path} has got files of others; move them away")
-        final.rename(old)
-    new.replace(final)
-    flush(final.parent)
 
 
 class SweepRefusedError(RefusedError):
     """No HPA could be simulated; `skipped` has the reasons."""
 
     def __init__(self, skipped: Sequence[Skipped]) -> None:
-        """Keep what there is to tell."""
+        """Keep the skipped HPAs."""
         super().__init__("no HPA could be simulated, so nothing is written")
         self.skipped = tuple(skipped)
 
 
 def _joined(folder: JobFolder, tasks: Sequence[Task], name: str) -> pl.DataFrame:
     """Return the rows of some tasks' file; tasks without any have an empty one."""
-    # Read whole: a mapped file must not be removed while it is in use.
-    frames = [pl.read_ipc((folder.place(task.key) / name).read_bytes()) for task in tasks]
+    frames = [read_frame(folder.place(task.key) / name) for task in tasks]
     filled = [frame for frame in frames if frame.width and frame.height]
     return pl.concat(filled) if filled else pl.DataFrame()
 
@@ -255,11 +266,11 @@ def _write_parts(
 
 
 def _parameters(job: SweepJob, skipped: Sequence[Skipped], told: Sequence[str]) -> dict[str, Any]:
-    """Return what was asked, and what is to be known of the result as a whole."""
+    """Return the request, and the facts of the result as a whole."""
     sweep = job.sweep
     prices = sweep.options.loop.prices
     return {
-        "request": job.request.to_json(),
+        "request": job.told,
         "policy_sets": sets_to_json(sweep.options.sets),
         "profile": sweep.plan.versions.one().name,
         "fields": list(sweep.options.grid.fields),
@@ -286,9 +297,10 @@ def trajectories(
             that was given is not there.
         HistoryError: the history or a file cannot be read, or is not what it was.
     """
-    request = request_from_json(result.parameters["request"])
-    sweep = request.plan(history)
-    _check_unchanged(request, sweep, result)
+    location, request = _asked(result.parameters["request"])
+    history = open_history(location, "replay") if history is None else history
+    sweep = plan_request(history, request)
+    _check_unchanged(sweep, result)
     hpa, settings = "/".join(key), result.settings["setting"].to_list()
     if key not in sweep.places or key not in result.hpas.select(KEY).rows():
         raise UsageError(f"{hpa}: there is no such HPA in the sweep")
@@ -304,18 +316,33 @@ def trajectories(
     return trajectory_points(part, alone, setting_ids)
 
 
-def _check_unchanged(request: SweepRequest, sweep: SweepPlan, result: SweepResult) -> None:
+def _asked(told: Mapping[str, Any]) -> tuple[str, SweepRequest]:
+    """Return the history's location and the request that a sweep was made with.
+
+    Sweeps of hpabatch 0.1 name some options otherwise, and choose HPAs by a condition alone.
+    """
+    renamed = {"grids": "grid", "groups": "group", "plants": "plant"}
+    found = {renamed.get(name, name): value for name, value in told.items()}
+    if "keep_gaps" in found:
+        found["gaps"] = "keep" if found["keep_gaps"] else "fill"
+        found["noise"] = "resample" if found["noise"] else "off"
+    request = SweepRequest.from_json({"names": [], "namespace": [], **found})
+    return str(found["history"]), request
+
+
+def _check_unchanged(sweep: SweepPlan, result: SweepResult) -> None:
     """Refuse a history, files or settings that are not those of the sweep (HistoryError)."""
 
     def digests(evidence: Mapping[str, str]) -> dict[str, str]:
-        return {name: text for name, text in evidence.items() if name.startswith("sha256:")}
+        return {name: text for name, text in evidence.items() if name.startswith(DIGEST)}
 
     now, then = digests(sweep.evidence), digests(result.evidence)
     other = sorted(name for name in {**now, **then} if now.get(name) != then.get(name))
     if other:
-        what = ", ".join(name.removeprefix("sha256:") for name in other)
+        what = ", ".join(name.removeprefix(DIGEST) for name in other)
         raise HistoryError(
-            f"{request.history} or a file that was swept with it has changed ({what}): sweep again"
+            f"{sweep.plan.history.location} or a file that was swept with it has changed ({what}): "
+            "sweep again"
         )
     names = [setting.name for setting in sweep.options.grid.settings]
     if names != result.settings["setting"].to_list():

@@ -1,7 +1,8 @@
-"""A sweep's folder: what is in it, written and read."""
+"""Files of a sweep's folder."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import stat
 from collections.abc import Mapping
@@ -55,6 +56,28 @@ def read_sweep(path: Path | str) -> SweepResult:
         f"{folder} is a sweep of format {about['format']}, and this version reads {FORMAT}: sweep "
         "again, or read it with the version that wrote it"
     )
+
+
+def digest_sweep(folder: Path | str) -> str:
+    """Return a digest of a sweep's files: of their names and bytes, in the order of the names."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).iterdir()):
+        if path.is_file() and not path.name.startswith("."):
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sweep_origin(folder: Path) -> tuple[Mapping[str, str], Mapping[str, Any]] | None:
+    """Return the evidence and the request of a sweep, without its tables; None: not known."""
+    try:
+        about = _about(folder)
+        evidence, request = about["evidence"], about["parameters"]["request"]
+    except (_NoSweepError, KeyError, TypeError):
+        return None
+    return (evidence, request) if isinstance(request, dict) else None
 
 
 class _NoSweepError(Exception):

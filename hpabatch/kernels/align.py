@@ -1,4 +1,4 @@
-"""Alignment: what the controller saw of each HPA at each of its ticks, from sorted samples.
+"""Alignment: the pods and samples that the controller saw at each tick, from sorted rows.
 
 A lane's ticks are filled in blocks small enough for a processor's cache, then decided, so that the
 rows of (tick, pod) never go to memory. A pod's samples are walked once, by a cursor. A pod is in
@@ -16,23 +16,15 @@ import numpy as np
 from hpabatch._jit import kernel, rule
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.steps import extend_track
+from hpabatch.kernels.ticks import fill_ticks, finish_tick
 from hpabatch.layout.codes import (
     METRIC_ANSWER_EMPTY,
     METRIC_CONTAINER_LACKS,
     METRIC_OK,
-    SCALE_UNKNOWN,
-    SELECTOR_AMBIGUOUS,
-    SELECTOR_OK,
 )
 from hpabatch.layout.observations import (
-    CURSOR_AMBIGUOUS,
     CURSOR_CLOCK,
     CURSOR_FETCH,
-    CURSOR_LAST_CLOCK,
-    CURSOR_LIFE,
-    CURSOR_PERIOD,
-    CURSOR_SCALE,
-    CURSOR_START,
     CURSOR_TICK,
     CURSOR_VALUE,
     LACKS_CONTAINER,
@@ -40,128 +32,9 @@ from hpabatch.layout.observations import (
     Observations,
     Rows,
 )
-from hpabatch.layout.records import Fleet, Memory, Records, Results
+from hpabatch.layout.records import Fleet, Memory, Record
+from hpabatch.layout.results import Results
 from hpabatch.layout.switches import CONTAINER_MAY_LACK
-
-
-@rule
-def spec_in_force(obs: Observations, h: int, now_ms: int) -> int:
-    """Return the PERIOD row in force, -1 where there is none; moves the lane's cursor on."""
-    lane, cursor = obs.lanes[h], obs.cursors[h]
-    k = lane.first_period + cursor[CURSOR_PERIOD]
-    while k < lane.last_period and obs.periods[k].to_ms <= now_ms:
-        k += 1
-    cursor[CURSOR_PERIOD] = k - lane.first_period
-    if k < lane.last_period and obs.periods[k].from_ms <= now_ms:
-        return int(k)
-    return -1
-
-
-@rule
-def restart_before(obs: Observations, h: int, clock: int, now_ms: int) -> int:
-    """Return when (ms) the lane's controller lost its memory since its last tick, else 0.
-
-    By a recorded start, or at a sync that found the HPA gone; the later of both.
-    """
-    lane, cursor = obs.lanes[h], obs.cursors[h]
-    last = cursor[CURSOR_LAST_CLOCK]
-    restart = now_ms if last >= 0 and clock != last + 1 else 0
-    k = lane.first_start + cursor[CURSOR_START]
-    while k < lane.last_start and obs.starts_ms[k] <= now_ms:
-        restart = max(restart, obs.starts_ms[k], 1)
-        k += 1
-    cursor[CURSOR_START] = k - lane.first_start
-    cursor[CURSOR_LAST_CLOCK] = clock
-    return int(restart)
-
-
-@rule
-def read_scale(obs: Observations, h: int, now_ms: int) -> int:
-    """Return the SCALE_ROW that a tick reads, -1 before the first; moves the cursor on."""
-    lane, cursor = obs.lanes[h], obs.cursors[h]
-    k = lane.first_scale + cursor[CURSOR_SCALE]
-    while k < lane.last_scale and obs.scales[k].ts_ms < now_ms:
-        k += 1
-    cursor[CURSOR_SCALE] = k - lane.first_scale
-    if k > lane.first_scale:
-        return int(k - 1)
-    # The first row is what was found: it counts at its own instant.
-    return int(k) if k < lane.last_scale and obs.scales[k].ts_ms == now_ms else -1
-
-
-@rule
-def ambiguous_at(obs: Observations, h: int, now_ms: int) -> int:
-    """Return the AMBIGUOUS row of the lane at a tick, -1 for none; moves the cursor on."""
-    lane, cursor = obs.lanes[h], obs.cursors[h]
-    k = lane.first_ambiguous + cursor[CURSOR_AMBIGUOUS]
-    while k < lane.last_ambiguous and obs.ambiguous[k].ts_ms < now_ms:
-        k += 1
-    cursor[CURSOR_AMBIGUOUS] = k - lane.first_ambiguous
-    return int(k) if k < lane.last_ambiguous and obs.ambiguous[k].ts_ms == now_ms else -1
-
-
-@rule
-def fill_tick(obs: Observations, fleet: Fleet, h: int, t: int, clock: int, now_ms: int) -> bool:
-    """Write the TICK record of an instant, without its rows; False: no spec was in force."""
-    lane = obs.lanes[h]
-    period = spec_in_force(obs, h, now_ms)
-    if period < 0:
-        return False
-    tick = fleet.ticks[t]
-    tick.now_ms = now_ms
-    tick.spec = obs.periods[period].spec
-    tick.restart = restart_before(obs, h, clock, now_ms)
-    life = obs.periods[period].life
-    cursor = obs.cursors[h]
-    tick.recreated = 1 if life > cursor[CURSOR_LIFE] >= 0 else 0
-    cursor[CURSOR_LIFE] = life
-    row = read_scale(obs, h, now_ms)
-    known = max(row, lane.first_scale)
-    tick.scale = SCALE_UNKNOWN if row < 0 else obs.scales[row].code
-    tick.scale_text = obs.scales[row].text if row >= 0 else 0
-    tick.replicas = obs.scales[known].replicas
-    tick.status_replicas = obs.scales[known].status_replicas
-    # The number of the selector for now; `finish_tick` puts its code there.
-    tick.selector = obs.scales[known].selector if row >= 0 else -1
-    return True
-
-
-@rule
-def finish_tick(obs: Observations, fleet: Fleet, h: int, t: int) -> None:
-    """Replace the selector's number by its code, once the pods are chosen."""
-    tick, lane = fleet.ticks[t], obs.lanes[h]
-    number = tick.selector
-    ambiguous = ambiguous_at(obs, h, tick.now_ms)
-    if number < 0:
-        number = obs.scales[lane.first_scale].selector
-    selector = obs.selectors[lane.first_selector + number]
-    tick.selector, tick.selector_text = selector.code, selector.text
-    if ambiguous >= 0 and selector.code == SELECTOR_OK:
-        tick.selector = SELECTOR_AMBIGUOUS
-        tick.selector_text = obs.ambiguous[ambiguous].text
-
-
-@rule
-def fill_ticks(obs: Observations, fleet: Fleet, h: int, most: int, until_ms: int) -> int:
-    """Fill the ticks of the lane's next `most` instants before `until_ms`; return how many.
-
-    An instant without a spec in force is none: then they are fewer, not later ones, for whose pods
-    there may be no room.
-    """
-    lane, cursor = obs.lanes[h], obs.cursors[h]
-    first = cursor[CURSOR_TICK]
-    t, clock = first, cursor[CURSOR_CLOCK]
-    end = min(clock + most, lane.last_clock - lane.first_clock)
-    while clock < end:
-        now_ms = obs.clock_ms[lane.first_clock + clock]
-        if now_ms >= until_ms:
-            break
-        if fill_tick(obs, fleet, h, t, clock, now_ms):
-            t += 1
-        clock += 1
-    cursor[CURSOR_CLOCK] = clock
-    cursor[CURSOR_TICK] = t
-    return int(t - first)
 
 
 @rule
@@ -205,7 +78,7 @@ def fill_states(
     row = lane.first_row + v
     for t in range(first, last):
         tick = fleet.ticks[t]
-        now_ms, chosen = tick.now_ms, tick.selector
+        now_ms, chosen = tick.now_ms, tick.selector_row
         while state + 1 < pod.last_state and obs.state_ms[state + 1] <= now_ms:
             state += 1
         alive = pod.created_ms <= now_ms and now_ms < pod.gone_ms
@@ -216,7 +89,7 @@ def fill_states(
 
 
 @rule
-def note_listed(answer: Records, fails: bool, text: int) -> None:
+def note_listed(answer: Record, fails: bool, text: int) -> None:
     """Note that an answer lists a pod; `fails`: in a version for which that is an error."""
     if fails and answer.code != METRIC_CONTAINER_LACKS:
         answer.code, answer.text = METRIC_CONTAINER_LACKS, text

@@ -1,4 +1,4 @@
-"""Cohorts of equal pods: their rows, their order of removal, and what they look like.
+"""Cohorts of equal pods: rows, order of removal, appearance to the controller.
 
 docs/simulation.md, "Pods", is the specification. A lane's cohorts are its first `state.cohorts`
 rows; the same rows of the `Fleet` show them to the rules. A cohort that vanished keeps its row, and
@@ -18,7 +18,7 @@ from hpabatch.layout.codes import (
     READY_TRUE,
 )
 from hpabatch.layout.plant import DRAWS, LANE_FULL, NEVER_MS, Simulation
-from hpabatch.layout.records import Fleet, Records
+from hpabatch.layout.records import Fleet, Record
 
 SECOND_MS = 1000
 
@@ -37,7 +37,7 @@ def draw(sim: Simulation, h: int, number: int) -> int:
 
 
 @rule
-def first_tick_from(lane: Records, instant_ms: int) -> int:
+def first_tick_from(lane: Record, instant_ms: int) -> int:
     """Return the first tick's instant at or after one that is not before the start."""
     ticks = -(-(instant_ms - lane.start_ms) // lane.period_ms)
     return int(lane.start_ms + max(ticks, 0) * lane.period_ms)
@@ -99,7 +99,7 @@ def split(sim: Simulation, fleet: Fleet, h: int, row: int, weight: int) -> int:
 
 
 @rule
-def is_live(cohort: Records) -> bool:
+def is_live(cohort: Record) -> bool:
     """Say whether pods are neither deleted nor marked for it."""
     return bool(cohort.deletion_ms == NEVER_MS)
 
@@ -195,7 +195,7 @@ def pod_at_rank(
 
 
 @rule
-def show_cohort(fleet: Fleet, cohort: Records, row: int, now_ms: int) -> None:
+def show_cohort(fleet: Fleet, cohort: Record, row: int, now_ms: int) -> None:
     """Write how pods look to the controller at an instant, and when they next look different."""
     pod = fleet.states[row]
     if now_ms < cohort.created_ms or cohort.gone_ms <= now_ms:
@@ -222,7 +222,7 @@ def show_cohort(fleet: Fleet, cohort: Records, row: int, now_ms: int) -> None:
 
 
 @rule
-def serves(workload: Records, cohort: Records, now_ms: int) -> bool:
+def serves(workload: Record, cohort: Record, now_ms: int) -> bool:
     """Say whether pods serve in the step that begins at a tick."""
     if cohort.serve_ms > now_ms:
         return False

@@ -1,4 +1,4 @@
-"""Measures of a run, summed up step by step.
+"""Measures of a simulated run, summed up step by step; the least possible pod time.
 
 With s the pods that serve in a step and d the number that the work of the step asks for
 (d = max(1, ceil(work / capacity)), the same for every setting of a workload), after SPEC RG's
@@ -25,9 +25,11 @@ from __future__ import annotations
 import numpy as np
 
 from hpabatch._jit import rule
+from hpabatch.kernels.cohorts import serves
+from hpabatch.kernels.plant import work_of
 from hpabatch.layout.codes import BOUND_BY_INVALID_METRIC
-from hpabatch.layout.plant import Simulation
-from hpabatch.layout.records import Records
+from hpabatch.layout.plant import SIGNAL_BACKLOG, SIGNAL_DIVISIBLE, Simulation
+from hpabatch.layout.records import I64, Record
 from hpabatch.rules.numbers import div64
 
 
@@ -38,7 +40,7 @@ def sign(value: int) -> int:
 
 
 @rule
-def add_decision(sim: Simulation, h: int, decision: Records, before: int, maximum: int) -> None:
+def add_decision(sim: Simulation, h: int, decision: Record, before: int, maximum: int) -> None:
     """Count what a tick decided; `before` is the size that it saw, `maximum` maxReplicas."""
     m, bound = sim.measures[h], decision.binding
     sim.bindings[h, bound] += 1
@@ -59,7 +61,7 @@ def add_decision(sim: Simulation, h: int, decision: Records, before: int, maximu
 
 
 @rule
-def add_supply(m: Records, step: int, serving: int, demand: int, period_ms: int) -> None:
+def add_supply(m: Record, step: int, serving: int, demand: int, period_ms: int) -> None:
     """Count how the supply of a step meets its demand."""
     if serving < demand:
         m.under_steps += 1
@@ -77,7 +79,7 @@ def add_supply(m: Records, step: int, serving: int, demand: int, period_ms: int)
 
 
 @rule
-def end_watch(m: Records) -> None:
+def end_watch(m: Record) -> None:
     """Add the overshoot of the episode that was watched; to be called at a run's end too."""
     if m.watching != 0:
         m.overshoot += max(0, m.watched_size - m.watched_demand)
@@ -86,7 +88,7 @@ def end_watch(m: Records) -> None:
 
 @rule
 def add_episode(
-    m: Records, step: int, serving: int, demand: int, direction: int, size: int, period_ms: int
+    m: Record, step: int, serving: int, demand: int, direction: int, size: int, period_ms: int
 ) -> None:
     """Follow the runs of too few pods; `direction` of the tick's rescale or 0, `size` after it."""
     if m.watching != 0 and direction < 0:
@@ -112,7 +114,7 @@ def add_episode(
 
 
 @rule
-def add_saturation(m: Records, saturated: bool, unserved_milli: int, period_ms: int) -> None:
+def add_saturation(m: Record, saturated: bool, unserved_milli: int, period_ms: int) -> None:
     """Count a step's saturation and what it left undone."""
     if saturated:
         m.saturated_steps += 1
@@ -133,7 +135,7 @@ def milli_seconds(milli: int, period_ms: int) -> int:
 
 
 @rule
-def repeat_decision(sim: Simulation, h: int, decision: Records, maximum: int, ticks: int) -> None:
+def repeat_decision(sim: Simulation, h: int, decision: Record, maximum: int, ticks: int) -> None:
     """Count a decision that left the target alone, with all metrics valid, so many times more."""
     sim.bindings[np.uint64(h), np.uint64(decision.binding)] += ticks
     if decision.proposal > maximum and decision.desired == maximum:
@@ -167,7 +169,7 @@ def repeat_measures(sim: Simulation, h: int, steps: int) -> None:
 
 
 @rule
-def repeat_supply(m: Records, serving: int, demand: int, period_ms: int, steps: int) -> None:
+def repeat_supply(m: Record, serving: int, demand: int, period_ms: int, steps: int) -> None:
     """Count how the supply of steps that are alike meets their demand."""
     if serving < demand:
         m.under_steps += steps
@@ -178,3 +180,105 @@ def repeat_supply(m: Records, serving: int, demand: int, period_ms: int, steps: 
         m.over_steps += steps
         for _ in range(steps):
             m.over_ratio += (serving - demand) / demand
+
+
+@rule
+def outside_range(sim: Simulation, h: int, flow_row: int, now_ms: int) -> bool:
+    """Say whether a serving pod uses more or less than was ever recorded."""
+    lane = sim.lanes[h]
+    workload, flow = sim.workloads[lane.workload], sim.flows[flow_row]
+    if sim.signals[workload.primary].kind != SIGNAL_DIVISIBLE:
+        return False
+    base = sim.signals[workload.primary].base_milli
+    for row in range(lane.first_cohort, lane.first_cohort + sim.states[h].cohorts):
+        cohort = sim.cohorts[row]
+        if serves(workload, cohort, now_ms):
+            r = flow.first_ring + (cohort.kind - workload.first_class if flow.rings > 1 else 0)
+            used = base + sim.rings[r].x_milli
+            if used < workload.observed_low_milli or used > workload.observed_high_milli:
+                return True
+    return False
+
+
+@rule
+def usage_changed(sim: Simulation, flow: Record, now_ms: int) -> bool:
+    """Say whether a pod of some class uses more or less since this step."""
+    for r in range(flow.first_ring, flow.first_ring + flow.rings):
+        if sim.rings[np.uint64(r)].since_ms == now_ms:
+            return True
+    return False
+
+
+@rule
+def measure_step(
+    sim: Simulation, h: int, t: int, now_ms: int, decision: Record, before: int, changed: bool
+) -> None:
+    """Add a tick and its step to the lane's measures."""
+    lane, state, m = sim.lanes[h], sim.states[h], sim.measures[h]
+    workload, period_ms = sim.workloads[np.uint64(lane.workload)], lane.period_ms
+    m.steps += 1
+    m.replica_ms += state.target * period_ms
+    m.pod_ms += state.pods * period_ms
+    saturated = 0
+    for number in range(workload.last_signal - workload.first_signal):
+        saturated |= sim.flows[np.uint64(lane.first_flow + number)].saturated
+    if workload.primary < 0:
+        add_saturation(m, saturated != 0, 0, period_ms)
+        return
+    flow_row = lane.first_flow + workload.primary - workload.first_signal
+    flow = sim.flows[np.uint64(flow_row)]
+    add_saturation(m, saturated != 0, flow.unserved_milli, period_ms)
+    if changed or t == 0 or usage_changed(sim, flow, now_ms):
+        flow.outside = 1 if outside_range(sim, h, flow_row, now_ms) else 0
+    m.outside_steps += flow.outside
+    if state.demand > 0:
+        direction = 0
+        if decision.rescaled != 0:
+            direction = 1 if decision.desired > before else -1
+        add_supply(m, t, state.serving, state.demand, period_ms)
+        add_episode(m, t, state.serving, state.demand, direction, state.target, period_ms)
+
+
+@rule
+def write_point(sim: Simulation, h: int, t: int, decision: Record, before: int) -> None:
+    """Write a tick and its step to the lane's trajectory, where one is kept."""
+    lane, state = sim.lanes[h], sim.states[h]
+    workload = sim.workloads[lane.workload]
+    point = sim.points[lane.first_point + t]
+    point.now_ms, point.replicas, point.desired = state.now_ms, before, state.target
+    point.proposal, point.stabilized = decision.proposal, decision.stabilized
+    point.serving, point.pods, point.demand = state.serving, state.pods, state.demand
+    point.binding, point.reason = decision.binding, decision.reason
+    point.metric, point.invalid_metrics = decision.metric, decision.invalid_metrics
+    point.saturated, point.usage_milli, point.work_milli, point.unserved_milli = 0, 0, 0, 0
+    if workload.primary >= 0:
+        flow = sim.flows[lane.first_flow + workload.primary - workload.first_signal]
+        point.saturated = flow.saturated
+        point.work_milli = work_of(sim, h, workload.primary)
+        point.unserved_milli = flow.unserved_milli
+        point.usage_milli = sim.rings[flow.first_ring].x_milli
+        if sim.signals[workload.primary].kind != SIGNAL_BACKLOG:
+            point.usage_milli += sim.signals[workload.primary].base_milli
+
+
+@rule
+def perfect_pod_ms(demand: I64, period_ms: int, restart_ms: int, idle_from: I64) -> int:
+    """Return the smallest pod-ms that never leaves a step with fewer pods than it asks for.
+
+    `demand` (T,) pods per step. A pod that is not needed for a while is either kept, or given back
+    and made anew, which costs `restart_ms` of its start and end; each of the pods, ordered by when
+    they are needed, is decided alone, so the sum is the minimum. At the start as many as one
+    likes are there.
+    `idle_from` (max(demand),) is scratch: the step since which a pod is idle.
+    """
+    total, before = 0, demand[0] if demand.size > 0 else 0
+    for k in range(idle_from.size):
+        idle_from[k] = 0
+    for t in range(demand.size):
+        for k in range(demand[t], before):
+            idle_from[k] = t
+        for k in range(before, demand[t]):
+            total += min(restart_ms, (t - idle_from[k]) * period_ms)
+        before = demand[t]
+        total += before * period_ms
+    return int(total)

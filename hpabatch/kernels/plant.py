@@ -1,4 +1,4 @@
-"""The work of a step: how the serving pods share it, what is cut off, what stays queued.
+"""The work of a step: shares of the serving pods, work that is cut off, work that stays queued.
 
 docs/simulation.md, "Signals", is the specification. What a pod of a class uses beyond its base is
 kept step by step in a ring, with its integral, so that a scrape's window costs the same whatever
@@ -18,7 +18,7 @@ from hpabatch.layout.plant import (
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.layout.records import Records
+from hpabatch.layout.records import Record
 from hpabatch.rules.numbers import add64, div64, mul64
 
 HOUR_S = 3600
@@ -66,13 +66,13 @@ def enter_step(sim: Simulation, ring_row: int, t: int, period_ms: int, x: int, n
 
 
 @rule
-def step_at(lane: Records, instant_ms: int) -> int:
+def step_at(lane: Record, instant_ms: int) -> int:
     """Return the step k with now(k) < instant <= now(k + 1), negative before the start."""
     return int((instant_ms - 1 - lane.start_ms) // lane.period_ms)
 
 
 @rule
-def usage_at(sim: Simulation, lane: Records, ring_row: int, instant_ms: int) -> int:
+def usage_at(sim: Simulation, lane: Record, ring_row: int, instant_ms: int) -> int:
     """Return a ring's value in the step that ends at or after an instant, but began before it."""
     ring, k = sim.rings[ring_row], step_at(lane, instant_ms)
     if ring.since_ms < instant_ms:
@@ -83,7 +83,7 @@ def usage_at(sim: Simulation, lane: Records, ring_row: int, instant_ms: int) -> 
 
 
 @rule
-def integral_at(sim: Simulation, lane: Records, ring_row: int, instant_ms: int) -> int:
+def integral_at(sim: Simulation, lane: Record, ring_row: int, instant_ms: int) -> int:
     """Return the integral of a ring's usage from the start until an instant (milli x ms)."""
     ring, k = sim.rings[ring_row], step_at(lane, instant_ms)
     if k < 0:

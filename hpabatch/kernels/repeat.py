@@ -1,4 +1,4 @@
-"""Steps that repeat the one before them: what they would have come to, without computing it.
+"""Steps that repeat the one before: their effect, without computing them.
 
 A lane rests when its decision keeps the target where it is, every pod serves as before, the work is
 the same, and every sample that is or becomes visible says the same. Then the next tick sees what
@@ -25,13 +25,14 @@ from hpabatch.layout.plant import (
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.layout.records import Fleet, Memory, Records, Results
+from hpabatch.layout.records import Fleet, Memory, Record
+from hpabatch.layout.results import Results
 from hpabatch.rules.numbers import div64
 from hpabatch.rules.stabilize import last_of_at_least, last_recommendation
 
 
 @rule
-def stays_at_bound(spec: Records, target: int, proposal: int) -> bool:
+def stays_at_bound(spec: Record, target: int, proposal: int) -> bool:
     """Say whether a proposal that the windows let through leaves the target where it is.
 
     It is the current size, or beyond the bound that the target stands at: there no policy's budget
@@ -44,7 +45,7 @@ def stays_at_bound(spec: Records, target: int, proposal: int) -> bool:
 
 @rule
 def keeps_target_until(
-    sim: Simulation, fleet: Fleet, memory: Memory, h: int, decision: Records
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, decision: Record
 ) -> int:
     """Return until when (exclusive) the same metrics would decide what they did last.
 
@@ -70,7 +71,7 @@ def keeps_target_until(
 
 
 @rule
-def backlog_rests(sim: Simulation, h: int, flow: Records, signal: int) -> bool:
+def backlog_rests(sim: Simulation, h: int, flow: Record, signal: int) -> bool:
     """Say whether a queue stays as long as it is."""
     lane, state, queue = sim.lanes[np.uint64(h)], sim.states[np.uint64(h)], flow.queue_milli
     net = work_of(sim, h, signal) - state.serving * sim.signals[np.uint64(signal)].rate_milli
@@ -147,7 +148,7 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
 
 @rule
 def decides_the_same_until(
-    sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, decision: Records
+    sim: Simulation, fleet: Fleet, memory: Memory, h: int, t: int, decision: Record
 ) -> int:
     """Return until when (exclusive) ticks decide what tick t - 1 did, whose decision is given.
 

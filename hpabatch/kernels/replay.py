@@ -13,7 +13,8 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.layout.records import HEAD_NEXT_CHANGE, Fleet, Memory, Results
+from hpabatch.layout.records import HEAD_NEXT_CHANGE, Fleet, Memory
+from hpabatch.layout.results import Results
 from hpabatch.rules.behavior import store_scale_event
 from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.tick import decide_tick, forget_status, restart_controller

@@ -1,4 +1,4 @@
-"""Pods that are created and deleted: resizing, losses, rollouts, pods that wait for room.
+"""Creation and deletion of pods: resizing, losses, rollouts, pods that wait for room.
 
 docs/simulation.md, "Pods", is the specification. A lane that has no room for a cohort more is
 marked (`cohorts.add_row`) and whatever was being done is left as it is: the lane is run again.

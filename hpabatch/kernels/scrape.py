@@ -1,4 +1,4 @@
-"""The metric pipeline: which scrape a tick sees, and what every pod's sample of it says.
+"""The metric pipeline: the scrape that a tick sees, and every pod's sample in it.
 
 docs/simulation.md, "Samples", is the specification. Samples are written to the rows of the `Fleet`
 when they become visible and stay there until the next.
@@ -20,12 +20,12 @@ from hpabatch.layout.plant import (
     SIGNAL_TOTAL,
     Simulation,
 )
-from hpabatch.layout.records import Fleet, Records
+from hpabatch.layout.records import Fleet, Record
 from hpabatch.rules.numbers import div64, sub64
 
 
 @rule
-def in_gap(sim: Simulation, pipeline: Records, scrape: Records, ts_ms: int) -> bool:
+def in_gap(sim: Simulation, pipeline: Record, scrape: Record, ts_ms: int) -> bool:
     """Say whether nothing is scraped at an instant; instants ascend, so a cursor does."""
     k = pipeline.first_gap + scrape.gap
     while k < pipeline.last_gap and sim.gaps[k].to_ms <= ts_ms:
@@ -70,7 +70,7 @@ def newest_scrape(sim: Simulation, h: int, p: int, now_ms: int) -> bool:
 
 @rule
 def pod_sample(
-    sim: Simulation, h: int, signal: int, flow_row: int, cohort: Records, ts_ms: int, window_ms: int
+    sim: Simulation, h: int, signal: int, flow_row: int, cohort: Record, ts_ms: int, window_ms: int
 ) -> int:
     """Return what a scrape at an instant says of a pod, before rounding to the signal's unit."""
     lane, what, flow = sim.lanes[h], sim.signals[np.uint64(signal)], sim.flows[np.uint64(flow_row)]
@@ -102,7 +102,7 @@ def pod_sample(
 
 @rule
 def write_samples(
-    sim: Simulation, fleet: Fleet, h: int, g: int, signal: int, flow_row: int, scrape: Records
+    sim: Simulation, fleet: Fleet, h: int, g: int, signal: int, flow_row: int, scrape: Record
 ) -> None:
     """Write a scrape's samples of one stream for all pods that have one."""
     lane, what = sim.lanes[h], sim.signals[np.uint64(signal)]

@@ -1,4 +1,4 @@
-"""Pods that can no longer be told apart become one cohort: cost does not grow with replicas.
+"""Merging of cohorts whose pods no longer differ: cost does not grow with replicas.
 
 Joining must never show in a run: lanes in which every pod is its own come to exactly the same.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from hpabatch._jit import rare, rule
 from hpabatch.kernels.cohorts import drop_row, goes_before, is_live
 from hpabatch.layout.plant import NEVER_MS, PIPELINES, Simulation
-from hpabatch.layout.records import Fleet, Records
+from hpabatch.layout.records import Fleet, Record
 
 
 @rule
-def settles_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Records) -> int:
+def settles_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Record) -> int:
     """Return from when on pods cannot be told from older ones, as far as rules and samples go.
 
     Past the initialization periods, and serving for as long as any window reaches back.
@@ -33,7 +33,7 @@ def settles_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Records) -> int:
 
 
 @rule
-def is_settled_by(sim: Simulation, h: int, cohort: Records) -> bool:
+def is_settled_by(sim: Simulation, h: int, cohort: Record) -> bool:
     """Say whether every sample that can still be seen shows the pods in full service."""
     workload = sim.workloads[sim.lanes[h].workload]
     for p in range(PIPELINES):
@@ -49,7 +49,7 @@ def is_settled_by(sim: Simulation, h: int, cohort: Records) -> bool:
 
 
 @rule
-def are_equal(one: Records, other: Records) -> bool:
+def are_equal(one: Record, other: Record) -> bool:
     """Say whether pods of two rows differ in nothing but their place in the removal order."""
     settled = one.settled != 0 and other.settled != 0
     return bool(settled and one.kind == other.kind and one.revision == other.revision)

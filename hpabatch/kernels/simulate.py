@@ -1,4 +1,4 @@
-"""Simulation: the rules decide, the plant answers; lanes are HPAs under settings.
+"""Simulation: the rules decide, the plant follows; lanes are HPAs under settings.
 
 docs/simulation.md is the specification of a tick. State carries over between calls, so one call
 over all steps gives what one call per step gives.
@@ -23,10 +23,9 @@ from hpabatch.kernels.cohorts import (
 )
 from hpabatch.kernels.measures import (
     add_decision,
-    add_episode,
-    add_saturation,
-    add_supply,
     end_watch,
+    measure_step,
+    write_point,
 )
 from hpabatch.kernels.plant import before_start, move_piece, run_flow, work_of
 from hpabatch.kernels.repeat import (
@@ -44,6 +43,7 @@ from hpabatch.kernels.scaling import (
 )
 from hpabatch.kernels.scrape import begin_scrapes, take_samples
 from hpabatch.kernels.settle import settles_ms, tidy_cohorts
+from hpabatch.kernels.trace import trace_tick
 from hpabatch.layout.codes import SCALE_OK, SELECTOR_OK
 from hpabatch.layout.plant import (
     EVENT_LOSE,
@@ -51,11 +51,10 @@ from hpabatch.layout.plant import (
     LANE_OK,
     NEVER_MS,
     PIPELINES,
-    SIGNAL_BACKLOG,
-    SIGNAL_DIVISIBLE,
     Simulation,
 )
-from hpabatch.layout.records import Fleet, Memory, Records, Results
+from hpabatch.layout.records import Fleet, Memory, Record
+from hpabatch.layout.results import Results
 from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.tick import decide_tick
 
@@ -133,7 +132,7 @@ def happen(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
 
 
 @rule
-def wake_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Records, now_ms: int) -> int:
+def wake_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Record, now_ms: int) -> int:
     """Return the next instant after now at which a cohort must be looked at."""
     lane = sim.lanes[h]
     wake = cohort.next_ms
@@ -242,85 +241,6 @@ def fail_pods(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
 
 
 @rule
-def outside_range(sim: Simulation, h: int, flow_row: int, now_ms: int) -> bool:
-    """Say whether a serving pod uses more or less than was ever recorded."""
-    lane = sim.lanes[h]
-    workload, flow = sim.workloads[lane.workload], sim.flows[flow_row]
-    if sim.signals[workload.primary].kind != SIGNAL_DIVISIBLE:
-        return False
-    base = sim.signals[workload.primary].base_milli
-    for row in range(lane.first_cohort, lane.first_cohort + sim.states[h].cohorts):
-        cohort = sim.cohorts[row]
-        if serves(workload, cohort, now_ms):
-            r = flow.first_ring + (cohort.kind - workload.first_class if flow.rings > 1 else 0)
-            used = base + sim.rings[r].x_milli
-            if used < workload.observed_low_milli or used > workload.observed_high_milli:
-                return True
-    return False
-
-
-@rule
-def usage_changed(sim: Simulation, flow: Records, now_ms: int) -> bool:
-    """Say whether a pod of some class uses more or less since this step."""
-    for r in range(flow.first_ring, flow.first_ring + flow.rings):
-        if sim.rings[np.uint64(r)].since_ms == now_ms:
-            return True
-    return False
-
-
-@rule
-def measure_step(
-    sim: Simulation, h: int, t: int, now_ms: int, decision: Records, before: int, changed: bool
-) -> None:
-    """Add a tick and its step to the lane's measures."""
-    lane, state, m = sim.lanes[h], sim.states[h], sim.measures[h]
-    workload, period_ms = sim.workloads[np.uint64(lane.workload)], lane.period_ms
-    m.steps += 1
-    m.replica_ms += state.target * period_ms
-    m.pod_ms += state.pods * period_ms
-    saturated = 0
-    for number in range(workload.last_signal - workload.first_signal):
-        saturated |= sim.flows[np.uint64(lane.first_flow + number)].saturated
-    if workload.primary < 0:
-        add_saturation(m, saturated != 0, 0, period_ms)
-        return
-    flow_row = lane.first_flow + workload.primary - workload.first_signal
-    flow = sim.flows[np.uint64(flow_row)]
-    add_saturation(m, saturated != 0, flow.unserved_milli, period_ms)
-    if changed or t == 0 or usage_changed(sim, flow, now_ms):
-        flow.outside = 1 if outside_range(sim, h, flow_row, now_ms) else 0
-    m.outside_steps += flow.outside
-    if state.demand > 0:
-        direction = 0
-        if decision.rescaled != 0:
-            direction = 1 if decision.desired > before else -1
-        add_supply(m, t, state.serving, state.demand, period_ms)
-        add_episode(m, t, state.serving, state.demand, direction, state.target, period_ms)
-
-
-@rule
-def write_point(sim: Simulation, h: int, t: int, decision: Records, before: int) -> None:
-    """Write a tick and its step to the lane's trajectory, where one is kept."""
-    lane, state = sim.lanes[h], sim.states[h]
-    workload = sim.workloads[lane.workload]
-    point = sim.points[lane.first_point + t]
-    point.now_ms, point.replicas, point.desired = state.now_ms, before, state.target
-    point.proposal, point.stabilized = decision.proposal, decision.stabilized
-    point.serving, point.pods, point.demand = state.serving, state.pods, state.demand
-    point.binding, point.reason = decision.binding, decision.reason
-    point.metric, point.invalid_metrics = decision.metric, decision.invalid_metrics
-    point.saturated, point.usage_milli, point.work_milli, point.unserved_milli = 0, 0, 0, 0
-    if workload.primary >= 0:
-        flow = sim.flows[lane.first_flow + workload.primary - workload.first_signal]
-        point.saturated = flow.saturated
-        point.work_milli = work_of(sim, h, workload.primary)
-        point.unserved_milli = flow.unserved_milli
-        point.usage_milli = sim.rings[flow.first_ring].x_milli
-        if sim.signals[workload.primary].kind != SIGNAL_BACKLOG:
-            point.usage_milli += sim.signals[workload.primary].base_milli
-
-
-@rule
 def decide_step(
     sim: Simulation, fleet: Fleet, memory: Memory, h: int, now_ms: int, results: Results
 ) -> None:
@@ -375,6 +295,7 @@ def simulate_lane(
 ) -> None:
     """Run a lane's steps before `until`; a lane whose cohorts do not fit stands still."""
     state, last = sim.states[h], min(until, sim.lanes[h].steps)
+    traced = sim.traces.size > 0  # then every tick is looked at, also one at rest
     if state.step == 0 and last > 0:
         begin_lane(sim, fleet, h)
     t = state.step
@@ -382,13 +303,15 @@ def simulate_lane(
         decision = results.decisions[h]
         until_ms = decides_the_same_until(sim, fleet, memory, h, t, decision)
         same = state.now_ms < until_ms
-        rest = steps_at_rest(sim, h, t, last, until_ms) if same else 0
+        rest = steps_at_rest(sim, h, t, t + 1 if traced else last, until_ms) if same else 0
         if same:
             repeat_ticks(sim, fleet, memory, h, max(rest, 1), results)
         if rest > 0:
             repeat_steps(sim, h, t, rest)
         else:
             simulate_step(sim, fleet, memory, h, t, same, results)
+        if traced:
+            trace_tick(sim, fleet, h, t)
         t += max(rest, 1)
         state.step = t
     if t == sim.lanes[h].steps:

@@ -1,4 +1,4 @@
-"""Statuses of a fleet: a pass over decisions that were made, for those who ask for it."""
+"""Statuses of a fleet: a second pass over decisions, run on request."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.layout.records import (
-    I64,
-    STATUS_NEXT,
-    Fleet,
-    Records,
-    Results,
-    StatusMemory,
-)
+from hpabatch.layout.records import I64, Fleet
+from hpabatch.layout.results import STATUS_NEXT, Results, Statuses, StatusMemory
 from hpabatch.rules.numbers import INT64_MAX
 from hpabatch.rules.status import note_status
 
 
 @rule
 def status_lane(
-    fleet: Fleet, results: Results, memory: StatusMemory, h: int, last: int, statuses: Records
+    fleet: Fleet, results: Results, memory: StatusMemory, h: int, last: int, statuses: Statuses
 ) -> None:
     """Write the statuses of lane h from the first tick not yet noted until before `last`."""
     head = memory.head[np.uint64(h)]
@@ -33,7 +27,7 @@ def status_lane(
 
 @kernel
 def status_fleet(
-    fleet: Fleet, results: Results, memory: StatusMemory, last_tick: I64, statuses: Records
+    fleet: Fleet, results: Results, memory: StatusMemory, last_tick: I64, statuses: Statuses
 ) -> None:
     """Write STATUS records (T,) of all lanes until before `last_tick` (H,), ticks over all lanes.
 

@@ -1,4 +1,4 @@
-"""From sample rows to steps: what became visible when, per track."""
+"""Sample rows to steps: visible values per track and their times."""
 
 from __future__ import annotations
 
@@ -12,14 +12,86 @@ from hpabatch.layout.observations import (
     WITHDRAWN,
     Observations,
     Rows,
+    Steps,
 )
-from hpabatch.layout.records import I8, I32, I64, Records
-from hpabatch.rules.usage import add_container
-from hpabatch.rules.visibility import add_step, fetched_at, seen_from
+from hpabatch.layout.records import I8, I32, I64, Record
+from hpabatch.rules.numbers import add64
 
 
 @rule
-def take_kept(kept: Records, steps: Records, track: Records) -> int:
+def count_changes(words: I64) -> int:
+    """Return how many rows of (n, 2) words differ from the row before, the first not counted."""
+    count = 0
+    for r in range(1, words.shape[0]):
+        if words[r, 0] != words[r - 1, 0] or words[r, 1] != words[r - 1, 1]:
+            count += 1
+    return count
+
+
+@rule
+def write_changes(words: I64, out: I64) -> None:
+    """Write these rows' numbers to `out`, shape (count_changes(words),)."""
+    count = 0
+    for r in range(1, words.shape[0]):
+        if words[r, 0] != words[r - 1, 0] or words[r, 1] != words[r - 1, 1]:
+            out[count] = r
+            count += 1
+
+
+@rule
+def add_container(present: int, total: int, is_known: int, value_milli: int) -> tuple[int, int]:
+    """Return (present 0/1, usage in milli) of a pod with one more container sample.
+
+    Start from (1, 0). A pod with a container that lacks the resource is dropped whole; so is one
+    without containers, which the caller knows.
+    """
+    if present == 0 or is_known == 0:
+        return 0, 0
+    return 1, add64(total, value_milli)
+
+
+@rule
+def seen_from(ts_ms: int, fetched_ms: int, delay_ms: int) -> int:
+    """Return the instant from which a sample is visible, ms; without a recorded fetch `delay_ms`
+    after it was taken.
+    """
+    return ts_ms + delay_ms if fetched_ms == NOT_FETCHED_MS else fetched_ms
+
+
+@rule
+def fetched_at(fetched_ms: I64, row: int) -> int:
+    """Return a row's recorded fetch; an empty column means that none is."""
+    return fetched_ms[row] if fetched_ms.size > 0 else NOT_FETCHED_MS
+
+
+@rule
+def add_step(
+    steps: Steps,
+    first: int,
+    top: int,
+    seen_ms: int,
+    ts_ms: int,
+    window_ms: int,
+    value_milli: int,
+    present: int,
+) -> int:
+    """Put a sample, newer than those before it, behind the steps first:top; return the new top.
+
+    A sample that arrives later than a newer one is never the newest that has arrived: it goes.
+    """
+    while top > first and steps[top - 1].seen_ms >= seen_ms:
+        top -= 1
+    step = steps[top]
+    step.seen_ms = seen_ms
+    step.ts_ms = ts_ms
+    step.window_ms = window_ms
+    step.value_milli = value_milli
+    step.present = present
+    return top + 1
+
+
+@rule
+def take_kept(kept: Steps, steps: Steps, track: Record) -> int:
     """Put a track's kept steps first; return their end."""
     top = track.first_step
     for k in range(track.old_first, track.old_last):
@@ -53,7 +125,7 @@ def count_kept(observations: Observations, since_ms: int) -> int:
 
 
 @rule
-def save_kept(observations: Observations, since_ms: int, kept: Records) -> None:
+def save_kept(observations: Observations, since_ms: int, kept: Steps) -> None:
     """Copy these steps to `kept` and note in the tracks where they are."""
     top = 0
     for k in range(observations.tracks.size):
@@ -68,7 +140,7 @@ def save_kept(observations: Observations, since_ms: int, kept: Records) -> None:
 
 
 @rule
-def add_plain_rows(rows: Rows, track: Records, steps: Records, top: int, delay_ms: int) -> int:
+def add_plain_rows(rows: Rows, track: Record, steps: Steps, top: int, delay_ms: int) -> int:
     """Add the samples of a custom, object or external metric; return the end of the steps."""
     for r in range(track.first_row, track.last_row):
         ts_ms = rows.plain_ts_ms[r]
@@ -91,11 +163,11 @@ def lists_nothing(rows: Rows, r: int) -> bool:
 @rule
 def add_usage_rows(
     rows: Rows,
-    track: Records,
+    track: Record,
     amount: I64,
     known: I8,
     containers: I32,
-    steps: Records,
+    steps: Steps,
     top: int,
     delay_ms: int,
 ) -> int:

@@ -1,4 +1,4 @@
-"""What was observed of a workload at each tick: pods that serve, and what they used.
+"""Observed usage of a workload at each tick: serving pods and their samples.
 
 Reads what the alignment fills (`kernels.align`), block by block, and decides nothing. A pod's
 sample counts at a tick only if it is as new as the newest of its stream: a pod whose sample was
@@ -7,13 +7,14 @@ lost would otherwise speak of an older time.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.kernels.align import block_length, extend_lane, fill_block, fill_ticks
+from hpabatch.kernels.align import block_length, extend_lane, fill_block
+from hpabatch.kernels.ticks import fill_ticks
 from hpabatch.layout.codes import (
     PHASE_MASK,
     PHASE_RUNNING,
@@ -23,52 +24,73 @@ from hpabatch.layout.codes import (
     READY_TRUE,
 )
 from hpabatch.layout.observations import CURSOR_TICK, WITHDRAWN, Observations, Rows
-from hpabatch.layout.records import I64, Fleet, Records, record_dtype
+from hpabatch.layout.records import F64, I64, Fleet, Record, RecordArray, record_dtype
 
 HALF_MS = 1_800_000  # half hours are dealt in turn to the two halves of a pod's samples
 FEWEST_COMPARED = 3  # pods of a tick, for one to be compared with their mean
 PROBES = 512  # samples of a stream and load of which spacing, window and lag are noted
 
-# Pods at a tick: all that are matched; Running and Ready and not being deleted; of these ready for
-# at least the settling time; started, but not that far; being deleted.
-TICK_USAGE = record_dtype("pods", "ready", "serving", "starting", "deleting")
 
-# One stream at one tick, over its `counted` serving pods with a sample: when the newest of these
-# and their mean was taken, their sum, least and most; the same of pods that were not yet ready; the
-# requests of serving pods. `is_new`: some sample is newer than at the tick before. Of a total:
-# `counted` series, their sum, taken to be new at every tick.
-SIGNAL_USAGE = record_dtype(
-    "is_new",
-    "newest_ms",
-    "mean_ms",
-    "counted",
-    "sum_milli",
-    "least_milli",
-    "most_milli",
-    "starting",
-    "starting_milli",
-    "requested",
-    "request_milli",
-)
+class TickUsages(RecordArray):
+    """Pods at a tick: all that are matched; Running and Ready and not being deleted; of these ready
+    for at least the settling time; started, but not that far; being deleted.
+    """
 
-# One pod's samples of one stream: when the first and the last were taken; in each half how many
-# and the sum of their ratios to the tick's mean; of settled ones how many, the first's time and
-# value, and the sums of time since (h), value above, their product and the squared time.
-TRACK_USAGE = record_dtype(
-    "first_ms",
-    "last_ms",
-    "even",
-    "odd",
-    "even_ratio:f8",
-    "odd_ratio:f8",
-    "settled",
-    "from_ms",
-    "from_milli",
-    "age_h:f8",
-    "above:f8",
-    "age_above:f8",
-    "age_age:f8",
-)
+    pods: I64
+    ready: I64
+    serving: I64
+    starting: I64
+    deleting: I64
+
+
+TICK_USAGE: Final = record_dtype(TickUsages)
+
+
+class SignalUsages(RecordArray):
+    """One stream at one tick, over its `counted` serving pods with a sample: when the newest of
+    these and their mean was taken, their sum, least and most; the same of pods that were not yet
+    ready; the requests of serving pods. `is_new`: some sample is newer than at the tick before. Of
+    a total: `counted` series, their sum, taken to be new at every tick.
+    """
+
+    is_new: I64
+    newest_ms: I64
+    mean_ms: I64
+    counted: I64
+    sum_milli: I64
+    least_milli: I64
+    most_milli: I64
+    starting: I64
+    starting_milli: I64
+    requested: I64
+    request_milli: I64
+
+
+SIGNAL_USAGE: Final = record_dtype(SignalUsages)
+
+
+class TrackUsages(RecordArray):
+    """One pod's samples of one stream: when the first and the last were taken; in each half how
+    many and the sum of their ratios to the tick's mean; of settled ones how many, the first's time
+    and value, and the sums of time since (h), value above, their product and the squared time.
+    """
+
+    first_ms: I64
+    last_ms: I64
+    even: I64
+    odd: I64
+    even_ratio: F64
+    odd_ratio: F64
+    settled: I64
+    from_ms: I64
+    from_milli: I64
+    age_h: F64
+    above: F64
+    age_above: F64
+    age_age: F64
+
+
+TRACK_USAGE: Final = record_dtype(TrackUsages)
 
 
 class UsageArrays(NamedTuple):
@@ -81,9 +103,9 @@ class UsageArrays(NamedTuple):
     the last load, `probed` (G,) how many.
     """
 
-    ticks: Records
-    signals: Records
-    tracks: Records
+    ticks: TickUsages
+    signals: SignalUsages
+    tracks: TrackUsages
     newest_ms: I64
     fresh_ms: I64
     probes: I64
@@ -104,7 +126,7 @@ def ready_since(obs: Observations, fleet: Fleet, state: int) -> int:
 
 
 @rule
-def count_pods(obs: Observations, fleet: Fleet, t: int, settle_ms: int, ticks: Records) -> None:
+def count_pods(obs: Observations, fleet: Fleet, t: int, settle_ms: int, ticks: TickUsages) -> None:
     """Write the TICK_USAGE record of a tick."""
     tick, out = fleet.ticks[t], ticks[t]
     pods, ready, serving, starting, deleting = 0, 0, 0, 0, 0
@@ -191,7 +213,7 @@ def add_pod_signal(
 
 
 @rule
-def add_total_signal(fleet: Fleet, g: int, t: int, signals: Records) -> None:
+def add_total_signal(fleet: Fleet, g: int, t: int, signals: SignalUsages) -> None:
     """Write the SIGNAL_USAGE record of an Object or External metric at a tick."""
     at = t + fleet.streams[g].answer_offset
     answer, signal, now_ms = fleet.answers[at], signals[at], fleet.ticks[t].now_ms
@@ -208,7 +230,7 @@ def add_total_signal(fleet: Fleet, g: int, t: int, signals: Records) -> None:
 
 
 @rule
-def add_track(track: Records, value: int, ts_ms: int, mean: float, compared: bool) -> None:
+def add_track(track: Record, value: int, ts_ms: int, mean: float, compared: bool) -> None:
     """Add one new settled sample of a pod to its TRACK_USAGE record."""
     track.last_ms = ts_ms
     if compared:

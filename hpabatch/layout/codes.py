@@ -1,4 +1,4 @@
-"""Codes that kernels emit, and the words they stand for: sentences live here and only here.
+"""Codes that kernels emit, and the words that they stand for.
 
 Kernels need plain integers, so codes are module constants; the tables translate them. Condition
 codes carry their condition type in the high bits (`code >> 4`), so that setting a condition needs

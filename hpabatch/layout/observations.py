@@ -7,100 +7,188 @@ become visible, in the order in which they do. Times are UTC ms; integers int64,
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.layout.records import I8, I32, I64, Records, record_dtype, records_from
+from hpabatch.layout.records import I8, I32, I64, RecordArray, record_dtype, records_from
 
-# One lane's sources: its instants of decision clock_ms[first_clock:last_clock], its PERIOD, SCALE
-# and FETCH rows, its controller's starts, its LANE_POD rows, what its scale's selectors come to
-# (selectors[first_selector + k]; pod j of the lane matches selector k if
-# member[first_member + j * selectors + k]), the instants of an ambiguous selector, and its scratch:
-# rows first_row:first_row + row_capacity, samples of its stream g (from 0)
-# first_sample + g * row_capacity, values first_value:.
-LANE_SOURCE = record_dtype(
-    "first_clock",
-    "last_clock",
-    "first_period",
-    "last_period",
-    "first_scale",
-    "last_scale",
-    "first_start",
-    "last_start",
-    "first_pod",
-    "last_pod",
-    "selectors",
-    "first_selector",
-    "first_member",
-    "first_ambiguous",
-    "last_ambiguous",
-    "first_fetch",
-    "last_fetch",
-    "first_answer",
-    "answers",
-    "first_row",
-    "row_capacity",
-    "first_sample",
-    "first_value",
-    "first_track",
-    "last_track",
-)
 
-# A spec (a row of `Fleet.specs`) and when it is in force, the end exclusive; `life` counts the
-# objects that the HPA's name had, from 0.
-PERIOD = record_dtype("from_ms", "to_ms", "spec", "life")
+class LaneSources(RecordArray):
+    """One lane's sources: its instants of decision clock_ms[first_clock:last_clock], its PERIOD,
+    SCALE and FETCH rows, its controller's starts, its LANE_POD rows, what its scale's selectors
+    come to (selectors[first_selector + k]; pod j of the lane matches selector k if
+    member[first_member + j * selectors + k]), the instants of an ambiguous selector, and its
+    scratch: rows first_row:first_row + row_capacity, samples of its stream g (from 0) first_sample
+    + g * row_capacity, values first_value:.
+    """
 
-# The scale as read from `ts_ms` on; `selector` counts the lane's selectors. `code` is SCALE_OK, or
-# says why it cannot be read from then on (sizes and selector as before), `text` the number of the
-# error's text.
-SCALE_ROW = record_dtype("ts_ms", "replicas", "status_replicas", "selector", "code", "text")
+    first_clock: I64
+    last_clock: I64
+    first_period: I64
+    last_period: I64
+    first_scale: I64
+    last_scale: I64
+    first_start: I64
+    last_start: I64
+    first_pod: I64
+    last_pod: I64
+    selectors: I64
+    first_selector: I64
+    first_member: I64
+    first_ambiguous: I64
+    last_ambiguous: I64
+    first_fetch: I64
+    last_fetch: I64
+    first_answer: I64
+    answers: I64
+    first_row: I64
+    row_capacity: I64
+    first_sample: I64
+    first_value: I64
+    first_track: I64
+    last_track: I64
 
-# What a metrics API answered for a metric of the spec from `ts_ms` on: METRIC_OK (as sampled),
-# METRIC_FETCH_FAILED (with the number of its text) or METRIC_ANSWER_EMPTY.
-FETCH = record_dtype("metric", "ts_ms", "code", "text")
 
-# An instant at which a lane's selector is ambiguous, and the number of the text that says so.
-AMBIGUOUS = record_dtype("ts_ms", "text")
+LANE_SOURCE: Final = record_dtype(LaneSources)
 
-# What a scale's selector comes to (SELECTOR_*), and the number of the text of its error.
-SELECTOR = record_dtype("code", "text")
 
-# A pod of a lane: its life and its rows of `state_ms` and `Fleet.states`.
-LANE_POD = record_dtype("created_ms", "gone_ms", "first_state", "last_state")
+class Periods(RecordArray):
+    """A spec (a row of `Fleet.specs`) and when it is in force, the end exclusive; `life` counts the
+    objects that the HPA's name had, from 0.
+    """
 
-# Where a stream's tracks are: of pod streams one per pod of the lane, in order; else one a series.
-STREAM_SOURCE = record_dtype("is_total", "first_track", "last_track")
+    from_ms: I64
+    to_ms: I64
+    spec: I64
+    life: I64
 
-# One track: its source SOURCE_*, the container's code or -1 for all together, a factor to milli,
-# this load's sample rows first_row:last_row, and its steps: those of this load begin at first_step
-# (room for the steps kept and one per row), those kept from the last load at old_first:old_last.
-# `text`: of the error that old versions give where a sample lacks the container.
-TRACK = record_dtype(
-    "source",
-    "container",
-    "factor",
-    "first_row",
-    "last_row",
-    "first_step",
-    "last_step",
-    "old_first",
-    "old_last",
-    "text",
-)
+
+PERIOD: Final = record_dtype(Periods)
+
+
+class Scales(RecordArray):
+    """The scale as read from `ts_ms` on; `selector` counts the lane's selectors. `code` is
+    SCALE_OK, or says why it cannot be read from then on (sizes and selector as before), `text` the
+    number of the error's text.
+    """
+
+    ts_ms: I64
+    replicas: I64
+    status_replicas: I64
+    selector: I64
+    code: I64
+    text: I64
+
+
+SCALE_ROW: Final = record_dtype(Scales)
+
+
+class Fetches(RecordArray):
+    """What a metrics API answered for a metric of the spec from `ts_ms` on: METRIC_OK (as sampled),
+    METRIC_FETCH_FAILED (with the number of its text) or METRIC_ANSWER_EMPTY.
+    """
+
+    metric: I64
+    ts_ms: I64
+    code: I64
+    text: I64
+
+
+FETCH: Final = record_dtype(Fetches)
+
+
+class Ambiguities(RecordArray):
+    """A sync at which a lane's selector is ambiguous, and the number of the text that says so."""
+
+    ts_ms: I64
+    text: I64
+
+
+AMBIGUOUS: Final = record_dtype(Ambiguities)
+
+
+class Selectors(RecordArray):
+    """What a scale's selector comes to (SELECTOR_*), and the number of the text of its error."""
+
+    code: I64
+    text: I64
+
+
+SELECTOR: Final = record_dtype(Selectors)
+
+
+class LanePods(RecordArray):
+    """A pod of a lane: its life and its rows of `state_ms` and `Fleet.states`."""
+
+    created_ms: I64
+    gone_ms: I64
+    first_state: I64
+    last_state: I64
+
+
+LANE_POD: Final = record_dtype(LanePods)
+
+
+class StreamSources(RecordArray):
+    """Where a stream's tracks are: of pod streams one per pod of the lane, in order; else one a
+    series.
+    """
+
+    is_total: I64
+    first_track: I64
+    last_track: I64
+
+
+STREAM_SOURCE: Final = record_dtype(StreamSources)
+
+
+class Tracks(RecordArray):
+    """One track: its source SOURCE_*, the container's code or -1 for all together, a factor to
+    milli, this load's sample rows first_row:last_row, and its steps: those of this load begin at
+    first_step (room for the steps kept and one per row), those kept from the last load at
+    old_first:old_last. `text`: of the error that old versions give where a sample lacks the
+    container.
+    """
+
+    source: I64
+    container: I64
+    factor: I64
+    first_row: I64
+    last_row: I64
+    first_step: I64
+    last_step: I64
+    old_first: I64
+    old_last: I64
+    text: I64
+
+
+TRACK: Final = record_dtype(Tracks)
 
 SOURCE_CPU = 0
 SOURCE_MEMORY = 1
 SOURCE_PLAIN = 2
 SOURCE_OTHER = 3  # a resource that is not recorded: its samples are there, without a value
 
-# A sample from the instant at which it is visible; present 0: a container lacks the resource,
-# LACKS_CONTAINER: it has not the container that the track is of, WITHDRAWN: from then on the
-# metrics API no longer lists the pod or series.
+# What `present` of a step says beside 0 and 1.
 LACKS_CONTAINER = 2
 WITHDRAWN = 4
 
-STEP = record_dtype("seen_ms", "ts_ms", "window_ms", "value_milli", "present")
+
+class Steps(RecordArray):
+    """A sample from the time at which it is visible. `present` 0: a container lacks the resource;
+    LACKS_CONTAINER: the pod has no container of the track's name; WITHDRAWN: from then on the
+    metrics API no longer lists the pod or series.
+    """
+
+    seen_ms: I64
+    ts_ms: I64
+    window_ms: I64
+    value_milli: I64
+    present: I64
+
+
+STEP: Final = record_dtype(Steps)
 
 
 class Rows(NamedTuple):
@@ -142,21 +230,21 @@ class Observations(NamedTuple):
     its steps.
     """
 
-    lanes: Records
+    lanes: LaneSources
     clock_ms: I64
-    periods: Records
-    scales: Records
+    periods: Periods
+    scales: Scales
     starts_ms: I64
-    selectors: Records
+    selectors: Selectors
     member: I8
-    pods: Records
+    pods: LanePods
     state_ms: I64
-    ambiguous: Records
-    fetches: Records
-    streams: Records
-    tracks: Records
-    steps: Records
-    old_steps: Records
+    ambiguous: Ambiguities
+    fetches: Fetches
+    streams: StreamSources
+    tracks: Tracks
+    steps: Steps
+    old_steps: Steps
     parameters: I64
     cursors: I64
     state_cursor: I64
@@ -179,7 +267,7 @@ CURSOR_LIFE = 9  # of the last instant that had a spec, or -1
 CURSOR_LENGTH = 10
 
 
-def empty_steps(length: int) -> Records:
+def empty_steps(length: int) -> Steps:
     """Return room for steps."""
     return records_from(STEP, length)
 

@@ -1,1 +1,1 @@
-"""What Kubernetes objects say: frozen dataclasses; the standard library and `layout` only."""
+"""Kubernetes objects, versions and messages as plain data; standard library and `layout` only."""

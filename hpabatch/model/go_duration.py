@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`1m30s`, `1.5h`, `300ms`): in flags and in answers of the API."""
+"""Go durations (`1m30s`, `1.5h`, `300ms`), as in controller flags and API responses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What Go's Sprintf makes of a text that is no format: old controllers print some texts so.
+"""Go's Sprintf without arguments: old controllers take some finished messages for a format.
 
-Follows doPrintf of Go's package fmt, for no arguments at all.
+Follows doPrintf of Go's package fmt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def go_format(text: str) -> str:
 
 
 class _Verb:
-    """One verb, read from behind its percent sign."""
+    """One verb, read after its percent sign."""
 
     def __init__(self, text: str, position: int) -> None:
         self.text = text
@@ -56,7 +56,7 @@ class _Verb:
         return self.text[self.position : self.position + 1]
 
     def _number(self, complaint: str, indexed: bool) -> bool:
-        """Step over a width or precision; say whether an index stands before what follows."""
+        """Skip a width or precision; return whether an index precedes what follows."""
         if self._next() == "*":
             self.position += 1
             self.complaint += complaint
@@ -65,9 +65,9 @@ class _Verb:
         return indexed
 
     def _index(self) -> bool:
-        """Step over an argument's index such as `[1]`; say whether it is well formed.
+        """Skip an argument's index such as `[1]`; return whether it is well formed.
 
-        Without arguments there is none that it could mean.
+        Without arguments no index is valid.
         """
         if self._next() != "[":
             return False
@@ -82,9 +82,9 @@ class _Verb:
 
 
 def _digits(text: str, start: int, end: int) -> tuple[int, bool]:
-    """Return where the digits from `start` on end, and whether they are a number.
+    """Return the end of the digits from `start` on, and whether they are a number.
 
-    A number that is too large ends at `end`, and is none.
+    A number that is too large ends at `end`, and counts as none.
     """
     number, position = 0, start
     while position < end and text[position] in "0123456789":

@@ -1,13 +1,14 @@
-"""The controller's sentences: conditions, events and errors, word for word.
+"""The controller's messages: conditions, events and errors, word for word.
 
-Kernels give codes and numbers, `engine.explain.status` puts them together with what is written
-here. Clients match on these words. Sources: pkg/controller/podautoscaler/horizontal.go,
-replica_calculator.go and metrics/client.go.
+Kernels give codes and numbers; `engine.explain.status` combines them with these strings. Clients
+match on these words. Sources: pkg/controller/podautoscaler/horizontal.go, replica_calculator.go
+and metrics/client.go. The event recorder's component is `horizontal-pod-autoscaler`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from hpabatch.layout import codes
@@ -16,6 +17,23 @@ from hpabatch.model.objects.field_errors import go_quote
 from hpabatch.model.objects.hpa import LabelSelector, MetricSpec
 from hpabatch.model.selectors import go_print, selector_from_object, selector_words
 from hpabatch.model.versions import Profile
+
+COMPONENT: Final = "horizontal-pod-autoscaler"
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event, or the same one `count` times between `first_ms` and `last_ms` (UTC ms)."""
+
+    type: str
+    reason: str
+    message: str
+    first_ms: int = 0
+    last_ms: int = 0
+    count: int = 1
+
 
 # ---- conditions --------------------------------------------------------------------------------
 
@@ -58,7 +76,7 @@ CONDITION_MESSAGES: Final[dict[int, str]] = _FIXED | dict.fromkeys(
 
 
 def printed(text: str, profile: Profile) -> str:
-    """Return a finished text that old versions take for a format without arguments."""
+    """Return a finished message, which old versions take for a format without arguments."""
     return text if profile.texts_are_literal else go_format(text)
 
 
@@ -74,14 +92,14 @@ NO_SELECTOR_CONDITION: Final = "the HPA target's scale is missing a selector"
 
 
 def invalid_selector(error: str) -> str:
-    """Return what is said of a scale's selector that does not parse."""
+    """Return the message for a scale's selector that does not parse."""
     return f"couldn't convert selector into a corresponding internal selector object: {error}"
 
 
 def ambiguous_selector(selector: str, names: Sequence[str], profile: Profile) -> str:
-    """Return what is said of a selector whose pods several HPAs control.
+    """Return the message for a selector whose pods several HPAs control.
 
-    `names` are theirs as `namespace/name`, ascending (upstream's order is random).
+    `names` are these HPAs as `namespace/name`, ascending (upstream's order is random).
     """
     shown = " ".join(names[:2] if profile.ambiguous_names_two else names)
     if profile.ambiguous_gives_examples:
@@ -90,7 +108,7 @@ def ambiguous_selector(selector: str, names: Sequence[str], profile: Profile) ->
 
 
 def hpa_gone(hpa: str) -> str:
-    """Return what is said of an HPA (`namespace/name`) that is deleted while it is synced."""
+    """Return the message for an HPA (`namespace/name`) that is deleted while it is synced."""
     return f"HPA {hpa} was deleted during reconciliation"
 
 
@@ -125,7 +143,7 @@ _OLD_BAD_RESOURCE_TARGET: Final = (
 
 
 class MetricFailure(NamedTuple):
-    """What is said of a metric that failed: in its event (and condition), and in the error."""
+    """Messages for a failed metric: in its event (and condition), and in the error."""
 
     event: str
     error: str
@@ -134,12 +152,12 @@ class MetricFailure(NamedTuple):
 def metric_failure(
     metric: MetricSpec, kind: int, code: int, text: str, namespace: str, profile: Profile
 ) -> MetricFailure:
-    """Return the texts of a failed metric.
+    """Return the messages for a failed metric.
 
     Args:
         metric: as in the spec.
         kind: the calculator's, METRIC_UNUSABLE where it was refused before.
-        code: METRIC_*, why it failed.
+        code: METRIC_*, the reason.
         text: the API's error, or the one of a pod's request.
         namespace: of the HPA.
         profile: the Kubernetes version.
@@ -161,7 +179,7 @@ def metric_failure(
 
 
 def _external_failure(metric: MetricSpec, cause: str, profile: Profile) -> MetricFailure:
-    """Return the texts of an External metric; which of its targets is used shows in the error."""
+    """Return the messages for an External metric; the error depends on the used target."""
     name, step = "", ""
     if metric.external is not None:
         name, target = metric.external.metric.name, metric.external.target
@@ -174,7 +192,7 @@ def _external_failure(metric: MetricSpec, cause: str, profile: Profile) -> Metri
 
 
 def _resource_failure(metric: MetricSpec, kind: int, cause: str, profile: Profile) -> MetricFailure:
-    """Return the texts of a Resource or ContainerResource metric."""
+    """Return the messages for a Resource or ContainerResource metric."""
     resource = metric.resource.name if metric.resource else ""
     place = f"{resource} resource"
     if metric.type == "ContainerResource" and metric.container_resource:
@@ -217,7 +235,7 @@ def _cause(
 def _fetch_error(
     metric: MetricSpec, source: int, code: int, text: str, namespace: str, profile: Profile
 ) -> str:
-    """Return the error of a metrics API that failed or had nothing."""
+    """Return the error of a metrics API that failed or had no items."""
     api = _APIS[source]
     error = f"unable to fetch metrics from {api} metrics API: {text}"
     if code == codes.METRIC_CONTAINER_LACKS:
@@ -245,7 +263,7 @@ def _fetch_error(
 
 
 def lacking_container(container: str, namespace: str, pod: str) -> str:
-    """Return what old versions say of a sample that lacks a metric's container."""
+    """Return the message of old versions for a sample that lacks a metric's container."""
     return f"container {container} not present in metrics for pod {namespace}/{pod}"
 
 
@@ -288,7 +306,7 @@ def scale_error(scale: int, target: str, error: str) -> str:
 
 
 def compute_error(target: str, error: str) -> str:
-    """Return a sync's error where no metric gave an answer; target kind/ns/name."""
+    """Return a sync's error where no metric gave a proposal; target kind/ns/name."""
     return (
         "failed to compute desired number of replicas based on listed metrics for "
         f"{target}: {error}"

@@ -1,7 +1,7 @@
-"""Kubernetes' name formats, as lists of complaints: empty means valid.
+"""Kubernetes' name formats, checked: each function returns complaints, none for a valid name.
 
-The texts are the API server's. Follows apimachinery pkg/api/validate/content, pkg/util/validation
-and pkg/api/validation/path. Lengths are UTF-8 bytes, as Go counts them.
+The complaints are the API server's. Follows apimachinery pkg/api/validate/content,
+pkg/util/validation and pkg/api/validation/path. Lengths are UTF-8 bytes, as Go counts them.
 """
 
 from __future__ import annotations
@@ -37,28 +37,13 @@ _LABEL_VALUE_TEXT = (
 
 _STANDARD_RESOURCES = frozenset(
     {
-        "cpu",
-        "memory",
-        "ephemeral-storage",
-        "requests.cpu",
-        "requests.memory",
-        "requests.ephemeral-storage",
-        "limits.cpu",
-        "limits.memory",
-        "limits.ephemeral-storage",
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "storage",
-        "requests.storage",
-        "services.nodeports",
+        "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory",
+        "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
+        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+        "persistentvolumeclaims", "storage", "requests.storage", "services.nodeports",
         "services.loadbalancers",
     }
-)
+)  # fmt: skip
 _CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 

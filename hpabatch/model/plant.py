@@ -1,7 +1,6 @@
-"""What is assumed of a workload, its pods and the pipeline that measures them.
+"""Plant parameters: the model of a workload, its pods and the pipeline that measures them.
 
-These are the parameters of the simulated cluster; docs/simulation.md says exactly what each does.
-Times are ms, quantities milli-units.
+docs/simulation.md says exactly what each parameter does. Times are ms, quantities milli-units.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ class Pipeline:
 class Signal:
     """One measured quantity of a workload; fields that a kind does not use are ignored.
 
-    Its work is no parameter but a series beside it (`engine.fit.workload`). `observed_milli` is the
-    range of usage per pod that was recorded.
+    Its work is not a parameter but a series of its own (`engine.fit.workload`). `observed_milli` is
+    the recorded range of usage per pod.
     """
 
     kind: str
@@ -71,7 +70,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """How pods come and go; `startup_ms` are equally likely (scheduling, starting) pairs."""
+    """Life cycle of pods; `startup_ms` are equally likely (scheduling, starting) pairs."""
 
     startup_ms: tuple[tuple[int, int], ...] = ((1_000, 14_000),)
     reaction_ms: int = 500
@@ -90,11 +89,11 @@ class Pods:
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A workload as it is simulated.
+    """Plant parameters of one workload.
 
-    `signals` by `signal_name`. `capacity_milli` is the work that one pod is meant to do (the SLO
-    capacity) of the first divisible signal, or of the first backlog per second; None: unknown, so
-    nothing that needs a demand is measured. `first_draw` is where its random draws begin.
+    `signals` by `signal_name`. `capacity_milli` is the intended work of one pod (the SLO capacity)
+    of the first divisible signal, or of the first backlog per second; None: unknown, so measures
+    that need a demand are left out. `first_draw` is the position of its first random draw.
     """
 
     signals: dict[str, Signal]
@@ -106,9 +105,7 @@ class Plant:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens to a workload: `kind` SCALE (value: size), LOSE (thousandths of the
-    pods) or ROLLOUT (no value).
-    """
+    """An event of a workload: SCALE (value: size), LOSE (thousandths of the pods) or ROLLOUT."""
 
     at_ms: int
     kind: str
@@ -122,7 +119,7 @@ EVENTS: Final = (SCALE, LOSE, ROLLOUT)
 
 
 def signal_name(metric: MetricSpec) -> str:
-    """Return the name of what a metric measures, the same for equal subjects whatever the target.
+    """Return the name of a metric's signal, the same for equal subjects whatever the target.
 
     `resource/cpu`, `container/app/cpu`, `pods/http_requests`, `object/Ingress/web/requests`,
     `external/queue_length`; a metric's selector follows in braces: `external/depth{queue=orders}`.

@@ -1,4 +1,4 @@
-"""What pods cost: prices of requested cores and memory, and of pods themselves, by the hour."""
+"""Prices of pods by the hour: per requested core, per requested GiB, per pod."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PriceOverride:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """The prices of a fleet; of several overrides for one HPA the last that says a price counts."""
+    """The prices of a fleet; of several overrides for one HPA the last one with a price counts."""
 
     prices: Prices
     overrides: tuple[PriceOverride, ...] = ()

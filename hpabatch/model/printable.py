@@ -1,4 +1,4 @@
-r"""Strings of the outside world as they are printed: none drives a terminal or forges a line.
+r"""Safe printing of names and messages: none controls a terminal or forges a line.
 
 Names of objects, paths and messages may hold anything. What Unicode calls other or a separator
 (control and format characters, bidirectional overrides, zero-width characters, tags, surrogates,
@@ -23,9 +23,9 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9][0-9,]*(\.[0-9]+)?([eE][+-]?[0-9]+)?%?")
 
 
 def printable(name: str) -> str:
-    r"""Return a name without characters that do not show; those are escaped, `\` as `\\`.
+    r"""Return a name with invisible characters escaped, and `\` as `\\`.
 
-    The escapes can be undone, so different names are never shown alike.
+    The escapes are reversible, so different names are never shown alike.
     """
     return _SUSPECT.sub(lambda found: _escape(found[0]), name)
 
@@ -39,7 +39,7 @@ def printable_line(message: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return text of several lines, each as `printable_line` returns it."""
+    """Return several lines, each as `printable_line` returns it."""
     return "\n".join(printable_line(line) for line in text.split("\n"))
 
 
@@ -56,12 +56,12 @@ def printable_cell(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return JSON of any form that holds the same, what does not show as `\\uXXXX`."""
+    """Return equal JSON with invisible characters as `\\uXXXX`."""
     return _SUSPECT.sub(lambda found: _json_escape(found[0]), text)
 
 
 def encodable(text: str) -> str:
-    """Return text that UTF-8 has: halves of surrogate pairs joined, lone ones replaced.
+    """Return a string that UTF-8 can encode: surrogate pairs joined, lone surrogates replaced.
 
     YAML reads the two escapes of a pair as two characters; arguments keep bytes that are no UTF-8.
     """

@@ -1,15 +1,15 @@
-"""Kubernetes quantities: `100m`, `1.5Gi`, `1e3`, parsed, scaled and printed as Kubernetes does.
+"""Kubernetes quantities (`100m`, `1.5Gi`, `1e3`): parsed, scaled and printed as Kubernetes does.
 
-Upstream keeps a parsed quantity in one of two forms, and the form shows: it decides how milli-units
-round and what an overflow gives. So a `Quantity` here carries its form too. All arithmetic is on
-integers. Follows apimachinery pkg/api/resource (quantity.go, amount.go, scale_int.go, suffix.go) of
-the libraries up to 0.36.4.
+Upstream keeps a parsed quantity in one of two forms, and the form is observable: it decides how
+milli-units round and what an overflow gives. So a `Quantity` here carries its form too. All
+arithmetic is on integers. Follows apimachinery pkg/api/resource (quantity.go, amount.go,
+scale_int.go, suffix.go) of the libraries up to 0.36.4.
 
-Three deliberate differences, none reachable with a sensible quantity: a text without any digit
-(`+`, `m`) is refused where upstream reads 0; a text of more than 1000 characters, and a number of
-more than 18 digits with an exponent above 1000, are refused where upstream would compute on; and
-a decimal amount above the largest suffix prints with an exponent (`1e21`), as later libraries do,
-where 0.36.4 would drop the exponent.
+Three deliberate differences, none reachable with a sensible quantity: a string without any digit
+(`+`, `m`) is refused where upstream reads 0; a string of more than 1000 characters, and a number
+of more than 18 digits with an exponent above 1000, are refused where upstream would compute on;
+and a decimal amount above the largest suffix prints with an exponent (`1e21`), as later libraries
+do, where 0.36.4 would drop the exponent.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Quantity:
         return (left > right) - (left < right)
 
     def canonical(self) -> str:
-        """Return the canonical text (quantity.go CanonicalizeBytes), whatever was written."""
+        """Return the canonical string (quantity.go CanonicalizeBytes), whatever was written."""
         if self.unscaled == 0:
             return "0"
         if self.format is Format.binary_si:
@@ -170,8 +170,8 @@ class Quantity:
     def __str__(self) -> str:
         """Print as Kubernetes does (quantity.go String).
 
-        That is the canonical text, except where parsing kept the text as written because a quick
-        test took it for canonical: `1.500` and `+1` print as they were written.
+        That is the canonical string, except where parsing kept the string as written because a
+        quick test took it for canonical: `1.500` and `+1` print as they were written.
         """
         return self.text or self.canonical()
 
@@ -231,7 +231,7 @@ class Quantity:
 
 
 def json_number(value: int | float) -> str:
-    """Return the JSON text of a number as Go writes it: no exponent between 1e-6 and 1e21.
+    """Return a number as JSON like Go: no exponent between 1e-6 and 1e21.
 
     Raises:
         ValueError: NaN or an infinity, which JSON has not, or an integer of thousands of digits.
@@ -254,7 +254,7 @@ def _refuse(message: str = FORMAT_ERROR) -> NoReturn:
 
 @lru_cache(maxsize=200_000)
 def _parse_text(text: str) -> Quantity:
-    """Parse a trimmed string; cached, because the same few quantities come again and again."""
+    """Parse a trimmed string; cached, because the same few quantities recur."""
     if len(text) > _MAX_TEXT:
         _refuse(f"quantity of {len(text)} characters is too long (at most {_MAX_TEXT})")
     if not text.isascii():
@@ -290,7 +290,7 @@ def _parse_exponent(suffix: str) -> int:
 def _parse_decimal(
     text: str, negative: bool, digits: str, power: int, places: int, shape: Format
 ) -> Quantity:
-    """Parse `digits` with `places` of them behind the point, times 10**power."""
+    """Parse `digits` with `places` of them after the point, times 10**power."""
     value = -int(digits) if negative else int(digits)
     if len(digits) <= _MAX_DIGITS:
         scale = _wrap32(power - places)

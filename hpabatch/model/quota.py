@@ -1,8 +1,8 @@
-"""Namespace quotas: what the pods of a namespace may ask for together.
+"""Namespace quotas: the most that all pods of a namespace may request together.
 
-Source: Kubernetes' ResourceQuota (core/v1); its evaluator of pods counts what pods request, what
-they are limited to, and the pods themselves (plugin quota: `cpu` and `memory` are other names of
-`requests.cpu` and `requests.memory`).
+Source: Kubernetes' ResourceQuota (core/v1); its evaluator of pods counts requests, limits and the
+pods themselves (plugin quota: `cpu` and `memory` are other names of `requests.cpu` and
+`requests.memory`).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ JUDGED: Final[dict[str, str]] = {
     "limits.cpu": LIMIT_CORES,
     "limits.memory": LIMIT_GIB,
 }
-"""The resources of a quota that can be judged, and the amount that each one limits."""
+"""The supported resources of a quota, and the amount that each one limits."""
 
 MILLI_UNITS: Final = frozenset({CORES, LIMIT_CORES})
 """Amounts that are counted in thousandths (of a core); pods and bytes are counted whole."""
 
 MATCHING_SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
-"""Scopes that hold for the pods of an autoscaled workload: they have no deadline, and request
-something (an HPA by utilization needs that).
+"""Scopes that match the pods of an autoscaled workload: these have no deadline, and have requests
+(an HPA by utilization needs them).
 """
 
 MOST: Final = 2**62
-"""What a quota allows that is too large to count: no sum comes near."""
+"""Stands for limits too large to count: no sum comes near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Limit:
 class Quota:
     """One ResourceQuota: the `limits` by amount, the smaller where two keys limit the same one.
 
-    `cluster` None: of every cluster that has the namespace. `place` is where it stands.
+    `cluster` None: of every cluster that has the namespace. `place` is its position in a file.
     """
 
     namespace: str
@@ -67,7 +67,7 @@ class Quota:
     place: str = field(default="", compare=False)
 
     def is_for(self, cluster: str, namespace: str) -> bool:
-        """Whether it is one of a namespace of a cluster."""
+        """Whether it limits a namespace of a cluster."""
         return self.namespace == namespace and self.cluster in (None, cluster)
 
 

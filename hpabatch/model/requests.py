@@ -1,4 +1,4 @@
-"""What one pod requests of a resource, as the HPA's calculator sees it.
+"""Resource requests of one pod, as the HPA's calculator sees them.
 
 Follows calculatePodRequests in pkg/controller/podautoscaler/replica_calculator.go and, for pods
 with pod-level requests, PodRequests in component-helpers resource/helpers.go.
@@ -18,7 +18,7 @@ _HUGE_PAGES = "hugepages-"
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequests:
-    """A container as far as requests go; `restart_policy` "Always" makes an init one a sidecar."""
+    """Requests of a container; `restart_policy` "Always" makes an init container a sidecar."""
 
     name: str
     requests: Mapping[str, Quantity] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class ContainerRequests:
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """What a Kubernetes version counts as a pod's request; see `model.versions.Profile`."""
+    """Rules of a Kubernetes version for a pod's request; see `model.versions.Profile`."""
 
     pod_level: bool = True
     sidecars: bool = True
@@ -44,7 +44,7 @@ NEWEST_RULES = RequestRules()
 
 
 def request_rules(profile: Profile) -> RequestRules:
-    """Return what a profile counts as a pod's request."""
+    """Return a profile's rules for a pod's request."""
     return RequestRules(
         pod_level=profile.gate_pod_level_resources,
         sidecars=profile.sidecars_counted,
@@ -55,7 +55,7 @@ def request_rules(profile: Profile) -> RequestRules:
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """A pod's request in milli-units (int64), or upstream's error text without a number."""
+    """A pod's request in milli-units (int64), or upstream's error message without a number."""
 
     milli: int
     error: str | None = None
@@ -72,7 +72,7 @@ def pod_request(
     resource: str = "cpu",
     rules: RequestRules = NEWEST_RULES,
 ) -> PodRequest:
-    """Return what pod `pod` requests of `resource`, in one container if `container` is named.
+    """Return the request of pod `pod` for `resource`, of one container if `container` is named.
 
     Pod-level requests count only where the version has them, and never for a named container. The
     container branch adds milli-units, each rounded, and wraps; the pod-level branch adds quantities
@@ -110,9 +110,8 @@ def effective_request(
 ) -> Quantity | None:
     """Return a pod's effective request of a resource, None where nothing requests it.
 
-    The containers and sidecars together, at least as much as any init container needs while it
-    runs beside the sidecars before it; a pod-level request of the resource replaces that;
-    overhead comes on top.
+    The sum of containers and sidecars, at least the need of any init container together with the
+    sidecars before it; a pod-level request of the resource replaces that; overhead is added.
     """
     running: Quantity | None = None
     for item in containers:

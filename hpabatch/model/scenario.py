@@ -1,4 +1,4 @@
-"""Scenarios: what is done to a workload besides what was recorded.
+"""Scenarios: changes to a workload besides the recording.
 
 A scenario is a list of steps; docs/scenarios.md says what each does. Times are ms, factors and
 shares thousandths.
@@ -27,7 +27,7 @@ class Moment:
         return start_ms + self.ms if self.relative else self.ms
 
     def __str__(self) -> str:
-        """Return it as a file has it."""
+        """Return it as written in a file."""
         return show_duration(self.ms) if self.relative else show_instant(self.ms)
 
 
@@ -36,16 +36,16 @@ START: Final = Moment(0)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When something happens: at each of `at`; with `every_ms` again and again from the only one.
+    """Times of an event: each of `at`; with `every_ms` repeated from the only one.
 
-    Without an end of their own the repetitions go on until the run ends.
+    Repetitions continue until the run ends.
     """
 
     at: tuple[Moment, ...]
     every_ms: int | None = None
 
     def instants_ms(self, start_ms: int, end_ms: int) -> tuple[int, ...]:
-        """Return the instants, those of a repetition as far as they are before the run's end."""
+        """Return the instants, those of a repetition up to the run's end."""
         first = [moment.instant_ms(start_ms) for moment in self.at]
         if self.every_ms is None:
             return tuple(first)
@@ -65,20 +65,20 @@ class Growth:
 
     @property
     def is_even(self) -> bool:
-        """Whether all of the work grows alike."""
+        """Whether all work grows by the same factor."""
         return self.since is None and self.ramp_ms == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Work comes so much later, or earlier where it is negative."""
+    """Work comes later by `by_ms`, or earlier where it is negative."""
 
     by_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Spike:
-    """Work times `factor_milli` / 1000 for a while, the first and last `ramp_ms` on the way."""
+    """Work times `factor_milli` / 1000 for a while, reached and left in `ramp_ms` each."""
 
     times: Times
     for_ms: int
@@ -88,9 +88,9 @@ class Spike:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """From `at` on (None: from the end of the work) a stretch of the work, again and again.
+    """From `at` on (None: from the end of the work) a period of the work, repeated.
 
-    The stretch is `period_ms` long and begins at `since` (None: it is the last of the work).
+    It is `period_ms` long and begins at `since` (None: it is the last period of the work).
     """
 
     period_ms: int = WEEK_MS
@@ -114,7 +114,7 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class SetBounds:
-    """The HPA's minReplicas or maxReplicas are others, from `at` on, for ever or for a while."""
+    """Other minReplicas or maxReplicas of the HPA from `at` on, for ever or for a while."""
 
     min_replicas: int | None = None
     max_replicas: int | None = None
@@ -124,7 +124,7 @@ class SetBounds:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Somebody sets the target's size by hand."""
+    """The target's size is set by hand."""
 
     times: Times
     replicas: int
@@ -161,9 +161,9 @@ Action: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what is done, to which HPAs, to which signals (globs; none: all with work).
+    """One step: an action on HPAs and signals (globs; none: all with work).
 
-    `place` says where in which file it stands, for messages.
+    `place` is its position in a file, for messages.
     """
 
     action: Action
@@ -174,7 +174,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Steps in the order in which they are applied, each to what the ones before have made."""
+    """Steps in order; each is applied to the result of the ones before."""
 
     steps: tuple[Step, ...] = ()
     description: str = ""

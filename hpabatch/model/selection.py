@@ -1,4 +1,4 @@
-"""Which HPAs a part of a file is for: globs of names, a condition, or both."""
+"""Selection of HPAs by a part of a file: globs of names, a condition, or both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Selector:
     """All HPAs that match one of the globs (none: every HPA) and the condition (None: every HPA).
 
     A glob is `namespace/hpa` or `cluster/namespace/hpa`. `where` is a condition on the columns of
-    the fleet's HPAs. `place` says where in which file the selector stands, for messages.
+    the fleet's HPAs. `place` is its position in a file, for messages.
     """
 
     hpas: tuple[str, ...] = ()

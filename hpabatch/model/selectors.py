@@ -1,6 +1,7 @@
 """Label selectors: the string grammar of scales, metric selector objects, printing and matching.
 
-Follows apimachinery pkg/labels/selector.go and pkg/apis/meta/v1/helpers.go, with their error texts.
+Follows apimachinery pkg/labels/selector.go and pkg/apis/meta/v1/helpers.go, with their error
+messages.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _MAX_INT64_DIGITS = 19
 
 @dataclass(frozen=True, slots=True)
 class SelectorWords:
-    """How a Kubernetes version words what is wrong with a selector; see `model.versions.Profile`.
+    """Wording of selector errors in a Kubernetes version; see `model.versions.Profile`.
 
-    `as_fields`: all errors, each with its place; before, the first one in plain words.
+    `as_fields`: all errors, each with its place; before, the first one without a place.
     """
 
     as_fields: bool = True
@@ -39,19 +40,19 @@ class SelectorWords:
     label_keys_named: bool = True
 
     def error(self, path: str, shown: str, detail: str) -> str:
-        """Return what is said of a value at a place of a requirement."""
+        """Return the error of a value at a place of a requirement."""
         detail = self.named(detail)
         return f"{path}: Invalid value: {shown}: {detail}" if self.as_fields else detail
 
     def named(self, detail: str) -> str:
-        """Return a complaint about a name in this version's words."""
+        """Return an error about a name in this version's words."""
         if self.label_keys_named:
             return detail
         old = detail.replace("a valid label key must", "a qualified name must")
         return old.replace(" bytes", " characters")
 
     def values(self, values: tuple[str, ...]) -> str:
-        """Return how a list is shown; an empty one is Go's nil."""
+        """Return a list as it is shown; an empty one is Go's nil."""
         quoted = [go_quote(value) for value in values]
         if self.lists_as_json:
             return f"[{','.join(quoted)}]" if values else "null"
@@ -62,7 +63,7 @@ NEWEST_WORDS = SelectorWords()
 
 
 def selector_words(profile: Profile) -> SelectorWords:
-    """Return how a profile words what is wrong with a selector."""
+    """Return a profile's wording of selector errors."""
     return SelectorWords(profile.errors_wrapped, profile.lists_as_json, profile.label_keys_named)
 
 
@@ -137,7 +138,7 @@ def parse_selector(text: str, words: SelectorWords = NEWEST_WORDS) -> Selector:
     """Parse a selector string such as `app=web,tier in (a,b),!canary`.
 
     Raises:
-        ValueError: the text does not parse; the message is upstream's.
+        ValueError: it does not parse; the message is upstream's.
     """
     return _Parser(text, words).parse()
 
@@ -253,7 +254,7 @@ def _parts(text: str) -> list[tuple[str, bool]]:
 
 
 class _Parser:
-    """A recursive descent over tokens, with upstream's choice of words at each place.
+    """A recursive-descent parser with upstream's error messages.
 
     `in` and `notin` are words except where an operator is expected.
     """
@@ -280,7 +281,7 @@ class _Parser:
                 _fail(part, ", expected: !, identifier, or 'end of string'")
 
     def _parse_separator(self) -> bool:
-        """Read what follows a requirement; False at the end."""
+        """Read the separator after a requirement; False at the end."""
         part, word = self._next()
         if part == _END and not word:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 MAX_DURATION_MS: Final = 366 * 86_400_000
@@ -42,6 +42,46 @@ def parse_duration_ms(text: str) -> int:
     if total > MAX_DURATION_MS:
         raise ValueError(f"{text!r} is longer than 366 days")
     return total
+
+
+TIME_FORM: Final = (
+    "such as 2026-10-07T14:03:00Z, '2026-10-07 14:03' (UTC), 2026-10-07, 14:03, 'yesterday 14:03' "
+    "or -7d"
+)
+_TIME = re.compile(
+    r"(?:([0-9]{4}-[0-9]{2}-[0-9]{2})|(today|yesterday))?"
+    r"(?:(?:(?<=[0-9])[Tt]|(?<=[0-9y]) +|^)([0-9]{1,2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,3})?)?)?"
+    r"( *[Zz]| *[+-][0-9]{2}:[0-9]{2})?",
+    re.ASCII,
+)
+_DAY = timedelta(days=1)
+
+
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """Return a timestamp as people write it, in ms since 1970; UTC where no zone is given.
+
+    A date alone is its midnight; a clock time alone is the last one until `now_ms`; `-7d` is that
+    long before `now_ms`, and `now` is `now_ms`.
+
+    Raises:
+        ValueError: another form, or a date that no calendar has; the message quotes the string.
+    """
+    wanted = text.strip()
+    if wanted == "now":
+        return now_ms
+    if wanted.startswith("-"):
+        return now_ms - parse_duration_ms(wanted[1:])
+    found = _TIME.fullmatch(wanted)
+    if found is None or not wanted or not any(found.groups()[:3]):
+        raise ValueError(f"expected a time {TIME_FORM}, got {text!r}")
+    day, word, clock, seconds, zone = found.groups()
+    if day is None:
+        now = _EPOCH + timedelta(milliseconds=now_ms)
+        day = (now - _DAY if word == "yesterday" else now).date().isoformat()
+    clock = f"{(clock or '00:00').rjust(5, '0')}{seconds or ':00'}"
+    at_ms = parse_instant_ms(f"{day}T{clock}{(zone or 'Z').strip()}")
+    is_clock = found[1] is None and word is None
+    return at_ms - 86_400_000 if is_clock and at_ms > now_ms else at_ms
 
 
 def is_instant(text: str) -> bool:

@@ -13,9 +13,9 @@ NEWEST: Final = 38
 
 
 class Since(NamedTuple):
-    """The first release 1.`minor` with a switch, and where that is known from.
+    """The first release 1.`minor` with a switch, and the evidence.
 
-    `assumed`: an inference; `evidence` then says from what.
+    `assumed`: an inference from `evidence`.
     """
 
     minor: int
@@ -108,7 +108,7 @@ SINCE: Final[dict[str, Since]] = {
     "per_pod_average_guarded": Since(38, "#140958, in the changes since 1.37.0"),
     "ambiguous_gives_examples": Since(38, "1.38's sources; 1.37 is not known", assumed=True),
 }
-"""By switch of a profile the first release that has it; what is older has its opposite (or 0)."""
+"""First release of each switch of a profile; older releases have its opposite (or 0)."""
 
 GATES: Final[dict[str, Gate]] = {
     "HPAContainerMetrics": Gate(
@@ -129,7 +129,7 @@ GATES: Final[dict[str, Gate]] = {
     ),
     "StaleControllerConsistencyHPA": Gate("stale_status_check", 37, 37, "#139025"),
 }
-"""The feature gates that HPAs depend on, in the order in which they are shown."""
+"""The feature gates that HPAs depend on, in display order."""
 
 _BY_CHANGES: Final = ("from sources", "each change by its pull request")
 
@@ -145,4 +145,4 @@ GRADES: Final[dict[int, tuple[str, str]]] = {
     37: ("from sources", "1.38's rules without three late changes"),
     38: ("proved", "against upstream's code"),
 }
-"""By minor release how well its rules are known, and what that rests on."""
+"""Evidence level of the rules of each minor release, and its basis."""

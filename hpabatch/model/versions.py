@@ -51,11 +51,11 @@ class ControllerFlags:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one Kubernetes version does, and how well that is proved.
+    """Behavior of one Kubernetes version, and the evidence for it.
 
     Every switch is named by what a newer version does; the defaults are the newest.
-    `evidence` is proved (against upstream's code), checked live or from sources, `proof` goes on in
-    words. `notes` says what a user of another version should know.
+    `evidence` is proved (against upstream's code), checked live or from sources; `proof` explains
+    it. `notes` is for users of another version.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Profile:
     # value of 0 and so was written again at every sync.
     status_round_trips: bool = True
 
-    # ---- switches of what is read
+    # ---- switches of how objects are read
     # The API versions of scaleTargetRef and describedObject are validated; before, a bad one failed
     # at the sync.
     api_version_validated: bool = True
@@ -115,7 +115,7 @@ class Profile:
     # An HPA that shares pods with another does not scale.
     ambiguity_checked: bool = True
 
-    # ---- switches of texts and of what a status shows
+    # ---- switches of messages and of a status's contents
     # The words of an Object metric's failed fetch stand in the right order.
     object_error_in_order: bool = True
     # AmbiguousSelector names two HPAs at most; before, all of them.
@@ -136,14 +136,14 @@ class Profile:
     no_samples_says_targeted: bool = True
     # A ContainerResource metric's name says "container".
     container_metric_named: bool = True
-    # Some texts are no longer taken for format strings.
+    # Some messages are no longer taken for format strings.
     texts_are_literal: bool = True
     # The status of an Object average names its object.
     object_average_described: bool = True
     # memory in a status is BinarySI.
     binary_memory: bool = True
 
-    # ---- what only a live controller does
+    # ---- behavior of a live controller alone
     scale_conflict_retries: int = 5
     immediate_sync: bool = True
     stale_status_check: bool = True
@@ -162,7 +162,7 @@ class Profile:
         return replace(self, name="", evidence="", proof="", notes="")
 
     def switches(self) -> int:
-        """Return the switches that rules look at as bits."""
+        """Return the switches of rules as bits."""
         return sum(bit for name, bit in _BITS.items() if getattr(self, name))
 
 
@@ -270,10 +270,10 @@ def override_gates(profile: Profile, text: str, minor: int | None = None) -> Pro
 
 
 def taken_gates(version: str, text: str) -> str:
-    """Return those of some feature gates that a version takes in their states.
+    """Return the feature gates that a version accepts in their states.
 
-    For gates of other releases than the version's: those of a cluster before its upgrade. A form
-    that is wrong stays, to be refused where it is used.
+    For gates of another release, such as those of a cluster before its upgrade. An invalid form
+    stays, and is refused where it is used.
 
     Raises:
         UsageError: not a version.
@@ -288,7 +288,7 @@ def taken_gates(version: str, text: str) -> str:
 
 
 def _refusal(gate: Gate, on: bool, minor: int) -> str:
-    """Return why 1.`minor` does not take a state of a gate, "" if it does."""
+    """Return why 1.`minor` does not accept a state of a gate, "" if it does."""
     if minor < gate.known:
         return (
             f"Kubernetes 1.{minor} has no such gate for HPAs, it came with 1.{gate.known}; "

@@ -1,4 +1,4 @@
-"""Memory that is used again: fresh pages cost more than all that is computed in them.
+"""Arena: memory that is used again, because fresh pages cost more than the computing.
 
 Measured on a virtual machine: the first touch of a page takes 5 to 15 µs, which for a shard's
 arrays is ten times the time of the kernels that fill them.

@@ -23,8 +23,13 @@ from hpabatch.layout.records import (
     STREAM,
     TICK,
     TIMING,
+    Answers,
     Fleet,
-    Records,
+    PodStates,
+    Requests,
+    Streams,
+    Ticks,
+    Timings,
     records,
     records_from,
 )
@@ -50,7 +55,7 @@ from hpabatch.packing.texts import Texts
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """What a pod's spec says of requests; share one object among equal pods."""
+    """Requests of a pod's spec; share one object among equal pods."""
 
     containers: Sequence[ContainerRequests] = ()
     init_containers: Sequence[ContainerRequests] = ()
@@ -82,7 +87,7 @@ class PodSample:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnswer:
-    """What the metrics API answered for one metric: samples by pod name, or total values.
+    """The metrics API's response for one metric: samples by pod name, or total values.
 
     `code` is METRIC_OK, METRIC_FETCH_FAILED (with the API's `error`) or METRIC_ANSWER_EMPTY (a list
     without items).
@@ -275,7 +280,7 @@ def _join_ticks(
     spec_of: list[list[int]],
     columns: list[_LaneColumns],
     texts: Texts,
-) -> Records:
+) -> Ticks:
     rows = starts([n for c in columns for n in c.row_counts])
     ticks = [(h, tick) for h, lane in enumerate(lanes) for tick in lane.ticks]
     return records(
@@ -295,13 +300,14 @@ def _join_ticks(
                 rows[t + 1],
                 texts.number(tick.scale_error),
                 texts.number(tick.selector_error),
+                -1,
             )
             for t, (h, tick) in enumerate(ticks)
         ],
     )
 
 
-def _join_pods(columns: list[_LaneColumns]) -> tuple[I32, Records, Records]:
+def _join_pods(columns: list[_LaneColumns]) -> tuple[I32, PodStates, Requests]:
     rows: list[I64] = [np.zeros(0, np.int64)]
     first_state = 0
     for c in columns:
@@ -316,14 +322,14 @@ def _join_pods(columns: list[_LaneColumns]) -> tuple[I32, Records, Records]:
     )
 
 
-def _join_samples(columns: list[_LaneColumns]) -> tuple[I8, I64, Records]:
+def _join_samples(columns: list[_LaneColumns]) -> tuple[I8, I64, Timings]:
     rows = [row for c in columns for block in c.samples for row in block]
     table = np.array(rows, np.int64).reshape(-1, 4)
     timing = records_from(TIMING, len(rows), ts_ms=table[:, 2], window_ms=table[:, 3])
     return table[:, 0].astype(np.int8), table[:, 1].copy(), timing
 
 
-def _join_answers(columns: list[_LaneColumns]) -> tuple[Records, I64]:
+def _join_answers(columns: list[_LaneColumns]) -> tuple[Answers, I64]:
     answers = [answer for c in columns for block in c.answers for answer in block]
     first = starts([len(values) for _, values, _ in answers])
     table = records_from(
@@ -337,7 +343,7 @@ def _join_answers(columns: list[_LaneColumns]) -> tuple[Records, I64]:
     return table, np.array([v for _, values, _ in answers for v in values], np.int64)
 
 
-def _join_streams(columns: list[_LaneColumns]) -> Records:
+def _join_streams(columns: list[_LaneColumns]) -> Streams:
     """Return the offsets that lead from rows, states and ticks to a stream's own blocks."""
     offsets = []
     sample = request = answer = row = state = tick = 0

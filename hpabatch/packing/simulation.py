@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hpabatch.layout import codes
+from hpabatch.layout import codes, results
 from hpabatch.layout import plant as layout
 from hpabatch.layout.records import (
     ANSWER,
@@ -19,14 +19,14 @@ from hpabatch.layout.records import (
     STREAM,
     TICK,
     TIMING,
+    A,
     Fleet,
     Memory,
-    Records,
-    Results,
-    empty_results,
+    RecordType,
     records,
     records_from,
 )
+from hpabatch.layout.results import Results, empty_results
 from hpabatch.layout.switches import COMBINE_MEAN, COMBINE_MIN
 from hpabatch.model import plant as model
 from hpabatch.model.objects.hpa import HPASpec
@@ -44,7 +44,7 @@ FEWEST_COHORTS = 8
 
 COMBINE_MAX: Final = "max"
 COMBINATIONS: Final = {COMBINE_MAX: 0, "min": COMBINE_MIN, "mean": COMBINE_MEAN}
-"""How the proposals of several metrics become one, with the switch that says so."""
+"""Ways to combine the proposals of several metrics, each with its switch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,18 @@ def pack_simulation(
     seed: int = 0,
     cohorts: int = FEWEST_COHORTS,
     keep_points: bool = False,
+    trace_rows: int = 0,
 ) -> SimulatedFleet:
     """Return the arrays of some lanes under one controller's flags.
 
     Lanes of the same `Workload` object share its rows. `cohorts` is the room for different pods
-    that a lane gets at least; `keep_points` makes room for trajectories.
+    that a lane gets at least; `keep_points` makes room for trajectories, `trace_rows` for a log of
+    so many rows, which the lanes share evenly (but at least that of one tick).
 
     Raises:
         ValueError: a metric of a spec has no signal in its workload's plant.
     """
-    return _Packer(lanes, flags, profile, cohorts).pack(seed, keep_points)
+    return _Packer(lanes, flags, profile, cohorts).pack(seed, keep_points, trace_rows)
 
 
 class _Packer:
@@ -223,7 +225,7 @@ class _Packer:
             )
             self.rings += count
 
-    def pack(self, seed: int, keep_points: bool) -> SimulatedFleet:
+    def pack(self, seed: int, keep_points: bool, trace_rows: int) -> SimulatedFleet:
         """Return everything as arrays."""
         count = len(self.lanes)
         specs, policies, metrics = self.specs.tables()
@@ -261,15 +263,21 @@ class _Packer:
         )
         sizes = np.array(self.sizes, np.int64).reshape(-1, 2)
         return SimulatedFleet(
-            simulation=self._simulation(seed, keep_points),
+            simulation=self._simulation(seed, keep_points, trace_rows),
             fleet=fleet,
             memory=make_sized_memory(sizes[:, 0], sizes[:, 1]),
             results=empty_results(count, g.size),
         )
 
-    def _simulation(self, seed: int, keep_points: bool) -> layout.Simulation:
+    def _tick_rows(self, h: int) -> int:
+        first, last = self.stream_ends[h]
+        return tick_rows(self.sim_rows[h]["cohort_capacity"], last - first)
+
+    def _simulation(self, seed: int, keep_points: bool, trace_rows: int) -> layout.Simulation:
         tables, count = self.tables, len(self.lanes)
         length = _ring_length(self.lanes)
+        room = max(trace_rows // count, *map(self._tick_rows, range(count))) if trace_rows else 0
+        traced = count if room else 0
         return layout.Simulation(
             lanes=_table(layout.SIM_LANE, self.sim_rows),
             states=records_from(layout.SIM_STATE, count),
@@ -291,11 +299,20 @@ class _Packer:
             slots=records_from(layout.SLOT, self.rings * length),
             ring_length=length,
             stream_signal=np.array(self.stream_signal, np.int64),
-            measures=records_from(layout.MEASURES, count),
+            measures=records_from(results.MEASURES, count),
             bindings=np.zeros((count, layout.BINDINGS), np.int64),
             drivers=np.zeros(len(self.stream_rows), np.int64),
-            points=records_from(layout.POINT, self.points if keep_points else 0),
+            points=records_from(results.POINT, self.points if keep_points else 0),
+            traces=records_from(layout.TRACE, traced),
+            trace_log=np.zeros((traced * room, layout.TRACE_COLUMNS), np.int64),
+            traced_pods=np.zeros((self.rows if room else 0, layout.TRACE_COLUMNS), np.int64),
+            traced_ms=np.full((traced, layout.PIPELINES), -layout.NEVER_MS),
         )
+
+
+def tick_rows(cohorts: int, streams: int) -> int:
+    """Return how many rows of a log one tick of a lane can fill (see `kernels.trace`)."""
+    return cohorts * (1 + streams) + streams + 2
 
 
 def _room(lane: SimulatedLane, cohorts: int) -> int:
@@ -331,7 +348,7 @@ def _ring_length(lanes: Sequence[SimulatedLane]) -> int:
     return 1 << (steps - 1).bit_length()
 
 
-def _table(dtype: np.dtype[Any], rows: Sequence[Mapping[str, int]]) -> Records:
+def _table(dtype: RecordType[A], rows: Sequence[Mapping[str, int]]) -> A:
     """Return records of rows by field name; fields that no row has are 0."""
     names = rows[0].keys() if rows else ()
     columns = {name: [row[name] for row in rows] for name in names}

@@ -19,7 +19,10 @@ from hpabatch.layout.records import (
     METRIC_WORDS,
     POLICY,
     SPEC,
-    Records,
+    Lanes,
+    Metrics,
+    Policies,
+    Specs,
     records,
     records_from,
 )
@@ -31,7 +34,7 @@ from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.texts import Texts
 
 
-def pack_lanes(lanes: int, flags: ControllerFlags, profile: Profile) -> Records:
+def pack_lanes(lanes: int, flags: ControllerFlags, profile: Profile) -> Lanes:
     """Return LANE records with one controller's flags and switches; positions are left 0."""
     return records_from(
         LANE,
@@ -146,7 +149,7 @@ def pack_metric(metric: MetricSpec) -> PackedMetric:
 
 @dataclass(frozen=True, slots=True)
 class StreamKey:
-    """What a metric observes, without its target; `nth` counts repetitions within one spec."""
+    """The observation of a metric, without its target; `nth` counts repetitions within one spec."""
 
     type: str
     subject: Hashable
@@ -277,7 +280,7 @@ class SpecRows:
         return self._texts.number(metric_failure(metric, kind, code, "", "", self.profile).event)
 
     def words(self) -> I64:
-        """Return `Fleet.metric_words`, without rows where nobody asked for them."""
+        """Return `Fleet.metric_words`, without rows where they were not asked for."""
         return np.array(self._words, np.int64).reshape(-1, METRIC_WORDS)
 
     def _tolerances(self, behavior: Behavior | None) -> tuple[float, float]:
@@ -289,7 +292,7 @@ class SpecRows:
                 down = behavior.scale_down.tolerance.approx_float()
         return up, down
 
-    def tables(self) -> tuple[Records, Records, Records]:
+    def tables(self) -> tuple[Specs, Policies, Metrics]:
         """Return the SPEC, POLICY and METRIC records."""
         return (
             records(SPEC, self.specs),

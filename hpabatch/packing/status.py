@@ -1,10 +1,14 @@
-"""Room for statuses, and what is known of them before the first tick."""
+"""Arrays for statuses, and the initial state before the first tick."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from hpabatch.layout.records import (
+    Fleet,
+    records_from,
+)
+from hpabatch.layout.results import (
     FROM_BEFORE,
     NO_GENERATION,
     NO_TIME_MS,
@@ -22,11 +26,9 @@ from hpabatch.layout.records import (
     STATUS_SHOWN,
     STATUS_TIMES,
     STATUS_WORDS,
-    Fleet,
-    Records,
+    Statuses,
     StatusMemory,
     poisoned,
-    records_from,
 )
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.times import parse_instant_ms
@@ -35,7 +37,7 @@ from hpabatch.packing.memory import known_conditions
 _WORDS_FROM_BEFORE = -(2**62)  # of no message that a tick sets
 
 
-def empty_statuses(ticks: int) -> Records:
+def empty_statuses(ticks: int) -> Statuses:
     """Return STATUS records, filled with what no rule writes."""
     return poisoned(STATUS, ticks)
 

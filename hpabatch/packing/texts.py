@@ -1,4 +1,4 @@
-"""Texts that come with observations (errors of APIs, of pods' requests), as numbers.
+"""Strings that come with observations (errors of APIs and of requests), as numbers.
 
 Kernels carry numbers; `engine.explain.status` turns them back. Equal texts have equal numbers.
 """

@@ -1,26 +1,33 @@
-"""What `hpabatch analyze` found, as a table or JSON.
+"""The result of `hpabatch analyze`: what the specs of HPAs amount to, one row per HPA.
 
-Pure functions of a `Findings`. The table has one row per HPA and the remarks below; JSON has
-everything. `report.analyze_flat` has CSV and Parquet, `report.analyze_screen` shows one HPA.
+JSON has everything, CSV and Parquet one row per HPA and metric.
 """
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
 
 from hpabatch.engine.analyze.loop import Ramp
-from hpabatch.engine.analyze.map import Band, Piece
+from hpabatch.engine.analyze.map import Piece
 from hpabatch.engine.analyze.remarks import Remark, ramp_text
 from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
+from hpabatch.engine.columns.history import ANALYSIS
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.extras import json_rows
-from hpabatch.report.texts import label
+from hpabatch.model.printable import printable
+from hpabatch.model.times import show_duration
+from hpabatch.report import base
+from hpabatch.report.analyze_one import hpa_parts, several_share, stay_text, target_text
+from hpabatch.report.base import Grid, Head, Layout, Report, Rows, View, label, plain
+from hpabatch.report.forms import schema_of
+from hpabatch.report.numbers import counted
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 KINDS: Final = {
     codes.RESOURCE_UTILIZATION: "utilization",
@@ -32,13 +39,24 @@ KINDS: Final = {
     codes.EXTERNAL_AVERAGE: "average",
     codes.METRIC_UNUSABLE: "unusable",
 }
-_LEGEND: Final = (
-    "STAY: the usage of a pod for which the metric asks for just as many, at minReplicas, in the "
-    "middle (MID) and at maxReplicas;\nin % of the request, else in targets (x). UP, DOWN: the "
-    "fastest way from bound to bound, from the first sync that asks for it: held by windows + "
-    "moving.\nCYCLE: sizes among which a constant demand keeps it going round. Each metric alone; "
-    "-o json has all of them."
+HEADS: Final = (
+    base.HPA,
+    Head("RANGE", "minReplicas to maxReplicas"),
+    Head("METRIC", "the metric that the row describes; +1: there is one more", True, True),
+    Head("TARGET", "the metric's target"),
+    Head(
+        "STAY MIN",
+        "the usage of a pod at which the metric asks for the same size, at minReplicas; in percent "
+        "of the request, else in targets (x)",
+    ),
+    Head("MID", "the size in the middle of the range", room=140),
+    Head("STAY MID", "the same in the middle of the range", room=140),
+    Head("STAY MAX", "the same at maxReplicas"),
+    Head("UP", "the fastest way from minReplicas to maxReplicas: held by windows + moving"),
+    Head("DOWN", "the fastest way from maxReplicas to minReplicas: held by windows + moving"),
+    Head("CYCLE", "sizes among which constant demand makes the HPA oscillate", room=120),
 )
+_LONGEST_SIGNAL: Final = 40  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,73 +76,78 @@ class Analyzed:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """All HPAs in the order of the input, and what was assumed of every one."""
+class Findings(Report):
+    """All HPAs in the order of the input, and what was assumed of each; `one`: show the first."""
 
     k8s: str
     sync_ms: int
     base_pct: int
     request_milli: Mapping[str, int]
     hpas: Sequence[Analyzed]
+    one: bool = False
+
+    def verdict(self) -> str:
+        """Return how many remarks there are, or what the one HPA scales."""
+        if self.one:
+            item = self.hpas[0]
+            target = item.hpa.spec.scale_target_ref
+            return (
+                f"{item.name}: scales {target.kind}/{target.name} ({item.source}:{item.line}); "
+                f"{counted(len(item.remarks), 'remark')}"
+            )
+        remarks = sum(len(item.remarks) for item in self.hpas)
+        words = counted(remarks, "remark") if remarks else "nothing stands out"
+        return f"{counted(len(self.hpas), 'HPA')}: {words}"
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate remarks and HPAs, or the metrics of the one."""
+        if self.one:
+            yield from hpa_parts(self.hpas[0])
+            return
+        told = [(item.name, remark) for item in self.hpas for remark in item.remarks]
+        if told:
+            yield f"Remarks ({len(told)}):"
+            width = max(len(name) for name, _ in told)
+            yield from (f"  {printable(name).ljust(width)}  {r.text}" for name, r in told)
+            yield ""
+        rows = [_cells(item) for item in self.hpas]
+        yield Grid(HEADS, rows, frame=self.frame(), columns=ANALYSIS.columns)
+
+    def basis(self) -> list[str]:
+        """Return rules and parameters."""
+        if not self.one:
+            return [f"rules of Kubernetes {self.k8s}; each metric alone; -o json has all of them"]
+        analysis = self.hpas[0].analysis
+        return [
+            f"{analysis.lowest} to {analysis.highest} replicas; tolerance "
+            f"{analysis.down_tolerance:g} down, {analysis.up_tolerance:g} up; a sync every "
+            f"{show_duration(self.sync_ms)}; rules of Kubernetes {self.k8s}"
+        ]
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per HPA and metric; null where there is nothing to say."""
+        rows = [row for item in self.hpas for row in _flat_rows(item)]
+        return pl.DataFrame(rows, schema=schema_of(ANALYSIS))
+
+    def layout(self) -> Layout:
+        """Return how the JSON document is written."""
+        return Layout(keys=2)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything; an HPA is a line."""
+        return {
+            "k8s": self.k8s,
+            "sync_period_ms": self.sync_ms,
+            "base_pct": self.base_pct,
+            "request_milli": dict(self.request_milli),
+            "hpas": Rows(_hpa_json(item) for item in self.hpas),
+        }
 
 
-# ---- table ---------------------------------------------------------------------------------------
+# ---- table --------------------------------------------------------------------------------------
 
 
-_HEADS = (
-    "HPA", "RANGE", "METRIC", "TARGET", "STAY MIN", "MID", "STAY MID", "STAY MAX", "UP", "DOWN",
-    "CYCLE",
-)  # fmt: skip
-_LEFT: Final = (0, 2)  # columns that are texts
-_LONGEST_SIGNAL: Final = 40  # characters
-
-
-def to_table(findings: Findings, width: int | None = None) -> str:
-    """Return the text for people; `width` of the terminal, None: nothing is folded."""
-    rows = [_HEADS, *(_row(item) for item in findings.hpas)]
-    lines = list(_aligned(rows))
-    if width is not None and max(map(len, lines)) > width:
-        lines = _folded(rows, width)
-    lines += ["", _LEGEND]
-    told = [(item.name, remark) for item in findings.hpas for remark in item.remarks]
-    lines += ["", f"Remarks ({len(told)}):" if told else "Nothing stands out."]
-    width = max((len(name) for name, _ in told), default=0)
-    lines += [f"  {printable(name).ljust(width)}  {printable_line(r.text)}" for name, r in told]
-    return "\n".join(lines) + "\n"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Generate lines of cells in columns; all but names flush right."""
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        padded = (
-            cell.ljust(width) if k in _LEFT else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(padded).rstrip()
-
-
-def _folded(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Return the same in so many characters, cells folded."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for k, head in enumerate(rows[0]):
-        is_text = k in _LEFT
-        justify: Literal["left", "right"] = "left" if is_text else "right"
-        table.add_column(head, justify=justify, overflow="fold", no_wrap=not is_text)
-    for row in rows[1:]:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)
-    with console.capture() as capture:
-        console.print(table)
-    return [line.rstrip() for line in capture.get().splitlines()]
-
-
-def _row(item: Analyzed) -> list[str]:
+def _cells(item: Analyzed) -> list[str]:
     analysis = item.analysis
     usable = [metric for metric in analysis.metrics if not metric.error]
     metric = (usable or list(analysis.metrics))[0]
@@ -145,51 +168,9 @@ def _row(item: Analyzed) -> list[str]:
 
 
 def _short_signal(signal: str) -> str:
-    """Return a signal that fits a column, without the kind where that is no news: `cpu`."""
+    """Return a signal that fits a column, without the kind of a resource: `cpu`."""
     short = signal.removeprefix("resource/")
     return short if len(short) <= _LONGEST_SIGNAL else f"{short[: _LONGEST_SIGNAL - 1]}…"
-
-
-def target_text(metric: MetricAnalysis) -> str:
-    """Return a target as a manifest has it: `70%`, `500m`."""
-    if metric.target_pct is not None:
-        return f"{metric.target_pct}%"
-    return "-" if metric.target_milli is None else amount_text(metric, metric.target_milli)
-
-
-def amount_text(metric: MetricAnalysis, milli: int) -> str:
-    """Return an amount of a metric's unit, memory in Mi."""
-    if metric.signal.endswith("/memory"):
-        return f"{milli / 1000 / 2**20:.4g}Mi"
-    return f"{milli}m" if 0 < milli < 1000 else f"{milli / 1000:.6g}"
-
-
-def stay_text(metric: MetricAnalysis, size: int) -> str:
-    """Return the dead band at a size: `63-77%`, `0.9-1.1x` (of the target), `none`, `any`."""
-    band = metric.band(size)
-    if band is None:
-        return "-"
-    return "none" if band.empty else _range_text(metric, band)
-
-
-def _range_text(metric: MetricAnalysis, band: Band) -> str:
-    if band.high_milli is None:
-        return "any"
-    if metric.target_pct is not None:
-        return f"{_edges(str(band.low_pct), str(band.high_pct))}%"
-    target = (metric.target_milli or 1) * _pods_counted(metric, band.size)
-    low, high = (round(edge / target, 2) for edge in (band.low_milli or 0, band.high_milli))
-    return f"{_edges(f'{low:g}', f'{high:g}')}x"
-
-
-def _edges(low: str, high: str) -> str:
-    return low if low == high else f"{low}-{high}"
-
-
-def _pods_counted(metric: MetricAnalysis, size: int) -> int:
-    """Return the pods among which a value is divided before it is held against the target."""
-    by_pod = metric.kind in (codes.OBJECT_AVERAGE, codes.EXTERNAL_AVERAGE)
-    return max(size, 1) if by_pod else 1
 
 
 def _cycle_text(analysis: Analysis) -> str:
@@ -200,39 +181,12 @@ def _cycle_text(analysis: Analysis) -> str:
     return sizes + (f" +{len(found) - 1}" if len(found) > 1 else "")
 
 
-def several_share(metric: MetricAnalysis) -> float | None:
-    """Return the share of demands with more than one resting size, None without such pieces.
-
-    Counted from 0 to where the last piece, which has no end, begins.
-    """
-    if not metric.pieces or not metric.pieces[-1].low_milli:
-        return None
-    lengths = [
-        (piece.high_milli + 1 - piece.low_milli, piece.sizes)
-        for piece in metric.pieces
-        if piece.high_milli is not None
-    ]
-    return sum(n for n, sizes in lengths if sizes > 1) / sum(n for n, _ in lengths)
-
-
 # ---- JSON ----------------------------------------------------------------------------------------
-
-
-def to_json(findings: Findings) -> str:
-    """Return one JSON object with everything; an HPA is a line."""
-    head = {
-        "k8s": findings.k8s,
-        "sync_period_ms": findings.sync_ms,
-        "base_pct": findings.base_pct,
-        "request_milli": dict(findings.request_milli),
-    }
-    body = json.dumps(head, indent=2)[:-2]
-    return f'{body},\n  "hpas": {json_rows(_hpa_json(item) for item in findings.hpas)}\n}}\n'
 
 
 def _hpa_json(item: Analyzed) -> dict[str, object]:
     analysis = item.analysis
-    return identity(item) | {
+    return _identity(item) | {
         "middle_replicas": analysis.middle,
         "can_grow": analysis.moves.grows,
         "can_shrink": analysis.moves.shrinks,
@@ -243,7 +197,7 @@ def _hpa_json(item: Analyzed) -> dict[str, object]:
     }
 
 
-def identity(item: Analyzed) -> dict[str, object]:
+def _identity(item: Analyzed) -> dict[str, object]:
     """Return what names an HPA, and its bounds."""
     hpa, analysis = item.hpa, item.analysis
     return {
@@ -259,11 +213,6 @@ def identity(item: Analyzed) -> dict[str, object]:
         "tolerance_down": analysis.down_tolerance,
         "tolerance_up": analysis.up_tolerance,
     }
-
-
-def plain(text: str) -> str:
-    """Return text that every encoding takes: a file's name may hold other bytes."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _ramp_json(ramp: Ramp | None) -> dict[str, object] | None:
@@ -314,4 +263,68 @@ def _cycle_json(timed: TimedCycle) -> dict[str, object]:
         "runs": None
         if settled is None
         else [{"replicas": size, "ms": ms} for size, ms in settled.runs],
+    }
+
+
+# ---- CSV, Parquet --------------------------------------------------------------------------------
+
+
+def _flat_rows(item: Analyzed) -> Iterator[dict[str, object]]:
+    analysis = item.analysis
+    common = _identity(item) | {
+        "middle_replicas": analysis.middle,
+        **_flat_ramp("up", analysis.up),
+        **_flat_ramp("down", analysis.down),
+        "remarks": "; ".join(plain(remark.text) for remark in item.remarks),
+    }
+    for index, metric in enumerate(analysis.metrics):
+        yield common | {"metric_index": index} | _flat_metric(analysis, metric)
+
+
+def _flat_ramp(name: str, ramp: Ramp | None) -> dict[str, object]:
+    if ramp is None:
+        return {}
+    return {
+        f"{name}_ended": ramp.ended,
+        f"{name}_hold_ms": ramp.hold_ms,
+        f"{name}_reached_ms": ramp.reached_ms,
+        f"{name}_steps": len(ramp.steps),
+    }
+
+
+def _flat_metric(analysis: Analysis, metric: MetricAnalysis) -> dict[str, object]:
+    row: dict[str, object] = {
+        "signal": plain(metric.signal),
+        "target_type": KINDS[metric.kind],
+        "target_pct": metric.target_pct,
+        "target_milli": metric.target_milli,
+        "request_milli": metric.request_milli,
+        "base_milli": metric.base_milli,
+        "error": metric.error,
+        "cycles": len(metric.cycles),
+        "several_resting_share": several_share(metric),
+    }
+    places = (
+        ("min", max(analysis.lowest, 1)),
+        ("middle", analysis.middle),
+        ("max", analysis.highest),
+    )
+    for place, size in places:
+        band = metric.band(size)
+        if band is not None:
+            edges = asdict(band)
+            row |= {f"{place}_{n}": edges[n] for n in edges if n not in ("size", "empty")}
+    if metric.pieces:
+        row["most_resting_sizes"] = max(piece.sizes for piece in metric.pieces)
+    if metric.cycles:
+        row |= _flat_cycle(metric.cycles[0])
+    return row
+
+
+def _flat_cycle(timed: TimedCycle) -> dict[str, object]:
+    return {
+        "cycle_members": " ".join(str(size) for size in timed.cycle.members),
+        "cycle_low_milli": timed.cycle.low_milli,
+        "cycle_high_milli": timed.cycle.high_milli,
+        "cycle_period_ms": None if timed.settled is None else timed.settled.period_ms,
     }

@@ -1,33 +1,38 @@
-"""What `hpabatch plan` found, as a table, JSON, CSV or Parquet.
-
-The table is text for people, JSON is everything, CSV and Parquet are one of the two frames.
-"""
+"""The result of `hpabatch plan`: one row per HPA and growth, and sums with quotas and money."""
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from hpabatch.engine.capacity.run import CapacityPlan
+from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.engine.simulate.result import CENSORED_PCT
-from hpabatch.jobs.parquet import write_parquet
-from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.console import drawn
-from hpabatch.report.extras import json_rows
-from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import frame_csv, label, many_clusters
+from hpabatch.model.printable import printable
+from hpabatch.report.base import (
+    HPA,
+    Grid,
+    Head,
+    Line,
+    Report,
+    Rows,
+    View,
+    many_clusters,
+    row_label,
+    skipped_rows,
+)
+from hpabatch.report.numbers import amount, counted, minute, minutes, percent
+from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
 SHOWN_ROWS: Final = 40
 SHOWN_REASONS: Final = 10
-TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S%.3fZ"
+_KEY: Final = ["cluster", "namespace", "hpa"]
 _NAMES: Final = {
     "pods": "pods",
     "cores": "cores",
@@ -35,123 +40,157 @@ _NAMES: Final = {
     "limit_cores": "limit cores",
     "limit_gib": "limit GiB",
 }
-
-_SUMS_LEGEND: Final = (
-    "Sums over HPAs at the same instants. TODAY: under minReplicas and maxReplicas as they are; "
-    "P50 to MAX: without maxReplicas. PEAKS: what adding up each HPA's own peak would say. ABOVE: "
-    "time above the tightest quota, FIRST when it begins, ROOM: the least that is left. HPAS: in "
-    "the sum without maxReplicas, of all. Other pods of a namespace are not in it."
+TOTAL_HEADS: Final = (
+    Head.of(PLAN_TOTALS["scope"], "SCOPE")._replace(left=True, folds=True),
+    Head("WHAT", "what is added up", left=True),
+    Head("GROWTH", "factor of the work"),
+    Head("HPAS", "HPAs in the sum without maxReplicas, of all"),
+    Head("TODAY", "the highest sum with minReplicas and maxReplicas as they are"),
+    Head.of(PLAN_TOTALS["p50"], "P50"),
+    Head.of(PLAN_TOTALS["p95"], "P95"),
+    Head.of(PLAN_TOTALS["p99"], "P99"),
+    Head("MAX", "the highest sum without maxReplicas"),
+    Head.of(PLAN_TOTALS["sum_of_peaks"], "PEAKS"),
+    Head.of(PLAN_TOTALS["quota"], "QUOTA"),
+    Head("ABOVE", "share of the time above the tightest quota"),
+    Head("FIRST", "the first time above the tightest quota"),
+    Head("ROOM", "the least that is left of the quota"),
 )
-_HPAS_LEGEND: Final = (
-    "P50 to PEAK: desired replicas without maxReplicas. MAX OK, MIN OK: the bounds that would have "
-    "sufficed. AT MAX: time at today's maxReplicas, HELD: of that while the metrics asked for more,"
-    " FIRST: since when. MONTH: cost of 30 days, today and without maxReplicas. >: at least so "
-    "much, its work is only a lower bound. ?: not to be relied on."
+_QUOTA_HEADS: Final = ("QUOTA", "ABOVE", "FIRST", "ROOM")
+HPA_HEADS: Final = (
+    HPA,
+    Head("GROWTH", "factor of the work"),
+    Head.of(PLAN_HPAS["min_replicas"], "MIN"),
+    Head.of(PLAN_HPAS["max_replicas"], "MAX"),
+    Head("P50", "median of the size without maxReplicas; `>`: at least so much"),
+    Head("P95", "95th percentile of the size without maxReplicas"),
+    Head("P99", "99th percentile of the size without maxReplicas"),
+    Head("PEAK", "the highest size without maxReplicas"),
+    Head("MAX OK", "the maxReplicas that would have sufficed"),
+    Head("MIN OK", "the minReplicas that would have sufficed"),
+    Head("AT MAX", "share of the time at today's maxReplicas"),
+    Head("HELD", "time at maxReplicas while the metrics asked for more"),
+    Head("FIRST", "the first time at maxReplicas"),
+    Head("MONTH", "cost of 30 days today"),
+    Head("WITHOUT", "cost of 30 days without maxReplicas"),
+    Head("", "`?`: the row is not to be relied on"),
 )
 
 
-def to_table(
-    plan: CapacityPlan,
-    written: Sequence[str] = (),
-    width: int | None = None,
-    *,
-    styled: bool = False,
-) -> str:
-    """Return the text for people; `width` None: no terminal, so nothing is cut or wrapped."""
-    return drawn((*_parts(plan), *written), width, styled=styled)
+@dataclass(frozen=True, slots=True)
+class PlanReport(Report):
+    """A capacity plan; `written` are the places of files."""
 
+    plan: CapacityPlan
+    written: Sequence[str] = ()
 
-def _parts(plan: CapacityPlan) -> Iterator[RenderableType]:
-    yield evidence_lines(plan.evidence)[0].split(";")[0]
-    yield (
-        "planned by simulation with maxReplicas removed (docs/plan.md); growth "
-        f"{plan.evidence['growth']}, scenario {plan.evidence.get('scenario', 'none')}, seed "
-        f"{plan.evidence['seed']}"
-    )
-    yield ""
-    yield _sums_table(plan.totals)
-    left = len(_ranked(plan.totals, _many(plan.totals))) - SHOWN_ROWS
-    if left > 0:
-        yield f"… and {left} more rows: --totals FILE has all"
-    yield _SUMS_LEGEND
-    yield ""
-    yield _hpas_table(plan.hpas)
-    if plan.hpas.height > SHOWN_ROWS:
-        yield f"… and {plan.hpas.height - SHOWN_ROWS} more rows: --output csv shows all"
-    yield _HPAS_LEGEND
-    yield ""
-    yield from _unusable(plan)
+    def verdict(self) -> str:
+        """Return how many HPAs maxReplicas holds and what exceeds a quota."""
+        hpas = self.plan.hpas
+        every, held = (
+            frame.select(_KEY).n_unique()
+            for frame in (hpas, hpas.filter(pl.col("held_minutes") > 0))
+        )
+        line = f"{counted(every, 'HPA')} planned; maxReplicas holds {held:,} of them"
+        totals = self.plan.totals
+        if totals["quota"].null_count() < totals.height:
+            over = totals.filter(pl.col("exceeded_minutes") > 0)
+            line += f"; {counted(over['namespace'].n_unique(), 'namespace')} above a quota"
+        return line
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate sums, HPAs, and what is not to be relied on."""
+        yield _totals_grid(self.plan.totals)
+        yield ""
+        yield _hpas_grid(self.plan.hpas)
+        yield ""
+        yield from _unusable(self.plan)
+
+    def basis(self) -> list[str]:
+        """Return rules and model."""
+        evidence = self.plan.evidence
+        return [
+            rules_line(evidence),
+            "planned by simulation with maxReplicas removed (docs/plan.md); growth "
+            f"{evidence['growth']}, scenario {evidence.get('scenario', 'none')}, seed "
+            f"{evidence['seed']}",
+        ]
+
+    def hints(self) -> Sequence[str]:
+        """Return the places of files."""
+        return self.written
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per HPA and growth."""
+        return self.plan.hpas
+
+    def metadata(self) -> Mapping[str, str]:
+        """Return the evidence."""
+        return self.plan.evidence
+
+    def document(self) -> dict[str, Any]:
+        """Return evidence, both frames, and what was skipped and why."""
+        return {
+            "evidence": self.plan.evidence,
+            "hpas": Rows(self.plan.hpas),
+            "totals": Rows(self.plan.totals),
+            "skipped": skipped_rows(self.plan.skipped),
+            "warnings": list(self.plan.notes),
+            "written": Line(list(self.written)),
+        }
 
 
 def _unusable(plan: CapacityPlan) -> Iterator[str]:
     """Yield which HPAs cannot be planned and why."""
-    refused = plan.hpas.filter(~pl.col("usable")).unique(
-        ["cluster", "namespace", "hpa"], keep="first", maintain_order=True
-    )
+    refused = plan.hpas.filter(~pl.col("usable")).unique(_KEY, keep="first", maintain_order=True)
     if refused.height:
         yield f"not to be relied on ({refused.height} HPAs, under one growth or more):"
         many = many_clusters(plan.hpas)
         for row in refused.head(SHOWN_REASONS).iter_rows(named=True):
-            name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-            yield f"  {printable(name)}: {printable_line(row['why_not'])}"
+            yield f"  {printable(row_label(row, many))}: {row['why_not']}"
         if refused.height > SHOWN_REASONS:
             yield f"  … and {refused.height - SHOWN_REASONS} more: why_not in --output csv"
     if plan.skipped:
-        yield f"not planned: {len(plan.skipped)} HPAs (why: on stderr)"
+        yield f"not planned: {counted(len(plan.skipped), 'HPA')} (why: on stderr)"
 
 
 # ---- sums
 
 
-def _sums_table(totals: pl.DataFrame) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("SCOPE", overflow="fold")
-    table.add_column("WHAT", no_wrap=True)
+def _totals_grid(totals: pl.DataFrame) -> Grid:
+    many = totals.filter(pl.col("scope") == "cluster")["cluster"].n_unique() > 1
+    ranked = _ranked(totals, many)
+    rows = [_total_cells(row, today, many) for row, today in ranked[:SHOWN_ROWS]]
+    more = len(ranked) - SHOWN_ROWS
+    words = f"… and {more} more rows: --totals FILE has all" if more > 0 else ""
+    grid = Grid(TOTAL_HEADS, rows, words, frame=totals, columns=PLAN_TOTALS.columns)
     has_quota = totals["quota"].null_count() < totals.height
-    names = ["GROWTH", "HPAS", "TODAY", "P50", "P95", "P99", "MAX", "PEAKS"]
-    names += ["QUOTA", "ABOVE", "FIRST", "ROOM"] if has_quota else []
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    many = _many(totals)
-    for row, today in _shown(totals, many):
-        money = row["resource"] == "money"
-        cells = [
-            f"{row['growth']:g}",
-            f"{row['hpas']}/{row['of']}",
-            _number(today["month_total" if money else "max"]),
-            *("" if money else _number(row[name]) for name in ("p50", "p95", "p99")),
-            _number(row["month_total" if money else "max"]),
-            _number(row["sum_of_peaks"]),
-        ]
-        if has_quota:
-            cells += [
-                _number(row["quota"]),
-                _percent(row["exceeded_pct"]),
-                _time(row["first_exceeded"]),
-                _number(row["lowest_headroom"]),
-            ]
-        what = f"{row['unit']}/month" if money else _NAMES[row["resource"]]
-        table.add_row(Text(printable(_scope(row, many))), what, *cells)
-    return table
+    return grid if has_quota else grid.without(*_QUOTA_HEADS)
 
 
-def _many(totals: pl.DataFrame) -> bool:
-    """Say whether the sums are of several clusters."""
-    return totals.filter(pl.col("scope") == "cluster")["cluster"].n_unique() > 1
-
-
-def _shown(
-    totals: pl.DataFrame, many: bool
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield rows without maxReplicas and those of today beside: the fleet, then the tightest."""
-    yield from _ranked(totals, many)[:SHOWN_ROWS]
+def _total_cells(row: Mapping[str, Any], today: Mapping[str, Any], many: bool) -> tuple[str, ...]:
+    money = row["resource"] == "money"
+    return (
+        _scope(row, many),
+        f"{row['unit']}/month" if money else _NAMES[row["resource"]],
+        f"{row['growth']:g}",
+        f"{row['hpas']}/{row['of']}",
+        amount(today["month_total" if money else "max"]),
+        *("" if money else amount(row[name]) for name in ("p50", "p95", "p99")),
+        amount(row["month_total" if money else "max"]),
+        amount(row["sum_of_peaks"]),
+        amount(row["quota"]),
+        percent(row["exceeded_pct"]),
+        minute(row["first_exceeded"]),
+        amount(row["lowest_headroom"]),
+    )
 
 
 def _ranked(totals: pl.DataFrame, many: bool) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Return all rows in the order of `_rank`; sums of clusters only where there are many."""
+    """Return rows without maxReplicas, each with today's, in the order of `_rank`.
+
+    Sums of clusters are there only where there are many.
+    """
     keys = ["growth", "scope", "cluster", "namespace", "covers", "resource"]
     every = totals.filter(pl.col("covers") == "all")
     today = every.filter(pl.col("bounds") == "today")
@@ -184,105 +223,37 @@ def _scope(row: Mapping[str, object], many: bool) -> str:
 # ---- HPAs
 
 
-def _hpas_table(hpas: pl.DataFrame) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("HPA", overflow="fold")
-    priced = hpas["month"].null_count() < hpas.height
-    for name in (
-        "GROWTH",
-        "MIN",
-        "MAX",
-        *("P50", "P95", "P99", "PEAK", "MAX OK", "MIN OK", "AT MAX", "HELD", "FIRST"),
-        *(["MONTH", "WITHOUT"] if priced else []),
-        "",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+def _hpas_grid(hpas: pl.DataFrame) -> Grid:
     many = many_clusters(hpas)
-    keys = ["cluster", "namespace", "hpa"]
-    worst = hpas.group_by(keys).agg(
+    worst = hpas.group_by(_KEY).agg(
         held=pl.col("held_minutes").max(), at=pl.col("at_max_pct").max()
     )
-    ordered = hpas.join(worst, on=keys, maintain_order="left").sort(
-        ["held", "at", *keys, "growth"], descending=[True, True, *[False] * 4]
+    ordered = hpas.join(worst, on=_KEY, maintain_order="left").sort(
+        ["held", "at", *_KEY, "growth"], descending=[True, True, *[False] * 4]
     )
-    for row in ordered.head(SHOWN_ROWS).iter_rows(named=True):
-        least = ">" if row["censored_pct"] > CENSORED_PCT else ""
-        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        sizes = (row[f"desired_{n}"] for n in ("p50", "p95", "p99", "max"))
-        table.add_row(
-            Text(printable(name)),
-            f"{row['growth']:g}",
-            str(row["min_replicas"]),
-            str(row["max_replicas"]),
-            *(f"{least}{size:,}" for size in sizes),
-            "none" if row["max_sufficient"] is None else f"{least}{row['max_sufficient']:,}",
-            "none" if row["min_sufficient"] is None else f"{row['min_sufficient']:,}",
-            _percent(row["at_max_pct"]),
-            _minutes(row["held_minutes"]),
-            _time(row["first_at_max"]),
-            *([_number(row["month"]), _number(row["month_unclamped"])] if priced else []),
-            "" if row["usable"] else "?",
-        )
-    return table
+    rows = [_hpa_cells(row, many) for row in ordered.head(SHOWN_ROWS).iter_rows(named=True)]
+    more = hpas.height - SHOWN_ROWS
+    words = f"… and {more} more rows: --output csv shows all" if more > 0 else ""
+    grid = Grid(HPA_HEADS, rows, words, frame=hpas, columns=PLAN_HPAS.columns)
+    priced = hpas["month"].null_count() < hpas.height
+    return grid if priced else grid.without("MONTH", "WITHOUT")
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.1f}"
-
-
-def _percent(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "-" if value == 0 else "<1%" if value < 0.5 else f"{value:.0f}%"
-
-
-def _minutes(value: float) -> str:
-    if value == 0:
-        return "-"
-    return f"{value:,.0f}m" if value < 600 else f"{value / 60:,.0f}h"
-
-
-def _time(value: object) -> str:
-    return f"{value:%Y-%m-%d %H:%M}" if isinstance(value, datetime) else ""
-
-
-# ---- other forms
-
-
-def _texts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame whose instants are RFC 3339 texts."""
-    return frame.with_columns(pl.col(pl.Datetime("ms", "UTC")).dt.strftime(TIME_FORMAT))
-
-
-def to_json(plan: CapacityPlan, written: Sequence[str] = ()) -> str:
-    """Return one JSON object: evidence, both frames row by row, what was skipped and why."""
-    parts = {
-        "evidence": json.dumps(plan.evidence, indent=2),
-        "hpas": json_rows(_texts(plan.hpas).iter_rows(named=True)),
-        "totals": json_rows(_texts(plan.totals).iter_rows(named=True)),
-        "skipped": json_rows(
-            {"cluster": s.cluster, "namespace": s.namespace, "hpa": s.hpa, "reason": s.reason}
-            for s in plan.skipped
-        ),
-        "warnings": json.dumps(list(plan.notes), indent=2),
-        "written": json.dumps(list(written)),
-    }
-    body = ",\n".join(f'"{name}": {text}' for name, text in parts.items())
-    return f"{{\n{body}\n}}\n"
-
-
-def to_csv(frame: pl.DataFrame) -> str:
-    """Return a frame as CSV with a header; an absent value is empty."""
-    return frame_csv(_texts(frame))
-
-
-def to_parquet(frame: pl.DataFrame, evidence: Mapping[str, str]) -> bytes:
-    """Return a frame as a Parquet file, with the evidence in its metadata."""
-    buffer = io.BytesIO()
-    write_parquet(frame, evidence, buffer)
-    return buffer.getvalue()
+def _hpa_cells(row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
+    least = ">" if row["censored_pct"] > CENSORED_PCT else ""
+    most, fewest = row["max_sufficient"], row["min_sufficient"]
+    return (
+        row_label(row, many),
+        f"{row['growth']:g}",
+        str(row["min_replicas"]),
+        str(row["max_replicas"]),
+        *(f"{least}{row[f'desired_{name}']:,}" for name in ("p50", "p95", "p99", "max")),
+        "none" if most is None else f"{least}{most:,}",
+        "none" if fewest is None else f"{fewest:,}",
+        percent(row["at_max_pct"]),
+        minutes(row["held_minutes"]),
+        minute(row["first_at_max"]),
+        amount(row["month"]),
+        amount(row["month_unclamped"]),
+        "" if row["usable"] else "?",
+    )

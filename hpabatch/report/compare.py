@@ -1,38 +1,28 @@
-"""What `hpabatch compare` found, as a table, JSON, CSV, Parquet, or Markdown for a pull request.
+"""The result of `hpabatch compare`: the HPAs that differ, since when, how often and why.
 
-Every `to_*` function is a pure function of a `CompareReport`. Table and Markdown name the HPAs that
-differ most, the other forms all of them.
+Table and Markdown name the HPAs that differ most, the other forms all of them.
 """
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.compare import DIFFERENCES
 from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, FROM, TO
 from hpabatch.engine.compare.loop import WHY_NOT
 from hpabatch.engine.compare.run import VERSIONS, Comparison
-from hpabatch.engine.compare.sides import LeftOut
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.jobs.parquet import write_parquet
-from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.console import drawn
-from hpabatch.report.extras import json_rows
+from hpabatch.report.base import HPA, Grid, Head, Report, Rows, View, label, row_label
+from hpabatch.report.numbers import signed
 from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import frame_csv, label
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
-_TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S%.3fZ"
-_TIMES: Final = ("first_ts", "most_ts")
-_HEADER: Final = ("HPA", "FIRST", "SIZE", "RULE", "TICKS", "MOST", "HOURS", "CHANGED BY")
-_RIGHT: Final = ("TICKS", "MOST", "HOURS")
 # The columns that tell a difference, the most telling first.
 _TELLING: Final = (
     "binding",
@@ -46,10 +36,23 @@ _TELLING: Final = (
     "stabilized",
     "limited",
 )
-_LEGEND: Final = (
-    "FIRST: the first tick that differs. SIZE: the size then, and what either side makes of it."
-    " RULE: what bound either decision. TICKS: how many differ. MOST: the largest difference of"
-    " size. HOURS: difference of the decided sizes over time, in replica-hours."
+HEADS: Final = (
+    HPA,
+    Head.of(DIFFERENCES["first_ts"], "FIRST")._replace(left=True),
+    Head("SIZE", "the size at the first difference: what each side makes of it", left=True),
+    Head("RULE", "the binding rule of either side", left=True, folds=True),
+    Head("TICKS", "number of ticks that differ"),
+    Head.of(DIFFERENCES["most"], "MOST"),
+    Head("HOURS", "difference of the decided sizes, in replica-hours"),
+    Head(
+        "CHANGED BY", "the switch or the field that makes the first difference", left=True,
+        folds=True,
+    ),
+)  # fmt: skip
+LEFT_OUT_HEADS: Final = (
+    Head("LEFT OUT", "the HPA", left=True, folds=True),
+    Head("SIDE", "the side that it cannot be decided on", left=True),
+    Head("WHY", "the reason", left=True, folds=True),
 )
 _SIMULATED: Final = (
     "simulated: the rules are exact, the pods and their work are modelled (docs/simulation.md); "
@@ -59,8 +62,8 @@ _NOT_FOUND: Final = "no single change"
 
 
 @dataclass(frozen=True, slots=True)
-class CompareReport:
-    """Everything that is told of a comparison.
+class CompareReport(Report):
+    """A comparison.
 
     `top` HPAs are named in table and Markdown; `strict`: those that only explain themselves
     differently are among them.
@@ -70,8 +73,89 @@ class CompareReport:
     top: int = 20
     strict: bool = False
 
+    def verdict(self) -> str:
+        """Return how many HPAs decide differently."""
+        return headline(self.comparison)
 
-# ---- what is told -------------------------------------------------------------------------------
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate sums, what changed, the HPAs that differ most, those left out."""
+        comparison, rows = self.comparison, self._ranked()
+        if rows.height:
+            yield total_line(comparison)
+            yield ""
+            if comparison.compared == VERSIONS:
+                yield "What changed:"
+                yield from (f"  {count:,} × {words}" for count, words in _grouped(rows))
+                yield ""
+            yield self._grid(rows)
+        if comparison.explain and not self.strict:
+            yield (
+                f"only for another reason: {comparison.explain:,} (--strict names and counts them)"
+            )
+        if comparison.left_out:
+            yield ""
+            yield self._left_out()
+
+    def _ranked(self) -> pl.DataFrame:
+        """Return the rows to name, those with most differing ticks first."""
+        rows = self.comparison.differences
+        if not self.strict:
+            rows = rows.filter(pl.col("differs") == DECIDES)
+        order = ["ticks_decided", "ticks_explained", *KEY]
+        return rows.sort(order, descending=[True, True, False, False, False])
+
+    def _grid(self, rows: pl.DataFrame) -> Grid:
+        # Above the table a switch stands once, a spec's fields with each HPA.
+        causes = "cause" if self.comparison.compared == VERSIONS else "rule"
+        many = _many(self.comparison)
+        shown = rows.head(self.top)
+        cells = [_cells(row, many, causes) for row in shown.iter_rows(named=True)]
+        more = rows.height - shown.height
+        words = f"… and {more:,} more: --output csv shows all" if more else ""
+        frame = self.comparison.differences
+        return Grid(HEADS if cells else (), cells, words, frame=frame, columns=DIFFERENCES.columns)
+
+    def _left_out(self) -> Grid:
+        items, many = self.comparison.left_out, _many(self.comparison)
+        rows = [
+            (label(o.cluster, o.namespace, o.hpa, with_cluster=many), o.side, o.reason)
+            for o in items[: self.top]
+        ]
+        more = len(items) - self.top
+        return Grid(LEFT_OUT_HEADS, rows, f"… and {more:,} more left out." if more > 0 else "")
+
+    def basis(self) -> list[str]:
+        """Return what either side rests on; what both do once."""
+        return list(_evidence(self.comparison.evidence))
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per HPA that differs."""
+        return self.comparison.differences
+
+    def metadata(self) -> Mapping[str, str]:
+        """Return the evidence."""
+        return self.comparison.evidence
+
+    def document(self) -> dict[str, Any]:
+        """Return everything."""
+        comparison = self.comparison
+        names = ("cluster", "namespace", "hpa", "side", "reason")
+        return {
+            "evidence": comparison.evidence,
+            "compared": comparison.compared,
+            "from": comparison.names[0],
+            "to": comparison.names[1],
+            "totals": {
+                "hpas": comparison.hpas,
+                "ticks": comparison.ticks,
+                "decide_differently": comparison.decide,
+                "explain_differently": comparison.explain,
+                "left_out": len(comparison.left_out),
+            },
+            "differences": Rows(comparison.differences),
+            "left_out": Rows({n: getattr(o, n) for n in names} for o in comparison.left_out),
+            "warnings": list(comparison.warnings),
+        }
 
 
 def headline(comparison: Comparison) -> str:
@@ -95,31 +179,21 @@ def total_line(comparison: Comparison) -> str:
     ticks, hours = rows["ticks_decided"].sum(), rows["replica_hours"].sum()
     return (
         f"{ticks:,} of {comparison.ticks:,} decisions differ; "
-        f"decided replica-hours {_signed(float(hours), 1)}"
+        f"decided replica-hours {signed(float(hours), 1)}"
     )
 
 
-def _ranked(report: CompareReport) -> pl.DataFrame:
-    """Return the rows to name, those with most differing ticks first."""
-    rows = report.comparison.differences
-    if not report.strict:
-        rows = rows.filter(pl.col("differs") == DECIDES)
-    order = ["ticks_decided", "ticks_explained", *KEY]
-    return rows.sort(order, descending=[True, True, False, False, False])
-
-
 def _cells(row: Mapping[str, Any], many: bool, causes: str) -> tuple[str, ...]:
-    """Return a row of the table, one text for each of `_HEADER`."""
-    explains = row["differs"] == EXPLAINS
+    """Return a row of the table, one string for each of `HEADS`."""
+    ticks = row["ticks_explained" if row["differs"] == EXPLAINS else "ticks_decided"]
     return (
-        label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        + (" ?" if row.get(WHY_NOT) else ""),
+        row_label(row, many) + (" ?" if row.get(WHY_NOT) else ""),
         row["first_ts"].strftime("%Y-%m-%dT%H:%M:%SZ"),
-        f"{_text(row['replicas'])}: {_change(row, 'desired')}",
+        f"{_string(row['replicas'])}: {_change(row, 'desired')}",
         _telling(row),
-        f"{row['ticks_explained' if explains else 'ticks_decided']:,}",
-        _signed(row["most"], 0),
-        _signed(row["replica_hours"], 1),
+        f"{ticks:,}",
+        signed(row["most"], 0),
+        signed(row["replica_hours"], 1),
         row[causes] or _NOT_FOUND,
     )
 
@@ -130,26 +204,16 @@ def _telling(row: Mapping[str, Any]) -> str:
         if f"{name}{FROM}" in row and row[f"{name}{FROM}"] != row[f"{name}{TO}"]:
             change = _change(row, name)
             return change if name == "binding" else f"{name} {change}"
-    return _text(row[f"binding{FROM}"])
+    return _string(row[f"binding{FROM}"])
 
 
 def _change(row: Mapping[str, Any], name: str) -> str:
-    ours, theirs = _text(row[f"{name}{FROM}"]), _text(row[f"{name}{TO}"])
-    return ours if ours == theirs else f"{ours} -> {theirs}"
+    before, after = _string(row[f"{name}{FROM}"]), _string(row[f"{name}{TO}"])
+    return before if before == after else f"{before} -> {after}"
 
 
-def _text(value: object) -> str:
+def _string(value: object) -> str:
     return "none" if value in (None, "") else str(value)
-
-
-def _signed(value: float | None, digits: int) -> str:
-    """Return a difference with its sign; what is not quite 0 does not look like it."""
-    if value is None:
-        return ""
-    if value == 0:
-        return "0"
-    text = f"{value:+,.{digits}f}"
-    return text if float(text.replace(",", "")) else f"{'+' if value > 0 else '-'}<{10**-digits:g}"
 
 
 def _grouped(rows: pl.DataFrame) -> list[tuple[int, str]]:
@@ -164,41 +228,7 @@ def _many(comparison: Comparison) -> bool:
     return len(clusters - {""}) > 1
 
 
-# ---- table --------------------------------------------------------------------------------------
-
-
-def to_table(report: CompareReport, width: int | None = None, *, styled: bool = False) -> str:
-    """Return the text for people; `width` None: no terminal, so nothing is cut or wrapped."""
-    return drawn(_parts(report), width, styled=styled)
-
-
-def _parts(report: CompareReport) -> Iterator[RenderableType]:
-    comparison, rows = report.comparison, _ranked(report)
-    yield from _evidence(comparison.evidence)
-    yield ""
-    yield headline(comparison)
-    if rows.height:
-        yield total_line(comparison)
-        yield ""
-        shown = rows.head(report.top)
-        if comparison.compared == VERSIONS:
-            yield "What changed:"
-            yield from (printable_line(f"  {count:,} × {words}") for count, words in _grouped(rows))
-            yield ""
-        if shown.height:
-            yield _table(shown, comparison)
-        if rows.height > shown.height:
-            yield f"… and {rows.height - shown.height:,} more: --output csv shows all"
-        if shown.height:
-            yield _LEGEND
-    if comparison.explain and not report.strict:
-        yield f"only for another reason: {comparison.explain:,} (--strict names and counts them)"
-    if comparison.left_out:
-        yield f"left out: {len(comparison.left_out):,} (why: on stderr)"
-
-
 def _evidence(evidence: Mapping[str, str]) -> Iterator[str]:
-    """Yield what either side rests on; what both do once."""
     sides = [evidence_lines(side_evidence(evidence, side)) for side in (FROM, TO)]
     (before, parameters), (after, _) = sides
     (ours, _, events), theirs = before.partition("; "), after.partition("; ")[0]
@@ -215,132 +245,3 @@ def side_evidence(evidence: Mapping[str, str], side: str) -> dict[str, str]:
     """Return the evidence of one side, `FROM` or `TO`, under the names that a replay's has."""
     other = TO if side == FROM else FROM
     return {k.removesuffix(side): v for k, v in evidence.items() if not k.endswith(other)}
-
-
-def _table(rows: pl.DataFrame, comparison: Comparison) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in _HEADER:
-        folds = name in ("HPA", "RULE", "CHANGED BY")
-        table.add_column(
-            name,
-            justify="right" if name in _RIGHT else "left",
-            no_wrap=not folds,
-            overflow="fold",
-        )
-    for cells in _rows(rows, comparison):
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    return table
-
-
-def _rows(rows: pl.DataFrame, comparison: Comparison) -> Iterator[tuple[str, ...]]:
-    # A switch is told once above the table, a spec's fields with each HPA.
-    causes = "cause" if comparison.compared == VERSIONS else "rule"
-    many = _many(comparison)
-    return (_cells(row, many, causes) for row in rows.iter_rows(named=True))
-
-
-# ---- Markdown -----------------------------------------------------------------------------------
-
-
-def to_markdown(report: CompareReport) -> str:
-    """Return GitHub-flavoured Markdown: a headline, what changed, a table, what was left out."""
-    comparison, rows = report.comparison, _ranked(report)
-    blocks = [f"**{_md(headline(comparison))}**"]
-    if rows.height:
-        blocks[0] += f"  \n{_md(total_line(comparison))}"
-        if comparison.compared == VERSIONS:
-            lines = [f"- {count:,} × {_md(words)}" for count, words in _grouped(rows)]
-            blocks.append("\n".join(lines))
-        shown = rows.head(report.top)
-        names = [name.capitalize() if name != "HPA" else name for name in _HEADER]
-        if shown.height:
-            blocks.append(_md_table(names, _rows(shown, comparison), right=_RIGHT))
-        if rows.height > shown.height:
-            blocks.append(f"… and {rows.height - shown.height:,} more.")
-    if comparison.left_out:
-        places = [_left_out_cells(o, _many(comparison)) for o in comparison.left_out[: report.top]]
-        blocks.append(_md_table(("Left out", "Side", "Why"), places))
-        if len(comparison.left_out) > report.top:
-            blocks.append(f"… and {len(comparison.left_out) - report.top:,} more left out.")
-    lines = [_md(line) for line in _evidence(comparison.evidence)]
-    blocks.append("<sub>" + "<br>".join(lines) + "</sub>")
-    return "\n\n".join(blocks) + "\n"
-
-
-def _left_out_cells(item: LeftOut, many: bool) -> tuple[str, ...]:
-    name = label(item.cluster, item.namespace, item.hpa, with_cluster=many)
-    return name, item.side, item.reason
-
-
-def _md_table(
-    header: Sequence[str], rows: Iterable[tuple[str, ...]], right: Sequence[str] = ()
-) -> str:
-    marks = ["---:" if name.upper() in right else "---" for name in header]
-    lines = [header, marks, *([_md(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _md(text: str) -> str:
-    """Return text as one line of Markdown that shows just that."""
-    line = printable_line(text).replace("&", "&amp;").replace("<", "&lt;")
-    escaped = "".join(f"\\{c}" if c in "\\`*[]|~@" else c for c in line)
-    # GitHub makes links of bare addresses, too.
-    escaped = escaped.replace("://", "\\://").replace("www.", "www\\.")
-    # An underscore inside of a word is one, before it a mark of emphasis.
-    return " ".join(f"\\{w}" if w.startswith("_") else w for w in escaped.split(" "))
-
-
-# ---- JSON, CSV, Parquet -------------------------------------------------------------------------
-
-
-def to_json(report: CompareReport) -> str:
-    """Return one JSON object; times are RFC 3339 texts, absent values null."""
-    comparison = report.comparison
-    totals = {
-        "hpas": comparison.hpas,
-        "ticks": comparison.ticks,
-        "decide_differently": comparison.decide,
-        "explain_differently": comparison.explain,
-        "left_out": len(comparison.left_out),
-    }
-    rows = _with_time_texts(comparison.differences)
-    parts = {
-        "evidence": json.dumps(comparison.evidence, indent=2),
-        "compared": json.dumps(comparison.compared),
-        "from": json.dumps(comparison.names[0]),
-        "to": json.dumps(comparison.names[1]),
-        "totals": json.dumps(totals, indent=2),
-        "differences": json_rows(rows.iter_rows(named=True)),
-        "left_out": json_rows(
-            {
-                "cluster": o.cluster,
-                "namespace": o.namespace,
-                "hpa": o.hpa,
-                "side": o.side,
-                "reason": o.reason,
-            }
-            for o in comparison.left_out
-        ),
-        "warnings": json.dumps(list(comparison.warnings), indent=2),
-    }
-    body = ",\n".join(f'"{name}": {text}' for name, text in parts.items())
-    return f"{{\n{body}\n}}\n"
-
-
-def _with_time_texts(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_columns(pl.col(_TIMES).dt.strftime(_TIME_FORMAT))
-
-
-def to_csv(report: CompareReport) -> str:
-    """Return one row per HPA that differs as CSV with a header; an absent value is empty."""
-    return frame_csv(_with_time_texts(report.comparison.differences))
-
-
-def to_parquet(report: CompareReport) -> bytes:
-    """Return one row per HPA that differs as Parquet, with the evidence in its metadata."""
-    buffer = io.BytesIO()
-    write_parquet(report.comparison.differences, report.comparison.evidence, buffer)
-    return buffer.getvalue()

@@ -1,52 +1,132 @@
-"""What `hpabatch history` tells, as a table, JSON, CSV or Parquet."""
+"""Results that are a frame, and what a history holds (`hpabatch history info`)."""
 
 from __future__ import annotations
 
-import io
-import json
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from hpabatch.engine.columns.column import Table
+from hpabatch.engine.columns.history import HISTORY_TABLES
 from hpabatch.history.info import HistoryInfo
-from hpabatch.model.printable import printable, printable_line
-from hpabatch.report import texts
+from hpabatch.report.base import Grid, Layout, Report, Rows, View
+from hpabatch.report.forms import frame_grid
+from hpabatch.report.numbers import counted
 
-_FORMAT = "%Y-%m-%dT%H:%M:%S%.3fZ"
-
-
-def info_table(info: HistoryInfo) -> str:
-    """Return what a history holds as text for people."""
-    clusters = ", ".join(info.clusters) or "none"
-    noun = "cluster" if len(info.clusters) == 1 else "clusters"
-    head = f"{info.location}: {info.layout}, schema {info.schema}, {noun} {clusters}"
-    if info.parts:
-        head += f", {info.parts} named part{'s' * (info.parts > 1)}"
-    text = f"{printable_line(head)}\n\n{frame_table(info.tables)}"
-    if info.provenance.height:
-        text += f"\n{frame_table(_provenance(info))}"
-    for remark in info.remarks:
-        text += f"\n{printable_line(remark)}\n"
-    return text
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
-def info_json(info: HistoryInfo) -> str:
-    """Return what a history holds as one JSON object."""
-    document = {
-        "location": info.location,
-        "layout": info.layout,
-        "schema": info.schema,
-        "clusters": info.clusters,
-        "parts": info.parts,
-        "tables": _texts(info.tables).to_dicts(),
-        "problems": info.problems,
-        "provenance": _texts(info.provenance).to_dicts(),
-        "unrecorded": {
-            subject: [dict(zip(("cluster", "namespace", "name"), hpa, strict=True)) for hpa in hpas]
-            for subject, hpas in info.unrecorded.items()
-        },
-    }
-    return json.dumps(document, indent=2) + "\n"
+@dataclass(frozen=True, slots=True)
+class FrameReport(Report):
+    """A frame.
+
+    Attributes:
+        rows: the frame.
+        table: its registered columns; None: there are none.
+        shown: columns of the table; empty: all, as in the wide form.
+        sentence: the verdict; "": none.
+        most: rows of the table; None: all.
+        before: lines and tables above it.
+        next_lines: lines below it.
+        whole: the document; None: the rows.
+        indent: blanks of the document's levels.
+    """
+
+    rows: pl.DataFrame
+    table: Table | None = None
+    shown: Sequence[str] = ()
+    sentence: str = ""
+    most: int | None = None
+    before: Sequence[str | Grid] = ()
+    next_lines: Sequence[str] = ()
+    whole: Mapping[str, Any] | None = None
+    indent: int = 1
+
+    def verdict(self) -> str:
+        """Return the sentence."""
+        return self.sentence
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate the rows."""
+        yield from self.before
+        if self.rows.is_empty() and (self.sentence or not self.before):
+            return
+        columns = () if self.table is None else self.table.columns
+        frame = self.rows if self.most is None else self.rows.head(self.most)
+        grid = frame_grid(frame.select(self.shown) if self.shown else frame, columns)
+        left = self.rows.height - frame.height
+        more = f"… and {left:,} more: --output csv shows all" if left else ""
+        yield Grid(grid.heads, grid.rows, more, frame=self.rows, columns=columns)
+
+    def hints(self) -> Sequence[str]:
+        """Return the lines below the table."""
+        return self.next_lines
+
+    def frame(self) -> pl.DataFrame:
+        """Return the frame."""
+        return self.rows
+
+    def layout(self) -> Layout:
+        """Return how a whole document is written."""
+        return Layout(self.indent, self.indent, ascii_only=False)
+
+    def document(self) -> Mapping[str, Any] | Rows:
+        """Return the whole document, or the rows."""
+        return Rows(self.rows) if self.whole is None else self.whole
+
+
+@dataclass(frozen=True, slots=True)
+class InfoReport(Report):
+    """What a history holds."""
+
+    info: HistoryInfo
+
+    def verdict(self) -> str:
+        """Return where it is and of what kind."""
+        info = self.info
+        clusters = ", ".join(info.clusters) or "none"
+        noun = "cluster" if len(info.clusters) == 1 else "clusters"
+        head = f"{info.location}: {info.layout}, schema {info.schema}, {noun} {clusters}"
+        return head + (f", {counted(info.parts, 'named part')}" if info.parts else "")
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate tables, provenance, and what is not recorded."""
+        yield frame_grid(self.info.tables, HISTORY_TABLES)
+        if self.info.provenance.height:
+            yield ""
+            yield frame_grid(_provenance(self.info))
+        for remark in self.info.remarks:
+            yield ""
+            yield remark
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per table."""
+        return self.info.tables
+
+    def layout(self) -> Layout:
+        """Return how the JSON document is written."""
+        return Layout(keys=2)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything."""
+        info = self.info
+        return {
+            "location": info.location,
+            "layout": info.layout,
+            "schema": info.schema,
+            "clusters": info.clusters,
+            "parts": info.parts,
+            "tables": list(Rows(info.tables)),
+            "problems": info.problems,
+            "provenance": list(Rows(info.provenance)),
+            "unrecorded": {
+                subject: [dict(zip(("cluster", "namespace", "name"), h, strict=True)) for h in hpas]
+                for subject, hpas in info.unrecorded.items()
+            },
+        }
 
 
 def _provenance(info: HistoryInfo) -> pl.DataFrame:
@@ -62,53 +142,3 @@ def _provenance(info: HistoryInfo) -> pl.DataFrame:
         pl.col("valid_to").alias("to"),
         pl.col("detail").fill_null("-"),
     )
-
-
-def frame_table(frame: pl.DataFrame) -> str:
-    """Return a frame as aligned columns; numbers to the right."""
-    heads = [name.upper() for name in frame.columns]
-    cells = [[_cell(value) for value in row] for row in frame.rows()]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    numbers = [dtype.is_integer() for dtype in frame.dtypes]
-    lines = []
-    for line in (heads, *cells):
-        padded = (
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(line, widths, numbers, strict=True)
-        )
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines) + "\n"
-
-
-def frame_json(frame: pl.DataFrame) -> str:
-    """Return a frame as a JSON array of objects, one a line."""
-    rows = ",\n".join(json.dumps(row) for row in _texts(frame).to_dicts())
-    return f"[\n{rows}\n]\n" if rows else "[]\n"
-
-
-def frame_csv(frame: pl.DataFrame) -> str:
-    """Return a frame as CSV with a header."""
-    return texts.frame_csv(_texts(frame))
-
-
-def frame_parquet(frame: pl.DataFrame) -> bytes:
-    """Return a frame as a Parquet file."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd")
-    return buffer.getvalue()
-
-
-def _texts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame with its times as texts."""
-    times = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.Datetime)]
-    return frame.with_columns(pl.col(times).dt.strftime(_FORMAT)) if times else frame
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return printable(str(value))

@@ -1,31 +1,34 @@
-"""One pass of the live loop as a table: `kubectl get hpa` with our status, and the cluster's own.
+"""One pass of the live loop: the table of `kubectl get hpa` with both controllers' decisions.
 
-REPLICAS is what the target has, DESIRED what we decided, CLUSTER what the cluster's own controller
-did. WHY comes with the wide table, and where the two differ or
-nothing could be decided.
+REPLICAS is what the target has, DESIRED what hpabatch decided, CLUSTER what the cluster's own
+controller did. WHY comes with the wide table, and where the two differ or nothing could be decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from hpabatch.engine.columns.history import LIVE
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.kubectl.get import GetRow, get_rows
+from hpabatch.report.base import Grid, Output, Report, View
+from hpabatch.report.forms import frame_grid, schema_of
+from hpabatch.report.kubectl.get import MIN_WIDTH, PADDING, GetRow, get_rows
 from hpabatch.report.kubectl.text import NONE, columns
 
-_MIN_WIDTH = 6
-_PADDING = 3
+if TYPE_CHECKING:
+    from rich.text import Text
+
 _FAILING = frozenset(
     codes.BINDINGS[code].name
     for code in (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
 )
 _GET_FIELDS = tuple(GetRow.__slots__)
-_NUMBERS = ("maxpods", "replicas", "desired", "cluster_desired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,10 @@ class LiveHpa:
     """An HPA as a pass left it.
 
     Attributes:
-        document: with our status.
-        desired: ours; None: nothing could be decided.
+        document: with the status that the pass wrote.
+        desired: what the pass decided; None: nothing could be decided.
         theirs: status.desiredReplicas of the cluster's own controller; None: nobody wrote it.
-        binding: the rule that bound ours.
+        binding: the rule that bound the decision.
         why: a sentence, or why nothing could be decided.
     """
 
@@ -48,7 +51,7 @@ class LiveHpa:
 
     @property
     def is_told(self) -> bool:
-        """Whether the table says why, however narrow: it differs, or could not be decided."""
+        """Whether even the narrow table has the reason: it differs, or could not be decided."""
         return self.differs or self.desired is None or self.binding in _FAILING
 
     @property
@@ -57,55 +60,70 @@ class LiveHpa:
         return None not in (self.desired, self.theirs) and self.desired != self.theirs
 
 
-def live_table(
-    hpas: Sequence[LiveHpa], now_ms: int, *, k8s: str, with_namespace: bool, wide: bool = False
-) -> str:
-    """Return kubectl's table and its columns DESIRED and CLUSTER, then WHY; "" without HPAs.
+@dataclass(frozen=True, slots=True)
+class LiveReport(Report):
+    """One pass.
 
-    Without `wide` only those that differ or fail say why, and the column is there if one does.
-
-    Raises:
-        UsageError: `k8s` is no Kubernetes version.
+    Attributes:
+        hpas: as the pass left them.
+        now_ms: time of the pass.
+        k8s: the release whose table is followed.
+        cluster: its name.
+        with_namespace: as with `kubectl get -A`.
     """
-    if not hpas:
-        return ""
-    rows = get_rows([hpa.document for hpa in hpas], now_ms, k8s=k8s)
-    fields = [name for name in _GET_FIELDS if with_namespace or name != "namespace"]
-    reasons = [_sentence(hpa.why) if wide or hpa.is_told else "" for hpa in hpas]
-    heads = [*(name.upper() for name in fields), "DESIRED", "CLUSTER"]
-    lines = ["\t".join(heads + ["WHY"] * any(reasons))]
-    for row, hpa, reason in zip(rows, hpas, reasons, strict=True):
-        cells = [printable(str(getattr(row, name))) for name in fields]
-        cells += [_number(hpa.desired), _number(hpa.theirs)]
-        lines.append("\t".join(cells + [reason] * any(reasons)))
-    text = columns(lines, _MIN_WIDTH, _PADDING)
-    return "".join(f"{line.rstrip(' ')}\n" for line in text.rstrip("\n").split("\n"))
 
+    hpas: Sequence[LiveHpa]
+    now_ms: int
+    k8s: str
+    cluster: str = ""
+    with_namespace: bool = True
 
-def live_frame(hpas: Sequence[LiveHpa], now_ms: int, *, k8s: str, cluster: str) -> pl.DataFrame:
-    """Return the table's cells as a frame, one row an HPA; `cluster_desired` is theirs.
+    def own(self, output: Output, view: View) -> str | None:
+        """Return kubectl's table with further columns, and JSON of one line."""
+        if output is Output.table:
+            return self._table(view.wide)
+        return self.frame().write_json() + "\n" if output is Output.json else None
 
-    Raises:
-        UsageError: `k8s` is no Kubernetes version.
-    """
-    rows = get_rows([hpa.document for hpa in hpas], now_ms, k8s=k8s)
-    names = (
-        "cluster", *_GET_FIELDS, "desired", "cluster_desired", "differs", "binding", "why",
-    )  # fmt: skip
-    found = [
-        {"cluster": cluster}
-        | asdict(row)
-        | {
-            "desired": hpa.desired,
-            "cluster_desired": hpa.theirs,
-            "differs": hpa.differs,
-            "binding": hpa.binding,
-            "why": hpa.why,
-        }
-        for row, hpa in zip(rows, hpas, strict=True)
-    ]
-    types = {name: pl.Int64() if name in _NUMBERS else pl.String() for name in names}
-    return pl.DataFrame(found, schema=types | {"differs": pl.Boolean()})
+    def _table(self, wide: bool) -> str:
+        """Return kubectl's table and its columns DESIRED and CLUSTER, then WHY; "" without HPAs.
+
+        Without `wide` only those that differ or fail have a reason, and the column is there if one
+        has.
+        """
+        if not self.hpas:
+            return ""
+        rows = get_rows([hpa.document for hpa in self.hpas], self.now_ms, k8s=self.k8s)
+        fields = [name for name in _GET_FIELDS if self.with_namespace or name != "namespace"]
+        reasons = [_sentence(hpa.why) if wide or hpa.is_told else "" for hpa in self.hpas]
+        heads = [*(name.upper() for name in fields), "DESIRED", "CLUSTER"]
+        lines = ["\t".join(heads + ["WHY"] * any(reasons))]
+        for row, hpa, reason in zip(rows, self.hpas, reasons, strict=True):
+            cells = [printable(str(getattr(row, name))) for name in fields]
+            cells += [_number(hpa.desired), _number(hpa.theirs)]
+            lines.append("\t".join(cells + [reason] * any(reasons)))
+        aligned = columns(lines, MIN_WIDTH, PADDING)
+        return "".join(f"{line.rstrip(' ')}\n" for line in aligned.rstrip("\n").split("\n"))
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate the HPAs."""
+        yield frame_grid(self.frame(), LIVE)
+
+    def frame(self) -> pl.DataFrame:
+        """Return the table's cells, one row an HPA; `cluster_desired` is the controller's."""
+        rows = get_rows([hpa.document for hpa in self.hpas], self.now_ms, k8s=self.k8s)
+        found = [
+            {"cluster": self.cluster}
+            | asdict(row)
+            | {
+                "desired": hpa.desired,
+                "cluster_desired": hpa.theirs,
+                "differs": hpa.differs,
+                "binding": hpa.binding,
+                "why": hpa.why,
+            }
+            for row, hpa in zip(rows, self.hpas, strict=True)
+        ]
+        return pl.DataFrame(found, schema=schema_of(LIVE))
 
 
 def _number(value: int | None) -> str:

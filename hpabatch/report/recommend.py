@@ -1,12 +1,11 @@
-"""What `hpabatch recommend` found, as a table, JSON, CSV or Parquet."""
+"""The result of `hpabatch recommend`: change, keep or no advice for each HPA, and why."""
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import polars as pl
 
@@ -14,39 +13,71 @@ from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.certificate import parameters
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
 from hpabatch.engine.advise.run import Recommendations
-from hpabatch.jobs.parquet import write_parquet
-from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.console import drawn
-from hpabatch.report.extras import json_rows
-from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import frame_csv, label, many_clusters
+from hpabatch.engine.columns.sweep import ADVICE
+from hpabatch.model.printable import printable
+from hpabatch.report.base import (
+    HPA,
+    Grid,
+    Head,
+    Line,
+    Report,
+    Rows,
+    View,
+    many_clusters,
+    row_label,
+)
+from hpabatch.report.numbers import counted, number, percent, share
+from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
 SHOWN_ROWS: Final = 40
 SHOWN_REASONS: Final = 10
 FEW_BLOCKS: Final = 5
 """Of fewer blocks there are fewer than 126 different resamples."""
-_TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
+_TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"  # blocks begin at whole seconds
 _ORDER: Final = {CHANGE: 0, KEEP: 1, NONE: 2}
-_LEGEND: Final = (
-    "Before -> after, on the judged blocks, which the setting was not chosen on (keep: today's). "
-    "PODS: pod-hours. SAT: minutes in which pods are at their ceiling. SHORT: pod-hours that were "
-    "missing. MOVES: rescales. SAVES: of the objective, in the judged blocks; TRAINING: on the "
-    "blocks it was chosen on, with its interval over resampled blocks; BETTER: share of these "
-    "resamples in which it beats today's; WALK: blocks of the rolling walk-forward in which the "
-    "choice of the time beat today's, of those with another choice."
+_WHERE: Final = {
+    "both": "in the worst block and on average",
+    "worst": "in the worst block",
+    "mean": "on average",
+}
+_MEASURES: Final = {
+    "POD-HOURS": "pod_hours",
+    "COST": "cost",
+    "SATURATED": "saturated_minutes",
+    "MISSING": "short_pod_hours",
+    "RESCALES": "rescales",
+}
+HEADS: Final = (
+    HPA,
+    Head.of(ADVICE["answer"], "ANSWER")._replace(left=True),
+    Head("SETTING", "the recommended setting", left=True, folds=True),
+    Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
+    Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
+    Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks"),
+    Head("MISSING", "missing pod-hours in the judged blocks"),
+    Head("RESCALES", "number of rescales in the judged blocks"),
+    Head("SAVES", "saving of the objective on the judged blocks, not used for the choice"),
+    Head("TRAINING", "saving on the training blocks, with its interval over resampled blocks"),
+    Head("BETTER", "share of the resampled training blocks in which it is better than today's"),
+    Head(
+        "WALK",
+        "blocks of the walk-forward in which the choice was better than today's, of those with "
+        "another choice",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class RecommendReport:
-    """Everything that is told; `written` are lines about files, `warnings` go to stderr too."""
+class RecommendReport(Report):
+    """Recommendations; `written` are lines about files, `warnings` go to stderr too."""
 
     found: Recommendations
     written: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    csv_times: ClassVar[str] = _TIME_FORMAT
 
     @property
     def evidence(self) -> Mapping[str, str]:
@@ -55,35 +86,56 @@ class RecommendReport:
         sweep = {"sha256:sweep": self.found.options.sweep} if self.found.options.sweep else {}
         return {**self.found.result.evidence, **sweep, "recommend": asked}
 
+    def verdict(self) -> str:
+        """Return how many HPAs have which answer."""
+        answers = dict(advice_frame(self.found)["answer"].value_counts().iter_rows())
+        hpas = counted(sum(answers.values()), "HPA")
+        return f"{hpas}: " + ", ".join(f"{answers.get(a, 0):,} {a}" for a in _ORDER)
 
-def to_table(report: RecommendReport, width: int | None = None, *, styled: bool = False) -> str:
-    """Return the text for people; `width` None: no terminal, so nothing is cut or wrapped."""
-    return drawn(_parts(report), width, styled=styled)
-
-
-def _parts(report: RecommendReport) -> Iterator[RenderableType]:
-    frame = advice_frame(report.found)
-    yield evidence_lines(report.evidence)[0].split(";")[0]
-    yield _asked(report.found)
-    yield ""
-    yield from _totals(report.found, frame)
-    yield ""
-    if frame.is_empty():
-        return
-    advised = frame.filter(pl.col("answer") != NONE)
-    if advised.height:
-        yield _table(advised)
-        if advised.height > SHOWN_ROWS:
-            yield f"… and {advised.height - SHOWN_ROWS} more rows: --output csv shows all"
-        yield _LEGEND
-        yield from _coarse(advised)
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate what the changes save, HPAs, and why."""
+        frame = advice_frame(self.found)
+        yield from _saved(self.found, frame)
         yield ""
-    yield from _reasons(frame)
-    yield from report.written
+        advised = frame.filter(pl.col("answer") != NONE)
+        if advised.height:
+            yield _grid(advised, frame)
+            yield from _coarse(advised)
+            yield ""
+        if frame.height:
+            yield from _reasons(frame)
+
+    def basis(self) -> list[str]:
+        """Return rules and what was asked for."""
+        return [rules_line(self.evidence), _asked(self.found)]
+
+    def hints(self) -> Sequence[str]:
+        """Return the places of files, or how to get them."""
+        return self.written
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per HPA."""
+        return advice_frame(self.found)
+
+    def metadata(self) -> Mapping[str, str]:
+        """Return the evidence."""
+        return self.evidence
+
+    def document(self) -> dict[str, Any]:
+        """Return evidence, what was asked, HPAs, candidates, folds, files."""
+        return {
+            "evidence": dict(self.evidence),
+            "parameters": parameters(self.found),
+            "hpas": Rows(advice_frame(self.found), _TIME_FORMAT),
+            "candidates": Rows(candidates_frame(self.found), _TIME_FORMAT),
+            "folds": Rows(folds_frame(self.found), _TIME_FORMAT),
+            "written": Line(list(self.written)),
+            "warnings": Line(list(self.warnings)),
+        }
 
 
 def _coarse(frame: pl.DataFrame) -> Iterator[str]:
-    """Say it where there are too few blocks for resamples to tell much."""
+    """Yield a warning where there are too few blocks for resamples to differ."""
     fewest = frame["training_blocks"].min()
     if isinstance(fewest, int) and fewest < FEW_BLOCKS:
         yield (
@@ -107,58 +159,40 @@ def _asked(found: Recommendations) -> str:
     )
 
 
-_WHERE: Final = {
-    "both": "in the worst block and on average",
-    "worst": "in the worst block",
-    "mean": "on average",
-}
-
-
-def _totals(found: Recommendations, frame: pl.DataFrame) -> Iterator[str]:
-    counts = dict(frame["answer"].value_counts().iter_rows())
-    hpas = f"{frame.height:,} HPA{'s' * (frame.height != 1)}"
-    yield f"{hpas}: " + ", ".join(f"{counts.get(a, 0):,} {a}" for a in (CHANGE, KEEP, NONE))
+def _saved(found: Recommendations, frame: pl.DataFrame) -> Iterator[str]:
     changed = frame.filter(pl.col("answer") == CHANGE)
     measure = found.options.goal.minimize
     before, after = f"{measure}_today", f"{measure}_choice"
     if changed.height and before in frame.columns and changed[before].null_count() == 0:
         old, new = float(changed[before].sum()), float(changed[after].sum())
-        share = 100 * (1 - new / old) if old else 0.0
-        saved = f" ({abs(share):.1f}% {'less' if share >= 0 else 'more'})" if old else ""
-        sums = f"{measure} {old:,.1f} -> {new:,.1f}{saved}"
-        yield f"the changes together, on their judged blocks: {sums}"
-
-
-def _table(frame: pl.DataFrame) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    priced = frame["cost_today"].null_count() < frame.height
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("HPA", overflow="fold")
-    table.add_column("ANSWER", no_wrap=True)
-    table.add_column("SETTING", overflow="fold")
-    measures = {
-        "PODS": "pod_hours",
-        **({"COST": "cost"} if priced else {}),
-        "SAT": "saturated_minutes",
-        "SHORT": "short_pod_hours",
-        "MOVES": "rescales",
-    }
-    for name in (*measures, "SAVES", "TRAINING", "BETTER", "WALK"):
-        table.add_column(name, justify="right", no_wrap=True)
-    many = many_clusters(frame)
-    for row in _sorted(frame).head(SHOWN_ROWS).iter_rows(named=True):
-        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        is_change = row["answer"] == CHANGE
-        table.add_row(
-            Text(printable(name)),
-            row["answer"],
-            Text(printable(row["setting"])) if is_change else "",
-            *(_pair(row, measure, is_change) for measure in measures.values()),
-            *(_sureness(row) if is_change else ("", "", "", "")),
+        saving = 100 * (1 - new / old) if old else 0.0
+        words = f" ({abs(saving):.1f}% {'less' if saving >= 0 else 'more'})" if old else ""
+        yield (
+            f"the changes together, on their judged blocks: {measure} {old:,.1f} -> {new:,.1f}"
+            f"{words}"
         )
-    return table
+
+
+def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
+    many = many_clusters(advised)
+    rows = []
+    for row in _sorted(advised).head(SHOWN_ROWS).iter_rows(named=True):
+        is_change = row["answer"] == CHANGE
+        pairs = (_pair(row, measure, is_change) for measure in _MEASURES.values())
+        rows.append(
+            (
+                row_label(row, many),
+                row["answer"],
+                row["setting"] if is_change else "",
+                *pairs,
+                *(_sureness(row) if is_change else ("", "", "", "")),
+            )
+        )
+    more = advised.height - SHOWN_ROWS
+    words = f"… and {more} more rows: --output csv shows all" if more > 0 else ""
+    grid = Grid(HEADS, rows, words, frame=frame, columns=ADVICE.columns)
+    priced = advised["cost_today"].null_count() < advised.height
+    return grid if priced else grid.without("COST")
 
 
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
@@ -176,24 +210,20 @@ def _pair(row: Mapping[str, Any], measure: str, is_change: bool) -> str:
     before, after = row[f"{measure}_today"], row[f"{measure}_choice"]
     if before is None:
         return ""
-    return f"{before:,.1f} -> {after:,.1f}" if is_change and after is not None else f"{before:,.1f}"
+    changed = is_change and after is not None
+    return f"{number(before)} -> {number(after)}" if changed else number(before)
 
 
 def _sureness(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    training = _percent(row["training_saving_pct"])
+    training = percent(row["training_saving_pct"], 1)
     if row["saving_low_pct"] is not None:
         training += f" ({row['saving_low_pct']:.1f} to {row['saving_high_pct']:.1f})"
-    better = "" if row["better_share"] is None else f"{row['better_share']:.0%}"
     walk = f"{row['folds_better']}/{row['folds_changed']}"
-    return _percent(row["judged_saving_pct"]), training, better, walk
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}%"
+    return percent(row["judged_saving_pct"], 1), training, share(row["better_share"]), walk
 
 
 def _reasons(frame: pl.DataFrame) -> Iterator[str]:
-    """Yield why, for the first of each answer, and the notes of changes."""
+    """Yield reasons and notes of the first HPAs with each answer."""
     many = many_clusters(frame)
     for answer, words in ((CHANGE, "Change"), (KEEP, "Keep"), (NONE, "No advice")):
         rows = _sorted(frame.filter(pl.col("answer") == answer))
@@ -202,42 +232,7 @@ def _reasons(frame: pl.DataFrame) -> Iterator[str]:
         first = ", the first of them" if rows.height > SHOWN_REASONS else ""
         yield f"{words} ({rows.height}{first}):"
         for row in rows.head(SHOWN_REASONS).iter_rows(named=True):
-            name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
             because = ", because" if answer == NONE else ":"
             notes = f" [{row['notes']}]" if row["notes"] else ""
-            yield f"  {printable(name)}" + printable_line(f"{because} {row['reasons']}{notes}")
+            yield f"  {printable(row_label(row, many))}{because} {row['reasons']}{notes}"
         yield ""
-
-
-def to_json(report: RecommendReport) -> str:
-    """Return one JSON object: evidence, what was asked, HPAs, candidates, folds, files."""
-    found = report.found
-    parts = {
-        "evidence": json.dumps(dict(report.evidence), indent=2),
-        "parameters": json.dumps(parameters(found), indent=2),
-        "hpas": json_rows(_plain(advice_frame(found))),
-        "candidates": json_rows(_plain(candidates_frame(found))),
-        "folds": json_rows(_plain(folds_frame(found))),
-        "written": json.dumps(list(report.written)),
-        "warnings": json.dumps(list(report.warnings)),
-    }
-    body = ",\n".join(f'"{name}": {text}' for name, text in parts.items())
-    return f"{{\n{body}\n}}\n"
-
-
-def _plain(frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    times = [name for name, dtype in frame.schema.items() if dtype.is_temporal()]
-    texts = frame.with_columns(pl.col(name).dt.strftime(_TIME_FORMAT) for name in times)
-    return texts.iter_rows(named=True)
-
-
-def to_csv(report: RecommendReport) -> str:
-    """Return one row per HPA as CSV with a header; an absent value is empty."""
-    return frame_csv(advice_frame(report.found), _TIME_FORMAT)
-
-
-def to_parquet(report: RecommendReport) -> bytes:
-    """Return one row per HPA as a Parquet file, with the evidence in its metadata."""
-    buffer = io.BytesIO()
-    write_parquet(advice_frame(report.found), report.evidence, buffer)
-    return buffer.getvalue()

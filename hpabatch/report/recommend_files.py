@@ -40,7 +40,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_/][\w./-]*", re.ASCII)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that Kubernetes' YAML reader might not take for one, `1e3` or `on`."""
+    """Quotes every string that Kubernetes' YAML reader might not take for one, `1e3` or `on`."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -65,7 +65,7 @@ def recommendation_files(found: Recommendations) -> dict[str, str]:
 
 
 def index_file(found: Recommendations, names: Sequence[str]) -> str:
-    """Return the file that says which files are ours."""
+    """Return the index of the files, by which a later run recognizes them."""
     answers = [item.answer for item in found.items]
     told = {
         "kind": "hpabatch recommendations",
@@ -80,8 +80,8 @@ def index_file(found: Recommendations, names: Sequence[str]) -> str:
 def file_stem(item: Recommendation, *, with_cluster: bool = False) -> str:
     """Return `namespace.hpa`, with the cluster in front where there are several.
 
-    A digest makes names one of a kind that are not a namespace's and an HPA's in Kubernetes, or
-    that some file system takes for another's, for a device's or for too long.
+    A digest is appended to names that Kubernetes does not allow, and to those that some file
+    system takes for another name, for a device or for too long.
     """
     cluster, namespace, hpa = item.key
     parts = (cluster, namespace, hpa) if with_cluster else (namespace, hpa)

@@ -1,42 +1,40 @@
-"""What `hpabatch replay` found, as a table, JSON, CSV or Parquet; and the file of decisions.
-
-Every `to_*` function is a pure function of a `ReplayReport`. The table is text for people, JSON is
-everything but the decisions, CSV and Parquet are the summary: one row per HPA.
-"""
+"""The result of `hpabatch replay`: one row per HPA, those most worth a look, score, sensitivity."""
 
 from __future__ import annotations
 
-import io
-import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.replay import SCORE, SENSITIVITY, SUMMARY
+from hpabatch.engine.replay.score import Score, class_table, total
+from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import KEY, FleetTotals
-from hpabatch.jobs.parquet import write_parquet
 from hpabatch.model.printable import printable
-from hpabatch.report.console import drawn
-from hpabatch.report.extras import (
-    json_rows,
-    score_json,
-    score_parts,
-    sensitivity_json,
-    sensitivity_parts,
+from hpabatch.report.base import (
+    HPA,
+    Grid,
+    Head,
+    Report,
+    Rows,
+    View,
+    many_clusters,
+    row_label,
+    skipped_rows,
 )
-from hpabatch.report.texts import frame_csv, label, many_clusters
+from hpabatch.report.numbers import counted, number, points, share, skill
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
     from hpabatch.engine.fleet.candidates import Skipped
-    from hpabatch.engine.replay.score import Score
 
 SHOWN_HPAS: Final = 20
 
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _PROOFS: Final = {
     "proved": "proved",
     "checked live": "checked on live clusters",
@@ -46,12 +44,6 @@ _EVENTS: Final = {
     "recorded": "policy budgets spent by the recorded changes",
     "decided": "policy budgets spent by the replay's own decisions",
 }
-_LEGEND: Final = (
-    "REAL, RULES: mean size recorded, and as the rules decide. SAME: decisions equal to what was"
-    " recorded. TURNS: decided moves against the direction of the last one. Ticks held by MIN,"
-    " MAX: minReplicas, maxReplicas; HELD: a window, a policy or a disabled direction. FAIL: ticks"
-    " with a failed metric."
-)
 _HELD: Final = (
     "window_up_share",
     "window_down_share",
@@ -60,13 +52,46 @@ _HELD: Final = (
     "disabled_up_share",
     "disabled_down_share",
 )
+HEADS: Final = (
+    HPA,
+    Head("RANGE", "minReplicas to maxReplicas"),
+    Head.of(SUMMARY["applied_mean"], "RECORDED"),
+    Head.of(SUMMARY["decided_mean"], "DECIDED"),
+    Head.of(SUMMARY["agreement_share"], "MATCH"),
+    Head("REVERSALS", "rescales against the direction of the one before"),
+    Head("AT MIN", "share of the ticks bound by minReplicas"),
+    Head("AT MAX", "share of the ticks bound by maxReplicas"),
+    Head("HELD", "share of the ticks bound by a window, a policy or a disabled direction"),
+    Head("FAILED", "share of the ticks with a failed metric"),
+)
+SCORE_HEADS: Final = (
+    HPA,
+    Head.of(SCORE["recorded_events"], "RECORDED"),
+    Head.of(SCORE["decided_events"], "DECIDED"),
+    Head.of(SCORE["precision"], "PRECISION"),
+    Head.of(SCORE["recall"], "RECALL"),
+    Head.of(SCORE["window_mae"], "ERROR"),
+    Head("SKILL", "around recorded rescales, against a constant size: 1 is perfect, 0 no better"),
+    Head("SKILL TICK", "the same against the size a tick before"),
+)
+SENSITIVITY_HEADS: Final = (
+    Head.of(SENSITIVITY["setting"], "SETTING")._replace(left=True, folds=True),
+    Head.of(SENSITIVITY["agreement_share"], "MATCH"),
+    Head("CHANGE", "difference of MATCH, in percentage points"),
+    Head.of(SENSITIVITY["rescales"], "RESCALES"),
+    Head.of(SENSITIVITY["hpas_changed"], "HPAS"),
+    Head.of(SENSITIVITY["most_changed"], "MOST CHANGED")._replace(left=True, folds=True),
+)
+_REPRODUCED: Final = 0.99  # from this agreement on, what is left are single ticks
+_ATTENTION: Final = (Head(""), Head("", "", left=True, folds=True), Head("", "", True, True))
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayReport:
-    """Everything that is told about a replay; `out` is the path of the decisions.
+class ReplayReport(Report):
+    """A replay; `out` is the path of the decisions.
 
-    Score and sensitivity are told where they are there. `unranked`: nobody asked for attention.
+    Score and sensitivity are shown where they are there. `unranked`: attention was not asked for.
+    `history`: what the next commands name.
     """
 
     evidence: Mapping[str, str]
@@ -75,69 +100,125 @@ class ReplayReport:
     attention: pl.DataFrame
     skipped: Sequence[Skipped]
     warnings: Sequence[str]
-    out: str
+    out: str | None
     score: Score | None = None
     sensitivity: pl.DataFrame | None = None
     unranked: bool = False
+    history: str = "HISTORY"
 
+    def verdict(self) -> str:
+        """Return how far the decisions match what was recorded."""
+        totals = self.totals
+        line = f"{counted(totals.hpas, 'HPA')}, {counted(totals.ticks, 'decision')}"
+        if totals.agreement_share is not None:
+            line += f": {_most_of(totals.agreement_share):.1%} match the recorded size"
+        if not self.unranked and self.attention.is_empty():
+            line += "; none stands out"
+        elif not self.unranked:
+            line += f"; {counted(self.attention.height, 'HPA')} most worth a look"
+        return line
 
-# ---- table --------------------------------------------------------------------------------------
-
-
-def to_table(report: ReplayReport, width: int | None = None, *, styled: bool = False) -> str:
-    """Return the text for people.
-
-    Args:
-        report: what to tell.
-        width: of the terminal, in characters; None: no terminal, so nothing is cut or wrapped.
-        styled: with ANSI styles.
-    """
-    return drawn(_parts(report), width, styled=styled)
-
-
-def _parts(report: ReplayReport) -> Iterator[RenderableType]:
-    yield from evidence_lines(report.evidence)
-    yield from total_lines(report.totals)
-    yield ""
-    yield _summary_table(report.summary)
-    if report.summary.height > SHOWN_HPAS:
-        more = report.summary.height - SHOWN_HPAS
-        yield f"… and {more} smaller HPA{'s' * (more > 1)}: --output csv shows all"
-    yield _LEGEND
-    yield ""
-    if report.unranked:
-        yield "Not asked what is most worth a look (--top 0)."
-    elif report.attention.is_empty():
-        yield "Nothing stands out: no HPA is most worth a look."
-    else:
-        yield f"Most worth a look ({report.attention.height}):"
-        yield _attention_table(report.attention, many_clusters(report.summary))
-    yield ""
-    if report.score is not None:
-        yield from score_parts(report.score)
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate sums, HPAs, those most worth a look, score and sensitivity."""
+        many = many_clusters(self.summary)
+        yield from total_lines(self.totals)
         yield ""
-    if report.sensitivity is not None:
-        yield from sensitivity_parts(report.sensitivity)
+        if self.attention.height:
+            yield f"Most worth a look ({self.attention.height}):"
+            yield _attention_grid(self.attention, many)
+            yield ""
+        yield _summary_grid(self.summary, many)
         yield ""
-    if report.skipped:
-        skipped = len(report.skipped)
-        yield f"skipped: {skipped} HPA{'s' * (skipped > 1)} (why: on stderr)"
-    yield f"decisions: {report.out}"
+        if self.score is not None:
+            yield from _score_parts(self.score)
+            yield ""
+        if self.sensitivity is not None:
+            yield "Sensitivity to what was assumed, each row with one assumption changed:"
+            yield _sensitivity_grid(self.sensitivity)
+            yield ""
+        if self.skipped:
+            yield f"skipped: {counted(len(self.skipped), 'HPA')} (why: on stderr)"
+
+    def basis(self) -> list[str]:
+        """Return rules and parameters."""
+        return evidence_lines(self.evidence)
+
+    def hints(self) -> list[str]:
+        """Return where the decisions are, the result in one sentence, and what to type next."""
+        lines = [f"decisions: {self.out or 'not kept; --out FILE keeps them'}"]
+        first = self.attention if self.attention.height else self.summary
+        if first.height:
+            row = first.row(0, named=True)
+            name = printable(row_label(row, many_clusters(self.summary)))
+            if sentence := self._in_short(name):
+                lines.append(sentence)
+            lines.append(f"next: hpabatch explain {shlex.quote(self.history)} {shlex.quote(name)}")
+        return lines
+
+    def _in_short(self, first: str) -> str:
+        """Return whether the rules reproduce the recording, and which HPA needs somebody first."""
+        parts = []
+        if (share := self.totals.agreement_share) is not None:
+            told = (
+                "the rules decide what was recorded"
+                if share >= _REPRODUCED
+                else (f"the recorded sizes differ from the rules' in {1 - share:.1%} of the ticks")
+            )
+            parts.append(told)
+        if self.attention.height:
+            parts.append(f"look at {first} first: {self.attention['why'][0]}")
+        elif not self.unranked:
+            parts.append("no HPA needs a look")
+        return f"in short: {'; '.join(parts)}" if parts else ""
+
+    def frame(self) -> pl.DataFrame:
+        """Return the summary: one row per HPA."""
+        return self.summary
+
+    def metadata(self) -> Mapping[str, str]:
+        """Return the evidence."""
+        return self.evidence
+
+    def document(self) -> dict[str, Any]:
+        """Return everything but the decisions."""
+        found: dict[str, Any] = {
+            "evidence": dict(self.evidence),
+            "totals": self.totals._asdict(),
+            "hpas": Rows(self.summary),
+            "attention": Rows(self.attention),
+            "skipped": skipped_rows(self.skipped),
+            "warnings": list(self.warnings),
+            "out": self.out,
+        }
+        if self.score is not None:
+            classes = class_table(self.score.events)
+            found["score"] = {
+                "totals": total(self.score.hpas)._asdict(),
+                "classes": Rows(classes.with_columns(pl.col("class", "binding").cast(pl.String))),
+                "hpas": Rows(self.score.hpas),
+            }
+        if self.sensitivity is not None:
+            found["sensitivity"] = Rows(self.sensitivity)
+        return found
+
+
+# ---- what the result rests on --------------------------------------------------------------------
+
+
+def rules_line(evidence: Mapping[str, str]) -> str:
+    """Return the rules and how they are proved."""
+    name, kind = evidence.get("k8s", "?"), evidence.get("k8s_evidence", "")
+    words, proof = _PROOFS.get(kind, kind), evidence.get("k8s_proof")
+    if proof and kind in _PROOFS:  # with several versions the words name each one's proof already
+        words += f" {proof}" if kind == "proved" else f": {proof}"
+    gates = evidence.get("feature_gates")
+    return f"rules of Kubernetes {name}{f' with {gates}' if gates else ''} ({words})"
 
 
 def evidence_lines(evidence: Mapping[str, str]) -> list[str]:
     """Return two lines: the rules and how they are proved; the parameters and their sources."""
-    name, kind = evidence.get("k8s", "?"), evidence.get("k8s_evidence", "")
-    words, proof = _PROOFS.get(kind, kind), evidence.get("k8s_proof")
-    if proof and kind in _PROOFS:  # of several versions each is told how well it is proved
-        words += f" {proof}" if kind == "proved" else f": {proof}"
-    gates = evidence.get("feature_gates")
     events = evidence.get("events", "")
-    return [
-        f"rules of Kubernetes {name}{f' with {gates}' if gates else ''} ({words}); "
-        f"{_EVENTS.get(events, events)}",
-        _parameters(evidence),
-    ]
+    return [f"{rules_line(evidence)}; {_EVENTS.get(events, events)}", _parameters(evidence)]
 
 
 def _parameters(evidence: Mapping[str, str]) -> str:
@@ -145,29 +226,30 @@ def _parameters(evidence: Mapping[str, str]) -> str:
     instants = evidence.get("instants", "grid")
     grid = ("sync_period", "phase") if instants.endswith("grid") else ()
     known = ", ".join(
-        f"{name.replace('_', ' ')} {_humane(evidence[name])}"
+        f"{name.replace('_', ' ')} {_in_seconds(evidence[name])}"
         for name in (*grid, "delay", "max_age")
         if name in evidence
     )
     return known if instants == "grid" else f"instants: {instants}; {known}"
 
 
-def _humane(text: str) -> str:
+def _in_seconds(text: str) -> str:
     """Return `15000 ms (assumed)` as `15 s (assumed)`."""
     found = re.match(r"(\d+)000 ms\b", text)
     return f"{found[1]} s{text[found.end() :]}" if found else text
 
 
+# ---- summary -------------------------------------------------------------------------------------
+
+
 def total_lines(totals: FleetTotals) -> list[str]:
     """Return the fleet's sums as lines."""
     applied, decided = totals.applied_replica_hours, totals.decided_replica_hours
-    lines = [f"{totals.hpas:,} HPA{'s' * (totals.hpas != 1)}, {totals.ticks:,} decisions"]
+    share = round((decided - applied) / applied, 3) + 0.0 if applied else None  # (no -0.0)
+    change = "" if share is None else f" ({share:+.1%})"
+    lines = [f"replica-hours: {applied:,.1f} recorded, {decided:,.1f} decided{change}"]
     if totals.first_ts and totals.last_ts:
-        lines[0] += f" from {_short(totals.first_ts)} to {_short(totals.last_ts)}"
-    change = f" ({(decided - applied) / applied:+.1%})" if applied else ""
-    lines.append(f"replica-hours: {applied:,.1f} recorded, {decided:,.1f} decided{change}")
-    if totals.agreement_share is not None:
-        lines[-1] += f"; the same size in {totals.agreement_share:.1%} of the decisions"
+        lines[0] += f", from {_short(totals.first_ts)} to {_short(totals.last_ts)}"
     if totals.undecided_share:
         lines.append(
             f"no decision was possible in {totals.undecided_share:.1%} of the ticks "
@@ -176,104 +258,115 @@ def total_lines(totals: FleetTotals) -> list[str]:
     return lines
 
 
+def _most_of(share: float) -> float:
+    """Return a share of which 100.0% is said only if it is all."""
+    return share if share == 1 else min(share, 0.999)
+
+
 def _short(time: str) -> str:
     return time.replace(".000Z", "Z")
 
 
-def _summary_table(summary: pl.DataFrame) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("HPA", overflow="fold")
-    for name in ("RANGE", "REAL", "RULES", "SAME", "TURNS", "MIN", "MAX", "HELD", "FAIL"):
-        table.add_column(name, justify="right", no_wrap=True)
-    many = many_clusters(summary)
+def _summary_grid(summary: pl.DataFrame, many: bool) -> Grid:
     largest = summary.sort(
         ["applied_replica_hours", *KEY], descending=[True, False, False, False], nulls_last=True
     )
-    for row in largest.head(SHOWN_HPAS).iter_rows(named=True):
-        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        table.add_row(
-            Text(printable(name)),
+    rows = [
+        (
+            row_label(row, many),
             f"{row['min_replicas']}-{row['max_replicas']}",
-            _number(row["applied_mean"]),
-            _number(row["decided_mean"]),
-            _percent(row["agreement_share"]),
+            number(row["applied_mean"]),
+            number(row["decided_mean"]),
+            share(row["agreement_share"]),
             str(row["reversals"]),
-            _percent(row["at_min_share"]),
-            _percent(row["at_max_share"]),
-            _percent(sum(row[name] for name in _HELD)),
-            _percent(row["invalid_share"]),
+            share(row["at_min_share"]),
+            share(row["at_max_share"]),
+            share(sum(row[name] for name in _HELD)),
+            share(row["invalid_share"]),
         )
-    return table
+        for row in largest.head(SHOWN_HPAS).iter_rows(named=True)
+    ]
+    more = summary.height - SHOWN_HPAS
+    words = f"… and {counted(more, 'smaller HPA')}: --output csv shows all" if more > 0 else ""
+    return Grid(HEADS, rows, words, frame=summary, columns=SUMMARY.columns)
 
 
-def _attention_table(attention: pl.DataFrame, many: bool) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
+def _attention_grid(attention: pl.DataFrame, many: bool) -> Grid:
+    rows = [
+        (str(row["rank"]), row_label(row, many), row["why"])
+        for row in attention.iter_rows(named=True)
+    ]
+    return Grid(_ATTENTION, rows, with_heads=False)
 
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(ratio=1)
-    for row in attention.iter_rows(named=True):
-        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        table.add_row(
-            str(row["rank"]), Text(printable(name), style="bold"), Text(printable(row["why"]))
+
+# ---- score and sensitivity -----------------------------------------------------------------------
+
+
+def _score_parts(score: Score) -> Iterator[str | Grid]:
+    """Generate the score for people: the fleet's, each class of disagreement, each HPA's."""
+    totals = total(score.hpas)
+    yield (
+        f"Controller score: {totals.scored} of {totals.hpas} HPAs can be scored; "
+        f"{totals.recorded_events:,} rescales recorded, {totals.decided_events:,} decided, "
+        f"{totals.matched_events:,} of them match"
+    )
+    if totals.scored:
+        yield (
+            f"precision {share(totals.precision, 1)}, recall {share(totals.recall, 1)}; within 1 "
+            f"replica in {share(totals.within_1_share, 1)} of the ticks (a constant: "
+            f"{share(totals.constant_within_1_share, 1)})"
         )
-    return table
+        yield (
+            f"around rescales: error {number(totals.window_mae, 2)}, skill "
+            f"{skill(totals.window_constant_skill) or '-'} against a constant, "
+            f"{skill(totals.window_persistence_skill) or '-'} against the size a tick before"
+        )
+    if totals.unscored_extra:
+        yield (
+            f"{totals.unscored_extra:,} more were decided for HPAs that cannot be scored "
+            "(their recorded size stood still)"
+        )
+    classes = totals.classes.items()
+    yield from (f"  {CLASSES[name]}: {count:,}" for name, count in classes if count)
+    if totals.scored:
+        yield _score_grid(score.hpas, totals.scored)
+    unscored = score.hpas["unscored"].drop_nulls().value_counts().sort("unscored")
+    for reason, count in unscored.iter_rows():
+        yield f"not scorable: {counted(count, 'HPA')}: {reason}"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
+def _score_grid(hpas: pl.DataFrame, scored: int) -> Grid:
+    many = many_clusters(hpas)
+    known = hpas.filter(pl.col("unscored").is_null())
+    most = known.sort(["recorded_events", *KEY], descending=[True, False, False, False])
+    rows = [
+        (
+            row_label(row, many),
+            str(row["recorded_events"]),
+            str(row["decided_events"]),
+            share(row["precision"], 1),
+            share(row["recall"], 1),
+            number(row["window_mae"], 2),
+            skill(row["window_constant_skill"]) or "-",
+            skill(row["window_persistence_skill"]) or "-",
+        )
+        for row in most.head(SHOWN_HPAS).iter_rows(named=True)
+    ]
+    more = scored - SHOWN_HPAS
+    words = f"… and {more} with fewer rescales: --output json has all" if more > 0 else ""
+    return Grid(SCORE_HEADS, rows, words, frame=hpas, columns=SCORE.columns)
 
 
-def _percent(value: float | None) -> str:
-    """Return a share in percent; what is not quite 0 or 100 does not look like it."""
-    if not value:
-        return "" if value is None else "-"
-    if 0 < value < 0.005:
-        return "<1%"
-    return f"{min(round(value * 100), 99)}%" if value < 1 else "100%"
-
-
-# ---- JSON, CSV, Parquet --------------------------------------------------------------------------
-
-
-def to_json(report: ReplayReport) -> str:
-    """Return one JSON object; times are RFC 3339 texts, absent values null."""
-    parts = {
-        "evidence": json.dumps(dict(report.evidence), indent=2),
-        "totals": json.dumps(report.totals._asdict(), indent=2, allow_nan=False),
-        "hpas": json_rows(_with_time_texts(report.summary).iter_rows(named=True)),
-        "attention": json_rows(report.attention.iter_rows(named=True)),
-        "skipped": json_rows(
-            {"cluster": s.cluster, "namespace": s.namespace, "hpa": s.hpa, "reason": s.reason}
-            for s in report.skipped
-        ),
-        "warnings": json.dumps(list(report.warnings), indent=2),
-        "out": json.dumps(report.out),
-    }
-    if report.score is not None:
-        parts["score"] = score_json(report.score)
-    if report.sensitivity is not None:
-        parts["sensitivity"] = sensitivity_json(report.sensitivity)
-    body = ",\n".join(f'"{name}": {text}' for name, text in parts.items())
-    return f"{{\n{body}\n}}\n"
-
-
-def _with_time_texts(summary: pl.DataFrame) -> pl.DataFrame:
-    return summary.with_columns(pl.col("first_ts", "last_ts").dt.strftime(_TIME_FORMAT))
-
-
-def to_csv(report: ReplayReport) -> str:
-    """Return the summary as CSV with a header; an absent value is empty."""
-    return frame_csv(_with_time_texts(report.summary))
-
-
-def to_parquet(report: ReplayReport) -> bytes:
-    """Return the summary as a Parquet file, with the evidence in its metadata."""
-    buffer = io.BytesIO()
-    write_parquet(report.summary, report.evidence, buffer)
-    return buffer.getvalue()
+def _sensitivity_grid(sensitivity: pl.DataFrame) -> Grid:
+    rows = [
+        (
+            row["setting"],
+            share(row["agreement_share"], 1),
+            points(row["agreement_change"]),
+            f"{row['rescales']:,}",
+            str(row["hpas_changed"]),
+            f"{row['most_changed']} {points(row['most_change'])}" if row["most_changed"] else "",
+        )
+        for row in sensitivity.iter_rows(named=True)
+    ]
+    return Grid(SENSITIVITY_HEADS, rows, frame=sensitivity, columns=SENSITIVITY.columns)

@@ -1,24 +1,32 @@
-"""What `hpabatch simulate` found, as a table, JSON, CSV or Parquet."""
+"""The result of `hpabatch simulate`: one row per HPA and setting."""
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from hpabatch.jobs.parquet import write_parquet
-from hpabatch.model.printable import printable, printable_line
-from hpabatch.report.console import drawn
-from hpabatch.report.extras import json_rows
-from hpabatch.report.replay import evidence_lines
-from hpabatch.report.texts import frame_csv, label, many_clusters
+from hpabatch.engine.columns.simulate import MEASURES
+from hpabatch.model.printable import printable
+from hpabatch.report.base import (
+    HPA,
+    Grid,
+    Head,
+    Line,
+    Report,
+    Rows,
+    View,
+    many_clusters,
+    row_label,
+    skipped_rows,
+)
+from hpabatch.report.numbers import counted, number, percent
+from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
     from hpabatch.engine.fit.workload import Fact
     from hpabatch.engine.fleet.candidates import Skipped
@@ -26,70 +34,111 @@ if TYPE_CHECKING:
 SHOWN_ROWS: Final = 40
 Facts = Mapping[tuple[str, str, str], Sequence["Fact"]]
 
-_LEGEND: Final = (
-    "CAP: the work that one pod is meant to do (*: assumed). PODS, COST: pod-hours and what "
-    "they cost. SHORT: time with fewer serving pods than the work asks for. θU, θO: how far too "
-    "few, or too many, there are (SPEC RG). SAT: minutes in which pods are at their ceiling. "
-    "UNSERVED: work left undone, or waiting where it queues (times seconds). MOVES: rescales, "
-    "TURNS those against the last one. MAX: minutes at maxReplicas while the metrics ask for "
-    "more. REGRET: surplus and missing pod-hours, in percent of a perfect forecast's. SPEED-UP: "
-    "elastic speed-up against the recorded setting. ?: not to be relied on."
+HEADS: Final = (
+    HPA,
+    Head.of(MEASURES["setting"], "SETTING")._replace(left=True),
+    Head("CAPACITY", "the work that one pod is meant to do; `*`: assumed"),
+    Head("POD-HOURS", "pods that are scheduled and there, over time"),
+    Head("COST", "money for the requested hours"),
+    Head("TOO FEW", "share of the time with fewer serving pods than the work asks for"),
+    Head("θU", "under-provisioning accuracy of SPEC RG: how far too few pods there are"),
+    Head("θO", "over-provisioning accuracy of SPEC RG: how far too many pods there are"),
+    Head("SATURATED", "minutes in which at least one pod is at its ceiling"),
+    Head("UNSERVED", "unserved work, or waiting work where it queues, in units times seconds"),
+    Head("RESCALES", "number of rescales"),
+    Head("REVERSALS", "rescales against the direction of the one before"),
+    Head("AT MAX", "minutes at maxReplicas while the metrics asked for more"),
+    Head("REGRET", "surplus and missing pod-hours, in percent of those of a perfect forecast"),
+    Head("SPEED-UP", "elastic speed-up against the recorded setting; above 1 is better"),
+    Head("", "`?`: the row is not to be relied on"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class SimulateReport:
-    """Everything that is told about a simulation; `written` are the places of files."""
+class SimulateReport(Report):
+    """A simulation; `written` are the places of files."""
 
     evidence: Mapping[str, str]
     measures: pl.DataFrame
-    facts: Mapping[tuple[str, str, str], Sequence[Fact]]
+    facts: Facts
     skipped: Sequence[Skipped]
     warnings: Sequence[str]
     written: Sequence[str] = ()
 
+    def verdict(self) -> str:
+        """Return the sums of today's settings and what a proposal changes."""
+        if self.measures.is_empty():
+            return "No HPA could be simulated (why: on stderr)."
+        sums = {
+            setting: rows["pod_hours"].sum()
+            for (setting,), rows in self.measures.group_by("setting", maintain_order=True)
+        }
+        hpas = self.measures.select("cluster", "namespace", "hpa").n_unique()
+        told = ", ".join(f"{name} {hours:,.1f}" for name, hours in sums.items())
+        line = f"{counted(hpas, 'HPA')} simulated; pod-hours: {told}"
+        refused = self.measures.filter(~pl.col("usable")).height
+        return line + (f"; {counted(refused, 'row')} not to be relied on" if refused else "")
 
-def to_table(report: SimulateReport, width: int | None = None, *, styled: bool = False) -> str:
-    """Return the text for people; `width` None: no terminal, so nothing is cut or wrapped."""
-    return drawn(_parts(report), width, styled=styled)
-
-
-def _parts(report: SimulateReport) -> Iterator[RenderableType]:
-    yield evidence_lines(report.evidence)[0].split(";")[0]
-    yield (
-        "simulated: the rules are exact, the pods and their work are modelled (docs/simulation.md);"
-        f" scenario {report.evidence.get('scenario', 'none')}, seed {report.evidence['seed']}"
-    )
-    yield ""
-    if report.measures.is_empty():
-        yield "No HPA could be simulated (why: on stderr)."
-        return
-    yield from _totals(report.measures)
-    yield ""
-    yield _table(report.measures, report.facts)
-    if report.measures.height > SHOWN_ROWS:
-        yield f"… and {report.measures.height - SHOWN_ROWS} more rows: --output csv shows all"
-    yield _LEGEND
-    refused = report.measures.filter(~pl.col("usable"))
-    if refused.height:
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate sums by setting, HPAs, and what is not to be relied on."""
+        if self.measures.is_empty():
+            return
+        yield from _totals(self.measures)
         yield ""
-        yield f"not to be relied on ({refused.height} rows, why_not in --output csv); the first:"
-        yield from (f"  {line}" for line in _reasons(refused))
-    yield ""
-    if report.skipped:
-        yield f"skipped: {len(report.skipped)} HPAs (why: on stderr)"
-    yield from report.written
+        yield _grid(self.measures, self.facts)
+        refused = self.measures.filter(~pl.col("usable"))
+        if refused.height:
+            yield ""
+            rows = counted(refused.height, "row")
+            yield f"not to be relied on ({rows}, why_not in --output csv); the first:"
+            yield from (f"  {line}" for line in _reasons(refused))
+        yield ""
+        if self.skipped:
+            yield f"skipped: {counted(len(self.skipped), 'HPA')} (why: on stderr)"
+
+    def basis(self) -> list[str]:
+        """Return rules and model."""
+        evidence = self.evidence
+        return [
+            rules_line(evidence),
+            "simulated: the rules are exact, the pods and their work are modelled "
+            f"(docs/simulation.md); scenario {evidence.get('scenario', 'none')}, "
+            f"seed {evidence['seed']}",
+        ]
+
+    def hints(self) -> Sequence[str]:
+        """Return the places of files."""
+        return self.written
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per HPA and setting."""
+        return self.measures
+
+    def metadata(self) -> Mapping[str, str]:
+        """Return the evidence."""
+        return self.evidence
+
+    def document(self) -> dict[str, Any]:
+        """Return evidence, a row per HPA and setting, the plants' parameters."""
+        return {
+            "evidence": dict(self.evidence),
+            "hpas": Rows(self.measures),
+            "parameters": Rows(
+                {"cluster": key[0], "namespace": key[1], "hpa": key[2], **asdict(fact)}
+                for key, facts in self.facts.items()
+                for fact in facts
+            ),
+            "skipped": skipped_rows(self.skipped),
+            "warnings": list(self.warnings),
+            "written": Line(list(self.written)),
+        }
 
 
 def _reasons(refused: pl.DataFrame) -> Iterator[str]:
     many = many_clusters(refused)
-    for row in (
-        refused.unique(["cluster", "namespace", "hpa"], maintain_order=True)
-        .head(5)
-        .iter_rows(named=True)
-    ):
-        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        yield f"{printable(name)}: {printable_line(row['why_not'])}"
+    first = refused.unique(["cluster", "namespace", "hpa"], maintain_order=True).head(5)
+    for row in first.iter_rows(named=True):
+        yield f"{printable(row_label(row, many))}: {row['why_not']}"
 
 
 def _totals(measures: pl.DataFrame) -> Iterator[str]:
@@ -107,59 +156,44 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
         )
 
 
-def _table(measures: pl.DataFrame, report_facts: Facts) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    priced = measures["cost"].null_count() < measures.height
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("HPA", overflow="fold")
-    table.add_column("SETTING", no_wrap=True)
-    for name in (
-        "CAP",
-        "PODS",
-        *(["COST"] if priced else []),
-        "SHORT",
-        "θU",
-        "θO",
-        "SAT",
-        "UNSERVED",
-        "MOVES",
-        "TURNS",
-        "MAX",
-        "REGRET",
-        "SPEED-UP",
-        "",
-    ):
-        table.add_column(name, justify="right", no_wrap=True)
+def _grid(measures: pl.DataFrame, facts: Facts) -> Grid:
     many = many_clusters(measures)
-    order = measures.group_by("cluster", "namespace", "hpa").agg(most=pl.col("pod_hours").max())
-    largest = measures.join(order, on=["cluster", "namespace", "hpa"], maintain_order="left").sort(
-        ["most", "cluster", "namespace", "hpa"],
-        descending=[True, False, False, False],
-        maintain_order=True,
+    key = ["cluster", "namespace", "hpa"]
+    most = measures.group_by(key).agg(most=pl.col("pod_hours").max())
+    largest = measures.join(most, on=key, maintain_order="left").sort(
+        ["most", *key], descending=[True, False, False, False], maintain_order=True
     )
-    for row in largest.head(SHOWN_ROWS).iter_rows(named=True):
-        name = label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
-        table.add_row(
-            Text(printable(name)),
+    rows = [
+        (
+            row_label(row, many),
             row["setting"],
-            _capacity(row, report_facts),
-            f"{row['pod_hours']:.1f}",
-            *([_number(row["cost"], 2)] if priced else []),
-            _percent(row["tau_u_pct"]),
-            _percent(row["theta_u_pct"]),
-            _percent(row["theta_o_pct"]),
-            _number(row["saturated_minutes"], 0),
-            _number(row["unserved"] if row["waiting"] is None else row["waiting"], 0),
+            _capacity(row, facts),
+            number(row["pod_hours"]),
+            number(row["cost"], 2, "-"),
+            percent(row["tau_u_pct"]),
+            percent(row["theta_u_pct"]),
+            percent(row["theta_o_pct"]),
+            number(row["saturated_minutes"], 0, "-"),
+            number(row["unserved"] if row["waiting"] is None else row["waiting"], 0, "-"),
             str(row["rescales"]),
             str(row["reversals"]),
-            _number(row["at_max_minutes"], 0),
-            _percent(row["regret_pct"]),
-            _number(row["elastic_speedup"], 2),
+            number(row["at_max_minutes"], 0, "-"),
+            percent(row["regret_pct"]),
+            number(row["elastic_speedup"], 2),
             "" if row["usable"] else "?",
         )
-    return table
+        for row in largest.head(SHOWN_ROWS).iter_rows(named=True)
+    ]
+    more = measures.height - SHOWN_ROWS
+    grid = Grid(
+        HEADS,
+        rows,
+        f"… and {more} more rows: --output csv shows all" if more > 0 else "",
+        frame=measures,
+        columns=MEASURES.columns,
+    )
+    priced = measures["cost"].null_count() < measures.height
+    return grid if priced else grid.without("COST")
 
 
 def _capacity(row: Mapping[str, object], facts: Facts) -> str:
@@ -169,49 +203,3 @@ def _capacity(row: Mapping[str, object], facts: Facts) -> str:
     if found is None or found.value is None:
         return ""
     return f"{found.value:.3g} {found.unit}".strip() + ("*" if found.source == "assumed" else "")
-
-
-def _number(value: float | None, digits: int) -> str:
-    if not value:
-        return "" if value is None else "-"
-    return f"{value:,.{digits}f}"
-
-
-def _percent(value: float | None) -> str:
-    if not value:
-        return "" if value is None else "-"
-    return "<1%" if 0 < value < 0.5 else f"{value:.0f}%"
-
-
-def to_json(report: SimulateReport) -> str:
-    """Return one JSON object: evidence, a row per HPA and setting, the plants' parameters."""
-    facts = [
-        {"cluster": key[0], "namespace": key[1], "hpa": key[2], **asdict(fact)}
-        for key, theirs in report.facts.items()
-        for fact in theirs
-    ]
-    parts = {
-        "evidence": json.dumps(dict(report.evidence), indent=2),
-        "hpas": json_rows(report.measures.iter_rows(named=True)),
-        "parameters": json_rows(facts),
-        "skipped": json_rows(
-            {"cluster": s.cluster, "namespace": s.namespace, "hpa": s.hpa, "reason": s.reason}
-            for s in report.skipped
-        ),
-        "warnings": json.dumps(list(report.warnings), indent=2),
-        "written": json.dumps(list(report.written)),
-    }
-    body = ",\n".join(f'"{name}": {text}' for name, text in parts.items())
-    return f"{{\n{body}\n}}\n"
-
-
-def to_csv(report: SimulateReport) -> str:
-    """Return one row per HPA and setting as CSV with a header; an absent value is empty."""
-    return frame_csv(report.measures)
-
-
-def to_parquet(report: SimulateReport) -> bytes:
-    """Return one row per HPA and setting as a Parquet file, with the evidence in its metadata."""
-    buffer = io.BytesIO()
-    write_parquet(report.measures, report.evidence, buffer)
-    return buffer.getvalue()

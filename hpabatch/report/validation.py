@@ -1,32 +1,83 @@
-"""What `hpabatch validate` found, as a table, JSON, CSV or Parquet: one row per document."""
+"""The result of `hpabatch validate`: one row per document."""
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import BinaryIO, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import polars as pl
+
+from hpabatch.engine.columns.history import VALIDATION
 from hpabatch.inputs.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
-from hpabatch.model.printable import printable, printable_cell, printable_json
+from hpabatch.model.printable import printable
+from hpabatch.report.base import Grid, Head, Output, Report, Rows, View, plain
+from hpabatch.report.forms import frame_csv, schema_of
+from hpabatch.report.numbers import counted
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Row = dict[str, str | int]
 
-COLUMNS = (
-    "source",
-    "line",
-    "namespace",
-    "name",
-    "api_version",
-    "target",
-    "result",
-    "complaints",
-    "warnings",
-    "message",
-)
 _NUMBERS = frozenset({"line", "complaints", "warnings"})
+HEADS = tuple(
+    Head(column.name.upper(), column.meaning, column.name not in _NUMBERS, folds=True)
+    for column in VALIDATION
+    if column.name != "message"  # stderr has the sentences
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport(Report):
+    """Documents and what was found in them.
+
+    Attributes:
+        checked: the documents.
+        skipped: numbers of documents of other kinds, by kind.
+        profile_name: the version whose rules apply.
+    """
+
+    checked: Sequence[CheckedEntry]
+    skipped: Mapping[str, int]
+    profile_name: str
+
+    def summary(self) -> str:
+        """Return how many HPAs are valid and refused; commands say it on stderr."""
+        return summary_line(self.checked, self.skipped, self.profile_name)
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate the documents."""
+        rows = validation_rows(self.checked)
+        cells = [[str(value) for name, value in row.items() if name != "message"] for row in rows]
+        styles = ["" if row["result"] == VALID else "red" for row in rows]
+        yield Grid(HEADS, cells, styles=styles)
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per document."""
+        return pl.DataFrame(validation_rows(self.checked), schema=schema_of(VALIDATION))
+
+    def own(self, output: Output, view: View) -> str | bytes | None:
+        """Return CSV without quotes around empty cells, and Parquet as pyarrow writes it."""
+        if output is Output.csv:
+            return frame_csv(self.frame().with_columns(pl.col(pl.String).replace("", None)))
+        if output is not Output.parquet:
+            return None
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        rows = validation_rows(self.checked)
+        types = [(c.name, pa.int64() if c.name in _NUMBERS else pa.string()) for c in VALIDATION]
+        buffer = io.BytesIO()
+        table = pa.Table.from_pylist(rows, schema=pa.schema(types))
+        pq.write_table(table, buffer, compression="zstd")
+        return buffer.getvalue()
+
+    def document(self) -> Rows:
+        """Return one row per document."""
+        return Rows(validation_rows(self.checked))
 
 
 def validation_rows(checked: Iterable[CheckedEntry]) -> list[Row]:
@@ -38,22 +89,17 @@ def _row(item: CheckedEntry) -> Row:
     hpa = item.entry.hpa
     target = hpa.spec.scale_target_ref if hpa is not None else None
     return {
-        "source": _text(item.entry.source),
+        "source": plain(item.entry.source),
         "line": item.entry.line,
-        "namespace": _text(hpa.namespace) if hpa is not None else "",
-        "name": _text(hpa.name) if hpa is not None else "",
-        "api_version": _text(hpa.api_version) if hpa is not None else "",
-        "target": _text(f"{target.kind}/{target.name}") if target is not None else "",
+        "namespace": plain(hpa.namespace) if hpa is not None else "",
+        "name": plain(hpa.name) if hpa is not None else "",
+        "api_version": plain(hpa.api_version) if hpa is not None else "",
+        "target": plain(f"{target.kind}/{target.name}") if target is not None else "",
         "result": item.result,
         "complaints": len(item.complaints),
         "warnings": len(item.warnings),
-        "message": _text(item.complaints[0]) if item.complaints else "",
+        "message": plain(item.complaints[0]) if item.complaints else "",
     }
-
-
-def _text(text: str) -> str:
-    """Return text that every encoding of ours takes: a file's name may hold other bytes."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def talk_lines(checked: Iterable[CheckedEntry]) -> Iterable[str]:
@@ -80,84 +126,10 @@ def summary_line(
     """Return `3 HPAs: 2 valid, 1 refused; …` for stderr."""
     results = Counter(item.result for item in checked)
     hpas = results[VALID] + results[REFUSED]
-    parts = [f"{_count(hpas, 'HPA')}: {results[VALID]} valid, {results[REFUSED]} refused"]
+    parts = [f"{counted(hpas, 'HPA')}: {results[VALID]} valid, {results[REFUSED]} refused"]
     if results[UNREADABLE]:
-        parts.append(f"{_count(results[UNREADABLE], 'document')} unreadable")
+        parts.append(f"{counted(results[UNREADABLE], 'document')} unreadable")
     others = sum(skipped.values())
     if others:
-        parts.append(f"{_count(others, 'document')} of other kinds skipped")
+        parts.append(f"{counted(others, 'document')} of other kinds skipped")
     return f"{'; '.join(parts)} (rules of Kubernetes {profile_name})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def write_table(rows: Sequence[Row], stream: TextIO) -> None:
-    """Draw a table: folded to a terminal's width, or else as wide as its content."""
-    columns = [name for name in COLUMNS if name != "message"]  # stderr has the sentences
-    heads = [name.upper() for name in columns]
-    cells = [[printable(str(row[name])) for name in columns] for row in rows]
-    right = [name in _NUMBERS for name in columns]
-    if stream.isatty():
-        styles = ["" if row["result"] == VALID else "red" for row in rows]
-        _draw(heads, cells, right, styles, stream)
-        return
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    for line in (heads, *cells):
-        padded = (
-            text.rjust(width) if flush else text.ljust(width)
-            for text, width, flush in zip(line, widths, right, strict=True)
-        )
-        stream.write("  ".join(padded).rstrip() + "\n")
-
-
-def _draw(
-    heads: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    right: Sequence[bool],
-    styles: Sequence[str],
-    stream: TextIO,
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head, flush in zip(heads, right, strict=True):
-        table.add_column(head, justify="right" if flush else "left", overflow="fold")
-    for line, style in zip(cells, styles, strict=True):
-        table.add_row(*(Text(text) for text in line), style=style)
-    Console(file=stream, highlight=False).print(table)
-
-
-def write_json(rows: Sequence[Row], stream: TextIO) -> None:
-    """Write a JSON array, one document a line."""
-    lines = printable_json(",\n".join(json.dumps(row) for row in rows))
-    stream.write(f"[\n{lines}\n]\n" if rows else "[]\n")
-
-
-def write_csv(rows: Sequence[Row], stream: TextIO) -> None:
-    """Write CSV with a header; strings are as `printable_cell` returns them."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {name: printable_cell(v) if isinstance(v, str) else v for name, v in row.items()}
-        for row in rows
-    )
-    stream.write(buffer.getvalue())
-
-
-def write_parquet(rows: Sequence[Row], stream: BinaryIO) -> None:
-    """Write a Parquet file, zstd."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema(
-        [(name, pa.int64() if name in _NUMBERS else pa.string()) for name in COLUMNS]
-    )
-    table = pa.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
-    buffer = io.BytesIO()  # pyarrow seeks; a pipe cannot
-    pq.write_table(table, buffer, compression="zstd")
-    stream.write(buffer.getvalue())

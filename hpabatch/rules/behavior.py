@@ -24,7 +24,9 @@ from hpabatch.layout.records import (
     HEAD_UP_COUNT,
     HEAD_UP_START,
     I64,
-    Records,
+    Policies,
+    Record,
+    ScaleEvents,
 )
 from hpabatch.rules.numbers import (
     INT32_MAX,
@@ -44,7 +46,7 @@ def forget_scale_events(head: I64) -> None:
 
 
 @rule
-def replicas_changed_since(events: Records, first: int, count: int, cutoff_ms: int) -> int:
+def replicas_changed_since(events: ScaleEvents, first: int, count: int, cutoff_ms: int) -> int:
     """Return the sum of the changes strictly newer than the cutoff; marks do not matter here."""
     total = 0
     for k in range(first, first + count):
@@ -56,7 +58,7 @@ def replicas_changed_since(events: Records, first: int, count: int, cutoff_ms: i
 @rule
 def replicas_at_period_start(
     head: I64,
-    events: Records,
+    events: ScaleEvents,
     current: int,
     period_ms: int,
     now_ms: int,
@@ -80,9 +82,9 @@ def replicas_at_period_start(
 @rule
 def scale_up_limit(
     head: I64,
-    events: Records,
-    spec: Records,
-    policies: Records,
+    events: ScaleEvents,
+    spec: Record,
+    policies: Policies,
     current: int,
     now_ms: int,
     both_lists: bool,
@@ -111,9 +113,9 @@ def scale_up_limit(
 @rule
 def scale_down_limit(
     head: I64,
-    events: Records,
-    spec: Records,
-    policies: Records,
+    events: ScaleEvents,
+    spec: Record,
+    policies: Policies,
     current: int,
     now_ms: int,
     both_lists: bool,
@@ -142,9 +144,9 @@ def scale_down_limit(
 @rule
 def limit_rate(
     head: I64,
-    events: Records,
-    spec: Records,
-    policies: Records,
+    events: ScaleEvents,
+    spec: Record,
+    policies: Policies,
     current: int,
     stabilized: int,
     now_ms: int,
@@ -171,7 +173,7 @@ def limit_rate(
 
 
 @rule
-def longest_period(policies: Records, first: int, last: int) -> int:
+def longest_period(policies: Policies, first: int, last: int) -> int:
     """Return the longest period in ms of policies first:last, 0 without any."""
     longest = 0
     for j in range(first, last):
@@ -180,7 +182,7 @@ def longest_period(policies: Records, first: int, last: int) -> int:
 
 
 @rule
-def take_event_slot(events: Records, first: int, count: int, cutoff_ms: int) -> int:
+def take_event_slot(events: ScaleEvents, first: int, count: int, cutoff_ms: int) -> int:
     """Mark events older than the cutoff; return the last marked one's index, or -1."""
     slot = -1
     for k in range(first, first + count):
@@ -194,9 +196,9 @@ def take_event_slot(events: Records, first: int, count: int, cutoff_ms: int) -> 
 @rule
 def store_scale_event(
     head: I64,
-    events: Records,
-    spec: Records,
-    policies: Records,
+    events: ScaleEvents,
+    spec: Record,
+    policies: Policies,
     before: int,
     after: int,
     now_ms: int,

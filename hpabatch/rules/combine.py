@@ -25,7 +25,8 @@ from hpabatch.layout.codes import (
     RESOURCE_UTILIZATION,
     STEP_NONE,
 )
-from hpabatch.layout.records import Fleet, Records, Results
+from hpabatch.layout.records import Fleet, Record
+from hpabatch.layout.results import Details, MetricDecisions, Results
 from hpabatch.layout.switches import (
     AVERAGES_CLAMPED,
     COMBINE_MEAN,
@@ -75,7 +76,7 @@ def propose_from_pods(
     row: int,
     current: int,
     tolerance: Tolerance,
-    details: Records,
+    details: Details,
 ) -> Proposal:
     """Return the proposal of a Resource, ContainerResource or Pods metric at tick t."""
     metric = fleet.metrics[np.uint64(m)]
@@ -128,14 +129,14 @@ def propose_from_total(
 
 
 @rule
-def clear_detail(detail: Records) -> None:
+def clear_detail(detail: Record) -> None:
     """Write a detail of a metric that no pod belongs to."""
     detail.ready = detail.unready = detail.missing = detail.ignored = detail.stray = 0
     detail.text = 0
 
 
 @rare
-def write_groups(fleet: Fleet, t: int, stream: int, pods: PodStatistics, detail: Records) -> None:
+def write_groups(fleet: Fleet, t: int, stream: int, pods: PodStatistics, detail: Record) -> None:
     """Write how many pods are in each group, and which pod's request is not known."""
     detail.ready, detail.unready = pods.ready, pods.unready
     detail.missing, detail.ignored = pods.missing, pods.ignored
@@ -164,7 +165,7 @@ def propose(
     m: int,
     current: int,
     tolerance: Tolerance,
-    details: Records,
+    details: Details,
 ) -> Proposal:
     """Return one metric's proposal at tick t, whatever its kind; not clamped, not stabilized.
 
@@ -188,7 +189,7 @@ def propose(
 
 
 @rule
-def write_proposal(out: Records, row: int, proposal: Proposal) -> None:
+def write_proposal(out: MetricDecisions, row: int, proposal: Proposal) -> None:
     """Write what one metric said to its answer row of METRIC_DECISION records."""
     record = out[np.uint64(row)]
     record.code = proposal.code
@@ -201,7 +202,7 @@ def write_proposal(out: Records, row: int, proposal: Proposal) -> None:
 
 
 @rule
-def tolerance_of(controller: Controller, spec: Records) -> Tolerance:
+def tolerance_of(controller: Controller, spec: Record) -> Tolerance:
     """Return the tolerances of a spec, and how this version tests them."""
     by_bounds = has_switch(controller, TOLERANCE_BY_BOUNDS)
     return Tolerance(spec.down_tolerance, spec.up_tolerance, by_bounds)
@@ -220,7 +221,7 @@ def is_preferred(controller: Controller, replicas: int, best: int, winner: int) 
 
 @rule
 def combine_metrics(
-    fleet: Fleet, controller: Controller, spec: Records, t: int, current: int, results: Results
+    fleet: Fleet, controller: Controller, spec: Record, t: int, current: int, results: Results
 ) -> Combined:
     """Return the metrics' combined answer at tick t; each metric's own goes to `results`.
 

@@ -1,4 +1,4 @@
-"""Stabilization: upstream's list of recommendations, and what the windows make of it.
+"""Stabilization: upstream's list of recommendations, and the two windows over it.
 
 Upstream keeps a list in which a recommendation that has left the windows is overwritten, the last
 such slot first, and scans it at every sync. The same list is kept here, with three rings of slots
@@ -31,7 +31,7 @@ from hpabatch.layout.records import (
     HEAD_REC_START,
     HEAD_UNSORTED,
     I64,
-    Records,
+    Recommendations,
 )
 from hpabatch.rules.numbers import INT64_MAX
 
@@ -65,7 +65,7 @@ def slot_index(head: I64, slot: int) -> Any:
 
 
 @rule
-def push_age(head: I64, recs: Records, slot: int) -> None:
+def push_age(head: I64, recs: Recommendations, slot: int) -> None:
     """Append a slot to the ring of slots by age."""
     count = head[HEAD_AGE_COUNT]
     recs[ring_index(head, head[HEAD_AGE_FIRST], count)].ring_age = slot
@@ -73,7 +73,7 @@ def push_age(head: I64, recs: Records, slot: int) -> None:
 
 
 @rule
-def push_minimum(head: I64, recs: Records, slot: int, value: int) -> None:
+def push_minimum(head: I64, recs: Recommendations, slot: int, value: int) -> None:
     """Append a slot to the minimum queue; those before it that are not smaller go."""
     first, count = head[HEAD_MIN_FIRST], head[HEAD_MIN_COUNT]
     while count > 0:
@@ -86,7 +86,7 @@ def push_minimum(head: I64, recs: Records, slot: int, value: int) -> None:
 
 
 @rule
-def push_maximum(head: I64, recs: Records, slot: int, value: int) -> None:
+def push_maximum(head: I64, recs: Recommendations, slot: int, value: int) -> None:
     """Append a slot to the maximum queue; those before it that are not larger go."""
     first, count = head[HEAD_MAX_FIRST], head[HEAD_MAX_COUNT]
     while count > 0:
@@ -99,7 +99,7 @@ def push_maximum(head: I64, recs: Records, slot: int, value: int) -> None:
 
 
 @rule
-def push_old(head: I64, recs: Records, slot: int) -> None:
+def push_old(head: I64, recs: Recommendations, slot: int) -> None:
     """Add a slot to those that may be overwritten, in ascending order (mostly it is the last)."""
     at = head[HEAD_OLD_COUNT]
     while at > 0 and recs[slot_index(head, at - 1)].old > slot:
@@ -116,7 +116,7 @@ def next_place(head: I64, first: int) -> int:
 
 
 @rule
-def expire(head: I64, recs: Records) -> None:
+def expire(head: I64, recs: Recommendations) -> None:
     """Bring the rings to the cutoffs in `head`: leading slots that are too old leave them."""
     # Ends and cutoffs are locals while the queues move: what is written to `recs` could, for all
     # the compiler knows, be `head`, and it would be read again after each entry.
@@ -145,7 +145,7 @@ def expire(head: I64, recs: Records) -> None:
 
 
 @rare
-def rebuild(head: I64, recs: Records) -> None:
+def rebuild(head: I64, recs: Recommendations) -> None:
     """Build rings and stack anew from the list (insertion sort by time: it is nearly sorted)."""
     start, count = head[HEAD_REC_START], head[HEAD_REC_COUNT]
     head[HEAD_OLD_COUNT] = 0
@@ -166,7 +166,9 @@ def rebuild(head: I64, recs: Records) -> None:
 
 
 @rule
-def move_windows(head: I64, recs: Records, min_from: int, max_from: int, old_before: int) -> None:
+def move_windows(
+    head: I64, recs: Recommendations, min_from: int, max_from: int, old_before: int
+) -> None:
     """Bring rings and stack to new cutoffs, from scratch if one of them moved back."""
     moved_back = min_from < head[HEAD_MIN_FROM] or max_from < head[HEAD_MAX_FROM]
     if moved_back or head[HEAD_UNSORTED] != 0:
@@ -177,7 +179,7 @@ def move_windows(head: I64, recs: Records, min_from: int, max_from: int, old_bef
 
 
 @rule
-def record_recommendation(head: I64, recs: Records, value: int, now_ms: int) -> None:
+def record_recommendation(head: I64, recs: Recommendations, value: int, now_ms: int) -> None:
     """Write (value, now) into the last replaceable slot, else append it."""
     old, age = head[HEAD_OLD_COUNT], head[HEAD_AGE_COUNT]
     if old > 0:
@@ -198,7 +200,7 @@ def record_recommendation(head: I64, recs: Records, value: int, now_ms: int) -> 
 
 
 @rule
-def last_recommendation(head: I64, recs: Records) -> Any:
+def last_recommendation(head: I64, recs: Recommendations) -> Any:
     """Return the index in `recs` of the newest recommendation; there is one.
 
     Where windows never change, moving its time forward is as good as recording the same number at
@@ -209,7 +211,7 @@ def last_recommendation(head: I64, recs: Records) -> Any:
 
 
 @rule
-def last_of_at_least(head: I64, recs: Records, value: int) -> int:
+def last_of_at_least(head: I64, recs: Recommendations, value: int) -> int:
     """Return the time (ms) of the newest recommendation of at least some number; there is one.
 
     It is in the queue of maxima, whose numbers fall and whose times rise.
@@ -225,7 +227,7 @@ def last_of_at_least(head: I64, recs: Records, value: int) -> int:
 @rule
 def recommend_within_windows(
     head: I64,
-    recs: Records,
+    recs: Recommendations,
     value: int,
     now_ms: int,
     min_from: int,
@@ -251,7 +253,7 @@ def recommend_within_windows(
 @rule
 def stabilize_with_windows(
     head: I64,
-    recs: Records,
+    recs: Recommendations,
     current: int,
     proposal: int,
     now_ms: int,
@@ -275,7 +277,9 @@ def stabilize_with_windows(
 
 
 @rule
-def stabilize_legacy(head: I64, recs: Records, proposal: int, now_ms: int, window_ms: int) -> int:
+def stabilize_legacy(
+    head: I64, recs: Recommendations, proposal: int, now_ms: int, window_ms: int
+) -> int:
     """Return the largest recommendation of the window (no behavior set); its edge still counts."""
     cutoff = now_ms - window_ms
     _, high = recommend_within_windows(head, recs, proposal, now_ms, INT64_MAX, cutoff, cutoff)

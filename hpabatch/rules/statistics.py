@@ -1,4 +1,4 @@
-"""Sufficient statistics of a metric's pods: all that the calculator needs to know of them.
+"""Sufficient statistics of a metric's pods: everything that the calculator reads of them.
 
 `accumulate` adds one pod (or a cohort of `weight` equal pods); `rules.replicas` decides from the
 sums. Integer sums wrap as Go's do, so neither order nor grouping of pods matters.

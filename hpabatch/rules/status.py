@@ -1,4 +1,4 @@
-"""An HPA's status after a tick: what of it changed, and when.
+"""An HPA's status after a tick: its changed parts and their times.
 
 `rules.tick` decides and sets condition codes; here they get their times, and the parts of the
 status that no decision reads (current metrics, last scale time) are followed. Sentences are made of
@@ -45,6 +45,10 @@ from hpabatch.layout.codes import (
 )
 from hpabatch.layout.records import (
     I64,
+    Fleet,
+    Record,
+)
+from hpabatch.layout.results import (
     NO_GENERATION,
     NO_METRICS,
     NO_TIME_MS,
@@ -58,9 +62,8 @@ from hpabatch.layout.records import (
     STATUS_SHOWN,
     STATUS_TIMES,
     STATUS_WORDS,
-    Fleet,
-    Records,
     Results,
+    Statuses,
     StatusMemory,
 )
 from hpabatch.layout.switches import FAILURE_SHOWS_METRICS, GENERATION_OBSERVED, STATUS_ROUND_TRIPS
@@ -82,7 +85,7 @@ def is_true(code: int) -> bool:
 
 
 @rule
-def is_set_now(kind: int, decision: Records, tick: Records) -> bool:
+def is_set_now(kind: int, decision: Record, tick: Record) -> bool:
     """Say whether a tick set the condition of a type, with the same words or others."""
     if kind == ABLE_TO_SCALE:
         return True
@@ -98,7 +101,7 @@ def is_set_now(kind: int, decision: Records, tick: Records) -> bool:
 
 
 @rule
-def first_failed(fleet: Fleet, results: Results, spec: Records, t: int) -> int:
+def first_failed(fleet: Fleet, results: Results, spec: Record, t: int) -> int:
     """Return the row of the first metric of a spec that failed at tick t."""
     m = spec.first_metric
     while results.metrics[answer_row(fleet, m, t)].code == METRIC_OK:
@@ -194,7 +197,7 @@ def note_conditions(fleet: Fleet, results: Results, head: I64, t: int) -> bool:
 
 @rule
 def show_metric(
-    shown: Records, stream: int, kind: int, utilization: int, average: int, value: int
+    shown: Record, stream: int, kind: int, utilization: int, average: int, value: int
 ) -> bool:
     """Put an entry of `currentMetrics`; say whether another was there."""
     same = shown.stream == stream and shown.kind == kind and shown.utilization_pct == utilization
@@ -260,7 +263,7 @@ def note_generation(fleet: Fleet, memory: StatusMemory, head: I64, h: int, t: in
 
 
 @rule
-def write_status(head: I64, written: bool, out: Records) -> None:
+def write_status(head: I64, written: bool, out: Record) -> None:
     """Write one tick's STATUS record."""
     out.transition_0_ms, out.set_0 = head[STATUS_TIMES], head[STATUS_SETS]
     out.transition_1_ms, out.set_1 = head[STATUS_TIMES + 1], head[STATUS_SETS + 1]
@@ -284,7 +287,7 @@ def clear_status(head: I64) -> None:
 
 @rule
 def note_status(
-    fleet: Fleet, results: Results, memory: StatusMemory, h: int, t: int, out: Records
+    fleet: Fleet, results: Results, memory: StatusMemory, h: int, t: int, out: Statuses
 ) -> None:
     """Write the STATUS of lane h after tick t, whose decision is made, and remember it."""
     head, decision = memory.head[np.uint64(h)], results.decisions[np.uint64(t)]

@@ -8,34 +8,19 @@ functions they call.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from hpabatch._jit import rare, rule
 from hpabatch.layout.codes import (
     AMBIGUOUS_SELECTOR,
-    BOUND_BY_DISABLED_DOWN,
-    BOUND_BY_DISABLED_UP,
     BOUND_BY_FORCED_MAX,
     BOUND_BY_FORCED_MIN,
     BOUND_BY_INVALID_METRIC,
-    BOUND_BY_LEGACY_LIMIT,
-    BOUND_BY_MAX,
-    BOUND_BY_METRIC,
-    BOUND_BY_MIN,
     BOUND_BY_NO_SCALE,
-    BOUND_BY_POD_GUARD,
-    BOUND_BY_POLICY_DOWN,
-    BOUND_BY_POLICY_UP,
     BOUND_BY_SCALE_READ,
     BOUND_BY_SCALE_WRITE,
     BOUND_BY_SELECTOR,
-    BOUND_BY_TOLERANCE,
-    BOUND_BY_WINDOW_DOWN,
-    BOUND_BY_WINDOW_UP,
     BOUND_BY_ZERO,
-    DESIRED_WITHIN_RANGE,
     FAILED_GET_SCALE,
     FAILED_UPDATE_SCALE,
     INVALID_SELECTOR,
@@ -43,30 +28,19 @@ from hpabatch.layout.codes import (
     METRIC_NOT_COMPUTED,
     NO_CONDITION,
     NOT_SCALED_TO_ZERO,
-    READY_FOR_NEW_SCALE,
     REASON_ABOVE_MAX,
-    REASON_ABOVE_TARGET,
     REASON_BELOW_MIN,
-    REASON_BELOW_TARGET,
     REASON_NONE,
-    SCALE_DOWN_STABILIZED,
     SCALE_OK,
     SCALE_UNKNOWN,
-    SCALE_UP_STABILIZED,
     SCALE_UPDATE_FAILED,
     SCALED_TO_ZERO,
     SCALING_DISABLED,
-    SELECT_DISABLED,
     SELECTOR_AMBIGUOUS,
     SELECTOR_GONE,
     SELECTOR_OK,
-    STEP_DIRECTION_GUARD,
-    STEP_TOLERANCE,
-    STEP_TOLERANCE_AFTER_SUBSTITUTION,
     SUCCEEDED_GET_SCALE,
     SUCCEEDED_RESCALE,
-    TOO_FEW_REPLICAS,
-    TOO_MANY_REPLICAS,
     VALID_METRIC_FOUND,
 )
 from hpabatch.layout.records import (
@@ -77,41 +51,24 @@ from hpabatch.layout.records import (
     I64,
     Fleet,
     Memory,
-    Records,
-    Results,
+    Recommendations,
+    Record,
 )
+from hpabatch.layout.results import Decisions, Results
 from hpabatch.layout.switches import (
-    BOTH_EVENT_LISTS,
     SCALE_TO_ZERO,
-    WINDOWS_CLAMP_CURRENT,
     ZERO_NEEDS_CONDITION,
 )
-from hpabatch.rules.behavior import forget_scale_events, limit_rate, store_scale_event
-from hpabatch.rules.bounds import limit_legacy
-from hpabatch.rules.combine import Combined, combine_metrics, write_proposal
+from hpabatch.rules.behavior import forget_scale_events, store_scale_event
+from hpabatch.rules.combine import combine_metrics, write_proposal
 from hpabatch.rules.conditions import has_condition, remove_condition, set_condition
 from hpabatch.rules.controller import Controller, controller_of, has_switch
+from hpabatch.rules.normalize import Decision, decide_by_proposal
 from hpabatch.rules.replicas import failed_metric
 from hpabatch.rules.stabilize import (
     forget_recommendations,
     record_recommendation,
-    stabilize_legacy,
-    stabilize_with_windows,
 )
-
-
-class Decision(NamedTuple):
-    """What one tick came to; names and units as in `layout.records.DECISION`."""
-
-    desired: int
-    proposal: int
-    stabilized: int
-    limited: int
-    rescaled: bool
-    metric: int
-    invalid_metrics: int
-    binding: int
-    reason: int
 
 
 @rule
@@ -131,7 +88,7 @@ def forget_status(head: I64) -> None:
 
 
 @rare
-def begin_recommendations(head: I64, recs: Records, current: int, now_ms: int) -> None:
+def begin_recommendations(head: I64, recs: Recommendations, current: int, now_ms: int) -> None:
     """Begin the recommendation list with the size that a fresh controller finds."""
     record_recommendation(head, recs, current, now_ms)
     head[HEAD_SEEN] = 1
@@ -144,7 +101,7 @@ def stand_still(current: int, desired: int, binding: int, invalid: int) -> Decis
 
 
 @rare
-def skip_metrics(fleet: Fleet, spec: Records, t: int, results: Results) -> None:
+def skip_metrics(fleet: Fleet, spec: Record, t: int, results: Results) -> None:
     """Mark every metric of this tick as not computed."""
     for m in range(spec.first_metric, spec.last_metric):
         row = t + fleet.streams[fleet.metrics[m].stream].answer_offset
@@ -152,7 +109,7 @@ def skip_metrics(fleet: Fleet, spec: Records, t: int, results: Results) -> None:
 
 
 @rule
-def mark_unused_streams(fleet: Fleet, spec: Records, h: int, t: int, results: Results) -> None:
+def mark_unused_streams(fleet: Fleet, spec: Record, h: int, t: int, results: Results) -> None:
     """Mark the lane's streams as not computed where this tick's spec may lack some of them."""
     lane = fleet.lanes[np.uint64(h)]
     if lane.last_stream - lane.first_stream == spec.last_metric - spec.first_metric:
@@ -163,138 +120,11 @@ def mark_unused_streams(fleet: Fleet, spec: Records, h: int, t: int, results: Re
 
 
 @rule
-def bound_before_windows(step: int) -> int:
-    """Return the binding rule of a proposal that nothing changed afterwards."""
-    if step == STEP_TOLERANCE or step == STEP_TOLERANCE_AFTER_SUBSTITUTION:
-        return BOUND_BY_TOLERANCE
-    if step == STEP_DIRECTION_GUARD:
-        return BOUND_BY_POD_GUARD
-    return BOUND_BY_METRIC
-
-
-@rule
-def bound_by_limit(spec: Records, current: int, stabilized: int, condition: int) -> int:
-    """Return the binding rule behind a ScalingLimited condition that is True."""
-    if condition == TOO_FEW_REPLICAS:
-        return BOUND_BY_MIN
-    if condition == TOO_MANY_REPLICAS:
-        return BOUND_BY_MAX
-    if spec.has_behavior == 0:
-        return BOUND_BY_LEGACY_LIMIT
-    if stabilized > current:
-        return BOUND_BY_DISABLED_UP if spec.up_select == SELECT_DISABLED else BOUND_BY_POLICY_UP
-    return BOUND_BY_DISABLED_DOWN if spec.down_select == SELECT_DISABLED else BOUND_BY_POLICY_DOWN
-
-
-@rule
-def window_condition(proposal: int, current: int) -> int:
-    """Return the AbleToScale condition of a proposal that the two windows changed."""
-    return SCALE_UP_STABILIZED if proposal >= current else SCALE_DOWN_STABILIZED
-
-
-@rule
-def normalize(
-    fleet: Fleet,
-    controller: Controller,
-    memory: Memory,
-    h: int,
-    t: int,
-    current: int,
-    proposal: int,
-) -> tuple[int, int, int, int]:
-    """Return (stabilized, limited, AbleToScale condition, ScalingLimited condition)."""
-    tick, head, recs = fleet.ticks[np.uint64(t)], memory.head[np.uint64(h)], memory.recs
-    spec, now_ms = fleet.specs[np.uint64(tick.spec)], tick.now_ms
-    able = READY_FOR_NEW_SCALE
-    if spec.has_behavior != 0:
-        stabilized = stabilize_with_windows(
-            head,
-            recs,
-            current,
-            proposal,
-            now_ms,
-            spec.up_window_ms,
-            spec.down_window_ms,
-            has_switch(controller, WINDOWS_CLAMP_CURRENT),
-        )
-        if stabilized != proposal:
-            able = window_condition(proposal, current)
-        limited, condition = limit_rate(
-            head,
-            memory.events,
-            spec,
-            fleet.policies,
-            current,
-            stabilized,
-            now_ms,
-            has_switch(controller, BOTH_EVENT_LISTS),
-        )
-        return stabilized, limited, able, condition
-    window_ms = controller.downscale_stabilization_ms
-    stabilized = stabilize_legacy(head, recs, proposal, now_ms, window_ms)
-    if stabilized != proposal:
-        able = SCALE_DOWN_STABILIZED
-    limited, condition = limit_legacy(current, stabilized, spec.min_replicas, spec.max_replicas)
-    return stabilized, limited, able, condition
-
-
-@rule
-def reason_for(proposal: int, current: int) -> int:
-    """Return the reason that a rescale's event would give, from the raw proposal."""
-    if proposal > current:
-        return REASON_ABOVE_TARGET
-    if proposal < current:
-        return REASON_BELOW_TARGET
-    return REASON_NONE
-
-
-@rule
-def decide_by_proposal(
-    fleet: Fleet,
-    controller: Controller,
-    memory: Memory,
-    spec: Records,
-    h: int,
-    t: int,
-    from_zero: bool,
-    combined: Combined,
-) -> Decision:
-    """Return the decision that windows, policies and bounds make of the metrics' answer."""
-    current, head = fleet.ticks[np.uint64(t)].replicas, memory.head[np.uint64(h)]
-    proposal = max(combined.replicas, 0)  # a negative proposal counts as none at all
-    reason = reason_for(proposal, current)
-    stabilized, desired, able, limit = normalize(fleet, controller, memory, h, t, current, proposal)
-    set_condition(head, able)
-    set_condition(head, limit)
-    binding = bound_before_windows(combined.step)
-    if limit != DESIRED_WITHIN_RANGE:
-        binding = bound_by_limit(spec, current, stabilized, limit)
-    elif stabilized != proposal:
-        binding = BOUND_BY_WINDOW_UP if able == SCALE_UP_STABILIZED else BOUND_BY_WINDOW_DOWN
-    if from_zero and desired < spec.min_replicas:
-        # (with minReplicas 0 no proposal is below it)
-        desired, binding = spec.min_replicas, BOUND_BY_MIN
-        if reason == REASON_NONE:
-            reason = REASON_BELOW_MIN
-    return Decision(
-        desired,
-        proposal,
-        stabilized,
-        desired,
-        desired != current,
-        combined.metric,
-        combined.invalid,
-        binding,
-        reason,
-    )
-
-
-@rule
 def decide_by_metrics(
     fleet: Fleet,
     controller: Controller,
     memory: Memory,
-    spec: Records,
+    spec: Record,
     h: int,
     t: int,
     from_zero: bool,
@@ -326,7 +156,7 @@ def force(current: int, desired: int, binding: int, reason: int) -> Decision:
 
 
 @rule
-def wakes(head: I64, controller: Controller, spec: Records) -> bool:
+def wakes(head: I64, controller: Controller, spec: Record) -> bool:
     """Say whether the metrics decide for a target at zero: it was this controller's doing.
 
     In old versions they do whenever the minimum is zero.
@@ -342,7 +172,7 @@ def decide_size(
     fleet: Fleet,
     controller: Controller,
     memory: Memory,
-    spec: Records,
+    spec: Record,
     h: int,
     t: int,
     results: Results,
@@ -376,7 +206,7 @@ def sets_scaled_to_zero(controller: Controller) -> bool:
 
 
 @rule
-def note_rescale(controller: Controller, head: I64, spec: Records, before: int, after: int) -> None:
+def note_rescale(controller: Controller, head: I64, spec: Record, before: int, after: int) -> None:
     """Set the conditions that follow a successful write of the scale."""
     set_condition(head, SUCCEEDED_RESCALE)
     if not sets_scaled_to_zero(controller):
@@ -407,7 +237,7 @@ def unwritten(decision: Decision, desired: int) -> Decision:
 def decide_with_scale(
     fleet: Fleet,
     memory: Memory,
-    spec: Records,
+    spec: Record,
     h: int,
     t: int,
     spend_decisions: bool,
@@ -437,7 +267,7 @@ def decide_with_scale(
 
 @rule
 def decide_without_scale(
-    fleet: Fleet, head: I64, spec: Records, t: int, results: Results
+    fleet: Fleet, head: I64, spec: Record, t: int, results: Results
 ) -> Decision:
     """Return the decision of a tick whose scale was not read: the status keeps its numbers."""
     skip_metrics(fleet, spec, t, results)
@@ -449,7 +279,7 @@ def decide_without_scale(
 
 
 @rule
-def write_decision(out: Records, t: int, decision: Decision, head: I64) -> None:
+def write_decision(out: Decisions, t: int, decision: Decision, head: I64) -> None:
     """Write one tick's DECISION record."""
     record = out[np.uint64(t)]
     record.desired = decision.desired

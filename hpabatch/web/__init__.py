@@ -1,1 +1,1 @@
-"""HTTP of all clients: secrets that no text may show, replies within a size and a time."""
+"""HTTP clients: secrets hidden in messages, responses bounded in size and time."""

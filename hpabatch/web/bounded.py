@@ -1,7 +1,8 @@
-"""Replies within a time and a size: deadlines of HTTP clients, bodies that are read up to a limit.
+"""Bounded HTTP responses: deadlines of clients, and bodies read up to a limit.
 
-The HTTP library bounds the time between two pieces of a reply. A server that sends a byte of its
-headers, or an interim reply (1xx), now and then is bounded by nothing: hence a deadline under it.
+The HTTP library bounds the time between two pieces of a response. A server that now and then sends
+a byte of its headers, or an interim response (1xx), is not bounded by that: hence a deadline below
+the library.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ import httpcore2
 import httpx2
 
 _TAKEN: Final = ("", "identity", "gzip")
-"""Packed once by gzip a body is a thousandth of its size at least; packed twice, or by a denser
-code, 64 KiB can unfold to more than any memory."""
+"""gzip compresses at most about a thousandfold; compressed twice, or by a denser code, 64 KiB can
+expand to more than any memory."""
 _PIECE_BYTES: Final = 2**20
 
 
 class Deadline:
-    """Until when a thread's requests may take; each thread has its own."""
+    """Deadline of a thread's requests; each thread has its own."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without a deadline."""
         self._own = threading.local()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Let whatever this thread waits for inside end in time, with httpx2.ReadTimeout."""
+        """End this thread's waits inside the block in time, with httpx2.ReadTimeout."""
         self._own.until = time.monotonic() + seconds
         try:
             yield
@@ -39,7 +40,7 @@ class Deadline:
             self._own.until = None
 
     def left(self, timeout: float | None) -> float | None:
-        """Return how long one wait may take (s), which was allowed to take `timeout`."""
+        """Return the time limit of one wait (s) whose own limit is `timeout`."""
         until: float | None = getattr(self._own, "until", None)
         if until is None:
             return timeout
@@ -47,7 +48,7 @@ class Deadline:
         return left if timeout is None else min(timeout, left)
 
     def keep(self, transports: Iterable[httpx2.BaseTransport | None]) -> None:
-        """Let connections that these make from now on keep the deadline."""
+        """Apply the deadline to connections that these transports open from now on."""
         for transport in transports:
             if isinstance(transport, httpx2.HTTPTransport):
                 # The library takes a backend for its pools, but hands none to them.
@@ -56,7 +57,7 @@ class Deadline:
 
 
 class _Backend(httpcore2.NetworkBackend):
-    """Opens connections that keep a deadline."""
+    """Network backend whose connections keep a deadline."""
 
     def __init__(self, inner: httpcore2.NetworkBackend, deadline: Deadline) -> None:
         self._inner = inner
@@ -93,39 +94,38 @@ class _Stream(httpcore2.NetworkStream):
 
 
 def pieces_of(
-    reply: httpx2.Response, until: float, clock: Callable[[], float] = time.monotonic
+    response: httpx2.Response, until: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[bytes]:
-    """Yield the pieces of a body, at least one for whatever comes; they may be empty.
+    """Yield the pieces of a body, at least one per received chunk; they may be empty.
 
     Args:
-        reply: whose body was not read yet.
-        until: by the clock; a piece that comes later is the last attempt.
-        clock: seconds that only go forward.
+        response: its body was not read yet.
+        until: by the clock; no piece is awaited after that.
+        clock: monotonic seconds.
 
     Raises:
-        httpx2.ReadTimeout: it was still coming at the deadline.
-        httpx2.DecodingError: it is packed in a way that could unfold to any size, or not packed as
-            it says.
+        httpx2.ReadTimeout: it was not complete at the deadline.
+        httpx2.DecodingError: its encoding is unsupported, as it could expand to any size, or wrong.
     """
-    for piece in plain_pieces(reply):
+    for piece in plain_pieces(response):
         yield piece
         if clock() > until:
-            raise httpx2.ReadTimeout("the answer was still coming", request=reply.request)
+            raise httpx2.ReadTimeout("the response was not complete", request=response.request)
 
 
-def plain_pieces(reply: httpx2.Response) -> Iterator[bytes]:
+def plain_pieces(response: httpx2.Response) -> Iterator[bytes]:
     """Yield the pieces of a body however long it takes, see `pieces_of`."""
-    encoding = reply.headers.get("content-encoding", "").strip().lower()
+    encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in _TAKEN:
-        raise httpx2.DecodingError("a Content-Encoding that was not asked for")
-    return _unpacked(reply.iter_raw()) if encoding == "gzip" else reply.iter_raw()
+        raise httpx2.DecodingError("a Content-Encoding that was not requested")
+    return _unpacked(response.iter_raw()) if encoding == "gzip" else response.iter_raw()
 
 
 def _unpacked(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what gzip packed, at least one piece for each that came.
+    """Yield decompressed pieces, at least one per received chunk.
 
-    The HTTP library's decoder is silent while nothing comes out: a header without an end, or what
-    follows the end, which it keeps in memory.
+    The HTTP library's decoder yields nothing while there is no output: for a header without an
+    end, or for data after the end, which it keeps in memory.
     """
     unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     for packed in raw:
@@ -141,14 +141,14 @@ def _unpacked(raw: Iterator[bytes]) -> Iterator[bytes]:
             raise httpx2.DecodingError("bytes after the end of what gzip packed")
 
 
-def read_body(reply: httpx2.Response, most: int, until: float) -> tuple[bytes, bool]:
+def read_body(response: httpx2.Response, most: int, until: float) -> tuple[bytes, bool]:
     """Return a body, and whether that is all of it: not if it is larger than `most` bytes.
 
     Raises:
         httpx2.HTTPError: see `pieces_of`, or the connection failed.
     """
     pieces, size = [], 0
-    for piece in pieces_of(reply, until):
+    for piece in pieces_of(response, until):
         pieces.append(piece)
         size += len(piece)
         if size > most:

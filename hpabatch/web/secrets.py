@@ -1,9 +1,9 @@
-"""Secrets of a client, and texts of servers and programs without them.
+"""Secrets of a client, and their removal from messages of servers and programs.
 
-A server, a gateway or a program may repeat what it was given, as it came or written otherwise:
-percent-encoded, escaped as in JSON or HTML, in base64, over several lines, cut off. A text is
-decoded as far as that goes, with the place of every character, and what it shares with a secret is
-replaced there.
+A server, a gateway or a program may repeat a secret as it was sent or in another form:
+percent-encoded, escaped as in JSON or HTML, in base64, over several lines, cut off. A message is
+decoded as far as possible, with the place of every character, and each match with a secret is
+replaced at its place.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from urllib.parse import unquote
 
 HIDDEN: Final = "***"
 _PIECE: Final = 12
-"""Characters of a secret that are hidden wherever they stand together; of a shorter one: all."""
+"""Consecutive characters of a secret that are hidden; a shorter secret is hidden as a whole."""
 _CUT: Final = 6
-"""So many at the end of a text may be the beginning of a secret that was cut off."""
+"""This many characters at the end of a message may be the beginning of a cut-off secret."""
 _KEPT: Final = 8
-"""Credentials of so many requests are remembered: a reply may come after a token was replaced."""
+"""Requests whose credentials are kept: a response may come after a token was replaced."""
 _ROUNDS: Final = 3
 _ESCAPE: Final = re.compile(
     r"%[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|\\.|&#?[0-9A-Za-z]{1,8};"
@@ -39,7 +39,7 @@ _Span = tuple[int, int]
 
 
 class _Pieces(NamedTuple):
-    """What is hidden: `anywhere` by length, `at_end` only where a text ends."""
+    """Hidden pieces: `anywhere` by length, `at_end` only at the end of a message."""
 
     anywhere: Mapping[int, frozenset[str]]
     at_end: frozenset[str]
@@ -49,14 +49,14 @@ class Secrets:
     """The secrets of one client. Several threads may use it at once; `repr` shows none."""
 
     def __init__(self, secrets: Iterable[str | None] = ()) -> None:
-        """Begin with the secrets that are configured; empty ones are none."""
+        """Begin with the configured secrets; empty ones are ignored."""
         self._configured = frozenset(one for one in secrets if one)
         self._carried: dict[str, None] = {}
         self._lock = threading.Lock()
         self._pieces: _Pieces | None = None
 
     def note(self, authorization: str | None) -> None:
-        """Remember the credentials that a request carries: "SCHEME CREDENTIALS"."""
+        """Add the credentials of a request: "SCHEME CREDENTIALS"."""
         if not authorization or authorization in self._carried:
             return
         with self._lock:
@@ -66,7 +66,7 @@ class Secrets:
             self._pieces = None
 
     def hide(self, text: str) -> str:
-        """Return a text without what it shows of a secret."""
+        """Return a message with its secrets replaced."""
         pieces = self._all_pieces()
         if not pieces.anywhere:
             return text
@@ -84,7 +84,7 @@ class Secrets:
 
 
 def secrets_of_url(url: str | None) -> set[str]:
-    """Return the password of a URL with a user, and what a request says for both.
+    """Return the password of a URL with a user, and its form in a request.
 
     A long user without a password counts as a token.
     """
@@ -95,7 +95,7 @@ def secrets_of_url(url: str | None) -> set[str]:
 
 
 def bare_url(url: str) -> str:
-    """Return a URL without its user and password, wherever a parser sees them."""
+    """Return a URL without its user and password, however a parser splits it."""
     scheme, _, rest = url.rpartition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
@@ -106,7 +106,7 @@ def basic(user: str, password: str) -> set[str]:
 
 
 def secrets_of_options(words: Iterable[str], variables: Mapping[str, str]) -> set[str]:
-    """Return what is secret, by its name, of a program's arguments and variables."""
+    """Return the values of a program's arguments and variables with secret names."""
     found = {value for name, value in variables.items() if _SECRET_NAME.search(name)}
     named = False
     for word in words:
@@ -142,7 +142,7 @@ def _pieces(secrets: Iterable[str]) -> _Pieces:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return a secret as it may be written, decoded like the texts that it is looked for in."""
+    """Return the possible forms of a secret, decoded like the messages that are searched."""
     data = secret.encode("utf-8", "surrogateescape")
     found = {secret, data.decode("latin-1"), secret.replace(" ", "+")}
     if len(data) >= _CUT:
@@ -154,7 +154,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _decoded(text: str) -> tuple[str, list[_Span]]:
-    """Return what a text says without escapes and white space, and where each character was."""
+    """Return a string without escapes and white space, and the place of each character."""
     spans = [(k, k + 1) for k in range(len(text))]
     for _ in range(_ROUNDS):
         before = text
@@ -180,7 +180,7 @@ def _decoded_once(text: str, spans: list[_Span]) -> tuple[str, list[_Span]]:
 
 
 def _meaning(escape: str) -> str:
-    """Return what an escape stands for; white space is nothing."""
+    """Return the meaning of an escape, "" for white space."""
     if escape[0] == "%":
         return chr(int(escape[1:], 16))
     if escape[0] == "\\" and len(escape) > 2:
@@ -193,7 +193,7 @@ def _meaning(escape: str) -> str:
 
 
 def _found(plain: str, spans: Sequence[_Span], pieces: _Pieces) -> list[_Span]:
-    """Return the places of the text that are to be replaced, in order; they may overlap."""
+    """Return the places of the string to replace, in order; they may overlap."""
     found: list[_Span] = []
     for size, texts in pieces.anywhere.items():
         found += [

@@ -1,9 +1,12 @@
-"""Small histories cut out of the demo data, for tests to break."""
+"""Small histories cut out of the last day of the demo data, for tests to break."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,54 @@ START = datetime(2026, 10, 7, tzinfo=UTC)
 SAMPLES = ("pod_metrics", "pod_custom_metrics", "object_metrics", "external_metrics")
 
 
-def small(folder: Path, namespace: str = "batch", minutes: int = 20) -> Path:
-    """Write one namespace's tables with the first minutes of its samples; return the folder."""
+Where = Callable[[pl.LazyFrame], pl.LazyFrame]
+
+
+def small(
+    folder: Path, namespace: str = "batch", minutes: int = 20, since: datetime = START
+) -> Path:
+    """Write one namespace's tables with some minutes of its samples; return the folder."""
+    end = since + timedelta(minutes=minutes)
+    of_namespace = pl.col("namespace") == namespace
+    return cut_day(folder, lambda rows: rows.filter(of_namespace), since, end)
+
+
+def day(folder: Path) -> Path:
+    """Write the last day of the demo; return the folder."""
+    return cut_day(folder, lambda rows: rows, START, START + timedelta(days=1))
+
+
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+
+
+@cache
+def last_day() -> Path:
+    """Return the last day of the demo, one for all tests of a process: weeks take their time."""
+    _FOLDERS.append(tempfile.TemporaryDirectory(prefix="demo-day-"))
+    return day(Path(_FOLDERS[0].name) / "demo")
+
+
+def cut_day(folder: Path, where: Where, begin: datetime, end: datetime) -> Path:
+    """Write some rows of the last day, the samples of a time; return the folder.
+
+    Each table begins with what was so at the day's start; pods that were gone by then are left out.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    there = pl.scan_parquet(DEMO / "pods.parquet").filter(
+        pl.col("gone").is_null() | (pl.col("gone") > START)
+    )
     for file in sorted(DEMO.glob("*.parquet")):
         rows = pl.scan_parquet(file)
         if file.stem != "controller":
-            rows = rows.filter(pl.col("namespace") == namespace)
+            rows = where(rows)
         if file.stem in SAMPLES:
-            rows = rows.filter(pl.col("ts") < START + timedelta(minutes=minutes))
+            rows = rows.filter(pl.col("ts") >= begin, pl.col("ts") < end)
+        elif file.stem == "scales":
+            # The last change before the day counts at its start.
+            later = pl.col("ts").shift(-1).over("namespace", "target")
+            rows = rows.filter(later.is_null() | (later > START))
+        elif file.stem in ("pods", "pod_requests", "pod_states"):
+            rows = rows.join(there.select("uid"), on="uid", how="semi", maintain_order="left")
         frame = rows.collect()
         if not frame.is_empty():
             frame.write_parquet(folder / file.name)

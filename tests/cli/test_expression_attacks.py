@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from hpabatch.cli import main
-from tests.cli.histories import DEMO
+from tests.cli.histories import last_day
 from tests.importers.tables import POD_MAP, merged, write_map
 
 TABLE = "ts,app,pod,cpu,mem\n1790000000,web,web-1,0.1,1000\n"
@@ -112,19 +112,19 @@ Place = Callable[[Path, str], list[object]]
 
 
 def where_option(folder: Path, text: str) -> list[object]:
-    return ["replay", DEMO, "--out", folder / "out.parquet", "--where", text]
+    return ["replay", last_day(), "--out", folder / "out.parquet", "--where", text]
 
 
 def plant(folder: Path, text: str) -> list[object]:
     path = folder / "plant.yaml"
     path.write_text(yaml.safe_dump([{"where": text, "capacity": "80% of request"}]))
-    return ["fit", DEMO, "--plant", path, "--where", "hpa = 'etl'"]
+    return ["fit", last_day(), "--plant", path, "--where", "hpa = 'etl'"]
 
 
 def scenario(folder: Path, text: str) -> list[object]:
     path = folder / "scenario.yaml"
     path.write_text(yaml.safe_dump([{"where": text, "growth": 2}]))
-    return ["simulate", DEMO, "--scenario", path, "--where", "hpa = 'etl'", "--for", "10m"]
+    return ["simulate", last_day(), "--scenario", path, "--where", "hpa = 'etl'", "--for", "10m"]
 
 
 def map_where(folder: Path, text: str) -> list[object]:

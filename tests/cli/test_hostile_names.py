@@ -313,7 +313,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
         "recommend", "sweep", "--slo", "rescales<1/week", "--bound", "x{}=1",
     ),
     "plot --unit": ("plot", "sweep", "--out", "OUT/p", "--unit", "x{}"),
-    "plot --hpa": ("plot", "sweep", "--out", "OUT/p", "--hpa", "shop/x{}"),
+    "plot HPA": ("plot", "sweep", "--out", "OUT/p", "shop/x{}"),
     "plot --heatmap": ("plot", "sweep", "--out", "OUT/p", "--heatmap", "x{},y{}"),
     "plot --setting": ("plot", "sweep", "--out", "OUT/p", "--setting", "x{}"),
     "analyze --hpa": ("analyze", "hpas{}", "--hpa", "x{}"),

@@ -19,7 +19,7 @@ from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.storage import LocalStorage
 from hpabatch.live.passes import memory
 from tests.cli.commands import Run, runner
-from tests.cli.histories import DEMO, MANIFESTS
+from tests.cli.histories import MANIFESTS, last_day
 from tests.history.frames import frame, write_all
 from tests.importers.tables import POD_MAP, write_csv, write_map
 
@@ -85,7 +85,7 @@ def pipe(tmp_path: Path) -> Path:
 )
 def test_a_pipe_that_a_user_names(run: Run, pipe: Path, command: str) -> None:
     out = pipe.with_name("out")
-    words = {"PIPE": str(pipe), "DEMO": str(DEMO), "OUT": str(out)}
+    words = {"PIPE": str(pipe), "DEMO": str(last_day()), "OUT": str(out)}
     for word, text in words.items():
         command = command.replace(word, text)
     done = run(*command.split())
@@ -109,7 +109,7 @@ def test_a_pipe_in_a_folder_of_tables(run: Run, tmp_path: Path) -> None:
         ):
             done = run(*command)
             assert (done.code, WANTED in done.stderr) == (2, True), done.stderr
-        done = run("history", "check", folder, "--output", "csv")
+        done = run("history", "check", folder, "--exit-code", "--output", "csv")
         assert (done.code, WANTED in done.stdout) == (3, True), done.stderr
 
 
@@ -123,7 +123,7 @@ def test_a_pipe_in_a_store(run: Run, tmp_path: Path) -> None:
         victim = max(copy.glob(pattern))
         victim.unlink()
         os.mkfifo(victim)
-        done = run("history", "check", copy, "--output", "csv")
+        done = run("history", "check", copy, "--exit-code", "--output", "csv")
         assert done.code in (2, 3)
         assert WANTED in done.stdout + done.stderr
         storage, name = LocalStorage(copy), victim.relative_to(copy).as_posix()
@@ -188,7 +188,7 @@ def test_a_pipe_that_a_shell_made_is_read_where_it_is_read_once() -> None:
         done = subprocess.run(command, input=manifest, capture_output=True, timeout=120)
         assert done.returncode == code, done.stderr
     # A price file is read a second time, for its digest: a pipe would give another.
-    command = [sys.executable, "-c", PROGRAM, "plan", str(DEMO), "--prices", "/dev/stdin"]
+    command = [sys.executable, "-c", PROGRAM, "plan", str(last_day()), "--prices", "/dev/stdin"]
     done = subprocess.run(command, input=b"pod_hour: 1\n", capture_output=True, timeout=120)
     assert (done.returncode, WANTED in done.stderr.decode()) == (2, True), done.stderr
 

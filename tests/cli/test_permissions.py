@@ -43,7 +43,8 @@ import contextlib, io, json, sys
 from hpabatch.cli import main
 for line in sys.stdin.read().splitlines():
     sys.argv, said, code = ["hpabatch", *line.split()], io.StringIO(), None
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    out = io.TextIOWrapper(io.BytesIO())
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(out):
         try:
             main()
         except SystemExit as left:
@@ -113,7 +114,7 @@ REFUSED = [
     ("recommend SHUT/x", "it cannot be read: Permission denied"),
     ("import table READ/tables --map OPEN/map.yaml --out OPEN/i", "tables/shut' cannot be"),
     (f"{ATTACK} --mapping SHUT/x.yaml", "cannot be read: Permission denied"),
-    (f"{ATTACK} --mapping READ/mappings", "mappings/shut: cannot be read: Permission denied"),
+    (f"{ATTACK} --mapping READ/mappings", "mappings/shut cannot be read: Permission denied"),
     (f"{ATTACK} --hpa-events SHUT", "cannot be read: Permission denied"),
     ("simulate READ/history --scenario SHUT/x.yaml", "cannot be read: Permission denied"),
     ("replay READ/history --out READ/z.parquet", "cannot be written: Permission denied"),

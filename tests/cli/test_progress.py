@@ -1,4 +1,4 @@
-"""What stderr shows of a job."""
+"""Tests of a job's progress on stderr."""
 
 from __future__ import annotations
 
@@ -9,50 +9,52 @@ from pathlib import Path
 import pytest
 
 from hpabatch.cli import main
-from hpabatch.cli.progress import progress_on_stderr, rate_text, share_on_stderr
+from hpabatch.cli.progress import JobProgress, progress_on_stderr
+from hpabatch.cli.talk import say
 from hpabatch.jobs.loop import Status
+from tests.cli.histories import last_day
 from tests.cli.hostile import NASTY
 
-DEMO = str(Path(__file__).parents[2] / "data" / "demo")
+DEMO = str(last_day())
 
 
 def status(done: int, *, resumed: int = 0, weight: int = 100_000, seconds: float = 1.0) -> Status:
     return Status(4, done, resumed, 4 * weight, done * weight, resumed * weight, seconds)
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        (status(0), ""),
-        (status(2, resumed=2), ""),
-        (status(1), "100 k decisions/s, 0:00:03 left"),
-        (status(1, weight=5_000_000), "5.0 M decisions/s, 0:00:03 left"),
-        (status(1, seconds=3000.0), "0 k decisions/s, 2:30:00 left"),
-        (status(4), "400 k decisions/s, 0:00:00 left"),
-    ],
-)
-def test_rate_and_time_left(given: Status, text: str) -> None:
-    assert rate_text(given) == text
-
-
 def test_off_a_terminal_little_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpabatch.cli.progress.must_compile", lambda: False)
+    compile_only(monkeypatch, "replay_observations")
     with progress_on_stderr() as progress:
-        progress.step("loading")
+        progress("loading", 0.0)
+        report = JobProgress(progress, "deciding", "replay_observations", "decisions")
         for done in range(1, 5):
-            progress.status(status(done, resumed=1))
+            report(status(done, resumed=1))
     assert capsys.readouterr().err == "resumed: 1 of 4 parts were done\n"
+
+
+def test_a_long_job_tells_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpabatch.cli.progress._TELL_EVERY_S", 0.0)
+    compile_only(monkeypatch, "replay_observations")
+    with progress_on_stderr() as progress:
+        JobProgress(progress, "deciding", "replay_observations", "decisions")(
+            status(1, weight=5_000_000)
+        )
+    told = capsys.readouterr().err
+    assert told.startswith("deciding, 5.0 M decisions/s; 25%, about ")
 
 
 def test_compiling_is_told_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpabatch.cli.progress.must_compile", lambda: True)
+    compile_only(monkeypatch)
     with progress_on_stderr() as progress:
+        report = JobProgress(progress, "deciding", "replay_observations", "decisions")
         for done in range(5):
-            progress.status(status(done))
+            report(status(done))
     assert capsys.readouterr().err == "compiling the rules, once, about 25 s\n"
 
 
@@ -62,15 +64,14 @@ def test_on_a_terminal_there_is_a_bar(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr("hpabatch.cli.progress.must_compile", lambda: True)
+    compile_only(monkeypatch)
     with progress_on_stderr() as progress:
-        progress.step("planning")
-        progress.status(status(1, resumed=1))
-        progress.status(status(2, resumed=1))
-        progress.say("[bold] is a name")
+        progress("planning", 0.0)
+        report = JobProgress(progress, "deciding", "replay_observations", "decisions")
+        report(status(1, resumed=1))
+        report(status(2, resumed=1))
     shown = capsys.readouterr().err
     assert "resumed: 1 of 4 parts were done" in shown
-    assert "[bold] is a name" in shown
     assert "decisions/s" in shown
 
 
@@ -87,7 +88,7 @@ def test_a_job_says_once_that_its_kernel_is_to_be_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, compiled: str
 ) -> None:
     compile_only(monkeypatch, compiled)
-    with share_on_stderr("simulate_fleet") as progress:
+    with progress_on_stderr("simulate_fleet") as progress:
         assert capsys.readouterr().err == ""  # a job that is refused before says nothing
         for done in range(3):
             progress("simulating", done / 3)
@@ -98,7 +99,7 @@ def test_a_job_without_a_kernel_compiles_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compile_only(monkeypatch)
-    with share_on_stderr() as progress:
+    with progress_on_stderr() as progress:
         progress("checking", 0.0)
     assert capsys.readouterr().err == ""
 
@@ -110,7 +111,7 @@ def test_on_a_terminal_it_is_said_above_the_bar(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     compile_only(monkeypatch)
-    with share_on_stderr("simulate_fleet") as progress:
+    with progress_on_stderr("simulate_fleet") as progress:
         for done in range(3):
             progress("simulating", done / 3)
     shown = capsys.readouterr().err
@@ -146,7 +147,6 @@ def test_commands_say_it_before_they_compile(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hpabatch.cli.progress.tell_compiling", tell)
-    monkeypatch.setattr("hpabatch.cli.what_if.sweep.tell_compiling", tell)
     monkeypatch.setattr("sys.argv", ["hpabatch", *command])
     with pytest.raises(ToldError):
         main()
@@ -159,11 +159,11 @@ def test_a_name_in_a_bar_is_only_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     end, terminal = os.openpty()
     with os.fdopen(terminal, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
-        with share_on_stderr() as report:
+        with progress_on_stderr() as report:
             report(NASTY, 0.5)
         with progress_on_stderr() as progress:
-            progress.step(NASTY)
-            progress.say(f"said {NASTY}")
+            progress(NASTY, 1.0)
+            say(f"said {NASTY}")
         shown = os.read(end, 65536).decode()
     os.close(end)
     assert shown.count("\\x1b]8;;x\\x1b\\[red]") >= 2

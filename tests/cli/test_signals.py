@@ -163,6 +163,8 @@ def test_sigterm_leaves_of_an_import_what_the_next_one_goes_on_from(tmp_path: Pa
 
 def test_an_ignored_signal_stays_ignored_and_handlers_are_put_back() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # (a shell's background jobs ignore the interrupt, and so would this test begun by one)
+    first = signal.signal(signal.SIGINT, signal.default_int_handler)
     own = signal.getsignal(signal.SIGINT)
     try:
         with signals_handled() as handler:
@@ -171,6 +173,7 @@ def test_an_ignored_signal_stays_ignored_and_handlers_are_put_back() -> None:
         assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, first)
 
 
 def test_an_end_of_file_in_a_command_is_shown_as_what_it_is() -> None:

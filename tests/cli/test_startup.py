@@ -36,6 +36,13 @@ COMMANDS = (
     "recommend",
     "plan",
     "plot",
+    "analyze",
+    "synth",
+    "live",
+    "record",
+    "import prometheus",
+    "import table",
+    "history quality",
 )
 
 
@@ -51,7 +58,7 @@ def started(*arguments: str) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
-    told = started(command, "--help")
+    told = started(*command.split(), "--help")
     assert f"Usage: hpabatch {command} " in told
     assert f"  hpabatch {command} " in told.partition("Examples:")[2]
 
@@ -59,7 +66,16 @@ def test_the_help_of_a_command_imports_nothing_heavy(command: str) -> None:
 def test_help_imports_nothing_heavy_and_names_all_commands() -> None:
     told = started("--help")
     for command in COMMANDS:
-        assert f"\n  {command} " in told
+        assert f"\n  {command.split()[0]} " in told
+
+
+def test_help_groups_the_commands() -> None:
+    told = started("--help")
+    headings = ("Get data in", "Look", "Ask what if", "Decide live", "Look after data")
+    places = [told.index(f"\n{heading}:\n") for heading in headings]
+    assert places == sorted(places)
+    assert told.index("  import ") < places[1] < told.index("  replay ") < places[2]
+    assert places[3] < told.index("\n  record ") < places[4] < told.index("\n  history ")
 
 
 def test_the_version_shows_the_profiles_and_how_each_is_proved() -> None:

@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hpabatch.cluster.apis.scales import Resource
-from hpabatch.cluster.connection.errors import ApiError, BadAnswer, NotFound
+from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
+from hpabatch.cluster.connection.wire import RequestCounter
+from hpabatch.cluster.watch.watch import Watcher
 
 Reply = bytes | Exception | Callable[[float], bytes]
 
 
 @dataclass
 class Asked:
-    """Answers by path and query; what it was asked for is kept, in the order of the replies."""
+    """Responses by path and query; what it was asked for is kept, in the order of the replies."""
 
     replies: Mapping[str, Reply] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
@@ -64,13 +66,27 @@ class Kinds:
     def scale_resource(self, group: str, kind: str) -> Resource:
         found = self.resources.get((group, kind))
         if found is None:
-            raise BadAnswer(f'no matches for kind "{kind}" in group "{group}"')
+            raise InvalidResponse(f'no matches for kind "{kind}" in group "{group}"')
         return found
 
     def metric_resource(self, group: str, kind: str) -> str:
         try:
             found = self.scale_resource(group, kind)
-        except BadAnswer as error:
+        except InvalidResponse as error:
             text = f"unable to map kind {kind}.{group} to resource: {error.text}"
-            raise BadAnswer(text) from None
+            raise InvalidResponse(text) from None
         return f"{found.name}.{found.group}" if found.group else found.name
+
+
+def by_resource(counter: RequestCounter) -> dict[tuple[str, str], int]:
+    """Return the numbers of requests by verb and resource, whatever their status."""
+    found: dict[tuple[str, str], int] = {}
+    for request, count in counter.snapshot().items():
+        key = request.verb, request.resource
+        found[key] = found.get(key, 0) + count
+    return found
+
+
+def shows(watcher: Watcher, namespace: str) -> bool:
+    """Return whether all objects of a namespace were listed once."""
+    return any(one.synced and one.namespace in ("", namespace) for one in watcher.states)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from hpabatch.cluster.objects.types import HpaObject, Wanted
+from hpabatch.cluster.objects.wanted import WantedBook
 
 _FOLDER = Path(__file__).with_name("wire")
 
@@ -34,3 +37,11 @@ def merged(document: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
         else:
             found[key] = value
     return found
+
+
+def wanted(hpas: Iterable[HpaObject]) -> Wanted:
+    """Return the requests that some HPAs need."""
+    book = WantedBook()
+    for item in hpas:
+        book.put((item.namespace, item.name), item)
+    return book.wanted()

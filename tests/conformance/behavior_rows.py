@@ -42,12 +42,11 @@ from hpabatch.rules.behavior import (
     scale_up_limit,
     store_scale_event,
 )
-from hpabatch.rules.bounds import limit_legacy
 from hpabatch.rules.controller import controller_of
+from hpabatch.rules.normalize import limit_legacy, normalize, window_condition
 from hpabatch.rules.replicas import average_per_pod
 from hpabatch.rules.stabilize import stabilize_legacy
 from hpabatch.rules.statistics import pod_group
-from hpabatch.rules.tick import normalize, window_condition
 from tests.conformance.golden import Json, decode, to_flags, to_ms, to_pod, to_resources, zero_ms
 
 _FAR_PAST = -(2**63 - 1)

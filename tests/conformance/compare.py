@@ -1,4 +1,4 @@
-"""Which fields of the golden data are compared, and what is said where they differ.
+"""Comparison with the golden data: the compared fields, and the words for differences.
 
 HPABATCH_GOLDEN_LEVEL=full (the default) compares all that was recorded;
 HPABATCH_GOLDEN_LEVEL=decision leaves out the texts (errors, messages, quantity strings), events and

@@ -10,7 +10,8 @@ from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
-from hpabatch.layout.records import Fleet, Memory, Results, empty_results
+from hpabatch.layout.records import Fleet, Memory
+from hpabatch.layout.results import Results, empty_results
 from hpabatch.model import messages
 from hpabatch.model.objects.describe import metric_name
 from hpabatch.model.objects.encode_status import encode_metric

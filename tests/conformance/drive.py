@@ -11,13 +11,8 @@ from hpabatch.engine.shards.selector_store import SelectorStore
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.status import status_lane
 from hpabatch.layout import codes
-from hpabatch.layout.records import (
-    HEAD_CONDITIONS,
-    HEAD_STATUS_CURRENT,
-    HEAD_STATUS_DESIRED,
-    STATUS_NEXT,
-    empty_results,
-)
+from hpabatch.layout.records import HEAD_CONDITIONS, HEAD_STATUS_CURRENT, HEAD_STATUS_DESIRED
+from hpabatch.layout.results import STATUS_NEXT, empty_results
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import make_memory, seed_status

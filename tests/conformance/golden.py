@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from hpabatch.kernels.steps import add_container
 from hpabatch.layout import codes
 from hpabatch.model import messages
 from hpabatch.model.objects.decode import decode_hpa
@@ -32,7 +33,6 @@ from hpabatch.model.versions import (
     profile_for,
 )
 from hpabatch.packing.pack import LaneView, MetricAnswer, PodResources, PodSample, PodView, TickView
-from hpabatch.rules.usage import add_container
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What a sync came to, in the form of the golden `expected`."""
+"""Results of a sync in the form of the golden `expected`."""
 
 from __future__ import annotations
 

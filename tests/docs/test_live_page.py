@@ -1,4 +1,4 @@
-"""docs/live.md says what there is: its options, fields and metrics are those of the code."""
+"""docs/live.md is complete: its options, fields and metrics are those of the code."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_every_option_is_named() -> None:
         for parameter in command.commands["live"].params  # type: ignore[attr-defined]
         for name in parameter.opts
     }
-    cells = [cell for cell, _ in rows_after("Options", "| option | says |")]
-    named = {word for cell in cells for word in re.findall(r"`(--?[a-z][a-z0-9-]*)", cell)}
+    cells = [cell for cell, _ in rows_after("Options", "| option | meaning |")]
+    named = {word for cell in cells for word in re.findall(r"`(--?[a-zA-Z][a-z0-9-]*)", cell)}
     assert named == options - {"-h", "--help"}
 
 
 def test_every_field_of_a_json_line_is_explained() -> None:
-    cells = [cell for cell, _ in rows_after("What it says", "| field | says |")]
+    cells = [cell for cell, _ in rows_after("Log", "| field | meaning |")]
     assert [name for cell in cells for name in re.findall(r"`(\w+)`", cell)] == list(FIELDS)
     (example,) = re.findall(r"```json\n(.*?)\n```", PAGE)
     assert set(re.findall(r'"(\w+)": ', example)) <= set(FIELDS)
@@ -48,7 +48,7 @@ def test_every_field_of_a_json_line_is_explained() -> None:
     ("place", "catalogue"), [(0, metric_names.UPSTREAM), (1, metric_names.OURS)]
 )
 def test_every_metric_is_in_its_table(place: int, catalogue: tuple[MetricName, ...]) -> None:
-    tables = PAGE.split("| metric | type | labels | says |\n|---|---|---|---|\n")[1:]
+    tables = PAGE.split("| metric | type | labels | meaning |\n|---|---|---|---|\n")[1:]
     rows = [line.strip("| ").split(" | ") for line in tables[place].split("\n\n")[0].splitlines()]
     expected = [
         [f"`{m.exposed}`", m.kind, ", ".join(f"`{label}`" for label in m.labels), m.help]

@@ -34,7 +34,7 @@ def test_every_cell_runs_and_shows_something(notebook: Any) -> None:
     client.execute()
     shown = ["".join(str(output) for output in cell.outputs) for cell in code(notebook)]
     assert all(shown)
-    assert "minReplicas = maxReplicas = 6: it can never act" in shown[2]
+    assert "minReplicas = maxReplicas = 4: it can never act" in shown[2]
     assert "forced" not in shown[3]
     assert "max_replicas" in shown[3]
     assert "as asked" in shown[5]

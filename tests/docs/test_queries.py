@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from hpabatch.cli import main
+from tests.cli.histories import last_day
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("why")
     with pytest.MonkeyPatch.context() as patch:
         out = ["--why", "--out", str(place / "why.parquet"), "--top", "1"]
-        patch.setattr("sys.argv", ["hpabatch", "replay", str(ROOT / "data" / "demo"), *out])
+        patch.setattr("sys.argv", ["hpabatch", "replay", str(last_day()), *out])
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 0

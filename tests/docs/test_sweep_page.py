@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hpabatch.cli import main
-from hpabatch.engine.simulate.columns import COLUMNS as MEASURES
+from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.jobs.sweep_files import TABLES, read_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -62,10 +62,10 @@ def test_every_column_of_every_table_is_explained(
         part = PAGE.partition(f"### {name}")[2].partition("\n### ")[0]
         assert part, name
         for column in getattr(result, name).columns:
-            if name == "results" and column in MEASURES:
+            if name == "results" and column in MEASURES.names:
                 continue  # (docs/output.md has them)
             if name == "settings" and column == "max":
                 continue  # (one column per field)
             assert f"`{column}`" in part, (name, column)
-    measures = [c for c in result.results.columns if c in MEASURES and c not in SIMULATED]
-    assert set(measures) == set(MEASURES) - set(SIMULATED)
+    measures = [c for c in result.results.columns if c in MEASURES.names and c not in SIMULATED]
+    assert set(measures) == set(MEASURES.names) - set(SIMULATED)

@@ -15,7 +15,8 @@ from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.engine.explain.sync import Sync
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.status import status_fleet
-from hpabatch.layout.records import Memory, empty_results
+from hpabatch.layout.records import Memory
+from hpabatch.layout.results import empty_results
 from hpabatch.model.objects.hpa import HPASpec, HPAStatus
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.memory import make_memory, seed_recommendations, seed_status

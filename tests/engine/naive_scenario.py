@@ -1,4 +1,4 @@
-"""What steps do to the work of one signal, instant by instant, as plainly as can be.
+"""Naive twin of scenario steps on the work of one signal, instant by instant.
 
 Nothing of `hpabatch.engine` is used. Work is a function from ms to a whole number; it is asked at
 multiples of 15 s only, where every step used with it has its edges.

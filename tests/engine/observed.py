@@ -1,4 +1,4 @@
-"""What the engine's alignment shows to the rules, tick by tick, as the naive twin says it.
+"""Observations of the engine's alignment, tick by tick, in the naive twin's form.
 
 The kernel's loop over lanes is replaced by one that looks at every block between its filling and
 its decisions. Before it is filled, everything that a block may not rely on is poisoned.
@@ -10,17 +10,20 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
+import polars as pl
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.engine.replay.run import replay_shard
 from hpabatch.engine.shards import run as shard_replay
 from hpabatch.history.reader import History
-from hpabatch.kernels.align import block_length, extend_lane, fill_block, fill_ticks
+from hpabatch.kernels.align import block_length, extend_lane, fill_block
 from hpabatch.kernels.replay import replay_lane
+from hpabatch.kernels.ticks import fill_ticks
 from hpabatch.layout import codes
 from hpabatch.layout.observations import CURSOR_TICK, Observations, Rows
-from hpabatch.layout.records import Fleet, Memory, Results
+from hpabatch.layout.records import Fleet, Memory
+from hpabatch.layout.results import Results
 from tests.engine.naive_align import Row
 
 Key = tuple[str, str, str]
@@ -35,6 +38,7 @@ ANSWER_WORDS = {
     codes.METRIC_OK: "ok",
     codes.METRIC_ANSWER_EMPTY: "empty",
     codes.METRIC_FETCH_FAILED: "error",
+    codes.METRIC_CONTAINER_LACKS: "container",
 }
 SCALE_WORDS = {
     codes.SCALE_OK: None,
@@ -54,17 +58,21 @@ class Seen(NamedTuple):
     changes: list[tuple[int, ...]]
 
 
-def observed(history: History, parameters: ReplayParameters) -> dict[Key, Seen]:
-    """Return what was seen of each HPA that is replayed."""
+def observed(
+    history: History, parameters: ReplayParameters
+) -> tuple[dict[Key, Seen], pl.DataFrame]:
+    """Return what was seen of each HPA that is replayed, and what was decided on it."""
     plan = plan_replay(history, parameters)
     found: dict[Key, Seen] = {}
+    decisions = []
     for k in range(len(plan.shards)):
         watch = Watch()
         with mock.patch.object(shard_replay, "replay_observations", watch):
             result = replay_shard(plan, k)
+        decisions.append(result.decisions)
         for h, key in enumerate(result.hpas.select("cluster", "namespace", "hpa").iter_rows()):
             found[key[0], key[1], key[2]] = watch.seen[h]
-    return found
+    return found, pl.concat(decisions)
 
 
 class Watch:

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, plan_loop
-from hpabatch.engine.capacity.runs import key_of
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
@@ -28,7 +27,7 @@ def loop_of(
     """Return a loop of cases; of HPAs that are not named nothing speaks against a result."""
     profile = profile_for(k8s)
     plan = SimpleNamespace(versions=SimpleNamespace(one=lambda: profile), warnings=())
-    keys = [key_of(case) for case in cases]
+    keys = [case.key[:3] for case in cases]
     return Loop(
         plan=cast(Any, plan),
         cases=cases,

@@ -23,7 +23,7 @@ from hpabatch.engine.sweep.run import (
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import read_grids
 from hpabatch.model.settings.policy_sets import SHIPPED
-from tests.cli.histories import SAMPLES, START
+from tests.cli.histories import START, cut_day
 
 KEY = ["cluster", "namespace", "hpa"]
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -74,18 +74,15 @@ def swept(sweep: SweepPlan) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def cut(folder: Path, *names: str, hours: float = 2.25, since: int = 8) -> Path:
-    """Write the demo data of some targets (namespace/name) with a few hours of its samples."""
-    folder.mkdir(parents=True, exist_ok=True)
-    begin = START + timedelta(hours=since)
-    for file in sorted(DEMO.glob("*.parquet")):
-        rows = pl.read_parquet(file)
+    """Write the last day of some targets (namespace/name) with a few hours of its samples."""
+
+    def where(rows: pl.LazyFrame) -> pl.LazyFrame:
+        columns = rows.collect_schema().names()
         for column in ("target", "name", "hpa"):
-            if column in rows.columns and file.stem not in ("pods", "object_metrics"):
+            if column in columns and "kind" not in columns:
                 name = pl.concat_str("namespace", pl.lit("/"), column)
-                rows = rows.filter(pl.col(column).is_null() | name.is_in(list(names)))
-                break
-        if file.stem in SAMPLES:
-            rows = rows.filter(pl.col("ts").is_between(begin, begin + timedelta(hours=hours)))
-        if rows.height:
-            rows.write_parquet(folder / file.name)
-    return folder
+                return rows.filter(pl.col(column).is_null() | name.is_in(list(names)))
+        return rows
+
+    begin = START + timedelta(hours=since)
+    return cut_day(folder, where, begin, begin + timedelta(hours=hours))

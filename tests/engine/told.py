@@ -1,4 +1,4 @@
-"""What a small history tells of its HPAs, tick by tick: statuses, events and errors as rows."""
+"""Statuses, events and errors of a small history's HPAs, tick by tick, as rows."""
 
 from __future__ import annotations
 

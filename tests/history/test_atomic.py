@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.history.atomic import atomic_path
+from hpabatch.history.atomic import atomic_folder, atomic_path
 
 
 def test_the_file_appears_at_the_end_and_only_then(tmp_path: Path) -> None:
@@ -92,3 +92,81 @@ def test_a_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
         temporary.write_text("new")
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+# ---- folders
+
+
+def entries(folder: Path) -> dict[str, str]:
+    return {p.name: p.read_text() for p in folder.iterdir()}
+
+
+def test_a_folder_appears_at_the_end_and_only_then(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "out"
+    with atomic_folder(path) as temporary:
+        (temporary / "a.txt").write_text("a")
+        assert not path.exists()
+        assert temporary.parent == path.parent
+        assert temporary.name.startswith(".")
+    assert entries(path) == {"a.txt": "a"}
+    assert os.listdir(path.parent) == ["out"]
+
+
+def test_an_empty_folder_is_replaced_and_another_only_if_it_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.mkdir()
+    with atomic_folder(path) as temporary:
+        (temporary / "a.txt").write_text("1")
+    with pytest.raises(UsageError, match="files of others"), atomic_folder(path):
+        pass
+    assert entries(path) == {"a.txt": "1"}
+    with atomic_folder(path, lambda old: entries(old) == {"a.txt": "1"}) as temporary:
+        (temporary / "b.txt").write_text("2")
+    assert entries(path) == {"b.txt": "2"}
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_everything_in_a_folder_is_flushed_before_it_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("hpabatch.history.atomic.flush", lambda path: told.append(path.name))
+    with atomic_folder(tmp_path / "out") as temporary:
+        (temporary / "deep").mkdir()
+        (temporary / "deep" / "a.txt").write_text("a")
+    assert set(told[:-2]) == {"deep", "a.txt"}
+    assert told[-2:] == [temporary.name, tmp_path.name]
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_exception_leaves_the_old_folder_and_nothing_else(
+    tmp_path: Path, error: BaseException
+) -> None:
+    path = tmp_path / "out"
+    path.mkdir()
+    with pytest.raises(type(error)), atomic_folder(path) as temporary:  # noqa: PT012
+        (temporary / "half").write_text("half")
+        raise error
+    assert os.listdir(tmp_path) == ["out"]
+    assert not entries(path)
+
+
+def test_the_old_folder_comes_back_if_the_new_one_cannot_be_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out"
+    path.mkdir()
+    (path / "old").write_text("old")
+    real = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if Path(target) == path and (Path(source) / "new").exists():
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        real(source, target)
+
+    monkeypatch.setattr("hpabatch.history.atomic.os.replace", replace)
+    with pytest.raises(UsageError, match="No space left"):  # noqa: SIM117
+        with atomic_folder(path, lambda old: True) as temporary:
+            (temporary / "new").write_text("new")
+    assert entries(path) == {"old": "old"}
+    assert os.listdir(tmp_path) == ["out"]

@@ -1,4 +1,4 @@
-"""How a history was come by: summed up, named per HPA, and carried on over imports."""
+"""Provenance of a history: summed up, named per HPA, and continued over imports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.schema import empty_frame
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.writer import write_table
-from hpabatch.report.history import info_json, info_table
+from hpabatch.report.forms import json_text, table_text
+from hpabatch.report.history import InfoReport
 from tests.history.frames import minute, write_all
 
 Row = dict[str, Any]
@@ -104,11 +105,13 @@ def test_info_names_the_hpas_without_behavior(tmp_path: Path) -> None:
     )
     assert "leaves out 12 HPAs: shop/gone00, shop/gone01, " in info.remarks[1]
     assert "shop/gone09 and 2 more; " in info.remarks[1]
-    text = info_table(info)
+    text = table_text(InfoReport(info))
     heads = next(line for line in text.splitlines() if line.startswith("SUBJECT")).split()
     assert heads == ["SUBJECT", "METHOD", "OF", "FROM", "TO", "DETAIL"]
     assert text.endswith(info.remarks[1] + "\n")
-    assert '"hpas.spec.behavior": [\n      {\n        "cluster": "demo"' in info_json(info)
+    assert '"hpas.spec.behavior": [\n      {\n        "cluster": "demo"' in json_text(
+        InfoReport(info)
+    )
 
 
 def test_clusters_are_named_where_there_are_several(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ def test_clusters_are_named_where_there_are_several(tmp_path: Path) -> None:
     write_table(rows, folder / "provenance.parquet", "provenance")
     info = describe_history(open_history(folder))
     assert "for 2 HPAs: demo/shop/cart, east/shop/cart;" in info.remarks[0]
-    assert "\nCLUSTER  SUBJECT " in info_table(info)
+    assert "\nCLUSTER  SUBJECT " in table_text(InfoReport(info))
 
 
 def test_an_illegible_table_is_a_problem_among_others(tmp_path: Path) -> None:
@@ -129,7 +132,7 @@ def test_an_illegible_table_is_a_problem_among_others(tmp_path: Path) -> None:
     next((tmp_path / "provenance").rglob("*.parquet")).unlink()
     info = describe_history(open_history(tmp_path))
     assert "is missing, though the log names it" in info.problems[0]
-    assert "how it was come by cannot be told: " in info.problems[1]
+    assert "provenance cannot be read: " in info.problems[1]
     assert info.provenance.is_empty()
 
 

@@ -43,7 +43,7 @@ def test_every_table_is_found_in_registry_order(folder: Path) -> None:
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match="nowhere: there is no such folder; name that of"):
+    with pytest.raises(HistoryError, match="nowhere: there is no such folder; name one with"):
         open_history(tmp_path / "nowhere")
 
 
@@ -206,8 +206,8 @@ def test_a_dangling_link_cannot_be_read(folder: Path) -> None:
     ("key", "value", "message"),
     [
         ("hpabatch.schema", "5", "schema version 5; this hpabatch reads up to 4: use a newer"),
-        ("hpabatch.schema", "one", "schema version 'one', which is no number"),
-        ("hpabatch.schema", "0", "which is no number"),
+        ("hpabatch.schema", "one", "expected a number as schema version, got 'one'"),
+        ("hpabatch.schema", "0", "expected a number as schema version"),
         ("hpabatch.table", "scales", "written as the table scales, not pods; name it scales.par"),
     ],
 )

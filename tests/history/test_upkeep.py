@@ -155,7 +155,7 @@ def test_check_finds_specs_that_overlap_across_parts(tmp_path: Path) -> None:
 
 
 def test_a_second_version_is_read_as_it_is(tmp_path: Path) -> None:
-    demo = open_history(ROOT / "data" / "demo")
+    demo = open_history(of_version(2, tmp_path))
     assert isinstance(demo, FlatHistory)
     assert demo.versions("hpas") == {"2"}
     assert demo.read("provenance").is_empty()
@@ -244,10 +244,10 @@ def test_a_migration_goes_on_where_it_stopped(
     old = write_all(tmp_path / "old")
     commit, count = StoreWriter.commit, iter(range(100))
 
-    def fail(self: StoreWriter, entry: object) -> None:
+    def fail(self: StoreWriter, entry: object, *more: object) -> None:
         if next(count) == 4:
             raise KeyboardInterrupt
-        commit(self, entry)  # type: ignore[arg-type]
+        commit(self, entry, *more)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
         patch.setattr(StoreWriter, "commit", fail)

@@ -66,9 +66,9 @@ def status(current: int, desired: int, scaled_ms: int | None = None) -> Json:
     return found if scaled_ms is None else {**found, "lastScaleTime": second(scaled_ms)}
 
 
-def audit(ms: int, verb: str, answer: Json | None = None, **changes: Any) -> Json:
+def audit(ms: int, verb: str, response: Json | None = None, **changes: Any) -> Json:
     """Return an audit event, `ms` after START_MS, of the level RequestResponse."""
-    metadata = (answer or {}).get("metadata", {})
+    metadata = (response or {}).get("metadata", {})
     about = {
         "resource": "horizontalpodautoscalers", "apiGroup": "autoscaling", "apiVersion": "v2",
         "namespace": metadata.get("namespace", "shop"), "name": metadata.get("name", "web"),
@@ -81,14 +81,14 @@ def audit(ms: int, verb: str, answer: Json | None = None, **changes: Any) -> Jso
         "requestReceivedTimestamp": micro(START_MS + ms),
         "stageTimestamp": micro(START_MS + ms + 4),
     }  # fmt: skip
-    if answer is not None:
-        event["responseObject"] = answer
+    if response is not None:
+        event["responseObject"] = response
     about.update(changes.pop("about", {}))
     return {name: value for name, value in (event | changes).items() if value is not None}
 
 
-def status_write(ms: int, answer: Json, **changes: Any) -> Json:
-    return audit(ms, "update", answer, about={"subresource": "status"}, **changes)
+def status_write(ms: int, response: Json, **changes: Any) -> Json:
+    return audit(ms, "update", response, about={"subresource": "status"}, **changes)
 
 
 def scale(ms: int, verb: str, replicas: int, before: int, **changes: Any) -> Json:

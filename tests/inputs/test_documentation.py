@@ -7,17 +7,11 @@ from pathlib import Path
 
 from hpabatch.inputs.document_keys import Shape
 from hpabatch.inputs.documentation import EXAMPLES, page, read_examples
-from hpabatch.inputs.plants import (
-    ENTRY,
-    PIPELINE,
-    PODS,
-    SIGNAL,
-    STARTUP,
-    parse_plant_file,
-)
-from hpabatch.inputs.prices import PRICE_LIST, parse_price_file
-from hpabatch.inputs.scenarios import ACTIONS, SCENARIO, parse_scenario
+from hpabatch.inputs.plants import ENTRY, PIPELINE, PODS, SIGNAL, STARTUP
+from hpabatch.inputs.prices import PRICE_LIST
+from hpabatch.inputs.scenarios import ACTIONS, SCENARIO
 from tests.importers.mutations import keys_of
+from tests.inputs.parsed import parse_plant_file, parse_price_file, parse_scenario
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "scenarios.md").read_text()

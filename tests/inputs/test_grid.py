@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.inputs import grid_sample
 from hpabatch.inputs.grid import Grid, GridError, parse_grids, read_grids
 from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.setting import TODAY, Setting, parse_setting
@@ -80,10 +79,10 @@ MISTAKES = {
     "targt=50": "--grid targt=50: 'targt' is not a field; did you mean target? (known: target, tar",
     "select=Max": "'select' is not a field; did you mean scaleUp.select?",
     "target.=50": "'target.' names no metric; write target.cpu, for one",
-    "50:85:5": "it is not FIELD=VALUES, such as target=50:85:5",
-    "=5": "it is not FIELD=VALUES",
-    "target=": "a value is missing; wanted: a whole percentage such as 70, or a quantity",
-    "target=50,,60": "a value is missing",
+    "50:85:5": "expected FIELD=VALUES, such as target=50:85:5",
+    "=5": "expected FIELD=VALUES",
+    "target=": "expected a whole percentage such as 70, or a quantity",
+    "target=50,,60": "got nothing",
     "target=50:": "'50:' is not a range FROM:TO:STEP",
     "target=50:60:5:5": "'50:60:5:5' is not a range FROM:TO:STEP",
     "target=50:85": "'50:85' has no step, as in FROM:TO:STEP; only --sample N needs none",
@@ -101,7 +100,7 @@ MISTAKES = {
     "scaleDown.window=0:7200:600": "'7200' is not from 0 to 3600",
     "scaleDown.window=-5000": "'-5000' cannot lead to a value from 0 to 3600, whatever today's is",
     "tolerance=-2": "'-2' cannot lead to a value from 0 to 1",
-    "target=1:1000000:1": "the grid has 1,000,000 (target) = 1,000,000 settings, at most 100,000",
+    "target=1:1000000:1": "expected at most 100,000 settings, got 1,000,000 (target) = 1,000,000",
 }  # fmt: skip
 
 
@@ -109,7 +108,7 @@ MISTAKES = {
 def test_each_mistake_is_a_sentence(text: str) -> None:
     (found,) = mistakes(text)
     assert MISTAKES[text] in found
-    assert found.startswith((f"--grid {text}: ", "the grid has "))
+    assert found.startswith((f"--grid {text}: ", "expected at most "))
     assert "\n" not in found
 
 
@@ -117,10 +116,11 @@ def test_all_mistakes_come_in_one_message() -> None:
     grids = ["foo=1", *MISTAKES, "min=20,30", "max=3:6:1", "MIN=4", "sync=0,x2"]
     with pytest.raises(GridError) as caught:
         parse_grids(grids, SHIPPED)
-    told = str(caught.value)
-    lines = told.splitlines()
-    assert lines[0] == f"there are {len(lines) - 1} mistakes; correct all of them:"
-    single = [text for text in MISTAKES if "settings, at most" not in MISTAKES[text]]
+    found = caught.value.mistakes
+    lines, told = str(caught.value).splitlines(), "\n".join(found)
+    assert lines[0] == f"there are {len(found)} mistakes; correct all of them:"
+    assert lines[-1] == f"  and {len(found) - 20} more"
+    single = [text for text in MISTAKES if "settings, got" not in MISTAKES[text]]
     assert all(MISTAKES[text] in told for text in single)
     assert "every min of the grid (from 20 on) is above every max (up to 6)" in told
     assert "--grid MIN=4: the field min has another grid already" in told
@@ -138,7 +138,7 @@ def test_a_grid_with_mistakes_keeps_what_could_be_read() -> None:
 
 
 def test_no_grid_at_all_is_a_mistake() -> None:
-    assert mistakes() == ("there is no grid: give one or more, such as --grid target=50:85:5",)
+    assert mistakes() == ("expected one or more grids, such as --grid target=50:85:5, got none",)
 
 
 @given(st.lists(st.text("tarmginx=:,0123456789.+-%", max_size=12), min_size=1, max_size=3))
@@ -225,8 +225,8 @@ def test_a_range_of_one_value_is_one_value() -> None:
 def test_a_sample_needs_a_possible_number_and_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (0, 100_001):
         (found,) = mistakes("target=50:60", samples=number)
-        assert found.startswith(f"--sample {number}: a number of settings from 1 to 100,000 is w")
-    monkeypatch.setattr(grid_sample, "find_spec", lambda name: None)
+        assert found.startswith(f"--sample: expected a number from 1 to 100,000, got {number}")
+    monkeypatch.setattr("hpabatch.inputs.grid.find_spec", lambda name: None)
     (found,) = mistakes("target=50:60", samples=5)
     assert found.startswith("--sample needs the package scipy; install hpabatch[advise], or give")
     assert len(names(["target=50:60:5"])) == 4
@@ -234,7 +234,7 @@ def test_a_sample_needs_a_possible_number_and_scipy(monkeypatch: pytest.MonkeyPa
 
 def test_a_large_range_costs_nothing_before_it_is_refused() -> None:
     (found,) = mistakes("target=1:9000000000000:1", "min=1:100000:1")
-    assert "at most 100,000 are possible: take wider steps, or --sample N of them" in found
+    assert "use wider steps, or --sample N" in found
     grid = sample(8, "target=1:9000000000000:1", "min=1:100000:1")
     assert len(grid.settings) == 9
 

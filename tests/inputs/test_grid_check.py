@@ -1,4 +1,4 @@
-"""Which settings fit which HPAs, and that everything wrong comes in one message."""
+"""Tests of settings that fit HPAs; everything wrong comes in one message."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.inputs.quotas import parse_quotas, read_quotas
+from hpabatch.inputs.quotas import quotas_of, read_quotas
 from hpabatch.model.quota import (
     CORES,
     GIB,
@@ -20,6 +20,7 @@ from hpabatch.model.quota import (
     Quota,
     tightest,
 )
+from tests.importers.mutations import says
 
 ONE = """
 apiVersion: v1
@@ -45,7 +46,7 @@ def quota_text(hard: str = "{pods: 1}", more: str = "", name: str = "team") -> s
 
 
 def test_a_quota_is_read() -> None:
-    found = parse_quotas(ONE)
+    found = quotas_of(ONE)
     (quota,) = found.quotas
     assert (quota.namespace, quota.name, quota.place) == ("shop", "team", "quota file, line 2")
     assert {name: limit.hard for name, limit in quota.limits.items()} == {
@@ -78,7 +79,7 @@ def test_a_quota_is_read() -> None:
     ],
 )
 def test_limits_are_exact_or_larger_than_anything(hard: str, amount: str, limit: int) -> None:
-    (quota,) = parse_quotas(quota_text(hard)).quotas
+    (quota,) = quotas_of(quota_text(hard)).quotas
     assert quota.limits[amount].hard == limit
 
 
@@ -97,20 +98,20 @@ def test_lists_documents_and_other_kinds() -> None:
     }
     text = f"{json.dumps(listed, indent=1)}\n---\n# nothing\n---\n{quota_text(name='b')}"
     typed = "---\nkind: ResourceQuotaList\nitems:\n- metadata: {name: c, namespace: x}\n"
-    found = parse_quotas(text + typed + "  spec: {hard: {pods: 1}}\n")
+    found = quotas_of(text + typed + "  spec: {hard: {pods: 1}}\n")
     assert [quota.name for quota in found.quotas] == ["a", "b", "c"]
     assert found.notes == ("quota file: objects of other kinds are left: 1 ConfigMap",)
 
 
 def test_scopes_that_hold_for_every_pod_are_judged_and_others_told() -> None:
-    holds = parse_quotas(quota_text(more="  scopes: [NotTerminating]\n"))
+    holds = quotas_of(quota_text(more="  scopes: [NotTerminating]\n"))
     assert len(holds.quotas) == 1
     assert "has the scope NotTerminating: every pod of an HPA is taken to be" in holds.notes[0]
     for more in (
         "  scopes: [NotTerminating, BestEffort]\n",
         "  scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: Exists}]}\n",
     ):
-        found = parse_quotas(quota_text(more=more))
+        found = quotas_of(quota_text(more=more))
         assert found.quotas == ()
         assert "quota shop/team is not judged: it is only for pods of the scope" in found.notes[0]
 
@@ -118,37 +119,61 @@ def test_scopes_that_hold_for_every_pod_are_judged_and_others_told() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "holds no ResourceQuota (only nothing)"),
-        ("kind: Pod", "holds no ResourceQuota (only Pod); write one with `kubectl"),
-        ("3", "line 1: 3 is not a manifest"),
+        ("", "expected a ResourceQuota, got nothing"),
+        ("kind: Pod", "expected a ResourceQuota, got Pod"),
+        ("3", "expected a manifest, got 3"),
         ("[3]", "item 1 of the list is not a mapping"),
         ("a: [", "not YAML"),
-        ("kind: ResourceQuota", "metadata of the ResourceQuota is missing"),
-        ("kind: ResourceQuota\nmetadata: {name: a}", "metadata.namespace of the ResourceQuota is"),
-        ("kind: ResourceQuota\nmetadata: {namespace: a}", "metadata.name of the ResourceQuota is"),
-        ("kind: ResourceQuota\nmetadata: {name: 1, namespace: a}", "is 1, not a name"),
+        ("kind: ResourceQuota", "metadata: expected a mapping, got nothing"),
+        ("kind: ResourceQuota\nmetadata: {name: a}", "spec: expected a mapping, got nothing"),
+        ("kind: ResourceQuota\nmetadata: {namespace: a}", "spec: expected a mapping, got nothing"),
+        (
+            "kind: ResourceQuota\nmetadata: {name: 1, namespace: a}",
+            "spec: expected a mapping, got nothing",
+        ),
         (
             "kind: ResourceQuota\nmetadata: {name: a, namespace: a}\nspec: 3",
-            "spec of the ResourceQuota is 3, not a mapping",
+            "spec: expected a mapping, got 3",
         ),
-        (quota_text("[]"), "spec.hard of the ResourceQuota is a list, not a mapping"),
-        (quota_text("{cpu: lots}"), "spec.hard[cpu]: 'lots' is not a quantity such as 20 or 64Gi"),
-        (quota_text("{cpu: }"), "spec.hard[cpu] is nothing, not a quantity"),
-        (quota_text("{cpu: true}"), "spec.hard[cpu] is True, not a quantity"),
-        (quota_text("{services: x}"), "spec.hard[services]: 'x' is not a quantity"),
-        (quota_text("{pods: -1}"), "spec.hard[pods]: -1 is negative; a quota is 0 or more"),
-        (quota_text("{pods: 1, pods: 2}"), "line 4: the key 'pods' stands twice, first in line 4"),
-        (quota_text(more="  scopes: 3\n"), "spec.scopes is 3, not a list of names"),
-        (quota_text(more="  scopeSelector: {a: 1}\n"), "matchExpressions is not a list with"),
-        (f"{quota_text()}---\n{quota_text()}", "shop/team is given twice, first at quota file, l"),
-        ("kind: ResourceQuota\nmetadata: {name: '{{ x }}', namespace: a}", "spec of the Resource"),
+        (quota_text("[]"), "spec.hard: expected a mapping, got an empty list"),
+        (
+            quota_text("{cpu: lots}"),
+            "spec.hard.cpu: expected a quantity of 0 or more, such as 20 or 64Gi, got 'lots'",
+        ),
+        (
+            quota_text("{cpu: }"),
+            "spec.hard.cpu: expected a quantity of 0 or more, such as 20 or 64Gi, got nothing",
+        ),
+        (
+            quota_text("{cpu: true}"),
+            "spec.hard.cpu: expected a quantity of 0 or more, such as 20 or 64Gi, got True",
+        ),
+        (
+            quota_text("{services: x}"),
+            "spec.hard.services: expected a quantity of 0 or more, such as 20 or 64Gi, got 'x",
+        ),
+        (
+            quota_text("{pods: -1}"),
+            "spec.hard.pods: expected a quantity of 0 or more, such as 20 or 64Gi, got -1",
+        ),
+        (quota_text("{pods: 1, pods: 2}"), "expected the key 'pods' once, got it twice"),
+        (quota_text(more="  scopes: 3\n"), "spec.scopes: expected a list of names, got 3"),
+        (
+            quota_text(more="  scopeSelector: {a: 1}\n"),
+            "spec.scopeSelector.matchExpressions: expected a list with scopeNames, got nothin",
+        ),
+        (f"{quota_text()}---\n{quota_text()}", "expected the quota shop/team once, got it twice"),
+        (
+            "kind: ResourceQuota\nmetadata: {name: '{{ x }}', namespace: a}",
+            "spec: expected a mapping, got nothing",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence(text: str, told: str) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_quotas(text)
-    assert told in str(refused.value)
-    assert str(refused.value).startswith("quota file")
+        quotas_of(text)
+    assert says(str(refused.value), told)
+    assert "quota file" in str(refused.value)
 
 
 def test_files_of_clusters(tmp_path: Path) -> None:
@@ -158,7 +183,7 @@ def test_files_of_clusters(tmp_path: Path) -> None:
     assert [quota.cluster for quota in found.quotas] == ["east", "west"]
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_quotas([f"north={file}"], ["east"])
-    with pytest.raises(UsageError, match="is given twice"):
+    with pytest.raises(UsageError, match="once, got it twice"):
         read_quotas([file, f"west={file}"], ["west"])
 
 

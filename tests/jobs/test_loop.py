@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,8 +12,8 @@ from typing import Any
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.jobs.folder import Identity, JobFolder, count_kept, open_job
-from hpabatch.jobs.loop import Status, Task, in_process, run_job
+from hpabatch.jobs.folder import Identity, count_kept, open_job
+from hpabatch.jobs.loop import Status, Task, run_job
 
 JOB = Identity("abc", {"delay": "0 ms"})
 
@@ -99,19 +98,6 @@ def test_status() -> None:
     assert status.rate == 200
     assert status.seconds_left == 2
     assert Status(10, 2, 2, 1000, 200, 200, 2.0).seconds_left is None
-
-
-def test_another_executor(tmp_path: Path) -> None:
-    def backwards(work: Any, folder: JobFolder, tasks: Sequence[Task]) -> Iterator[Task]:
-        yield from in_process(work, folder, tasks[::-1])
-
-    with open_job(tmp_path / "job", JOB) as folder:
-        records = run_job(tasks(4), Squares(), folder, executor=backwards)
-    assert [record["square"] for record in records] == [0, 1, 4, 9]
-
-
-def test_tasks_can_be_sent_elsewhere() -> None:
-    assert pickle.loads(pickle.dumps(tasks(2))) == tasks(2)
 
 
 # ---- the folder ---------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import errno
 import importlib
 import json
 import os
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,11 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.score import score
-from hpabatch.engine.replay.sensitivity import Setting
 from hpabatch.engine.replay.summary import summarize
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.history.store.append import open_writer
-from hpabatch.jobs.loop import Status, Task
+from hpabatch.jobs.loop import Status
 from hpabatch.jobs.parquet import EVIDENCE_KEY
-from hpabatch.jobs.parts import ReplayWork
 from hpabatch.jobs.publish import Destination, is_result_folder
 from hpabatch.jobs.replay import NothingReplayedError, ReplayDone, ReplayJob, replay_to_disk
 from tests.cli.histories import drop_rows, edit, small, table
@@ -113,8 +109,8 @@ ENDS = {
     "deciding": ("engine.replay.run:run_step", 6),
     "joining": ("jobs.publish:join_parquet", 1),
     "copying": ("jobs.joining:_copy", 3),
-    "before it is in place": ("jobs.publish:flush", 1),
-    "when it is in place": ("jobs.publish:flush", 2),
+    "before it is in place": ("history.atomic:flush", 1),
+    "when it is in place": ("history.atomic:flush", 2),
 }
 
 
@@ -169,6 +165,33 @@ def test_progress(tmp_path: Path, history: Path) -> None:
     assert seen[-1].seconds_left == 0
 
 
+def test_without_a_destination_only_summaries_are_kept(
+    tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, _ = run(history, tmp_path / "d.parquet", score=True, sensitivity=True)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    seen: list[list[str]] = []
+
+    def look(status: Status) -> None:
+        seen.append(sorted({file.name for file in temporary.rglob("*.parquet")}))
+        assert any(temporary.iterdir())
+
+    job = ReplayJob(plan(history), None, score=True, sensitivity=True)
+    done = replay_to_disk(job, look)
+    assert_frame_equal(done.summary, kept.summary)
+    assert done.score is not None
+    assert kept.score is not None
+    assert_frame_equal(done.score.hpas, kept.score.hpas)
+    assert done.sensitivity is not None
+    assert kept.sensitivity is not None
+    assert_frame_equal(done.sensitivity, kept.sensitivity)
+    assert seen
+    assert not any(seen)  # no decisions, at any time
+    assert not any(temporary.iterdir())
+
+
 # ---- other jobs ---------------------------------------------------------------------------------
 
 A_PART = ("jobs.parts:write_parquet", 4)
@@ -221,7 +244,7 @@ def test_another_version_does_not_resume(
 ) -> None:
     out = tmp_path / "decisions.parquet"
     stopped(history, out, *A_PART)
-    monkeypatch.setattr("hpabatch.jobs.identity.code_digest", lambda: "edited")
+    monkeypatch.setattr("hpabatch.jobs.replay.code_digest", lambda: "edited")
     with pytest.raises(UsageError, match="an unfinished run of another command or history"):
         run(history, out)
 
@@ -324,7 +347,13 @@ def test_an_older_folder_is_replaced_whole(tmp_path: Path, history: Path) -> Non
     assert os.listdir(tmp_path) == ["decisions"]
 
 
-FOLDER_ENDS = [("_link", 2), ("flush", 1), ("flush", 2), ("flush", 3), ("is_result_folder", 1)]
+FOLDER_ENDS = [
+    ("jobs.publish:_link", 2),
+    ("history.atomic:flush", 1),
+    ("history.atomic:flush", 2),
+    ("history.atomic:flush", SHARDS + 3),
+    ("jobs.publish:is_result_folder", 1),
+]
 
 
 @pytest.mark.parametrize(("name", "at"), FOLDER_ENDS)
@@ -334,7 +363,7 @@ def test_a_folder_goes_on_wherever_it_ended(
     out = tmp_path / "decisions"
     run(history, out, folder=True)
     before = contents(out)
-    stopped(history, out, f"jobs.publish:{name}", at, folder=True)
+    stopped(history, out, name, at, folder=True)
     assert run(history, out, folder=True)[1] == SHARDS
     assert contents(out) == before
     assert os.listdir(tmp_path) == ["decisions"]
@@ -352,14 +381,16 @@ def test_a_folder_that_others_use_meanwhile(
 
 
 def test_where_links_are_not_possible(
-    tmp_path: Path, history: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, history: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", refuse)
     run(history, tmp_path / "decisions", folder=True)
-    assert len(pl.read_parquet(tmp_path / "decisions" / "*.parquet")) == 400
+    (tmp_path / "whole.parquet").write_bytes(whole)
+    frames = [pl.read_parquet(tmp_path / name) for name in ("decisions/*.parquet", "whole.parquet")]
+    assert_frame_equal(*frames)
 
 
 # ---- histories that are odd ---------------------------------------------------------------------
@@ -379,28 +410,3 @@ def test_a_pod_that_is_not_known(tmp_path: Path) -> None:
 
 
 # ---- elsewhere ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("layout", ["flat", "store"])
-def test_work_can_be_sent_elsewhere(tmp_path: Path, history: Path, layout: str) -> None:
-    path = history
-    if layout == "store":
-        path, flat = tmp_path / "store", open_history(history)
-        with open_writer(path).part("all") as part:
-            for name in flat.tables:
-                part.add(name, flat.read(name))
-    work = ReplayWork([Setting("as asked", 0, plan(path))], score=False)
-    tasks = [Task(str(k), 1, (0, k)) for k in range(SHARDS)]
-    sent = pickle.dumps((work, tasks))
-    assert len(sent) < 1 << 20
-    copy, copied = pickle.loads(sent)
-    for ours, theirs in zip(work.compute(tasks), copy.compute(copied), strict=True):
-        assert_frame_equal(ours.result.decisions, theirs.result.decisions)
-
-
-def test_work_does_not_go_on_with_another_history(tmp_path: Path) -> None:
-    history = small(tmp_path / "history")
-    sent = pickle.dumps(ReplayWork([Setting("as asked", 0, plan(history))], score=False))
-    edit(history, "pod_metrics", cpu_milli=pl.col("cpu_milli") + 1)
-    with pytest.raises(HistoryError, match="has changed since the replay began"):
-        pickle.loads(sent)

@@ -16,8 +16,12 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.engine.advise.apply import sets_of, settings_of
 from hpabatch.engine.sweep import run as engine
+from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.engine.sweep.run import SweepPlan
+from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.history.reader import open_history
 from hpabatch.jobs.folder import open_job
 from hpabatch.jobs.loop import Status
 from hpabatch.jobs.parquet import EVIDENCE_KEY
@@ -30,13 +34,13 @@ from hpabatch.jobs.sweep import (
     tasks_of,
 )
 from hpabatch.jobs.sweep_files import _COLUMNS
-from hpabatch.jobs.sweep_request import SweepRequest, request_from_json
 from tests.cli.histories import edit
+from tests.effort import MOST_THREADS
 from tests.engine.swept import HOUR_MS, cut
 
 pytestmark = pytest.mark.compiled
 
-NAMES = ("ingest/kafka-consumer", "ingest/transform", "payments/api", "shop/checkout")
+NAMES = ("ingest/enricher", "ingest/transform", "payments/api", "shop/checkout")
 GRIDS = ("max=+1,+2", "scaleDown.window=60,900")
 TABLES = ("settings", "hpas", "results", "blocks")
 JOB = ".sweep.job"
@@ -49,7 +53,7 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hold four HPAs; what drives the first one is not known."""
+    """Hold four HPAs; no sample of the first one's pods is known."""
     return cut(tmp_path_factory.mktemp("sweep") / "history", *NAMES)
 
 
@@ -67,17 +71,25 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch)
 
 
-def asked(history: Path, **more: Any) -> SweepRequest:
+def asked(**more: Any) -> SweepRequest:
     """Return a request of two hours without scores."""
-    given: dict[str, Any] = {"grids": GRIDS, "fidelity": False, "length_ms": 2 * HOUR_MS}
-    return SweepRequest(history=str(history), **(given | more))
+    given: dict[str, Any] = {"grid": GRIDS, "fidelity": False, "length_ms": 2 * HOUR_MS}
+    return SweepRequest(**(given | more))
 
 
-def run(history: Path, out: Path, *, restart: bool = False, **more: Any) -> tuple[SweepResult, int]:
+def planned(history: Path, **more: Any) -> SweepPlan:
+    return plan_request(open_history(history, "replay"), asked(**more))
+
+
+def job_of(history: Path, out: Path, *, replace: bool = False, **more: Any) -> SweepJob:
+    destination = Destination(out, is_folder=True)
+    return SweepJob(asked(**more), planned(history, **more), destination, replace)
+
+
+def run(history: Path, out: Path, *, replace: bool = False, **more: Any) -> tuple[SweepResult, int]:
     """Sweep; return what it came to and how many tasks were resumed."""
-    request = asked(history, **more)
     seen: list[Status] = []
-    job = SweepJob(request, request.plan(), Destination(out, is_folder=True), restart)
+    job = job_of(history, out, replace=replace, **more)
     return sweep_to_disk(job, seen.append), seen[0].resumed
 
 
@@ -128,8 +140,8 @@ ENDS = {
     "results of a part": ("jobs.sweep:write_table", 5),
     "joining blocks": ("jobs.sweep:join_parquet", 2),
     "what it is": ("jobs.sweep:write_about", 1),
-    "before it is in place": ("jobs.sweep:flush", 1),
-    "when it is in place": ("jobs.sweep:flush", 7),
+    "before it is in place": ("history.atomic:flush", 1),
+    "when it is in place": ("history.atomic:flush", 7),
 }
 
 
@@ -152,7 +164,7 @@ def test_it_goes_on_wherever_it_ended(
 
 
 def test_the_tasks_are_parts_and_chunks(history: Path) -> None:
-    sweep = asked(history).plan()
+    sweep = planned(history)
     tasks = tasks_of(sweep)
     assert len(tasks) == TASKS
     assert [t.key for t in tasks][:2] == ["00000-hpas", "00000-00000"]
@@ -163,8 +175,7 @@ def test_the_tasks_are_parts_and_chunks(history: Path) -> None:
 
 def test_progress(tmp_path: Path, history: Path) -> None:
     seen: list[Status] = []
-    request = asked(history)
-    sweep_to_disk(SweepJob(request, request.plan(), Destination(tmp_path / "s")), seen.append)
+    sweep_to_disk(job_of(history, tmp_path / "s"), seen.append)
     assert [status.done for status in seen] == list(range(TASKS + 1))
     assert seen[-1].done_weight == seen[-1].weight
 
@@ -186,18 +197,18 @@ def test_a_part_is_fitted_once(
 
 def test_a_new_sweep_replaces_the_old_one(tmp_path: Path, history: Path, whole: Path) -> None:
     out = tmp_path / "sweep"
-    run(history, out, grids=("max=+3",))
+    run(history, out, grid=("max=+3",))
     old = files(out)
-    run(history, out)
+    run(history, out, replace=True)
     assert files(out) == files(whole) != old
     assert os.listdir(tmp_path) == [out.name]
 
 
 def test_an_old_sweep_stays_until_the_new_one_is_whole(tmp_path: Path, history: Path) -> None:
     out = tmp_path / "sweep"
-    run(history, out, grids=("max=+3",))
+    run(history, out, grid=("max=+3",))
     old = files(out)
-    stopped(history, out, *ENDS["joining blocks"])
+    stopped(history, out, *ENDS["joining blocks"], replace=True)
     assert files(out) == old
 
 
@@ -207,9 +218,9 @@ def test_an_old_sweep_stays_until_the_new_one_is_whole(tmp_path: Path, history: 
 def test_threads_do_not_change_the_bytes(tmp_path: Path, history: Path, whole: Path) -> None:
     before = numba.get_num_threads()
     try:
-        for count in (1, before):
+        for count in (1, MOST_THREADS):
             numba.set_num_threads(count)
-            run(history, tmp_path / "sweep", restart=True)
+            run(history, tmp_path / "sweep", replace=True)
             assert files(tmp_path / "sweep") == files(whole)
     finally:
         numba.set_num_threads(before)
@@ -265,22 +276,23 @@ def test_what_is_told_of_a_sweep(history: Path, whole: Path) -> None:
     assert (told["settings"], told["fields"]) == (5, ["max", "scaleDown.window"])
     assert told["block"] == {"unit": "day"}
     assert (told["profile"], told["currency"]) == ("1.38", None)
-    assert request_from_json(told["request"]) == asked(history)
+    assert told["request"]["history"] == str(history)
+    assert SweepRequest.from_json(told["request"]) == asked()
     ((cluster, namespace, hpa, reason),) = told["skipped"]
-    assert (cluster, namespace, hpa) == ("demo", "ingest", "kafka-consumer")
-    assert "{kind: total}" in reason
+    assert (cluster, namespace, hpa) == ("demo", "ingest", "enricher")
+    assert reason.startswith("no sample of its metrics")
 
 
 def test_notes_of_the_work_are_told(tmp_path: Path, history: Path) -> None:
     plant = tmp_path / "plant.yaml"
     plant.write_text("- hpa: shop/checkout\n  signals:\n    resource/nothing: {base: 10m}\n")
     with pytest.raises(UsageError, match="resource/nothing"):
-        run(history, tmp_path / "sweep", plants=(str(plant),))
+        run(history, tmp_path / "sweep", plant=(str(plant),))
     plant.write_text(
         "- where: namespace = 'shop' OR namespace = 'payments'\n"
         "  signals:\n    container/*: {base: 10m}\n"
     )
-    result, _ = run(history, tmp_path / "sweep", plants=(str(plant),))
+    result, _ = run(history, tmp_path / "sweep", plant=(str(plant),))
     assert any("payments/api has no signal container/*" in n for n in result.parameters["notes"])
 
 
@@ -288,7 +300,7 @@ def test_own_policy_sets_are_kept_with_the_sweep(tmp_path: Path, history: Path) 
     path = tmp_path / "sets.yaml"
     path.write_text("careful:\n  scaleDown:\n    policies:\n"
                     "    - {type: Pods, value: 1, periodSeconds: 90}\n")  # fmt: skip
-    result, _ = run(history, tmp_path / "sweep", grids=("policies=careful",), policy_sets=str(path))
+    result, _ = run(history, tmp_path / "sweep", grid=("policies=careful",), policy_sets=str(path))
     path.unlink()
     assert sets_of(result)["careful"].scale_down is not None
     spec = only_spec(history)
@@ -300,13 +312,13 @@ def test_own_policy_sets_are_kept_with_the_sweep(tmp_path: Path, history: Path) 
 
 
 def only_spec(history: Path) -> Any:
-    return asked(history).plan().plan.chosen[-1].spec
+    return planned(history).plan.chosen[-1].spec
 
 
 def test_nobody_that_could_be_simulated(tmp_path: Path, history: Path) -> None:
     with pytest.raises(SweepRefusedError, match="nothing is written") as caught:
-        run(history, tmp_path / "sweep", where="hpa = 'kafka-consumer'")
-    assert [s.hpa for s in caught.value.skipped] == ["kafka-consumer"]
+        run(history, tmp_path / "sweep", where="hpa = 'enricher'")
+    assert [s.hpa for s in caught.value.skipped] == ["enricher"]
     assert os.listdir(tmp_path) == []
 
 
@@ -319,9 +331,9 @@ A_CHUNK = ("jobs.sweep:run_part", 3)
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"grids": ("max=+1", "min=1")}, r"grids was max=\+1,\+2 scaleDown.window=60,900, is max="),
+        ({"grid": ("max=+1", "min=1")}, r"grid was max=\+1,\+2 scaleDown.window=60,900, is max="),
         ({"growth": "1.2"}, "scenario was none, is --growth 1.2"),
-        ({"groups": ("fleet",)}, "groups was not set, is fleet"),
+        ({"group": ("fleet",)}, "group was not set, is fleet"),
         ({"fidelity": True}, "fidelity was False, is True"),
         ({"where": "namespace = 'shop'"}, "where was not set, is namespace = 'shop'"),
     ],
@@ -331,17 +343,47 @@ def test_another_sweep_does_not_resume(
 ) -> None:
     out = tmp_path / "sweep"
     stopped(history, out, *A_CHUNK)
-    with pytest.raises(UsageError, match=f"{told}.*discard it with --restart"):
+    with pytest.raises(UsageError, match=f"{told}.*discard it with --replace"):
         run(history, out, **more)
     assert (tmp_path / JOB).exists()
 
 
-def test_restart_throws_the_other_one_away(tmp_path: Path, history: Path) -> None:
+def test_replace_throws_the_other_one_away(tmp_path: Path, history: Path) -> None:
     out = tmp_path / "sweep"
     stopped(history, out, *A_CHUNK)
-    _, resumed = run(history, out, grids=("max=+1",), restart=True)
+    _, resumed = run(history, out, grid=("max=+1",), replace=True)
     assert resumed == 0
     assert os.listdir(tmp_path) == [out.name]
+
+
+def test_another_sweep_is_replaced_only_if_asked(tmp_path: Path, whole: Path) -> None:
+    history, out = cut(tmp_path / "history", "shop/checkout", "payments/api"), tmp_path / "sweep"
+    run(history, out, grid=("max=+1",))
+    before = files(out)
+    again, _ = run(history, out, grid=("max=+1",))  # the same sweep
+    assert again.settings.height == 2
+    assert files(out) == before
+    moved = history.rename(tmp_path / "elsewhere")
+    run(moved, out, grid=("max=+1",))  # (its place is not what it is)
+    before = files(out)
+    told = r"holds another sweep \(grid was max=\+1, is max=\+2\).*--replace"
+    with pytest.raises(RefusedError, match=told):
+        run(moved, out, grid=("max=+2",))
+    edit(moved, "pod_metrics", cpu_milli=pl.col("cpu_milli") + 1)
+    with pytest.raises(RefusedError, match=r"table pod_metrics was another"):
+        run(moved, out, grid=("max=+1",))
+    assert files(out) == before
+    assert not (tmp_path / JOB).exists()
+    (out / "sweep.json").write_text("{}")
+    with pytest.raises(RefusedError, match=r"sweep\.json cannot be read"):
+        run(moved, out, grid=("max=+1",))
+    (out / "sweep.json").write_bytes(before["sweep.json"])
+    # Killed in the middle of the replacement, the other one is still there, whole.
+    stopped(moved, out, *A_CHUNK, grid=GRIDS, replace=True)
+    assert files(out) == before
+    result, resumed = run(moved, out, grid=GRIDS, replace=True)
+    assert resumed == 3
+    assert result.parameters["request"]["grid"] == list(GRIDS)
 
 
 def test_another_history_does_not_resume(tmp_path: Path) -> None:
@@ -353,8 +395,7 @@ def test_another_history_does_not_resume(tmp_path: Path) -> None:
 
 
 def test_two_at_once(tmp_path: Path, history: Path) -> None:
-    request = asked(history)
-    job = SweepJob(request, request.plan(), Destination(tmp_path / "sweep", is_folder=True))
+    job = job_of(history, tmp_path / "sweep")
     told = "another hpabatch is working on the same output"
     with (
         open_job(job.destination.job_path, _identity(job)),

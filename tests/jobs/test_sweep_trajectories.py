@@ -15,12 +15,13 @@ from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
+from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
-from hpabatch.jobs.sweep_request import SweepRequest
 from hpabatch.model.objects.hpa import HPA
 from tests.cli.histories import edit
 from tests.engine.swept import HOUR_MS, cut, only
@@ -32,16 +33,15 @@ CHECKOUT = ("demo", "shop", "checkout")
 
 def run(history: Path, out: Path, *grids: str, **more: Any) -> SweepResult:
     """Sweep two hours without scores."""
-    request = SweepRequest(
-        history=str(history), grids=grids, fidelity=False, length_ms=2 * HOUR_MS, **more
-    )
-    return sweep_to_disk(SweepJob(request, request.plan(), Destination(out, is_folder=True)))
+    request = SweepRequest(grid=grids, fidelity=False, length_ms=2 * HOUR_MS, **more)
+    plan = plan_request(open_history(history, "replay"), request)
+    return sweep_to_disk(SweepJob(request, plan, Destination(out, is_folder=True)))
 
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hold three HPAs; what drives the first one is not known."""
-    names = ("ingest/kafka-consumer", "shop/catalog", "shop/checkout")
+    """Hold three HPAs; no sample of the first one's pods is known."""
+    names = ("ingest/enricher", "shop/catalog", "shop/checkout")
     return cut(tmp_path_factory.mktemp("trajectories") / "history", *names)
 
 
@@ -82,7 +82,7 @@ def spec_of(result: SweepResult, spec: Any, setting_id: int) -> Any:
     ("key", "ids", "told"),
     [
         (("demo", "shop", "nobody"), [0], "demo/shop/nobody: there is no such HPA in the sweep"),
-        (("demo", "ingest", "kafka-consumer"), [0], "there is no such HPA in the sweep"),
+        (("demo", "ingest", "enricher"), [0], "there is no such HPA in the sweep"),
         (CHECKOUT, [0, 5], "setting 5: the sweep has settings 0 to 4"),
         (CHECKOUT, [-1], "setting -1: the sweep has settings 0 to 4"),
     ],
@@ -116,7 +116,7 @@ def test_trajectories_of_a_history_that_has_changed(tmp_path: Path, what: str) -
     history = cut(tmp_path / "history", "shop/checkout")
     plant = tmp_path / "plant.yaml"
     plant.write_text("- capacity: 80% of request\n")
-    result = run(history, tmp_path / "sweep", "max=+1", plants=(str(plant),))
+    result = run(history, tmp_path / "sweep", "max=+1", plant=(str(plant),))
     assert trajectories(result, CHECKOUT, [0]).height == 480
     CHANGES[what](history)
     with pytest.raises(HistoryError, match=rf"has changed \(.*{what}.*\): sweep again"):
@@ -128,3 +128,14 @@ def test_trajectories_of_a_history_that_is_gone(tmp_path: Path, result: SweepRes
     other = replace(result, parameters={**result.parameters, "request": gone})
     with pytest.raises(HistoryError, match="gone"):
         trajectories(other, CHECKOUT, [0])
+
+
+def test_a_sweep_of_an_earlier_version_is_run_again_too(result: SweepResult) -> None:
+    told = dict(result.parameters["request"])
+    for name in ("names", "namespace", "gaps", "noise"):
+        del told[name]
+    told |= {"keep_gaps": True, "noise": False}
+    for now, then in (("grid", "grids"), ("group", "groups"), ("plant", "plants")):
+        told[then] = told.pop(now)
+    older = replace(result, parameters={**result.parameters, "request": told})
+    assert_frame_equal(trajectories(older, CHECKOUT, [1]), trajectories(result, CHECKOUT, [1]))

@@ -10,17 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch.kernels.replay import replay_fleet, replay_newest
-from hpabatch.layout.records import (
-    CHANGE,
-    DECISION,
-    METRIC_DECISION,
-    Fleet,
-    Memory,
-    Records,
-    Results,
-    empty_results,
-    records,
-)
+from hpabatch.layout.records import CHANGE, Fleet, Memory, Records, records
+from hpabatch.layout.results import DECISION, METRIC_DECISION, Results, empty_results
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.memory import make_memory
 from hpabatch.packing.pack import LaneView, pack_fleet

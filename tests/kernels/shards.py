@@ -16,11 +16,13 @@ from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.sources import load_rows
-from hpabatch.engine.shards.inputs import prepare_shard
+from hpabatch.engine.shards.pack import pack_shard
+from hpabatch.engine.shards.read import read_shard
 from hpabatch.engine.shards.run import Step, run_step
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.history.reader import open_history
-from hpabatch.layout.records import Memory, Results
+from hpabatch.layout.records import Memory
+from hpabatch.layout.results import Results
 from hpabatch.packing.arena import Arena
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -166,7 +168,8 @@ def run(
     order = range(len(plan.chosen)) if order is None else order
     candidates, places = [plan.chosen[k] for k in order], [plan.places[k] for k in order]
     arena = Poisoned(byte)
-    shard, facts = prepare_shard(plan, candidates, places, arena, block)
+    given = read_shard(plan, candidates, places)
+    shard, facts = pack_shard(given, arena, block), given.facts
     ends, done_ms = [*sorted(cuts), NEVER_MS], -NEVER_MS
     since_ms = -NEVER_MS
     for end_ms in ends:

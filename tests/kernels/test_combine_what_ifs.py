@@ -1,4 +1,4 @@
-"""What no version does: proposals combined by the smallest or the mean, other requests."""
+"""Tests of what-ifs beyond any version: smallest or mean proposal, other requests."""
 
 from __future__ import annotations
 

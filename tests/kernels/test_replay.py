@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.kernels.replay import replay_lane, spend_recorded_changes
-from hpabatch.layout.records import CHANGE, Results, records
+from hpabatch.layout.records import CHANGE, records
+from hpabatch.layout.results import Results
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.packing.memory import make_memory
 from hpabatch.packing.pack import LaneView

@@ -46,7 +46,7 @@ def state_of(fleet: SimulatedFleet) -> dict[str, list[object]]:
     """Return everything that a run has come to, as plain values."""
     sim = fleet.simulation
     # (sure_until_ms is what is known ahead, not what has become)
-    names = [name for name in sim.states.dtype.names if name != "sure_until_ms"]
+    names = [name for name in sim.states.dtype.names or () if name != "sure_until_ms"]
     tables = {
         "states": sim.states[names],
         "measures": sim.measures,

@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet, status_lane
-from hpabatch.layout.records import (
+from hpabatch.layout.records import Fleet, Records, records_from
+from hpabatch.layout.results import (
     STATUS,
     STATUS_NEXT,
     STATUS_SETS,
-    Fleet,
-    Records,
     Results,
     StatusMemory,
     empty_results,
-    records_from,
 )
 from hpabatch.model.versions import PROFILES, ControllerFlags
 from hpabatch.packing.memory import make_memory

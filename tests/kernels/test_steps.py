@@ -91,7 +91,7 @@ def observations(track: tuple[int, int, int], max_age: int = 0) -> Observations:
 def poisoned(length: int) -> Any:
     """Return room for steps, with what no step has."""
     steps = empty_steps(length)
-    for name in steps.dtype.names:
+    for name in steps.dtype.names or ():
         steps[name] = -(2**60)
     return steps
 
@@ -131,7 +131,7 @@ def extend(obs: Observations, samples: list[Sample], since_ms: int) -> Observati
     """Take in one load, as the engine does between two."""
     kept = poisoned(count_kept(obs, since_ms))
     save_kept(obs, since_ms, kept)
-    track = obs.tracks
+    track: Any = obs.tracks
     track.first_step, track.last_step = 1, 1  # (step 0 is another track's)
     track.first_row, track.last_row = 0, len(samples)
     room = poisoned(1 + kept.size + len(samples) + 1)

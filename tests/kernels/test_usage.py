@@ -23,7 +23,7 @@ from hpabatch.engine.fit.usage import SignalUsage, Usage, observed_usage
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
-from hpabatch.engine.shards import lanes as engine_lanes
+from hpabatch.engine.shards import pack as engine_lanes
 from hpabatch.history.reader import open_history
 from hpabatch.kernels.usage import HALF_MS, observe_usage, take_in_usage
 from hpabatch.model.plant import signal_name
@@ -81,7 +81,7 @@ def both(tables: naive.Tables, clock: naive.Row, block: int) -> list[tuple[Usage
         mock.patch.object(engine_usage._Collected, "_fresh_ms", return_value=FRESH_MS),
     ):
         history = open_history(write_pieces(tables, Path(folder), block))
-        seen = observed(history, parameters(clock))
+        seen, _ = observed(history, parameters(clock))
         plan = plan_replay(history, parameters(clock))
         found = []
         for usage in observed_usage(plan, SETTLE_MS):

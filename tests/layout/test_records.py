@@ -8,20 +8,16 @@ import numpy as np
 import pytest
 
 from hpabatch.layout import records as layout
-from hpabatch.layout.records import (
-    DECISION,
-    LANE,
-    METRIC_DECISION,
-    POD_STATE,
-    POLICY,
-    SPEC,
-    canonical,
-    empty_results,
-    records,
-    records_from,
-)
+from hpabatch.layout import results
+from hpabatch.layout.records import LANE, POD_STATE, POLICY, SPEC, canonical, records, records_from
+from hpabatch.layout.results import DECISION, METRIC_DECISION, empty_results
 
-DTYPES = {name: value for name, value in vars(layout).items() if isinstance(value, np.dtype)}
+DTYPES = {
+    name: value
+    for module in (layout, results)
+    for name, value in vars(module).items()
+    if isinstance(value, np.dtype)
+}
 
 
 @pytest.mark.parametrize("name", sorted(DTYPES))
@@ -36,7 +32,7 @@ def test_fields_are_numbers_or_short_codes(name: str) -> None:
     dtype = DTYPES[name]
     kinds = {field: dtype[field] for field in dtype.names or ()}
     allowed = {np.dtype("i8"), np.dtype("f8"), np.dtype("i1")}
-    if name in ("DECISION", "METRIC_DECISION", "DETAIL", "STATUS"):
+    if name in ("DECISION", "METRIC_DECISION", "DETAIL", "STATUS", "POINT"):
         # replica counts and percents are int32 upstream, positions of metrics short, and there
         # are not that many ticks at once
         allowed |= {np.dtype("i4"), np.dtype("i2")}
@@ -55,6 +51,8 @@ def test_floats_are_where_ratios_are() -> None:
         ("SPEC", "up_tolerance"),
         ("SPEC", "down_tolerance"),
         ("METRIC_DECISION", "ratio"),
+        ("MEASURES", "under_ratio"),
+        ("MEASURES", "over_ratio"),
     }
 
 

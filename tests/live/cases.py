@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     Change,
     ContainerUsage,
     HpaObject,
     Kind,
     PodKey,
+    Response,
+    Responses,
     ScaleKey,
     ScaleObject,
     Thing,
@@ -438,7 +438,7 @@ class World:
                 found[name] = {"timestamp": self._stamp(), "window_s": window, "value": value}
         return {"pod_metrics": found}
 
-    def answers(self) -> Answers:
+    def answers(self) -> Responses:
         """Return the same as the fetcher gives it."""
         at = self.now_ms
         items = {
@@ -448,20 +448,20 @@ class World:
             for namespace in NAMESPACES
         }
         stray = UsageSample(NAMESPACES[0], "unknown", at, None, (ContainerUsage("app", 1, 1),))
-        usage = {"": Answer(at, (stray, *(item for part in items.values() for item in part)))}
+        usage = {"": Response(at, (stray, *(item for part in items.values() for item in part)))}
         if "" in self.usage_errors:
-            usage = {"": Answer(at, error=self.usage_errors[""])}
+            usage = {"": Response(at, error=self.usage_errors[""])}
         elif self.usage_errors or self.rng.random() < 0.3:
             usage = {
-                namespace: Answer(at, error=self.usage_errors[namespace])
+                namespace: Response(at, error=self.usage_errors[namespace])
                 if namespace in self.usage_errors
-                else Answer(at, part)
+                else Response(at, part)
                 for namespace, part in items.items()
             }
-        told: dict[str, dict[Any, Answer]] = {"Pods": {}, "Object": {}, "External": {}}
+        told: dict[str, dict[Any, Response]] = {"Pods": {}, "Object": {}, "External": {}}
         for (kind, key), answer in self.custom.items():
             told[kind][key] = custom_answer(at, answer)
-        return Answers(usage, told["Pods"], told["Object"], told["External"])
+        return Responses(usage, told["Pods"], told["Object"], told["External"])
 
     def usage_error(self, namespace: str) -> str:
         """Return why a namespace's usage was not answered, "" if it was."""

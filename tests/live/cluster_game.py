@@ -13,9 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from hpabatch.cluster.objects.rows import Outcome, labels_text, request_rows, shown_status
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     Change,
     ContainerSpec,
     ContainerUsage,
@@ -27,13 +26,14 @@ from hpabatch.cluster.objects.types import (
     PodObject,
     PodSample,
     PodTemplate,
+    Response,
+    Responses,
     ScaleKey,
     ScaleObject,
     SeriesSample,
     UsageSample,
 )
 from hpabatch.history.base import History
-from hpabatch.live.passes.rows import Outcome, labels_text, request_rows, shown_status
 from hpabatch.live.record.recorder import Recorder
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import (
@@ -279,9 +279,9 @@ class Game:
     def _value(self) -> int | None:
         return None if self.random.random() < 0.05 else self.random.randrange(3)
 
-    def _answer_usage(self) -> dict[str, Answer]:
+    def _answer_usage(self) -> dict[str, Response]:
         whole = self.random.random() < 0.5
-        found: dict[str, Answer] = {}
+        found: dict[str, Response] = {}
         for spaces in [SPACES] if whole else [(space,) for space in SPACES]:
             items = []
             for key, pod in sorted(self.pods.items()):
@@ -301,10 +301,10 @@ class Game:
             items.append(UsageSample(spaces[0], "nobody", self.now_ms, None, ()))
             error = "the server is currently unable" if self.random.random() < 0.1 else ""
             at = self.now_ms
-            found["" if whole else spaces[0]] = Answer(at, () if error else tuple(items), error)
+            found["" if whole else spaces[0]] = Response(at, () if error else tuple(items), error)
         return found
 
-    def _answer_pods(self) -> dict[PodMetricKey, Answer]:
+    def _answer_pods(self) -> dict[PodMetricKey, Response]:
         found = {}
         for key in CUSTOM:
             if self.random.random() < 0.2:
@@ -317,10 +317,10 @@ class Game:
                     sample = PodSample(place[1], ts, None, self.random.randrange(-2, 3))
                     self._custom[key, place[1]] = sample
                     items.append(sample)
-            found[key] = Answer(self.now_ms, tuple(items))
+            found[key] = Response(self.now_ms, tuple(items))
         return found
 
-    def _answer_series(self, key: Any, names: Iterable[str]) -> Answer:
+    def _answer_series(self, key: Any, names: Iterable[str]) -> Response:
         items = []
         for name in names:
             if self.random.random() < 0.8:
@@ -329,7 +329,7 @@ class Game:
                 sample = SeriesSample(name, ts, self.random.randrange(3))
                 self._series[key, name] = sample
                 items.append(sample)
-        return Answer(self.now_ms, tuple(items))
+        return Response(self.now_ms, tuple(items))
 
     # ---- passes
 
@@ -339,7 +339,7 @@ class Game:
         usage, custom = self._answer_usage(), self._answer_pods()
         objects = {key: self._answer_series(key, [""]) for key in OBJECTS}
         external = {key: self._answer_series(key, ["a", "b", ""]) for key in EXTERNAL}
-        answers = Answers(usage, custom, objects, external)
+        answers = Responses(usage, custom, objects, external)
         outcomes = {
             key: [Outcome(*self.random.choice((("ok", ""), ("empty", ""), ("error", "no"))), at)]
             for key, one in self.hpas.items()
@@ -368,7 +368,7 @@ class Game:
                 fresh = (scale.replicas, scale.status_replicas, scale.selector, None)
                 self.seen_scales[where] = (*before[:3], scale.error) if scale.error else fresh
 
-    def _picture(self, answers: Answers, outcomes: Any, started: bool) -> Picture:
+    def _picture(self, answers: Responses, outcomes: Any, started: bool) -> Picture:
         found = Picture(self.now_ms, started)
         for key, pod in self.pods.items():
             found.pods[key] = {
@@ -425,7 +425,7 @@ def _usage(item: UsageSample) -> Usage | None:
     return rows or None
 
 
-def _only(answer: Answer, name: str = "") -> int | None:
+def _only(answer: Response, name: str = "") -> int | None:
     for item in answer.samples:
         if isinstance(item, SeriesSample) and item.series == name:
             return item.value_milli

@@ -9,7 +9,6 @@ from typing import Any
 
 from hpabatch.cluster.apis.scales import target_key
 from hpabatch.cluster.objects.types import (
-    Answer,
     ContainerSpec,
     ContainerUsage,
     ExternalMetricKey,
@@ -18,6 +17,7 @@ from hpabatch.cluster.objects.types import (
     PodObject,
     PodSample,
     PodTemplate,
+    Response,
     ScaleKey,
     SeriesSample,
     UsageSample,
@@ -122,18 +122,18 @@ def usage_sample(namespace: str, name: str, item: Mapping[str, Any]) -> UsageSam
     )
 
 
-def custom_answer(at: int, answer: Json) -> Answer:
+def custom_answer(at: int, answer: Json) -> Response:
     """Return an answer of the custom or external metrics API as decoded."""
     if "metrics_error" in answer:
-        return Answer(at, error=answer["metrics_error"])
+        return Response(at, error=answer["metrics_error"])
     if "object_value" in answer:
-        return Answer(at, (SeriesSample("", at, to_milli(answer["object_value"])),))
+        return Response(at, (SeriesSample("", at, to_milli(answer["object_value"])),))
     if "external_values" in answer:
         values = answer["external_values"]
-        return Answer(
+        return Response(
             at, tuple(SeriesSample(f"n={k}", at, to_milli(v)) for k, v in enumerate(values))
         )
-    return Answer(
+    return Response(
         at,
         tuple(
             PodSample(

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from hpabatch.layout import codes
-from hpabatch.layout.records import DECISION, I64, Records
+from hpabatch.layout.records import I64, Records
+from hpabatch.layout.results import DECISION
 from hpabatch.live.passes.result import (
     ACTION_NONE,
     NO_STATUS,

@@ -14,16 +14,8 @@ from hpabatch.cluster.objects.types import Change, Kind, PodKey, ScaleKey
 from hpabatch.engine.shards.initial import take_zero
 from hpabatch.kernels.replay import replay_newest
 from hpabatch.layout import codes
-from hpabatch.layout.records import (
-    CHANGE,
-    DECISION,
-    DETAIL,
-    METRIC_DECISION,
-    Fleet,
-    Results,
-    empty_results,
-    records,
-)
+from hpabatch.layout.records import CHANGE, Fleet, records
+from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, Results, empty_results
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import Profile as Rules
 from hpabatch.packing.memory import make_memory, seed_status

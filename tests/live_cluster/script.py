@@ -1,4 +1,4 @@
-"""What happens to the workloads, step by step; after each step nothing does for some syncs."""
+"""Steps of the workloads; after each of them nothing happens for some syncs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What upstream's controller did, from the API server's audit log.
+"""Decisions of upstream's controller, from the API server's audit log.
 
 It syncs one HPA after another: reads the target's scale, asks for metrics, writes the scale if it
 rescales, then the status if that changed. The instant of a decision is when the scale was asked

@@ -1,4 +1,4 @@
-"""Whose prices are which."""
+"""Tests of prices: the pods that each one applies to."""
 
 from __future__ import annotations
 

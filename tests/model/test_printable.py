@@ -1,4 +1,4 @@
-"""What of strings of the outside world is printed, and that it can be undone."""
+"""Tests of printable strings from outside, which can be read back."""
 
 from __future__ import annotations
 

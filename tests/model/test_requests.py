@@ -1,4 +1,4 @@
-"""What a pod requests: both branches, their roundings, and upstream's errors."""
+"""Tests of pod requests: both branches, their roundings, and upstream's errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each version says of a selector that it cannot use, beside the reference's words."""
+"""Tests of messages on unusable label selectors, by version, beside the reference's."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from hpabatch.model.times import (
     is_instant,
     parse_duration_ms,
     parse_instant_ms,
+    parse_time_ms,
     show_duration,
     show_instant,
 )
@@ -104,3 +105,75 @@ def test_a_shown_instant_is_read_as_itself(instant_ms: int) -> None:
 @pytest.mark.parametrize("instant_ms", [2**62, -(2**62), 253_402_300_800_000, -62_135_596_800_001])
 def test_an_instant_of_no_calendar_is_shown_as_a_number(instant_ms: int) -> None:
     assert show_instant(instant_ms) == f"{instant_ms} ms since 1970"
+
+
+NOON = 1_791_331_200_000 + 12 * 3_600_000  # 2026-10-07T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-10-07", NOON - 12 * 3_600_000),
+        ("2026-10-07+02:00", NOON - 14 * 3_600_000),
+        ("2026-10-07 12:00", NOON),
+        ("2026-10-07T12:00", NOON),
+        ("2026-10-07t12:00z", NOON),
+        ("2026-10-07 9:05", NOON - 175 * 60_000),
+        ("  2026-10-07 12:00:01 ", NOON + 1000),
+        ("2026-10-07 12:00:00.5", NOON + 500),
+        ("2026-10-07T12:00:00.007Z", NOON + 7),
+        ("2026-10-07T14:00:00+02:00", NOON),
+        ("2026-10-07 04:30 -07:30", NOON),
+        ("2026-10-07 12:00 Z", NOON),
+        ("1969-12-31 23:59:59.999", -1),
+        ("9999-12-31 23:59:59", 253_402_300_799_000),
+    ],
+)
+def test_times_with_a_date(text: str, ms: int) -> None:
+    assert parse_time_ms(text, NOON) == ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "noon", "14", "2026-10", "2026-10-7", "7.10.2026", "2026-10-07 14", "2026-10-07T",
+        "2026-10-07 14:03:1", "2026-10-07 14:03:00.1234", "2026-10-07 14:03 +2", "1791374580",
+        "2026-10-07 14:03 UTC", "2026-10-07 14:03 Europe/Berlin", "20261007T1403Z", "-1-10-07",
+        "٢٠٢٦-10-07", "2026-10-07\n14:03", "2026-10-07 14:03+0200", "2026-10-07 14:03:00,5",
+    ],
+)  # fmt: skip
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected a time such as|is not a duration"):
+        parse_time_ms(text, NOON)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-02-29", "2026-13-01", "2026-10-00", "0000-01-01", "2026-10-07 24:61",
+        "2026-10-07 14:60", "2026-10-07 14:03:60", "2026-10-07 14:03 +24:00",
+    ],
+)  # fmt: skip
+def test_times_that_no_calendar_has(text: str) -> None:
+    with pytest.raises(ValueError, match="is no instant of any calendar: "):
+        parse_time_ms(text, NOON)
+
+
+@given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)), st.booleans())
+def test_any_time_in_any_of_its_forms(when: datetime, with_zone: bool) -> None:
+    when = when.replace(microsecond=when.microsecond // 1000 * 1000, tzinfo=UTC)
+    ms = (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    text = when.isoformat(" ", "milliseconds")
+    assert parse_time_ms(text, NOON) == ms
+    assert (
+        parse_time_ms(text.removesuffix("+00:00").replace(" ", "T") + "Z" * with_zone, NOON) == ms
+    )
+
+
+@given(st.text(max_size=12) | st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ]?[0-9:.]{0,9}Z?"))
+def test_any_string_is_a_time_or_refused(text: str) -> None:
+    try:
+        ms = parse_time_ms(text, NOON)
+    except ValueError:
+        return
+    assert abs(ms) < 10**15

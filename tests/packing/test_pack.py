@@ -94,7 +94,7 @@ def test_a_tick_is_packed_field_by_field() -> None:
     ]
     ticks = [replace(ticks[0], recreated=True, scale_error="conflict", selector_error="two HPAs")]
     row = fleet_of(LaneView([specs[0]], []), LaneView(specs, ticks)).ticks[0]
-    assert row.tolist() == (at(7), 2, 5, 4, 2, 3, at(7), 1, 0, 0, 1, 2)
+    assert row.tolist() == (at(7), 2, 5, 4, 2, 3, at(7), 1, 0, 0, 1, 2, -1)
 
 
 def test_equal_pods_share_a_state_and_states_are_the_lanes_own() -> None:

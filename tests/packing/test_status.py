@@ -1,11 +1,12 @@
-"""What is known of a status before the first tick."""
+"""Tests of the initial state of a status."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from hpabatch.layout import codes
-from hpabatch.layout.records import (
+from hpabatch.layout.records import Fleet
+from hpabatch.layout.results import (
     FROM_BEFORE,
     NO_GENERATION,
     NO_TIME_MS,
@@ -19,7 +20,6 @@ from hpabatch.layout.records import (
     STATUS_SETS,
     STATUS_SHOWN,
     STATUS_TIMES,
-    Fleet,
 )
 from hpabatch.model.objects.hpa import Condition, HPAStatus, MetricStatus
 from hpabatch.model.versions import PROFILES, ControllerFlags

@@ -7,6 +7,7 @@ and stop it, HPABATCH_CLUSTER the folder of what they start (else ~/.cache/hpaba
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,9 @@ from pathlib import Path
 from tests.ports import hold_port, port_of
 
 VARIABLE = "HPABATCH_CLUSTER_SCRIPTS"
+NEWER_KUBECTLS = tuple(f"1.{minor}" for minor in range(27, 34))
+"""Versions of kubectl to compare with besides 1.20, where the machine has them."""
+
 _PORTS = ("P_ETCD", "P_PEER", "P_API", "P_STUB", "P_KCM")
 _ATTEMPTS = 3
 # What up.sh, or the kubectl that it waits with, says when its patience is at its end.
@@ -39,6 +43,14 @@ def missing() -> str:
     return ""
 
 
+def newer_kubectl(version: str) -> Path | None:
+    """Return `kubectl.1.27`, or another, on the PATH or beside the installed kubectl."""
+    name, installed = f"kubectl.{version}", shutil.which("kubectl")
+    beside = [] if installed is None else [str(Path(installed).resolve().parent)]
+    found = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), *beside]))
+    return None if found is None else Path(found)
+
+
 def _programs() -> Path:
     return build_folder() / "root/usr/bin"
 
@@ -49,18 +61,19 @@ class Cluster:
 
     environment: dict[str, str]
 
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Return what kubectl 1.20.2 prints; its stderr may hold warnings."""
-        done = self.try_kubectl(*arguments, stdin=stdin)
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, program: Path | None = None
+    ) -> str:
+        """Return what kubectl (1.20.2, or another one) prints; its stderr may hold warnings."""
+        done = self.try_kubectl(*arguments, stdin=stdin, program=program)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def try_kubectl(
-        self, *arguments: str, stdin: str | None = None
+        self, *arguments: str, stdin: str | None = None, program: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl, which may refuse."""
-        program = str(_programs() / "kubectl")
-        return self._run([program, *arguments], stdin=stdin)
+        return self._run([str(program or _programs() / "kubectl"), *arguments], stdin=stdin)
 
     def try_shell(self, command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         """Run a command line in a folder, as one who has this kubectl types it."""

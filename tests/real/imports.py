@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,14 @@ import hpabatch
 from hpabatch.history.schema import TABLES
 from hpabatch.importers.prometheus.client.http import Limits
 from hpabatch.importers.prometheus.client.login import Login
-from hpabatch.importers.prometheus.request import ImportRequest
+from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.run import import_prometheus
-from hpabatch.importers.synth.scale.settings import FleetSettings
+from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.times import show_instant
 from tests.real.openmetrics import expose
 from tests.real.openmetrics_history import jittered, quantized
 from tests.real.openmetrics_site import Site, Tables, read_tables, synthetic
@@ -34,9 +34,9 @@ NEVER_TOLD = ("uid", "created", "generation", "annotations", "labels")
 
 def calm_source(seed: int, cluster: str = "a", days: int = 1, hpas: int = 4) -> Tables:
     """Return a fleet whose pods are looked at at times of their own."""
-    settings = FleetSettings(
+    settings = SynthRequest(
         hpas=hpas, pods=4, step_ms=60_000, containers=2, metrics="cpu", seed=seed, days=days,
-        start=date(2026, 10, 5), cluster=cluster,
+        start="2026-10-05", cluster=cluster,
     )  # fmt: skip
     return jittered(synthetic(settings), 40_000, 900, seed, by_pod=True)
 
@@ -75,8 +75,12 @@ def bring(
     assert site.start_ms is not None
     assert site.end_ms is not None
     span = {"start_ms": site.start_ms - 60_000, "end_ms": site.end_ms + 60_000}
-    request = ImportRequest(url, **{**span, **options})
-    return import_prometheus(request, Login(), out, limits=limits)
+    given = {**span, **options}
+    for name in ("start", "end"):
+        at_ms = given.pop(f"{name}_ms")
+        given[name] = None if at_ms is None else show_instant(at_ms)
+    request = PrometheusRequest(url=url, out=str(out), **given)
+    return import_prometheus(request, Login(), limits=limits)
 
 
 def wanted(tables: Tables, site: Site) -> Tables:

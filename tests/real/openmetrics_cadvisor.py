@@ -1,4 +1,4 @@
-"""What cAdvisor exports, through the kubelet, of the usage samples of a history."""
+"""Exports of cAdvisor, through the kubelet, of the usage samples of a history."""
 
 from __future__ import annotations
 

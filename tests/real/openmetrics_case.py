@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 import polars as pl
 
-from hpabatch.importers.synth.scale.settings import FleetSettings
+from hpabatch.importers.synth.request import SynthRequest
 from tests.real.openmetrics_history import both, edited, jittered, renamed_container, resized
 from tests.real.openmetrics_site import Outage, Restart, Site, Tables, synthetic
 
@@ -17,9 +15,9 @@ START_MS, END_MS = DAY_MS + 6 * HOUR_MS, DAY_MS + 11 * HOUR_MS
 
 def source(seed: int = 3, cluster: str = "a", by_pod: bool = False) -> Tables:
     """Return a day of three small workloads, sampled once a minute at odd times."""
-    settings = FleetSettings(
+    settings = SynthRequest(
         hpas=3, pods=3, step_ms=60_000, containers=2, metrics="mix", seed=seed,
-        start=date(2026, 10, 5), cluster=cluster,
+        start="2026-10-05", cluster=cluster,
     )  # fmt: skip
     return jittered(synthetic(settings), 40_000, 900, seed, by_pod=by_pod)
 

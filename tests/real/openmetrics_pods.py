@@ -1,4 +1,4 @@
-"""What kube-state-metrics exports of pods: who they are, how they are, what they request."""
+"""Exports of kube-state-metrics on pods: identity, state, requests."""
 
 from __future__ import annotations
 

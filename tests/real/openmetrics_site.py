@@ -1,4 +1,4 @@
-"""How a made-up site scrapes its clusters: intervals, labels, outages, restarts, duplicates."""
+"""A made-up site's scrapes of its clusters: intervals, labels, outages, restarts, duplicates."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import polars as pl
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import table_named
 from hpabatch.history.store.writer import write_table
+from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.importers.synth.scale.run import fleet_parts
-from hpabatch.importers.synth.scale.settings import FleetSettings
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -142,7 +142,7 @@ def span_of(tables: Tables) -> tuple[int, int]:
     return int(times.min()), int(times.max())
 
 
-def synthetic(settings: FleetSettings) -> Tables:
+def synthetic(settings: SynthRequest) -> Tables:
     """Return the tables that `hpabatch synth` would write."""
     found: dict[str, list[pl.DataFrame]] = {}
     for part in fleet_parts(settings):

@@ -1,4 +1,4 @@
-"""What kube-state-metrics exports of workloads, namespaces and HPAs, and the API server's build."""
+"""Exports of kube-state-metrics on workloads, namespaces and HPAs, and the API server's build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the traces are: they are not part of the project."""
+"""Place of the traces, which are not part of the project."""
 
 from __future__ import annotations
 

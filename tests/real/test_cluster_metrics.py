@@ -27,22 +27,23 @@ from hpabatch.cluster.connection.connect import connect
 from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import (
-    Answers,
     ContainerUsage,
     HpaObject,
     PodObject,
     PodSample,
+    Responses,
     ScaleKey,
     ScaleObject,
     SeriesSample,
     UsageSample,
     Wanted,
 )
-from hpabatch.cluster.objects.wanted import metric_key, wanted
+from hpabatch.cluster.objects.wanted import metric_key
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder, read_scale
 from hpabatch.layout import codes
 from hpabatch.model.messages import condition_message, metric_failure
 from hpabatch.model.versions import profile_for
+from tests.cluster.wires import wanted
 from tests.real.cluster import VARIABLE, Cluster, missing, running_cluster
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -201,7 +202,7 @@ class _Site:
         found = {item.type: item for item in self.hpa(name).hpa.status.conditions}
         return found[condition].message if condition in found else ""
 
-    def fetch(self, names: list[str]) -> tuple[Answers, list[HpaObject]]:
+    def fetch(self, names: list[str]) -> tuple[Responses, list[HpaObject]]:
         hpas = [self.hpa(name) for name in names]
         return self.fetcher.fetch(wanted(hpas)), hpas
 

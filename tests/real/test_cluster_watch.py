@@ -18,6 +18,7 @@ from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.types import Change
 from hpabatch.cluster.watch.memory import Memory
 from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits
+from tests.cluster.asked import by_resource, shows
 from tests.cluster.fake_store import NameDecoder
 from tests.real.api_writes import Writer
 from tests.real.cluster import missing, running_cluster
@@ -114,10 +115,10 @@ def expired(client: ApiClient) -> Expired:
 
 def test_a_chunked_list_and_changes(server: Writer) -> None:
     with client_of(server) as client, watching(client) as run:
-        run.wait(lambda: run.watcher.synced)
+        run.wait(lambda: run.watcher.state.synced)
         assert run.uids == uids(client)
         assert len(run.uids) >= COUNT
-        assert client.requests.by_resource()["list", "pods"] == 3
+        assert by_resource(client.requests)["list", "pods"] == 3
         assert all(change.listed for change in run.changes)
         listed, before = len(run.changes), run.uids["shop", "p0004"]
         server.pod("blog", "made")
@@ -139,8 +140,8 @@ def test_quiet_watches_are_renewed(server: Writer) -> None:
         client_of(server) as client,
         watching(client, limits=WatchLimits(shortest_s=1, longest_s=2)) as run,
     ):
-        run.wait(lambda: run.watcher.synced)
-        run.wait(lambda: client.requests.by_resource().get(("watch", "pods"), 0) >= 3)
+        run.wait(lambda: run.watcher.state.synced)
+        run.wait(lambda: by_resource(client.requests).get(("watch", "pods"), 0) >= 3)
         server.pod("blog", "late")
         run.wait(lambda: ("blog", "late") in run.uids)
         state = run.watcher.state
@@ -163,11 +164,11 @@ def test_versions_that_were_compacted(server: Writer) -> None:
 def test_a_server_that_is_killed_and_started_again(server: Writer) -> None:
     quick = WatchLimits(first_wait_s=0.1, longest_wait_s=0.5)
     with client_of(server) as client, watching(client, limits=quick) as run:
-        run.wait(lambda: run.watcher.synced)
+        run.wait(lambda: run.watcher.state.synced)
         known, count = dict(run.uids), len(run.changes)
         server.kill()
         run.wait(lambda: bool(run.watcher.state.last_error))
-        assert run.watcher.synced
+        assert run.watcher.state.synced
         server.start()
         server.delete("shop", "p0007")
         server.pod("shop", "p0007")
@@ -205,9 +206,9 @@ def test_where_a_user_may_look(server: Writer) -> None:
                 {"metadata": {"name": "look"}, "subjects": [subject], "roleRef": role},
             )
             run.wait(lambda: ("blog", "mine") in run.uids)
-            run.wait(lambda: run.watcher.synced)
-            assert run.watcher.shows("blog")
-            assert not run.watcher.shows("secret")
+            run.wait(lambda: run.watcher.state.synced)
+            assert shows(run.watcher, "blog")
+            assert not shows(run.watcher, "secret")
             assert {key[0] for key in run.uids} == {"blog"}
             server.delete("blog", "mine")
             run.wait(lambda: ("blog", "mine") not in run.uids)

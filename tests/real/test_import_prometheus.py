@@ -1,4 +1,4 @@
-"""What a real Prometheus gives back is what its source said, whatever happens on the way."""
+"""Tests of imports from a real Prometheus: its source's rows come back, whatever happens."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 @pytest.fixture(scope="module")
 def calm_import(calm: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("import") / "history"
-    bring(calm.url, calm.site, out, cluster_label="cluster", manifests=(calm.manifests,))
+    bring(calm.url, calm.site, out, cluster_label="cluster", hpas=(str(calm.manifests),))
     return out
 
 
@@ -78,7 +78,7 @@ def first_hours(calm: Bench) -> dict[str, Any]:
     """What is imported, again and again, where it only matters that it stays the same."""
     assert calm.site.start_ms is not None
     end_ms = calm.site.start_ms + 6 * HOUR_MS
-    return {"cluster_label": "cluster", "manifests": (calm.manifests,), "end_ms": end_ms}
+    return {"cluster_label": "cluster", "hpas": (str(calm.manifests),), "end_ms": end_ms}
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_two_windows_and_an_appended_one_are_as_one(
     assert begin is not None
     assert end is not None
     middle = begin + 5 * HOUR_MS + 123_456
-    options: dict[str, Any] = {"cluster_label": "cluster", "manifests": (calm.manifests,)}
+    options: dict[str, Any] = {"cluster_label": "cluster", "hpas": (str(calm.manifests),)}
     parts = tmp_path / "parts"
     bring(calm.url, calm.site, parts, end_ms=middle, **options)
     second = bring(calm.url, calm.site, parts, start_ms=None, resume=True, **options)
@@ -310,7 +310,7 @@ def test_lite_and_full_agree_in_demand(tmp_path: Path) -> None:
     site = Site(offset_ms=17_123).placed(tables)
     tables = with_status(tables, site)
     data = serve(tables, site, tmp_path)
-    options: dict[str, Any] = {"manifests": (write_manifests(tables, tmp_path),)}
+    options: dict[str, Any] = {"hpas": (str(write_manifests(tables, tmp_path)),)}
     with running_prometheus(tmp_path, data) as url:
         full = bring(url, site, tmp_path / "full", cluster_label="cluster", **options)
         lite = bring(url, site, tmp_path / "lite", cluster_label="cluster", lite=True, **options)
@@ -345,8 +345,8 @@ def test_a_site_with_other_names_of_labels(calm: Bench, calm_import: Path, tmp_p
     queries.write_text(f"queries:\n{told}")
     with running_prometheus(tmp_path, data) as url:
         bring(
-            url, site, tmp_path / "history", cluster_label="cluster", queries=queries,
-            manifests=(calm.manifests,),
+            url, site, tmp_path / "history", cluster_label="cluster", queries=str(queries),
+            hpas=(str(calm.manifests),),
         )  # fmt: skip
     want, got = wanted(tables, site), content(tmp_path / "history")
     for table in ("pod_metrics", "pods", "pod_requests", "scales"):

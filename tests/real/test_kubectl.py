@@ -1,7 +1,8 @@
-"""`kubectl get hpa`, `describe hpa` and `autoscale` beside the real ones of 1.20.2.
+"""`kubectl get hpa`, `describe hpa` and `autoscale` beside the real ones of 1.20.2 and newer.
 
 The same objects go into a real API server; what kubectl prints of them must be what we print,
-to the byte: ages too, at one of the instants between the start and the end of its call.
+to the byte: ages too, at one of the instants between the start and the end of its call. The table
+of `get` is made by the server, here 1.20.2, so only the other two are held against newer programs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -18,14 +20,14 @@ from typer.testing import CliRunner
 
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import autoscale  # noqa: F401  (registers the command)
-from hpabatch.model.events import COMPONENT, Event
+from hpabatch.model.messages import COMPONENT, Event
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Fields, Problem
 from hpabatch.model.objects.decode_status import cpu_metric_statuses, read_metric_statuses
 from hpabatch.model.objects.hpa import HPA, MetricStatus
 from hpabatch.report.kubectl.describe import describe_text
 from hpabatch.report.kubectl.get import get_rows, get_table
-from tests.real.cluster import Cluster, missing
+from tests.real.cluster import NEWER_KUBECTLS, Cluster, missing, newer_kubectl
 from tests.real.kubectl_objects import EVENTS, METADATA, OBJECTS, Json
 from tests.real.server_hpas import (
     NAMESPACE,
@@ -143,6 +145,33 @@ def test_describe(cluster: Cluster, events: dict[str, list[Event]], name: str) -
     same_at_some_instant(lambda: cluster.kubectl("describe", "hpa", "-n", NAMESPACE, name), ours)
 
 
+@pytest.fixture(scope="module", params=NEWER_KUBECTLS)
+def newer(request: pytest.FixtureRequest) -> tuple[str, Path]:
+    """Return a newer version and its kubectl."""
+    version = str(request.param)
+    program = newer_kubectl(version)
+    if program is None:
+        pytest.skip(f"no kubectl.{version} on the PATH or beside the installed kubectl")
+    return version, program
+
+
+def test_describe_of_newer_kubectls(
+    cluster: Cluster, events: dict[str, list[Event]], newer: tuple[str, Path]
+) -> None:
+    """All HPAs are described by one call, which takes them in the order of their names."""
+    version, program = newer
+    before = round(time.time() * 1000)
+    text = cluster.kubectl("describe", "hpa", "-n", NAMESPACE, program=program)
+    instants = (*range(before, round(time.time() * 1000), STEP_MS), round(time.time() * 1000))
+    theirs = re.split(r"\n\n(?=Name: )", text)
+    hpas = [decode(item, "v2beta2") for item in stored(cluster)]
+    assert len(theirs) == len(hpas) == len(OBJECTS)
+    for hpa, their in zip(hpas, theirs, strict=True):
+        found = events.get(hpa.name, ())
+        ours = {describe_text(hpa, found, now_ms, k8s=version) for now_ms in instants}
+        assert any(text.rstrip("\n") == their.rstrip("\n") for text in ours), (their, ours)
+
+
 @pytest.mark.parametrize("version", ["v1", "v2beta1", "v2"])
 def test_every_version_is_read_alike(cluster: Cluster, version: str) -> None:
     for item, other in zip(stored(cluster), stored(cluster, version), strict=True):
@@ -190,6 +219,32 @@ def specs(text: str) -> list[tuple[str, object]]:
     return [(hpa.name, hpa.spec) for hpa in hpas]
 
 
+def test_autoscale_of_newer_kubectls(
+    cluster: Cluster, targets: None, newer: tuple[str, Path]
+) -> None:
+    client = ["--dry-run=client", "-o", "yaml", "-n", NAMESPACE]
+    for arguments in (
+        "deploy web api --min=2 --max=10 --cpu-percent=70", "sts/web --max=7 --name=other",
+        "ReplicationController web --max=4 --min=-1",
+    ):  # fmt: skip
+        theirs = cluster.kubectl("autoscale", *arguments.split(), *client, program=newer[1])
+        ours = CliRunner().invoke(app, ["autoscale", *arguments.split()])
+        assert ours.exit_code == 0, ours.output
+        assert specs(ours.stdout) == specs(theirs), arguments
+
+
+def test_autoscale_of_newer_kubectls_refuses_in_the_same_words(
+    cluster: Cluster, targets: None, newer: tuple[str, Path]
+) -> None:
+    client = ["--dry-run=client", "-n", NAMESPACE]
+    for arguments in ("svc/web --max=3", "deploy/web --max=2 --min=3", "deploy --max=3"):
+        theirs = cluster.try_kubectl("autoscale", *arguments.split(), *client, program=newer[1])
+        assert theirs.returncode == 1
+        ours = CliRunner().invoke(app, ["autoscale", *arguments.split()])
+        assert ours.exit_code
+        assert words_of(theirs.stderr) in str(ours.exception)
+
+
 @pytest.fixture(scope="module")
 def targets(cluster: Cluster) -> None:
     """Make the objects that `kubectl autoscale` looks up."""
@@ -227,12 +282,17 @@ def test_autoscale_refuses_in_the_same_words(
     client = ["--dry-run=client", "-n", NAMESPACE]
     theirs = cluster.try_kubectl("autoscale", *arguments.split(), *client)
     assert theirs.returncode == 1
-    words = re.split(r"\.?\n| \(e\.g\. ", theirs.stderr)[0].partition("rror: ")[2]
-    assert words
-    # What 1.20 said of a missing name; it says less today.
-    words = words.replace(
-        "no name, label selector, or --all flag specified", "no name was specified"
-    )
+    words = words_of(theirs.stderr)
     ours = CliRunner().invoke(app, ["autoscale", *arguments.split()])
     assert ours.exit_code
     assert words in str(ours.exception)
+
+
+def words_of(stderr: str) -> str:
+    """Return what kubectl says is wrong."""
+    words = re.split(r"\.?\n| \(e\.g\. ", stderr)[0].partition("rror: ")[2]
+    assert words
+    # What 1.20 said of a missing name; it says less today.
+    return words.replace(
+        "no name, label selector, or --all flag specified", "no name was specified"
+    )

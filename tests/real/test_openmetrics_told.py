@@ -1,4 +1,4 @@
-"""What a site tells of a source, by plain Python, and what it exports: without a server."""
+"""Tests of a source's rows and its exports, in plain Python, without a server."""
 
 from __future__ import annotations
 

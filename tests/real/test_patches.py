@@ -20,8 +20,8 @@ import yaml
 from hpabatch.engine.advise.answer import CHANGE, KEEP, RecommendOptions
 from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.advise.bounds import parse_bounds
-from hpabatch.engine.advise.judge import JudgeRules
 from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, recommend
 from hpabatch.inputs.manifest_edit import edit_manifest, stored_spec
 from hpabatch.model.objects.decode import decode_hpa

@@ -22,6 +22,7 @@ from hpabatch.importers.prometheus.client.http import (
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
+from hpabatch.importers.prometheus.request import LoginOptions
 from tests.importers.prometheus.certificates import Authority, Pair
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.prometheus import backfill, missing, program, running_prometheus, stop_process
@@ -225,11 +226,16 @@ basic_auth_users:
 def login(
     authority: Authority, client: Pair | None, password: str = PASSWORD, *, insecure: bool = False
 ) -> Login:
-    return read_login(
-        {"HPABATCH_PROMETHEUS_PASSWORD": password}, user="jo", insecure=insecure,
-        cert=None if client is None else client.cert, key=None if client is None else client.key,
-        ca=None if insecure else authority.ca,
-    )  # fmt: skip
+    options = LoginOptions.of(
+        {
+            "user": "jo",
+            "insecure": insecure,
+            "cert": None if client is None else client.cert,
+            "key": None if client is None else client.key,
+            "ca": None if insecure else authority.ca,
+        }
+    )
+    return read_login({"HPABATCH_PROMETHEUS_PASSWORD": password}, options)
 
 
 def asked(url: str, who: Login | None) -> str:
@@ -257,8 +263,8 @@ def test_who_is_not_let_in(
     for who, told in (
         (login(authority, client, wrong), "CredentialsError: .* 401: Unauthorized"),
         (Login(cert=client.cert, key=client.key, ca=authority.ca), "CredentialsError: .* 401"),
-        (login(authority, None), "CredentialsError: .* another client certificate"),
-        (login(authority, stranger), "CredentialsError: .* another client certificate"),
+        (login(authority, None), "CredentialsError: .* client certificate"),
+        (login(authority, stranger), "CredentialsError: .* client certificate"),
         (login(other, client), "CredentialsError: .* not trusted .* with --ca"),
         (None, "CredentialsError: .* not trusted"),
     ):

@@ -1,4 +1,4 @@
-"""What is measured of a random workload, and how much of it one pod is meant to have."""
+"""Measurements of a random workload, and a pod's share of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the key and the value of a label may be, and what is said about others.
+"""Syntax of a label's key and value, and the messages on others.
 
 Upstream: apimachinery ``pkg/util/validation``.
 """

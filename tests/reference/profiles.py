@@ -1,4 +1,4 @@
-"""What differs between Kubernetes versions: one switch per difference, one profile per version.
+"""Differences between Kubernetes versions: one switch per difference, one profile per version.
 
 The defaults of the switches are those of the newest version. A version is told by what it does not
 have yet: the releases of ``SINCE`` say when each switch was turned.

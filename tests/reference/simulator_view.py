@@ -1,4 +1,4 @@
-"""What the rules see of the naive simulator's cluster: pods, samples, answers, requests.
+"""The rules' view of the naive simulator's cluster: pods, samples, responses, requests.
 
 docs/simulation.md, the ends of "Pods" and "Samples", and "What the rules see of the scale". The
 controller is asked in the golden data's form.

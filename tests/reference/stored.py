@@ -1,4 +1,4 @@
-"""What a store of autoscaling/v1 objects makes of metrics and their statuses (before 1.27).
+"""Metrics and their statuses in a store of autoscaling/v1 objects (before 1.27).
 
 Whatever is written is converted to v1 with annotations, and everybody reads what comes back.
 Upstream: ``pkg/apis/autoscaling/v1/conversion.go``.

@@ -1,4 +1,4 @@
-"""What each version does differently: one small case for every switch of the profiles."""
+"""Tests of differences between versions: one small case for every switch of the profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller around the metrics does differently in each version."""
+"""Tests of differences between versions in the controller around the metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How pods of the naive simulator come and go, computed by hand."""
+"""Tests of pods of the naive simulator, computed by hand."""
 
 from __future__ import annotations
 

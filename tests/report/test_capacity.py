@@ -11,14 +11,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hpabatch.engine.capacity.columns import HPA_COLUMNS, TOTAL_COLUMNS
 from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan
+from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.requested import Requested
+from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.jobs.parquet import EVIDENCE_KEY
 from hpabatch.model.prices import PriceList, Prices
 from hpabatch.model.quota import Limit, Quota
-from hpabatch.report import capacity as forms
+from hpabatch.report.capacity import PlanReport
+from hpabatch.report.forms import frame_csv, json_text, parquet_bytes, table_text
 from tests.engine.planned import planned
 from tests.engine.simulated import hpa_spec, small_case
 
@@ -39,7 +41,7 @@ def plan() -> CapacityPlan:
         bound,
         options=CapacityOptions(
             growths=(1000, 2000),
-            prices=PRICES,
+            loop=LoopOptions(prices=PRICES),
             quotas=(Quota("shop", "team", {"cores": Limit(5000, "cpu", "team")}),),
         ),
         censored={("demo", "jobs", "bound\x1b[1m"): 30.0},
@@ -60,7 +62,7 @@ def lines_with(text: str, *words: str) -> list[list[str]]:
 
 
 def test_the_table(plan: CapacityPlan) -> None:
-    text = forms.to_table(plan)
+    text = table_text(PlanReport(plan))
     # shop: 4 of today's, 1 6 6 6 without, no sum of peaks but its own; 5 cores are passed by 1
     # at the sixth tick (8:54 + 75 s), in 6 of 14.
     (row,) = [r for r in lines_with(text, "shop ", " cores ") if r[2] == "1"]
@@ -79,35 +81,35 @@ def test_the_table(plan: CapacityPlan) -> None:
     assert least[-1] == "?"
     assert "\x1b" not in text
     assert "not to be relied on (1 HPAs" in text
-    assert "not planned: 1 HPAs" in text
+    assert "not planned: 1 HPA " in text
 
 
 def test_quotas_and_prices_are_shown_where_there_are_any() -> None:
     found = planned(BURST)
     evidence = found.evidence | {"k8s": "1.38", "k8s_source": "given", "k8s_evidence": "proved",
                                  "k8s_proof": "p", "hpabatch": "0"}  # fmt: skip
-    text = forms.to_table(replace(found, evidence=evidence))
-    assert "QUOTA" not in text.split("Sums over")[0]
-    assert "MONTH" not in text.split("P50 to PEAK")[0]
+    text = table_text(PlanReport(replace(found, evidence=evidence)))
+    assert "QUOTA" not in text
+    assert "MONTH" not in text
 
 
 def test_forms_hold_the_same(plan: CapacityPlan) -> None:
-    found = json.loads(forms.to_json(plan, ["sums: x"]))
+    found = json.loads(json_text(PlanReport(plan, ["sums: x"])))
     assert list(found) == ["evidence", "hpas", "totals", "skipped", "warnings", "written"]
     assert len(found["hpas"]) == plan.hpas.height == 4
     assert len(found["totals"]) == plan.totals.height
     assert found["hpas"][0]["start"] == "2025-10-09T08:54:00.000Z"
     assert found["skipped"][0]["reason"] == "never measured"
-    rows = list(csv.DictReader(io.StringIO(forms.to_csv(plan.totals))))
-    assert list(rows[0]) == list(TOTAL_COLUMNS)
+    rows = list(csv.DictReader(io.StringIO(frame_csv(plan.totals))))
+    assert list(rows[0]) == list(PLAN_TOTALS.meanings)
     assert len(rows) == plan.totals.height
-    data = forms.to_parquet(plan.hpas, plan.evidence)
+    data = parquet_bytes(PlanReport(plan))
     assert pl.read_parquet(io.BytesIO(data)).equals(plan.hpas)
     assert EVIDENCE_KEY.encode() in data
 
 
 def test_every_column_is_explained() -> None:
     hpas, _, totals = PAGE.partition("### HPAs")[2].partition("### Sums")
-    for text, columns in ((hpas, HPA_COLUMNS), (totals, TOTAL_COLUMNS)):
+    for text, columns in ((hpas, PLAN_HPAS.meanings), (totals, PLAN_TOTALS.meanings)):
         for name, meaning in columns.items():
             assert f"| `{name}` | {meaning} |" in text

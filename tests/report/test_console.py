@@ -6,7 +6,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from hpabatch.report.console import drawn
+from hpabatch.report.forms import drawn
 from tests.cli.hostile import NASTY, raw_characters
 
 

@@ -13,7 +13,8 @@ from hpabatch.engine.replay.score import COLUMNS as SCORE_COLUMNS
 from hpabatch.engine.replay.score import score
 from hpabatch.engine.replay.sensitivity import SCHEMA
 from hpabatch.engine.replay.summary import summarize, total
-from hpabatch.report import replay as forms
+from hpabatch.report.base import View
+from hpabatch.report.forms import json_text, table_text
 from hpabatch.report.replay import ReplayReport
 from tests.engine.made import decisions, hpas
 
@@ -43,7 +44,7 @@ def met() -> list[dict[str, Any]]:
 
 
 def test_the_score_is_told() -> None:
-    text = forms.to_table(report(met(), "cart"))
+    text = table_text(report(met(), "cart"))
     lines = text.splitlines()
     assert (
         "Controller score: 1 of 1 HPAs can be scored; 1 rescales recorded, 1 decided, "
@@ -60,11 +61,11 @@ def test_what_cannot_be_scored_is_told() -> None:
     still = [{"hpa": "still"}] * 3
     extra = [{"hpa": "still", "rescaled": True, "desired": 4}]
     told = report([*met(), *still, *extra], "cart", "still", "never")
-    text = forms.to_table(told)
+    text = table_text(told)
     assert "not scorable: 1 HPA: the recorded size never changed" in text
     assert "not scorable: 1 HPA: no tick was replayed" in text
     assert "1 more were decided for HPAs that cannot be scored" in text
-    none = forms.to_table(report(still, "still"))
+    none = table_text(report(still, "still"))
     assert "Controller score: 0 of 1 HPAs can be scored" in none
     assert "precision" not in none
 
@@ -72,12 +73,12 @@ def test_what_cannot_be_scored_is_told() -> None:
 def test_many_scored_hpas_are_cut() -> None:
     names = [f"h{k:02}" for k in range(23)]
     rows = [{"hpa": name} | row for name in names for row in met()]
-    text = forms.to_table(report(rows, *names))
+    text = table_text(report(rows, *names))
     assert "… and 3 with fewer rescales: --output json has all" in text
 
 
 def test_the_score_as_json() -> None:
-    found = json.loads(forms.to_json(report(met(), "cart")))["score"]
+    found = json.loads(json_text(report(met(), "cart")))["score"]
     assert list(found) == ["totals", "classes", "hpas"]
     assert found["totals"]["matched_events"] == 1
     assert found["classes"][0]["class"] == "exact"
@@ -110,7 +111,7 @@ SENSITIVITY = pl.DataFrame(
 
 @pytest.mark.parametrize("width", [None, 60])
 def test_the_sensitivity_is_told(width: int | None) -> None:
-    text = forms.to_table(report(met(), "cart", sensitivity=SENSITIVITY), width)
+    text = table_text(report(met(), "cart", sensitivity=SENSITIVITY), View(width))
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "as asked 90.0% +0.0 10 0" in lines
     assert "max age 5 s 0 0" in lines
@@ -123,7 +124,7 @@ def test_the_sensitivity_is_told(width: int | None) -> None:
 
 
 def test_the_sensitivity_as_json() -> None:
-    found = json.loads(forms.to_json(report(met(), "cart", sensitivity=SENSITIVITY)))
+    found = json.loads(json_text(report(met(), "cart", sensitivity=SENSITIVITY)))
     assert [row["setting"] for row in found["sensitivity"]] == SENSITIVITY["setting"].to_list()
     assert found["sensitivity"][2]["agreement_share"] is None
-    assert "sensitivity" not in json.loads(forms.to_json(report(met(), "cart")))
+    assert "sensitivity" not in json.loads(json_text(report(met(), "cart")))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.report.history import frame_csv, frame_json
+from hpabatch.report.base import View
+from hpabatch.report.forms import csv_text, json_text, table_text
 from hpabatch.report.kubectl.get import get_rows, get_table
-from hpabatch.report.live import LiveHpa, live_frame, live_table
+from hpabatch.report.live import LiveHpa, LiveReport
 from tests.report.kubectl_hpas import NOW_MS, external, hpa, resource
 
 WHY = "cpu asks for 5: the metrics' own proposal was applied"
@@ -23,7 +24,7 @@ def documents() -> list[HPA]:
 
 
 def table(hpas: list[LiveHpa], wide: bool = False) -> list[str]:
-    text = live_table(hpas, NOW_MS, k8s="1.37", with_namespace=False, wide=wide)
+    text = table_text(LiveReport(hpas, NOW_MS, "1.37", "", False), View(wide=wide))
     return text.splitlines()
 
 
@@ -51,16 +52,17 @@ def test_what_is_not_known_is_none() -> None:
     found = table([live(web, None, 3, "no scale"), live(worker, 2, None)])
     assert found[1].split()[-4:] == ["<none>", "3", "no", "scale"]
     assert found[2].split()[-2:] == ["2", "<none>"]
-    assert live_table([], NOW_MS, k8s="1.37", with_namespace=True) == ""
+    assert table_text(LiveReport([], NOW_MS, "1.37")) == ""
 
 
 def test_a_frame_has_the_same_cells() -> None:
     web, worker = documents()
-    frame = live_frame([live(web, 5, 3), live(worker, 2, None)], NOW_MS, k8s="1.37", cluster="east")
+    report = LiveReport([live(web, 5, 3), live(worker, 2, None)], NOW_MS, "1.37", "east")
+    frame = report.frame()
     assert frame["desired"].to_list() == [5, 2]
     assert frame["cluster_desired"].to_list() == [3, None]
     assert frame["differs"].to_list() == [True, False]
     assert frame["targets"].to_list()[0] == get_rows([web], NOW_MS, k8s="1.37")[0].targets
-    assert frame_csv(frame).startswith("cluster,namespace,name,reference,targets,")
-    assert '"why": "cpu asks for 5' in frame_json(frame)
-    assert live_frame([], NOW_MS, k8s="1.37", cluster="east").schema == frame.schema
+    assert csv_text(report).startswith("cluster,namespace,name,reference,targets,")
+    assert '"why":"cpu asks for 5' in json_text(report)
+    assert LiveReport([], NOW_MS, "1.37", "east").frame().schema == frame.schema

@@ -15,7 +15,8 @@ from hpabatch.engine.advise.objective import MEASURES, parse_goal
 from hpabatch.engine.advise.run import Recommendations, recommend
 from hpabatch.engine.advise.specs import WHAT_IFS
 from hpabatch.inputs.manifest_documents import parse_documents
-from hpabatch.report.recommend import RecommendReport, to_table
+from hpabatch.report.forms import table_text
+from hpabatch.report.recommend import RecommendReport
 from hpabatch.report.recommend_files import file_stem, recommendation_files
 from tests.sweeps import SweepMaker, put, weeks
 
@@ -42,14 +43,14 @@ def test_what_is_dearer_is_called_more_and_no_limit_is_told() -> None:
         1: weeks([110] * 3, saturated_minutes=[1.0] * 3),
     }
     found = advised(SweepMaker([{"target": "70"}]).add("api", broken))
-    lines = to_table(RecommendReport(found)).splitlines()
+    lines = table_text(RecommendReport(found)).splitlines()
     told = "the changes together, on their judged blocks: pod_hours 100.0 -> 110.0 (10.0% more)"
     assert told in lines
     assert any(line.startswith("Of as few as 2 training blocks") for line in lines)
     maker = SweepMaker([{"target": "70"}]).add("api", CALM)
     free = recommend(maker.result(), RecommendOptions(parse_goal([], "pod_hours")), put)
-    lines = to_table(RecommendReport(free)).splitlines()
-    assert "without --slo nothing limits what least pod_hours does to users" in lines[1]
+    lines = table_text(RecommendReport(free)).splitlines()
+    assert "without --slo nothing limits what least pod_hours does to users" in lines[-1]
     assert not any("the SLO must hold" in line for line in lines)
 
 
@@ -89,6 +90,6 @@ def test_one_training_week_is_told_as_that() -> None:
 
 def test_a_table_without_any_advice() -> None:
     found = advised(SweepMaker([{"target": "70"}]).add("api", CALM, advice=None))
-    lines = to_table(RecommendReport(found)).splitlines()
+    lines = table_text(RecommendReport(found)).splitlines()
     assert "1 HPA: 0 change, 0 keep, 1 no advice" in lines
     assert "  shop/api, because fidelity was not measured" in lines

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.replay.attention import rank_attention
 from hpabatch.engine.replay.summary import summarize, total
 from hpabatch.jobs.parquet import EVIDENCE_KEY
-from hpabatch.report import replay as forms
-from hpabatch.report.replay import ReplayReport
+from hpabatch.report.base import View
+from hpabatch.report.forms import (
+    csv_text,
+    json_text,
+    markdown_text,
+    parquet_bytes,
+    table_text,
+    yaml_text,
+)
+from hpabatch.report.replay import ReplayReport, evidence_lines
 from tests.engine.made import decisions, hpas
 
 EVIDENCE = {
@@ -52,23 +62,63 @@ def report(*names: str, skipped: tuple[Skipped, ...] = (), **tick: Any) -> Repla
 
 
 def test_the_table_tells_everything() -> None:
-    text = forms.to_table(report("cart", "api", binding="max"))
+    text = table_text(report("cart", "api", binding="max"))
     lines = text.splitlines()
     assert lines[0] == (
-        "rules of Kubernetes 1.38 (proved against upstream's code); "
-        "policy budgets spent by the recorded changes"
+        "2 HPAs, 6 decisions: 100.0% match the recorded size; 2 HPAs most worth a look"
     )
-    assert lines[1] == (
-        "sync period 15 s (recorded), phase 500 ms (assumed), delay 0 ms (assumed), "
-        "max age 150 s (estimated)"
+    assert lines[2] == (
+        "replica-hours: 2.2 recorded, 2.2 decided (+0.0%), from 2026-10-07T00:00:00Z to "
+        "2026-10-07T00:00:30Z"
     )
-    assert lines[2] == ("2 HPAs, 6 decisions from 2026-10-07T00:00:00Z to 2026-10-07T00:00:30Z")
-    assert lines[3].startswith("replica-hours: 2.2 recorded, 2.2 decided (+0.0%); the same size in")
-    assert " ".join(lines[5].split()) == "HPA RANGE REAL RULES SAME TURNS MIN MAX HELD FAIL"
-    assert " ".join(lines[6].split()) == "shop/cart 1-10 90.0 90.0 100% 0 - 100% - -"
+    shown = [" ".join(line.split()) for line in lines]
+    heads = "HPA RANGE RECORDED DECIDED MATCH REVERSALS AT MIN AT MAX HELD FAILED"
+    assert shown[shown.index(heads) + 1] == "shop/cart 1-10 90.0 90.0 100% 0 - 100% - -"
     assert "Most worth a look (2):" in lines
     assert "1  shop/api   at maxReplicas 10 for 45 s; the metrics asked for up to 3" in lines
-    assert lines[-1] == "decisions: out/decisions.parquet"
+    assert lines[-6:-4] == [
+        "rules of Kubernetes 1.38 (proved against upstream's code); "
+        "policy budgets spent by the recorded changes",
+        "sync period 15 s (recorded), phase 500 ms (assumed), delay 0 ms (assumed), "
+        "max age 150 s (estimated)",
+    ]
+    assert lines[-3:] == [
+        "decisions: out/decisions.parquet",
+        "in short: the rules decide what was recorded; look at shop/api first: at maxReplicas 10 "
+        "for 45 s; the metrics asked for up to 3",
+        "next: hpabatch explain HISTORY shop/api",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(1.0, "100.0%"), (0.99996, "99.9%"), (0.9994, "99.9%"), (0.5, "50.0%")]
+)
+def test_only_all_of_the_decisions_are_a_hundred_percent(share: float, told: str) -> None:
+    found = report("cart", binding="max")
+    found = replace(found, totals=found.totals._replace(agreement_share=share))
+    assert f": {told} match the recorded size" in found.verdict()
+
+
+def test_a_legend_explains_the_columns_shown() -> None:
+    text = table_text(report("cart", "api", binding="max"), View(legend=True))
+    assert "  RECORDED   mean recorded size\n" in text
+    assert "mean recorded size" not in table_text(report("cart", "api", binding="max"))
+
+
+def test_the_wide_table_has_all_columns() -> None:
+    text = table_text(report("cart", "api", binding="max"), View(wide=True))
+    (heads,) = [line.split() for line in text.splitlines() if line.startswith("CLUSTER")]
+    assert heads == [name.upper() for name in report("cart", "api").summary.columns]
+
+
+def test_yaml_and_markdown_hold_the_same() -> None:
+    told = report("cart", "api", binding="max")
+    assert yaml.safe_load(yaml_text(told)) == json.loads(json_text(told))
+    assert list(yaml.safe_load(yaml_text(told))) == list(json.loads(json_text(told)))
+    text = markdown_text(told)
+    assert text.startswith("**2 HPAs, 6 decisions")
+    assert "| HPA | Range | Recorded | Decided |" in text
+    assert "| shop/cart | 1-10 | 90.0 |" in text
 
 
 @pytest.mark.parametrize(
@@ -94,7 +144,7 @@ def test_the_table_tells_everything() -> None:
     ],
 )
 def test_the_rules_and_how_they_are_proved(evidence: dict[str, str], words: str) -> None:
-    assert forms.evidence_lines(EVIDENCE | evidence)[0].startswith(words)
+    assert evidence_lines(EVIDENCE | evidence)[0].startswith(words)
 
 
 @pytest.mark.parametrize(
@@ -112,36 +162,39 @@ def test_of_the_grid_is_told_only_where_it_counts(instants: str, words: str) -> 
         "instants": instants, "sync_period": "15000 ms (recorded)", "phase": "0 ms (assumed)",
         "delay": "0 ms (assumed)",
     }  # fmt: skip
-    assert forms.evidence_lines(EVIDENCE | given)[1].startswith(words)
+    assert evidence_lines(EVIDENCE | given)[1].startswith(words)
 
 
 def test_many_hpas_are_cut_and_counted() -> None:
-    lines = forms.to_table(report(*(f"hpa-{k:02}" for k in range(23)))).splitlines()
+    lines = table_text(report(*(f"hpa-{k:02}" for k in range(23)))).splitlines()
     assert "… and 3 smaller HPAs: --output csv shows all" in lines
     assert any(line.startswith("shop/hpa-19") for line in lines)
     assert not any(line.startswith("shop/hpa-20") for line in lines)
 
 
 def test_nothing_stands_out() -> None:
-    assert "Nothing stands out" in forms.to_table(report("cart"))
+    assert "; none stands out" in table_text(report("cart"))
+    assert "in short: the rules decide what was recorded; no HPA needs a look\n" in table_text(
+        report("cart")
+    )
 
 
 def test_skipped_hpas_are_counted() -> None:
     skipped = Skipped("demo", "shop", "bad", "why")
-    assert "skipped: 1 HPA (why: on stderr)" in forms.to_table(report("cart", skipped=(skipped,)))
+    assert "skipped: 1 HPA (why: on stderr)" in table_text(report("cart", skipped=(skipped,)))
 
 
 def test_no_ticks_at_all() -> None:
     empty = summarize(decisions([]), hpas("cart"))
     told = ReplayReport(EVIDENCE, total(empty), empty, rank_attention(empty, 3), (), (), "x")
-    assert "1 HPA, 0 decisions" in forms.to_table(told)
-    assert json.loads(forms.to_json(told))["totals"]["agreement_share"] is None
+    assert "1 HPA, 0 decisions" in table_text(told)
+    assert json.loads(json_text(told))["totals"]["agreement_share"] is None
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_terminal_is_never_too_narrow(width: int) -> None:
     name = "a-name-that-is-as-long-as-kubernetes-allows-" + "x" * 60
-    text = forms.to_table(report(name, binding="max"), width)
+    text = table_text(report(name, binding="max"), View(width))
     assert max(len(line) for line in text.splitlines()) <= width
     assert "90.0" in text
     joined = "".join(line.split(" ")[0] for line in text.splitlines())
@@ -149,25 +202,25 @@ def test_a_terminal_is_never_too_narrow(width: int) -> None:
 
 
 def test_styles_only_where_asked() -> None:
-    assert "\x1b" not in forms.to_table(report("cart", binding="max"), 80)
-    assert "\x1b[1m" in forms.to_table(report("cart", binding="max"), 80, styled=True)
+    assert "\x1b" not in table_text(report("cart", binding="max"), View(80))
+    assert "\x1b[1m" in table_text(report("cart", binding="max"), View(80, styled=True))
 
 
 def test_plain_whatever_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    assert "\x1b" not in forms.to_table(report("cart", binding="max"))
+    assert "\x1b" not in table_text(report("cart", binding="max"))
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    text = forms.to_table(report("ca\x1b]0;rt", binding="invalid_metric", invalid_metrics=1,
+    text = table_text(report("ca\x1b]0;rt", binding="invalid_metric", invalid_metrics=1,
                                  error="bad \x1b[2J"))  # fmt: skip
     assert "\x1b" not in text
     assert "\\x1b]0;rt" in text
 
 
 def test_markup_in_names_is_text() -> None:
-    assert "shop/[bold]x[/bold]" in forms.to_table(report("[bold]x[/bold]", binding="max"))
+    assert "shop/[bold]x[/bold]" in table_text(report("[bold]x[/bold]", binding="max"))
 
 
 def test_several_clusters_are_named() -> None:
@@ -175,12 +228,12 @@ def test_several_clusters_are_named() -> None:
     both = pl.concat([hpas("cart", cluster=c) for c in ("a", "b")])
     summary = summarize(frame, both)
     told = ReplayReport(EVIDENCE, total(summary), summary, rank_attention(summary, 3), (), (), "x")
-    assert "a/shop/cart" in forms.to_table(told)
+    assert "a/shop/cart" in table_text(told)
 
 
 def test_json_is_one_object() -> None:
     skipped = Skipped("demo", "shop", "bad", "no scale")
-    found = json.loads(forms.to_json(report("cart", "api", binding="max", skipped=(skipped,))))
+    found = json.loads(json_text(report("cart", "api", binding="max", skipped=(skipped,))))
     assert list(found) == [
         "evidence",
         "totals",
@@ -205,7 +258,7 @@ def test_json_is_one_object() -> None:
 
 def test_csv_holds_the_whole_summary() -> None:
     told = report("cart", "api")
-    found = pl.read_csv(io.StringIO(forms.to_csv(told)))
+    found = pl.read_csv(io.StringIO(csv_text(told)))
     assert found.columns == told.summary.columns
     assert found["hpa"].to_list() == ["api", "cart"]
     assert found["first_ts"].to_list() == ["2026-10-07T00:00:00.000Z"] * 2
@@ -214,8 +267,8 @@ def test_csv_holds_the_whole_summary() -> None:
 
 def test_parquet_holds_the_summary_and_the_evidence() -> None:
     told = report("cart", "api", binding="max")
-    data = forms.to_parquet(told)
+    data = parquet_bytes(told)
     assert pl.read_parquet(io.BytesIO(data)).equals(told.summary)
     metadata = pl.read_parquet_metadata(io.BytesIO(data))
     assert json.loads(metadata[EVIDENCE_KEY]) == EVIDENCE
-    assert forms.to_parquet(told) == data
+    assert parquet_bytes(told) == data

@@ -1,4 +1,4 @@
-"""What is shown of a sweep: its summary by hand, the table's texts, and the documentation."""
+"""Tests of a sweep's report: its summary by hand, the table's strings, the documentation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 
 from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCKS
-from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.engine.sweep.summary import COLUMNS, HARM, summarize_sweep
-from hpabatch.report.sweep import SHOWN_ROWS, SweepReport, to_csv, to_json, to_parquet, to_table
+from hpabatch.engine.sweep.result import COLUMNS, HARM, SweepResult, summarize_sweep
+from hpabatch.report.forms import csv_text, json_text, parquet_bytes, table_text
+from hpabatch.report.sweep import SHOWN_ROWS, SweepReport
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
 KEY = {"cluster": "east", "namespace": "shop"}
@@ -133,7 +133,7 @@ def report(*rows: dict[str, Any], **parameters: Any) -> SweepReport:
 
 
 def test_the_table() -> None:
-    text = to_table(
+    text = table_text(
         report(
             row("api", 0, saturated_minutes=12.0),
             row("api", 1, pod_hours=72.5),
@@ -141,48 +141,49 @@ def test_the_table() -> None:
         )
     )
     lines = text.splitlines()
-    assert "swept: 2 HPAs in 1 unit, 2 settings (0 is today's), judged by the week" in text
+    assert "swept: 1 unit, setting 0 is today's, judged by the week" in text
+    assert lines[0].startswith("2 HPAs under 2 settings; 1 have a cheaper setting")
     head = next(k for k, line in enumerate(lines) if line.startswith("HPA"))
     assert lines[head + 1].split() == ["shop/api", "2", "7.0", "100", "12.0", "0.0", "10.0",
                                        "27.5%", "max=1"]  # fmt: skip
     assert lines[head + 2].split() == ["shop/web", "?", "1", "7.0", "1,234", "-", "-", "10.0", "-",
                                        "-"]  # fmt: skip
-    assert "COST" not in text.partition("Per week")[0]
+    assert "COST" not in text
     assert "skipped" not in text
 
 
 def test_the_table_with_prices_and_skipped_hpas() -> None:
     skipped = [["east", "shop", "old", "why"]] * 2
-    text = to_table(report(row("api", 0, cost=7.25), skipped=skipped))
-    assert "7.2" in text.partition("Per week")[0]
-    assert "COST" in text.partition("Per week")[0]
+    text = table_text(report(row("api", 0, cost=7.25), skipped=skipped))
+    assert "7.2" in text
+    assert "COST" in text
     assert "skipped: 2 HPAs (why: on stderr)" in text
 
 
 def test_a_large_fleet_is_cut_short() -> None:
     rows = [row(f"api-{k:03}", 0) for k in range(SHOWN_ROWS + 2)]
-    text = to_table(report(*rows))
+    text = table_text(report(*rows))
     assert "… and 2 more HPAs: --output csv shows all" in text
     assert f"api-{SHOWN_ROWS:03}" not in text
-    assert len(list(csv.DictReader(io.StringIO(to_csv(report(*rows)))))) == SHOWN_ROWS + 2
+    assert len(list(csv.DictReader(io.StringIO(csv_text(report(*rows)))))) == SHOWN_ROWS + 2
 
 
 def test_names_cannot_forge_lines() -> None:
-    text = to_table(report(row("api\nHPA forged", 0)))
+    text = table_text(report(row("api\nHPA forged", 0)))
     assert "\nHPA forged" not in text
 
 
 def test_forms_hold_the_same() -> None:
     given = report(row("api", 0), row("api", 1, pod_hours=50.0))
-    as_json = json.loads(to_json(given))
+    as_json = json.loads(json_text(given))
     assert as_json["out"] == "sweep/"
     assert as_json["evidence"]["k8s"] == "1.37"
     assert [s["setting_id"] for s in as_json["settings"]] == [0, 1]
     (own,) = as_json["hpas"]
     assert list(own) == list(COLUMNS)
-    frame = pl.read_parquet(to_parquet(given))
+    frame = pl.read_parquet(parquet_bytes(given))
     assert frame.row(0, named=True) == own
-    (as_csv,) = csv.DictReader(io.StringIO(to_csv(given)))
+    (as_csv,) = csv.DictReader(io.StringIO(csv_text(given)))
     assert as_csv["cheapest"] == own["cheapest"] == "max=1"
     assert float(as_csv["saving_pct"]) == own["saving_pct"] == 50.0
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from hpabatch.kernels.replay import replay_fleet, replay_lane
 from hpabatch.layout import codes
-from hpabatch.layout.records import Fleet, Memory, Results, empty_results
+from hpabatch.layout.records import Fleet, Memory
+from hpabatch.layout.results import Results, empty_results
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import Condition, HPASpec, HPAStatus

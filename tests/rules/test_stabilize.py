@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ class Windows:
 def windows(room: int = 40) -> Windows:
     # As many ticks at one time as there shall be room for.
     one = lane(hpa_spec(EXACT_WISH), [wish(0, 1, 1)] * room).fleet
-    lanes = np.concatenate([one.lanes] * 3).view(np.recarray)
+    lanes: Any = np.concatenate([one.lanes] * 3).view(np.recarray)
     memory = make_memory(one._replace(lanes=lanes), recorded=False, spare=12)
     return Windows(memory, int(memory.head[1, HEAD_REC_SIZE]))
 

@@ -12,12 +12,12 @@ import pytest
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
-from hpabatch.layout.records import (
+from hpabatch.layout.records import Fleet
+from hpabatch.layout.results import (
     FROM_BEFORE,
     NO_GENERATION,
     NO_METRICS,
     NO_TIME_MS,
-    Fleet,
     Results,
     empty_results,
 )

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import parse_duration
+from hpabatch.cli.command import command
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
+from hpabatch.importers.synth.request import SynthRequest
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from hpabatch.history.store.append import StoreWriter
     from hpabatch.importers.synth.scale.run import Progress, Written
-    from hpabatch.importers.synth.scale.settings import FleetSettings
 
 _HELP = """Make a history of any size from a seed.
 
@@ -44,107 +42,24 @@ Examples:
   hpabatch synth hard/ --gaps 0.05 --late 0.02 --jitter 3s --clusters 3
 """
 
-_MIN_STEP_MS = 1000
-_DEFAULT_JITTER_MS = 1000
 
-
-@app.command(help=_HELP)
+@command(app, _HELP)
 def synth(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="Where the store is made.")],
-    hpas: Annotated[int, typer.Option("--hpas", metavar="N", help="HPAs in all.")] = 100,
-    pods: Annotated[
-        int, typer.Option("--pods", metavar="N", help="Pods per HPA, about, on average.")
-    ] = 20,
-    days: Annotated[int, typer.Option("--days", metavar="N", help="UTC days.")] = 1,
-    step: Annotated[
-        str, typer.Option("--step", metavar="TIME", help="Between two samples of a pod.")
-    ] = "15s",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Another one, other data.")] = 7,
-    start: Annotated[
-        str, typer.Option("--start", metavar="DAY", help="First day, YYYY-MM-DD.")
-    ] = "2026-10-05",
-    metrics: Annotated[
-        str,
-        typer.Option(
-            "--metrics", metavar="cpu|mix", help="Cpu utilization only, or all types of metrics."
-        ),
-    ] = "cpu",
-    containers: Annotated[
-        int, typer.Option("--containers", metavar="N", help="Per pod; all but one are sidecars.")
-    ] = 1,
-    gaps: Annotated[
-        float, typer.Option("--gaps", metavar="SHARE", help="Share of the samples that are lost.")
-    ] = 0.002,
-    late: Annotated[
-        float,
-        typer.Option(
-            "--late",
-            metavar="SHARE",
-            help="Share of the samples fetched some steps late; 0: fetch times are not recorded.",
-        ),
-    ] = 0.0,
-    jitter: Annotated[
-        str | None,
-        typer.Option(
-            "--jitter",
-            metavar="TIME",
-            help="A sample is up to this much off its time.  [default: 1s, 0s for short steps]",
-        ),
-    ] = None,
-    cluster: Annotated[
-        str, typer.Option("--cluster", metavar="NAME", help="Name of the cluster.")
-    ] = "synthetic",
-    clusters: Annotated[
-        int,
-        typer.Option(
-            "--clusters", metavar="N", help="Clusters that the HPAs are dealt to: NAME-1, NAME-2, …"
-        ),
-    ] = 1,
+    out: Annotated[
+        str, typer.Argument(metavar="OUT", help="Folder or URL of the store that is made.")
+    ],
+    request: SynthRequest,
 ) -> None:
     """Make a history of any size from a seed."""
     try:
-        from hpabatch.importers.synth.scale.settings import FleetSettings
-
-        step_ms = parse_duration(step, "--step", _MIN_STEP_MS)
-        settings = FleetSettings(
-            hpas=hpas,
-            pods=pods,
-            days=days,
-            step_ms=step_ms,
-            seed=seed,
-            start=_day(start),
-            metrics=metrics,
-            gaps=gaps,
-            late=late,
-            jitter_ms=_jitter_ms(jitter, step_ms),
-            containers=containers,
-            cluster=cluster,
-            clusters=clusters,
-        )
-        settings.check()
-        _make(out, settings)
+        _make(out, request)
     except KeyboardInterrupt:
         say("interrupted: the same command goes on where this one stopped")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     raise typer.Exit(EXIT_OK)
 
 
-def _day(text: str) -> date:
-    from datetime import datetime
-
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").date()
-    except ValueError:
-        raise UsageError(f"--start {text!r} is not a day such as 2026-10-05") from None
-
-
-def _jitter_ms(text: str | None, step_ms: int) -> int:
-    if text is not None:
-        return parse_duration(text, "--jitter")
-    return _DEFAULT_JITTER_MS if step_ms >= 3 * _DEFAULT_JITTER_MS else 0
-
-
-def _make(out: str, settings: FleetSettings) -> None:
+def _make(out: str, request: SynthRequest) -> None:
     """Tell how large it will be, refuse what does not fit, write and tell what was written."""
     import time
 
@@ -152,17 +67,17 @@ def _make(out: str, settings: FleetSettings) -> None:
     from hpabatch.importers.synth.scale.run import check_store, write_fleet
 
     # What is refused anyway needs no estimate; what lacks the room leaves nothing behind.
-    _check_room(out, settings)
+    _check_room(out, request)
     store = open_writer(out)
-    check_store(settings, store)
-    say(f"{out}: about {settings.samples:,} samples, {_size(settings.bytes)} of Parquet")
+    check_store(request, store)
+    say(f"{out}: about {request.samples:,} samples, {_size(request.bytes)} of Parquet")
     began = time.monotonic()
     with _progress() as progress:
-        written = write_fleet(settings, store, progress)
+        written = write_fleet(request, store, progress)
     _tell(out, store, written, time.monotonic() - began)
 
 
-def _check_room(out: str, settings: FleetSettings) -> None:
+def _check_room(out: str, request: SynthRequest) -> None:
     """Refuse a disk that is too small; of object storage nothing can be known.
 
     Raises:
@@ -183,7 +98,7 @@ def _check_room(out: str, settings: FleetSettings) -> None:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         shown = out if len(out) <= 80 else out[:79] + "…"
         raise UsageError(f"{shown} cannot be used: {reason}; name another place") from None
-    wanted = max(settings.bytes - present, 0)
+    wanted = max(request.bytes - present, 0)
     if wanted > free:
         raise UsageError(
             f"{out} needs about {_size(wanted)} more and only {_size(free)} are free there; make "

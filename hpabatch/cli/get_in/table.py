@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hpabatch.cli.app import app
+from hpabatch.cli.command import command
 from hpabatch.cli.options import Output, OutputOption
-from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send, send_json, send_text
+from hpabatch.cli.progress import progress_on_stderr
+from hpabatch.cli.stdout import LEGEND, check_stdout, send_text, show_report
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
-from hpabatch.model.printable import printable
+from hpabatch.importers.table.request import TableRequest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hpabatch.importers.table.run import ImportResult
 
 imports = typer.Typer(
@@ -33,14 +32,20 @@ _HELP = """Import any tidy CSV or Parquet: rows per pod, or per workload with it
 
 Reads files, folders (recursively) and patterns in one go, larger than memory if need be, and adds
 them to the store --out, a folder or an s3://, gs:// or abfs:// URL, made where there is none. The
-map file (docs/import.md) says what the columns mean, in which units, and what is assumed; what it
-leaves open gets a default that stderr and the result name ("assumed: ...").
+map file (docs/import.md) says what the columns mean, in which units, and what is assumed; --init
+proposes one from the columns. What it leaves open gets a default; stderr names the most important
+one ("assumed: ..."), with -v all.
+
+\b
+--objects takes requests, limits, HPAs and owners from what `kubectl get
+deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints; the map may leave them out.
 
 \b
 Faulty rows are left out and counted by reason on stderr; --strict refuses them before anything is
 written. Of rows with the same key the last one counts. stdout gets a row per workload.
-An interrupted import is continued by the same command. Intermediate files of about the input's
-size lie beside --out (of an object store: in TMPDIR), or below --work, until it is done.
+Into a store that has other rows of the same workloads and time nothing is imported unless --replace
+is given. An interrupted import is continued by the same command. Intermediate files of about the
+input's size lie beside --out (of an object store: in TMPDIR), or below --work, until it is done.
 Pods of which only the number was recorded are made up, and marked as generated.
 
 \b
@@ -49,8 +54,9 @@ terminated.
 
 \b
 Examples:
-  hpabatch import table usage.parquet --map map.yaml --out history/
-  hpabatch import table usage.parquet --map map.yaml --dry-run
+  hpabatch import table usage.csv --init --map map.yaml
+  hpabatch import table usage.csv --map map.yaml --dry-run
+  hpabatch import table usage.csv --map map.yaml --objects objects.yaml --out history/
   hpabatch import table 'days/2026-10-*.csv' --map map.yaml --out history/ --strict
   hpabatch import table days/ --map map.yaml --out s3://bucket/history --output json | jq .assumed
 """
@@ -58,65 +64,68 @@ Examples:
 _SHOWN_WORKLOADS = 20
 
 
-@imports.command("table", help=_HELP)
-def table(
-    inputs: Annotated[
-        list[str], typer.Argument(metavar="INPUT...", help="Files, folders or patterns.")
-    ],
-    map_file: Annotated[
-        str, typer.Option("--map", metavar="FILE", help="What the columns mean (YAML).")
-    ],
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="HISTORY", help="The store that gets the rows.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read and check all, write nothing, show what would.")
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse rows that would be left out as faulty.")
-    ] = False,
-    work: Annotated[
-        str | None,
-        typer.Option(
-            "--work",
-            metavar="FOLDER",
-            help="For intermediate files.  [default: beside --out; of an object store: in TMPDIR]",
-        ),
-    ] = None,
-    output: OutputOption = Output.table,
-) -> None:
+@command(imports, _HELP)
+def table(request: TableRequest, output: OutputOption = Output.table) -> None:
     """Import any tidy CSV or Parquet."""
-    from pathlib import Path
-
-    if dry_run == (out is not None):
-        raise UsageError("say where the rows go with --out, or only look with --dry-run")
     check_stdout(output)
+    if request.init:
+        _propose(request, output)
+        raise typer.Exit(EXIT_OK)
     try:
-        result = _import(inputs, map_file, out, strict, None if work is None else Path(work))
+        result = _import(request)
     except KeyboardInterrupt:
         say("interrupted: the same command goes on where this one stopped")
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    _tell(result, out)
-    _show(result, output, dry_run)
+    _tell(result, request.out)
+    _show(result, output, request)
+    if request.out is None:
+        say("next: the same command with --out history/ instead of --dry-run")
+    else:
+        say(f"next: hpabatch replay {shlex.quote(request.out)}")
     raise typer.Exit(EXIT_OK)
 
 
-def _import(
-    inputs: Sequence[str], map_file: str, out: str | None, strict: bool, work: Path | None
-) -> ImportResult:
-    from hpabatch.importers.table.run import import_table
+def _propose(request: TableRequest, output: Output) -> None:
+    """Write a proposed map to its file or stdout; tell what was read and what comes next."""
+    from hpabatch.importers.table.propose.run import propose
 
-    with share_on_stderr() as progress:
-        return import_table(inputs, map_file, out, strict=strict, work=work, progress=progress)
+    if output is not Output.table:
+        raise UsageError("--init and --output: a map is YAML; leave --output out")
+    found = propose(request.inputs, request.map, request.objects)
+    if request.map is None:
+        send_text(found.text)
+    for text in found.notes:
+        say(text)
+    place = request.map or "map.yaml"
+    if found.assumed:
+        many = "1 thing" if len(found.assumed) == 1 else f"{len(found.assumed)} things"
+        say(f"assumed: {many}; check the lines of the map marked `assumed`")
+    if request.map is None:
+        say("save it: repeat the command with --map map.yaml")
+    words = [*request.inputs, "--map", place]
+    words += [word for item in request.objects for word in ("--objects", item)]
+    say(f"next: hpabatch import table {shlex.join(words)} --dry-run")
+
+
+def _import(request: TableRequest) -> ImportResult:
+    from hpabatch.importers.table.run import run_import
+
+    with progress_on_stderr() as progress:
+        return run_import(request, progress)
 
 
 def _tell(result: ImportResult, out: str | None) -> None:
     """Write assumptions, warnings and what was left out to stderr."""
 
-    for text in result.assumed:
+    from hpabatch.report.imported import assumed_line
+
+    assumed = result.assumed if LEGEND.get() else [assumed_line(result.assumed)]
+    for text in filter(None, assumed):
         say(f"assumed: {text}")
     for text in result.warnings:
         say(f"warning: {text}")
+    for text in result.details if LEGEND.get() else ():
+        say(text)
     for reason, count in result.dropped.items():
         say(f"left out: {count:,} rows: {reason}")
     if result.rows_excluded:
@@ -130,59 +139,25 @@ def _tell(result: ImportResult, out: str | None) -> None:
     say(f"{where}{tables} from {result.rows_read:,} rows of {len(result.files)} files")
 
 
-def _show(result: ImportResult, output: Output, dry_run: bool) -> None:
+def _show(result: ImportResult, output: Output, request: TableRequest) -> None:
     """Write the result to stdout."""
-    import io
+    from hpabatch.report.history import FrameReport
+    from hpabatch.report.imported import PREVIEW_WORKLOADS, preview, preview_workloads
 
-    from hpabatch.report.texts import frame_csv
-
-    match output:
-        case Output.table:
-            send_text(_as_table(result, dry_run))
-        case Output.json:
-            send_json(_as_json(result, dry_run))
-        case Output.csv:
-            send(frame_csv(result.workloads).encode())
-        case Output.parquet:
-            buffer = io.BytesIO()
-            result.workloads.write_parquet(buffer)
-            send(buffer.getvalue())
+    dry_run, whole = request.dry_run, LEGEND.get()
+    short = dry_run and not whole and output is Output.table
+    report = FrameReport(
+        result.workloads,
+        shown=preview_workloads(result.workloads) if short else (),
+        most=PREVIEW_WORKLOADS if short else _SHOWN_WORKLOADS,
+        before=tuple(preview(result, whole=whole)) if dry_run else (),
+        whole=_document(result, dry_run),
+    )
+    show_report(report, output.value)
 
 
-def _as_table(result: ImportResult, dry_run: bool) -> str:
-    import polars as pl
-
-    parts = []
-    if dry_run:
-        parts += ["the map as understood:", _columns(result.understood), ""]
-        for name, frame in result.first.items():
-            texts = frame.select(pl.all().cast(pl.String).fill_null(""))
-            parts += [f"first rows of {name}:", _columns([texts.columns, *texts.rows()]), ""]
-    shown = result.workloads.head(_SHOWN_WORKLOADS)
-    texts = shown.select(pl.all().cast(pl.String).fill_null("-"))
-    if result.workloads.height:
-        parts.append(_columns([texts.columns, *texts.rows()]))
-    more = result.workloads.height - shown.height
-    if more:
-        parts.append(f"… and {more:,} more workloads (all with --output csv, json or parquet)")
-    return "\n".join(parts) + "\n" if parts else ""
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of texts in aligned columns."""
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join(lines)
-
-
-def _as_json(result: ImportResult, dry_run: bool) -> str:
-    import json
-
-    found = {
+def _document(result: ImportResult, dry_run: bool) -> dict[str, Any]:
+    return {
         "files": result.files,
         "rows_read": result.rows_read,
         "rows_excluded": result.rows_excluded,
@@ -193,8 +168,8 @@ def _as_json(result: ImportResult, dry_run: bool) -> str:
         "map": dict(result.understood),
         "assumed": result.assumed,
         "warnings": result.warnings,
+        "disagreements": result.details,
         "dry_run": dry_run,
         "workloads": result.workloads.to_dicts(),
         "first_rows": {name: frame.to_dicts() for name, frame in result.first.items()},
     }
-    return json.dumps(found, indent=1, default=str, ensure_ascii=False) + "\n"

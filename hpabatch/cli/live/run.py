@@ -1,4 +1,4 @@
-"""What `live` and `record` do: connect, watch, and turn the loop until somebody ends it."""
+"""Runs of `live` and `record`: a connection, watches, and the loop until it is ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING
 import typer
 
 import hpabatch
-from hpabatch.cli.stdout import forget_stdout, send, send_json, send_text
+from hpabatch.cli.stdout import forget_stdout, show_report
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_REFUSED, UnreadableError, UsageError
+from hpabatch.live.loop.request import LiveRequest, WatchRequest
 from hpabatch.model.printable import encodable, printable
 
 if TYPE_CHECKING:
@@ -39,36 +39,8 @@ _ONCE_WAITS_S = 60.0
 _END_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRequest:
-    """What was asked for; times in ms. `once`: the form of one pass's output."""
-
-    kubeconfig: str | None
-    context: str | None
-    in_cluster: bool
-    namespaces: tuple[str, ...]
-    cluster: str | None
-    every_ms: int | None
-    k8s: str | None
-    flags: tuple[str, ...]
-    record: str | None
-    segment_ms: int
-    metrics_addr: str | None
-    log_format: str
-    fetch_budget_ms: int
-    fetch_at_once: int
-    feature_gates: str = ""
-    state: str | None = None
-    stateless: bool = True
-    state_max_age_ms: int = 0
-    once: str | None = None
-    compares: bool = True
-
-
-def run_live(request: LiveRequest) -> None:
-    """Run until SIGINT or SIGTERM, or for one pass."""
-    if request.log_format not in ("text", "json"):
-        raise UsageError(f"--log-format {request.log_format}: none of text, json")
+def run_live(request: WatchRequest, form: str = "table") -> None:
+    """Run until SIGINT or SIGTERM, or for one pass, which is printed in that form."""
     for package in ("httpx2", "lightkube", "msgspec", "stamina", "prometheus_client"):
         if find_spec(package) is None:
             raise UsageError(
@@ -77,8 +49,8 @@ def run_live(request: LiveRequest) -> None:
             )
     with ExitStack() as stack:
         run = _Run(request, stack)
-        if request.once is not None:
-            run.one_pass(request.once)
+        if _is_once(request):
+            run.one_pass(form)
         else:
             try:
                 run.until_stopped()
@@ -86,10 +58,14 @@ def run_live(request: LiveRequest) -> None:
                 forget_stdout()  # who read the lines has gone (head): no error
 
 
+def _is_once(request: WatchRequest) -> bool:
+    return isinstance(request, LiveRequest) and request.once
+
+
 class _Run:
     """Everything of one run; what it opens is closed by `stack`."""
 
-    def __init__(self, request: LiveRequest, stack: ExitStack) -> None:
+    def __init__(self, request: WatchRequest, stack: ExitStack) -> None:
         from hpabatch.cluster.apis.discovery import Discovery
         from hpabatch.cluster.connection.client import ApiClient
         from hpabatch.cluster.connection.connect import connect
@@ -100,6 +76,7 @@ class _Run:
         from hpabatch.live.serve.site import Site
 
         self.request = request
+        self.compares = isinstance(request, LiveRequest)
         kubeconfig = None if request.kubeconfig is None else Path(request.kubeconfig)
         connection = connect(kubeconfig, request.context, request.in_cluster, os.environ)
         self.client: ApiClient = stack.enter_context(ApiClient(connection))
@@ -118,11 +95,10 @@ class _Run:
                 "right --kubeconfig and --context?"
             ) from error
         self.settings: Settings = settle(
-            request.k8s, request.feature_gates, request.flags, version, seen, request.every_ms
+            request.k8s, request.feature_gates, request.flag, version, seen, request.every_ms
         )
-        quiet = request.once is not None or not request.compares
         self.log = LineLog(
-            sys.stderr if quiet else sys.stdout,
+            sys.stdout if self.compares and not _is_once(request) else sys.stderr,
             self.cluster,
             as_json=request.log_format == "json",
         )
@@ -130,7 +106,7 @@ class _Run:
             self.client,
             discovery,
             self.settings.profile,
-            namespaces=request.namespaces,
+            namespaces=request.namespace,
             budget_s=request.fetch_budget_ms / 1000,
             at_once=request.fetch_at_once,
         )
@@ -150,7 +126,7 @@ class _Run:
             raise UnreadableError(f"{self.client.connection.server}: {missing}")
         comparison = loop.one_pass()
         if not len(comparison.result) and not comparison.result.problems:
-            where = ", ".join(self.request.namespaces) or "any namespace"
+            where = ", ".join(self.request.namespace) or "any namespace"
             say(f"no HPA was found in {where} of {self.cluster}")
         for problem in comparison.result.problems:
             name = printable(f"{problem.namespace}/{problem.name}")
@@ -158,7 +134,7 @@ class _Run:
         warnings = self.site.problems()
         for about, text in warnings.items():
             say(f"warning: {about}: {text}")
-        _print(comparison, form, self.settings.k8s, self.cluster, len(self.request.namespaces) != 1)
+        _print(comparison, form, self.settings.k8s, self.cluster, len(self.request.namespace) != 1)
         if comparison.result.problems or warnings:
             raise typer.Exit(EXIT_REFUSED)
 
@@ -172,9 +148,7 @@ class _Run:
         decider = self._decider(self._saved(path, recorder))
         shadow = self._shadow()
         exporter, health = self._exporter()
-        listeners = Listeners(
-            self.log, exporter, health, recorder, tells_decisions=self.request.compares
-        )
+        listeners = Listeners(self.log, exporter, health, recorder, tells_decisions=self.compares)
         loop = Loop(self.site, decider, shadow, self._options(path), listeners)
         try:
             with _until_signal(stop, self.site.end):
@@ -202,8 +176,8 @@ class _Run:
         ]
         if path is not None:
             parts.append(f"state in {path}")
-        if self.request.record:
-            parts.append(f"records to {self.request.record}")
+        if self.request.store:
+            parts.append(f"records to {self.request.store}")
         self.log.say("start", "; ".join(parts))
 
     def _options(self, state: Path | None) -> LoopOptions:
@@ -220,10 +194,11 @@ class _Run:
     def _state_path(self) -> Path | None:
         from hpabatch.live.loop.setup import state_file
 
-        if self.request.stateless:
+        request = self.request
+        if not isinstance(request, LiveRequest) or request.stateless or request.once:
             return None
-        if self.request.state is not None:
-            return Path(self.request.state)
+        if request.state is not None:
+            return Path(request.state)
         return state_file(os.environ, self.cluster)
 
     def _saved(self, path: Path | None, recorder: Recorder | None) -> Saved | None:
@@ -231,7 +206,7 @@ class _Run:
         from hpabatch.cluster.objects.inbox import clock_ms
         from hpabatch.live.passes.memory import load
 
-        if path is None:
+        if path is None or not isinstance(self.request, LiveRequest):
             return None
         try:
             saved = load(path, self._state_of())
@@ -287,13 +262,13 @@ class _Run:
         return exporter, health
 
     def _recorder(self) -> Recorder | None:
-        if self.request.record is None:
+        if self.request.store is None:
             return None
         from hpabatch.cluster.objects.inbox import clock_ms
         from hpabatch.live.record.recorder import Recorder
 
         recorder = Recorder(
-            self.request.record,
+            self.request.store,
             self.cluster,
             segment_s=self.request.segment_ms / 1000,
             say=lambda text: self.log.say("note", text),
@@ -343,21 +318,10 @@ def _until_signal(stop: threading.Event, then: Callable[[], None]) -> Iterator[N
 
 def _print(comparison: Comparison, form: str, k8s: str, cluster: str, with_namespace: bool) -> None:
     """Print a pass."""
-    from hpabatch.report.history import frame_csv, frame_parquet
-    from hpabatch.report.live import live_frame, live_table
+    from hpabatch.report.live import LiveReport
 
     hpas, now_ms = _live_hpas(comparison), comparison.result.now_ms
-    if form in ("table", "wide"):
-        wide = form == "wide"
-        send_text(live_table(hpas, now_ms, k8s=k8s, with_namespace=with_namespace, wide=wide))
-        return
-    frame = live_frame(hpas, now_ms, k8s=k8s, cluster=cluster)
-    if form == "parquet":
-        send(frame_parquet(frame))
-    elif form == "csv":
-        send(frame_csv(frame).encode())
-    else:
-        send_json(frame.write_json() + "\n")
+    show_report(LiveReport(hpas, now_ms, k8s, cluster, with_namespace), form)
 
 
 def _live_hpas(comparison: Comparison) -> list[LiveHpa]:

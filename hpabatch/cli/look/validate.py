@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.options import DEFAULT_K8S, GatesOption, K8sOption, Output, OutputOption
-from hpabatch.cli.stdout import check_stdout, data_stream
+from hpabatch.cli.command import command
+from hpabatch.cli.options import Output, OutputOption
+from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say
+from hpabatch.inputs.request import ValidateRequest
 
 _HELP = """Load, default and validate HPAs of any API version.
 
@@ -30,16 +30,8 @@ Examples:
 """
 
 
-@app.command(help=_HELP)
-def validate(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for stdin.")
-    ],
-    k8s: K8sOption = DEFAULT_K8S,
-    feature_gates: GatesOption = "",
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings are errors.")] = False,
-    output: OutputOption = Output.table,
-) -> None:
+@command(app, _HELP)
+def validate(request: ValidateRequest, output: OutputOption = Output.table) -> None:
     """Load, default and validate HPAs of any API version."""
     import io
     import sys
@@ -49,26 +41,17 @@ def validate(
     from hpabatch.model.versions import profile_for
     from hpabatch.report import validation
 
-    profile = profile_for(k8s, feature_gates)
+    profile = profile_for(request.k8s, request.feature_gates)
     if profile.notes:
         say(f"warning: {profile.notes}")
     check_stdout(output)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may not know Unicode
-    manifests = load_manifests(paths)
-    checked = check_manifests(manifests.entries, profile, strict)
+    manifests = load_manifests(request.paths)
+    checked = check_manifests(manifests.entries, profile, request.strict)
     for line in validation.talk_lines(checked):
         say(line)
-    rows = validation.validation_rows(checked)
-    with data_stream() as stdout:
-        match output:
-            case Output.table:
-                validation.write_table(rows, stdout)
-            case Output.json:
-                validation.write_json(rows, stdout)
-            case Output.csv:
-                validation.write_csv(rows, stdout)
-            case Output.parquet:
-                validation.write_parquet(rows, stdout.buffer)
-    say(validation.summary_line(checked, manifests.skipped, profile.name))
+    report = validation.ValidationReport(checked, manifests.skipped, profile.name)
+    show_report(report, output.value)
+    say(report.summary())
     raise typer.Exit(exit_code(checked))

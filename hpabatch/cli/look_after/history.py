@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.options import HistoryK8sOption, Output, OutputOption
-from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send, send_json, send_text
+from hpabatch.cli.command import command
+from hpabatch.cli.options import Output, OutputOption
+from hpabatch.cli.progress import progress_on_stderr
+from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say, tell_skipped
+from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.errors import EXIT_REFUSED
 from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from hpabatch.engine.columns.column import Table
 
 history_app = typer.Typer(
     name="history",
@@ -32,9 +37,9 @@ s3://bucket/history (s3, gs and abfs; credentials and endpoint come from the env
 _INFO = f"""Tell what a history holds.
 
 {_PLACE}
-One row per table goes to stdout: rows, bytes, files, first and last time; then how its parts were
-come by, and of which HPAs something is not recorded (in --output json, too; as csv and parquet:
---provenance). What is not as it should be, though the rest can be read, goes to stderr (and into
+One row per table goes to stdout: rows, bytes, files, first and last time; then the provenance of
+its parts, and the HPAs of which something is not recorded (in --output json, too; as csv and
+parquet: --provenance). What is wrong, though the rest can be read, goes to stderr (and into
 --output json).
 
 \b
@@ -55,11 +60,12 @@ that names it. A table that replay cannot do without is a finding if it is absen
 finding goes to stdout.
 
 \b
-Exit codes: 0 sound, 2 the history cannot be opened, 3 findings.
+Exit codes: 0 fine, 2 the history cannot be opened, 3 findings, with --exit-code.
 
 \b
 Examples:
   hpabatch history check history/
+  hpabatch history check history/ --exit-code > /dev/null && echo sound
   hpabatch history check history/ --output csv > findings.csv
 """
 
@@ -68,15 +74,17 @@ _QUALITY = f"""Tell what the recording of each HPA is worth.
 {_PLACE}
 One row per HPA goes to stdout: coverage, gaps, scrape interval and jitter, resets, pods without
 requests or with an unknown owner, how long usage was cut off by a limit, late and skewed samples,
-and whether its pods only stand for a recorded size. stderr tells what is worth mending.
+and whether its pods only stand for a recorded size. stderr gets the findings: what is worth
+mending, and why.
 
 \b
-Exit codes: 0 fine, 2 the history cannot be read, 3 something is worth mending.
+Exit codes: 0 fine, 2 the history cannot be read, 3 some HPAs were refused, or findings, with
+--exit-code.
 
 \b
 Examples:
   hpabatch history quality history/
-  hpabatch history quality history/ --k8s 1.36 --output csv > quality.csv
+  hpabatch history quality history/ -n shop --output csv > quality.csv
 """
 
 _COMPACT = """Merge a store's small files and remove what no longer counts.
@@ -108,11 +116,11 @@ Examples:
 """
 
 PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Folder or URL of a history.")]
-
-
 ProvenanceOption = Annotated[
-    bool,
-    typer.Option("--provenance", help="Instead: how every part of it was come by, row by row."),
+    bool, typer.Option("--provenance", help="Show the provenance of every part instead of tables.")
+]
+ExitCodeOption = Annotated[
+    bool, typer.Option("--exit-code", help="Exit with 3 if there are findings.")
 ]
 
 
@@ -124,7 +132,7 @@ def info(
     from hpabatch.history.info import describe_history
     from hpabatch.history.provenance import TABLE
     from hpabatch.history.reader import open_history
-    from hpabatch.report import history as forms
+    from hpabatch.report.history import InfoReport
 
     check_stdout(output)
     history = open_history(path)
@@ -132,41 +140,44 @@ def info(
         _send_frame(history.read(TABLE), output)
         return
     found = describe_history(history)
-    if output is Output.table:
-        send_text(forms.info_table(found))
-    elif output is Output.json:
-        send_json(forms.info_json(found))
-    else:
-        _send_frame(found.tables, output)
+    show_report(InfoReport(found), output.value)
     for problem in found.problems:
         say(f"warning: {problem}")
 
 
 @history_app.command(help=_CHECK)
-def check(path: PathArgument, output: OutputOption = Output.table) -> None:
+def check(
+    path: PathArgument, exit_code: ExitCodeOption = False, output: OutputOption = Output.table
+) -> None:
     """Read every byte of a history and list what is wrong."""
+    from hpabatch.engine.columns.history import CHECK
     from hpabatch.history.reader import open_history
     from hpabatch.history.store.verify import check_history
 
     check_stdout(output)
     history = open_history(path)
-    with share_on_stderr() as report:
+    with progress_on_stderr() as report:
         findings = check_history(history, report)
     if output is not Output.table or findings.height:
-        _send_frame(findings, output)
+        _send_frame(findings, output, CHECK)
     files = sum(len(files) for files in history.files.values())
     noun = "finding" if findings.height == 1 else "findings"
     say(f"{files} files in {len(history.files)} tables: {findings.height} {noun}")
-    if findings.height:
+    if findings.height and exit_code:
         raise typer.Exit(EXIT_REFUSED)
 
 
-@history_app.command(help=_QUALITY)
+@command(history_app, _QUALITY)
 def quality(
-    path: PathArgument, k8s: HistoryK8sOption = None, output: OutputOption = Output.table
+    path: PathArgument,
+    request: QualityRequest,
+    exit_code: ExitCodeOption = False,
+    output: OutputOption = Output.table,
 ) -> None:
     """Tell what the recording of each HPA is worth."""
-    from hpabatch.engine.fleet.candidates import candidates_of
+    from hpabatch.engine.columns.history import QUALITY
+    from hpabatch.engine.fleet.plan import chosen_hpas
+    from hpabatch.engine.fleet.selection import selection_of
     from hpabatch.engine.fleet.versions import versions_of
     from hpabatch.engine.quality import run as engine
     from hpabatch.engine.quality.problems import problems
@@ -174,17 +185,16 @@ def quality(
 
     check_stdout(output)
     history = open_history(path)
-    versions = versions_of(history.read("controller"), k8s)
-    candidates, skipped = candidates_of(history, versions.of)
-    with share_on_stderr() as report:
+    versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
+    candidates, skipped = chosen_hpas(history, versions.of, selection_of(request))
+    with progress_on_stderr() as report:
         found = engine.quality(history, candidates, progress=report)
-    # A terminal has no room for all of it.
-    _send_frame(found.select(_QUALITY_SHOWN) if output is Output.table else found, output)
+    _send_frame(found, output, QUALITY, _QUALITY_SHOWN)
     tell_skipped(skipped)
     told = problems(found)
     for row in told.iter_rows(named=True):
         say(f"{printable(row['namespace'])}/{printable(row['hpa'])}: {row['why']}")
-    if told.height:
+    if skipped or (told.height and exit_code):
         raise typer.Exit(EXIT_REFUSED)
 
 
@@ -208,7 +218,7 @@ def compact(path: PathArgument) -> None:
     """Merge a store's small files and remove what no longer counts."""
     from hpabatch.history.store.compact import compact as run
 
-    with share_on_stderr() as report:
+    with progress_on_stderr() as report:
         done = run(path, progress=report)
     say(
         f"{path}: {done.files_before} files ({done.bytes_before} bytes) are now "
@@ -225,7 +235,7 @@ def migrate(
     """Copy a history into a new store."""
     from hpabatch.history.store.migrate import migrate as run
 
-    with share_on_stderr() as report:
+    with progress_on_stderr() as report:
         done = run(old, new, progress=report)
     for warning in done.warnings:
         say(f"warning: {warning}")
@@ -233,15 +243,9 @@ def migrate(
     say(f"{new}: {done.rows} rows in {done.parts} parts{again}")
 
 
-def _send_frame(frame: pl.DataFrame, output: Output) -> None:
-    from hpabatch.report import history as forms
+def _send_frame(
+    frame: pl.DataFrame, output: Output, table: Table | None = None, shown: Sequence[str] = ()
+) -> None:
+    from hpabatch.report.history import FrameReport
 
-    match output:
-        case Output.table:
-            send_text(forms.frame_table(frame))
-        case Output.json:
-            send_json(forms.frame_json(frame))
-        case Output.csv:
-            send(forms.frame_csv(frame).encode())
-        case Output.parquet:
-            send(forms.frame_parquet(frame))
+    show_report(FrameReport(frame, table, shown), output.value)

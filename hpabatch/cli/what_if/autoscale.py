@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.options import DEFAULT_K8S, Output
+from hpabatch.cli.command import command
+from hpabatch.cli.options import Output
 from hpabatch.cli.stdout import check_stdout, send_json, send_text
 from hpabatch.cli.talk import say
-from hpabatch.errors import ManifestError, RefusedError, UsageError
+from hpabatch.errors import ManifestError, RefusedError
 from hpabatch.history.files import open_regular
+from hpabatch.model.objects.autoscale import AutoscaleRequest
+from hpabatch.model.versions import DEFAULT_K8S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,63 +63,29 @@ class Form(StrEnum):
     json = "json"
 
 
-@app.command(help=_HELP)
+@command(app, _HELP)
 def autoscale(
-    target: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TYPE/NAME | TYPE NAME", help="What the HPA scales."),
-    ] = None,
-    maximum: Annotated[
-        int | None, typer.Option("--max", metavar="PODS", help="Upper limit. Required.")
-    ] = None,
-    minimum: Annotated[
-        int | None, typer.Option("--min", metavar="PODS", help="Lower limit; the server takes 1.")
-    ] = None,
-    cpu: Annotated[
-        str, typer.Option("--cpu", metavar="TARGET", help="70%, 500m, or a number of milli-cpu.")
-    ] = "",
-    memory: Annotated[
-        str, typer.Option("--memory", metavar="TARGET", help="80%, 500Mi, or a number of MiB.")
-    ] = "",
-    cpu_percent: Annotated[
-        int | None, typer.Option("--cpu-percent", metavar="N", help="Deprecated: --cpu N%.")
-    ] = None,
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Of the HPA, if not the target's.")
-    ] = "",
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Of the HPA.")
-    ] = "",
-    files: Annotated[
-        list[str] | None,
-        typer.Option("--filename", "-f", metavar="FILE", help="Manifest of the target, - stdin."),
-    ] = None,
+    request: AutoscaleRequest,
     output: Annotated[Form, typer.Option("--output", "-o", help="Form of the manifest.")] = (
         Form.yaml
     ),
 ) -> None:
     """Print the HPA that `kubectl autoscale` would create."""
-    from hpabatch.model.objects.autoscale import AutoscaleRequest, targets_of_arguments
     from hpabatch.model.objects.autoscale import autoscale as make
+    from hpabatch.model.objects.autoscale import targets_of_arguments
     from hpabatch.report.kubectl.manifest import json_manifests, yaml_manifests
 
     check_stdout(Output.table)
-    if cpu_percent is not None:
+    if request.cpu_percent is not None:
         say(_CPU_PERCENT_NOTE)
-    request = AutoscaleRequest(maximum, minimum, cpu, memory, cpu_percent, name)
-    if files and target:
-        raise UsageError(
-            "when paths, URLs, or stdin is provided as input, you may not specify resource "
-            f"arguments as well: leave out -f, or {' '.join(target)}"
-        )
-    if files:
-        targets = [found for file in files for found in _targets_of(file, namespace)]
+    if request.filename:
+        targets = [t for file in request.filename for t in _targets_of(file, request.namespace)]
     else:
-        targets = targets_of_arguments(target or [], namespace)
+        targets = targets_of_arguments(request.target, request.namespace)
     hpas = make(targets, request)
     _refuse_invalid(hpas)
-    if minimum is not None and minimum <= 0:
-        say(f"--min {minimum} is not sent: the API server takes 1")
+    if request.min_replicas is not None and request.min_replicas <= 0:
+        say(f"--min {request.min_replicas} is not sent: the API server takes 1")
     if output is Form.json:
         send_json(json_manifests(hpas))
     else:

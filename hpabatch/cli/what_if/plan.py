@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import check_writable, parse_duration, selection
-from hpabatch.cli.options import (
-    GatesOption,
-    HistoryArgument,
-    HistoryK8sOption,
-    LengthOption,
-    Output,
-    OutputOption,
-    PhaseOption,
-    PlantOption,
-    PricesOption,
-    ScenarioOption,
-    SeedOption,
-    SyncPeriodOption,
-    WhereOption,
-)
-from hpabatch.cli.progress import share_on_stderr
-from hpabatch.cli.stdout import check_stdout, send, send_json, table_shape
+from hpabatch.cli.arguments import check_writable
+from hpabatch.cli.command import command
+from hpabatch.cli.options import HistoryArgument, Output, OutputOption
+from hpabatch.cli.progress import progress_on_stderr
+from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import tell, tell_skipped
+from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan
-    from hpabatch.engine.fleet.parameters import ReplayParameters
-    from hpabatch.history.reader import History
+    from hpabatch.engine.capacity.run import CapacityPlan
 
 _HELP = """Plan the capacity of the HPAs of a history, by simulation with maxReplicas removed.
 
@@ -68,113 +52,47 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What the command line asked for; times in ms, None: not given."""
-
-    history: str
-    growth: str
-    quota: tuple[str, ...]
-    prices: str | None
-    scenario: str | None
-    plant: tuple[str, ...]
-    where: str | None
-    k8s: str | None
-    feature_gates: str
-    seed: int
-    length_ms: int | None
-    sync_period_ms: int | None
-    phase_ms: int | None
-    totals: str | None
-    out: str | None
-    output: Output
-
-
-@app.command(help=_HELP)
+@command(app, _HELP)
 def plan(
     history: HistoryArgument,
-    growth: Annotated[
-        str, typer.Option("--growth", metavar="FACTORS", help="So many times the recorded work.")
-    ] = "1.0",
-    quota: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--quota",
-            metavar="[CLUSTER=]FILE",
-            help="ResourceQuota manifests (YAML, JSON); may be repeated.",
-        ),
-    ] = None,
-    prices: PricesOption = None,
-    scenario: ScenarioOption = None,
-    plant: PlantOption = None,
-    where: WhereOption = None,
-    k8s: HistoryK8sOption = None,
-    feature_gates: GatesOption = "",
-    seed: SeedOption = 0,
-    length: LengthOption = None,
-    sync_period: SyncPeriodOption = None,
-    phase: PhaseOption = None,
+    request: PlanRequest,
     totals: Annotated[
         str | None,
-        typer.Option("--totals", metavar="FILE", help="The sums, as .csv or .parquet."),
+        typer.Option("--totals", metavar="FILE", help="File for the sums (.csv or .parquet)."),
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FOLDER", help="HPAs and sums as Parquet, in a new folder."),
+        typer.Option(
+            "--out", metavar="FOLDER", help="New folder for HPAs and sums, two Parquet files."
+        ),
     ] = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Plan the capacity of the HPAs of a history."""
-    request = Request(
-        history=history,
-        growth=growth,
-        quota=tuple(quota or ()),
-        prices=prices,
-        scenario=scenario,
-        plant=tuple(plant or ()),
-        where=where,
-        k8s=k8s,
-        feature_gates=feature_gates,
-        seed=seed,
-        length_ms=None if length is None else parse_duration(length, "--for", 1000),
-        sync_period_ms=(
-            None if sync_period is None else parse_duration(sync_period, "--sync-period", 1000)
-        ),
-        phase_ms=None if phase is None else parse_duration(phase, "--phase"),
-        totals=totals,
-        out=out,
-        output=output,
-    )
-    raise typer.Exit(_run(request))
-
-
-def _run(request: Request) -> int:
-    """Read, plan, write and tell; return the exit code."""
-    check_stdout(request.output)
-    _check_places(request)
-    from hpabatch.engine.capacity.run import plan_capacity
+    check_stdout(output)
+    _check_places(out, totals)
+    from hpabatch.api.plans import plan as plan_of
     from hpabatch.history.reader import open_history
 
-    history = open_history(request.history, "replay")
-    options, notes = _options(request, history)
-    select = None if request.where is None else selection(request.where)
-    with share_on_stderr("simulate_fleet") as progress:
-        found = plan_capacity(history, _parameters(request), options, select, progress)
-        written = _write(request, found, progress)
-    _tell(found, notes)
-    _show(found, written, request.output)
-    return EXIT_REFUSED if found.skipped else EXIT_OK
+    source = open_history(history, "replay")
+    with progress_on_stderr("simulate_fleet") as progress:
+        found = plan_of(source, request, progress)
+        written = _write(found.result, out, totals, progress)
+    tell(found.notes)
+    tell_skipped(found.result.skipped, history)
+    _show(found.result, written, output)
+    raise typer.Exit(EXIT_REFUSED if found.result.skipped else EXIT_OK)
 
 
-def _check_places(request: Request) -> None:
+def _check_places(out: str | None, totals: str | None) -> None:
     """Refuse places to write to before anything is computed (UsageError)."""
-    if request.out is not None:
-        folder = Path(request.out)
+    if out is not None:
+        folder = Path(out)
         if os.path.exists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"--out {folder} is there already; name a new or empty folder")
         check_writable("--out", folder)
-    if request.totals is not None:
-        path = Path(request.totals)
+    if totals is not None:
+        path = Path(totals)
         check_writable("--totals", path)
         if os.path.isdir(path):
             raise UsageError(f"--totals {path} is a folder; name a file in it")
@@ -182,87 +100,37 @@ def _check_places(request: Request) -> None:
             raise UsageError(f"--totals {path}: a name that ends with .csv or .parquet is wanted")
 
 
-def _parameters(request: Request) -> ReplayParameters:
-    from hpabatch.engine.fleet.parameters import ReplayParameters
-
-    return ReplayParameters(
-        k8s=request.k8s,
-        feature_gates=request.feature_gates,
-        events="decided",
-        sync_period_ms=request.sync_period_ms,
-        phase_ms=request.phase_ms,
-    )
-
-
-def _options(request: Request, history: History) -> tuple[CapacityOptions, tuple[str, ...]]:
-    """Read the files that the command line names; return what is told of the quotas too."""
-    from hpabatch.engine.capacity.run import CapacityOptions, growths_of
-    from hpabatch.inputs.documents import digests_of
-    from hpabatch.inputs.plants import read_plant_file
-    from hpabatch.inputs.prices import read_price_file
-    from hpabatch.inputs.quotas import file_of, read_quotas
-    from hpabatch.inputs.scenarios import read_scenario
-
-    growths = growths_of(request.growth)
-    clusters = history.distinct("scales", ["cluster"])["cluster"].to_list()
-    quotas = read_quotas(request.quota, clusters)
-    quota_files = [file_of(text, clusters)[1] for text in request.quota]
-    options = CapacityOptions(
-        growths=growths,
-        scenario=None if request.scenario is None else read_scenario(request.scenario),
-        plants=tuple(entry for path in request.plant for entry in read_plant_file(path)),
-        prices=None if request.prices is None else read_price_file(request.prices),
-        quotas=quotas.quotas,
-        seed=request.seed,
-        length_ms=request.length_ms,
-        files=digests_of((request.scenario, *request.plant, request.prices, *quota_files)),
-    )
-    return options, quotas.notes
-
-
 def _write(
-    request: Request, found: CapacityPlan, progress: Callable[[str, float], None]
+    found: CapacityPlan,
+    out: str | None,
+    totals: str | None,
+    progress: Callable[[str, float], None],
 ) -> list[str]:
     """Write the files that were asked for; return what is told of them."""
     from hpabatch.history.atomic import atomic_path
     from hpabatch.jobs.parquet import write_parquet
-    from hpabatch.report.capacity import to_csv
+    from hpabatch.report.forms import frame_csv
 
     written = []
-    if request.totals is not None:
+    if totals is not None:
         progress("writing", 1.0)
-        with atomic_path(request.totals) as temporary:
-            if request.totals.endswith(".csv"):
-                temporary.write_text(to_csv(found.totals))
+        with atomic_path(totals) as temporary:
+            if totals.endswith(".csv"):
+                temporary.write_text(frame_csv(found.totals))
             else:
                 write_parquet(found.totals, found.evidence, temporary)
-        written.append(f"sums: {request.totals}")
-    if request.out is not None:
+        written.append(f"sums: {totals}")
+    if out is not None:
         progress("writing", 1.0)
         for name, frame in (("hpas", found.hpas), ("totals", found.totals)):
-            with atomic_path(Path(request.out) / f"{name}.parquet") as temporary:
+            with atomic_path(Path(out) / f"{name}.parquet") as temporary:
                 write_parquet(frame, found.evidence, temporary)
-        written.append(f"HPAs and sums: {request.out}")
+        written.append(f"HPAs and sums: {out}")
     return written
-
-
-def _tell(found: CapacityPlan, notes: Sequence[str]) -> None:
-    """Write warnings and skipped HPAs to stderr."""
-    tell((*notes, *found.notes))
-    tell_skipped(found.skipped)
 
 
 def _show(found: CapacityPlan, written: Sequence[str], output: Output) -> None:
     """Write the plan to stdout."""
-    from hpabatch.report import capacity as forms
+    from hpabatch.report.capacity import PlanReport
 
-    match output:
-        case Output.table:
-            width, styled = table_shape()
-            send(forms.to_table(found, written, width, styled=styled).encode())
-        case Output.json:
-            send_json(forms.to_json(found, written))
-        case Output.csv:
-            send(forms.to_csv(found.hpas).encode())
-        case Output.parquet:
-            send(forms.to_parquet(found.hpas, found.evidence))
+    show_report(PlanReport(found, written), output)

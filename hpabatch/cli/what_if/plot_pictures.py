@@ -1,4 +1,4 @@
-"""What `hpabatch plot` draws: which units, which setting is marked, and where the files go."""
+"""Pictures of `hpabatch plot`: units, the marked setting, and the files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from hpabatch.cli.progress import share_on_stderr
+from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, RecommendOptions
 from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.advise.objective import parse_goal
@@ -24,43 +24,31 @@ from hpabatch.jobs.sweep_files import read_sweep
 from hpabatch.model.settings.setting import SettingError, parse_setting
 from hpabatch.model.settings.values import AS_TODAY
 from hpabatch.model.suggestions import did_you_mean
-from hpabatch.report.pictures import draw as pictures
-from hpabatch.report.pictures.data import members_of, only, profile_name
-from hpabatch.report.pictures.draw import (
+from hpabatch.model.times import parse_time_ms
+from hpabatch.report.pictures import data
+from hpabatch.report.pictures.data import (
     Marked,
     NothingToDrawError,
-    Shown,
-    front_figure,
-    heatmap_figure,
+    members_of,
+    only,
+    profile_name,
+    shown_unit,
 )
+from hpabatch.report.pictures.front import front_figure
+from hpabatch.report.pictures.grid import parse_fields
+from hpabatch.report.pictures.heatmap import heatmap_figure
+from hpabatch.report.pictures.request import PlotRequest
+from hpabatch.report.pictures.style import file_stem, require_matplotlib, save_figure
+from hpabatch.report.pictures.timeline import Shown, timeline_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from hpabatch.report.pictures.request import PlotRequest
+
 MOST_UNITS: Final = 20
 _RECOMMENDED: Final = "recommended"
 _CHOSEN: Final = "chosen"
-
-
-@dataclass(frozen=True, slots=True)
-class PlotRequest:
-    """What the command line asked for; times in ms, None: not given."""
-
-    sweep: str
-    front: bool = False
-    heatmaps: tuple[str, ...] = ()
-    timelines: tuple[str, ...] = ()
-    units: tuple[str, ...] = ()
-    hpas: tuple[str, ...] = ()
-    setting: str | None = None
-    slos: tuple[str, ...] = ()
-    minimize: str | None = None
-    measure: str | None = None
-    from_ms: int | None = None
-    length_ms: int | None = None
-    history: str | None = None
-    out: str = "pictures"
-    form: str = "svg"
 
 
 @dataclass(slots=True)
@@ -81,7 +69,7 @@ class _Subject:
     shown: str
 
 
-def draw_pictures(request: PlotRequest) -> Drawn:
+def draw_pictures(request: PlotRequest, sweep: str, out: str) -> Drawn:
     """Draw what is asked for and write it; all options are checked before anything is drawn.
 
     Raises:
@@ -89,15 +77,14 @@ def draw_pictures(request: PlotRequest) -> Drawn:
         HistoryError: the sweep, or for timelines its history, cannot be read.
         RefusedError: there is nothing to draw at all.
     """
-    pictures.require_matplotlib()
-    _check_folder(request.out)
-    result = read_sweep(request.sweep)
+    require_matplotlib()
+    _check_folder(out)
+    result = read_sweep(sweep)
     if result.settings.height < 2:
         raise RefusedError(
-            f"{request.sweep} has today's setting only, so there is nothing to compare: sweep "
-            "with --grid"
+            f"{sweep} has today's setting only, so there is nothing to compare: sweep with --grid"
         )
-    plot = _Plot(request, result)
+    plot = _Plot(request, result, out)
     drawn = plot.draw()
     if not drawn.paths:
         raise RefusedError("; ".join(drawn.refused))
@@ -115,29 +102,28 @@ def _check_folder(out: str) -> None:
 class _Plot:
     """One run of the command: all options are checked before anything is drawn."""
 
-    def __init__(self, request: PlotRequest, result: SweepResult) -> None:
+    def __init__(self, request: PlotRequest, result: SweepResult, out: str) -> None:
         """Check everything that was asked.
 
         Raises:
             UsageError: what is wrong.
         """
-        self.request, self.result = request, result
+        self.request, self.result, self.out = request, result, out
         self.drawn, self.taken = Drawn(), set[str]()
-        self.fields = [pictures.parse_fields(result, text) for text in request.heatmaps]
-        self.measures = (
-            None if request.measure is None else pictures.parse_measures(request.measure)
-        )
-        self.goal = parse_goal(request.slos, request.minimize, result.blocks)
+        self.fields = [parse_fields(result, text) for text in request.heatmap]
+        self.measures = None if request.measure is None else data.parse_measures(request.measure)
+        self.goal = parse_goal(request.slo, request.minimize, result.blocks)
         self.setting = None if request.setting is None else setting_id(result, request.setting)
-        self.keys = [pictures.hpa_key(result, name, "--timeline") for name in request.timelines]
+        self.keys = [data.hpa_key(result, name, "--timeline") for name in request.timeline]
+        self.from_ms = _begin_ms(result, request.begin)
         self._check_timelines()
-        wanted = request.front or bool(request.heatmaps)
-        self.front = request.front or not (request.heatmaps or request.timelines)
+        wanted = request.front or bool(request.heatmap)
+        self.front = request.front or not (request.heatmap or request.timeline)
         self.subjects = list(self._subjects()) if wanted or self.front else []
 
     def _check_timelines(self) -> None:
         request = self.request
-        if self.keys and self.setting is None and not request.slos:
+        if self.keys and self.setting is None and not request.slo:
             raise UsageError(
                 "--timeline: which setting beside today's? Name one with --setting N|NAME, or give "
                 "--slo for the one that is recommended"
@@ -145,7 +131,7 @@ class _Plot:
         given = [
             name
             for name, value in (
-                ("--from", request.from_ms),
+                ("--from", request.begin),
                 ("--for", request.length_ms),
                 ("--history", request.history),
             )
@@ -157,19 +143,17 @@ class _Plot:
     def _subjects(self) -> Iterator[_Subject]:
         """Yield the units to draw: those named, else all, or those with most pods today."""
         result, request = self.result, self.request
-        names = [pictures.unit_name(result, name) for name in request.units]
-        keys = [pictures.hpa_key(result, name) for name in request.hpas]
+        names = [data.unit_name(result, name) for name in request.unit]
+        keys = [data.hpa_key(result, name) for name in request.names]
         if not names and not keys:
             names = self._largest()
         for name in dict.fromkeys(names):
-            yield _Subject(
-                only(result, members_of(result, name)), name, pictures.shown_unit(result, name)
-            )
+            yield _Subject(only(result, members_of(result, name)), name, shown_unit(result, name))
         for key in dict.fromkeys(keys):
             unit = "/".join(key)
             own = only(result, [key], unit)
             if not (unit in names and len(members_of(result, unit)) == 1):
-                yield _Subject(own, unit, pictures.shown_unit(own, unit))
+                yield _Subject(own, unit, shown_unit(own, unit))
 
     def _largest(self) -> list[str]:
         """Return the units that are drawn by themselves, in the order of their names."""
@@ -186,7 +170,7 @@ class _Plot:
         )
         self.drawn.notes.append(
             f"only the {MOST_UNITS} units with the most pod-hours of {len(names)} are drawn; name "
-            "others with --unit or --hpa"
+            "others, or units with --unit"
         )
         return sorted(sizes["unit"].head(MOST_UNITS).to_list())
 
@@ -194,7 +178,7 @@ class _Plot:
 
     def draw(self) -> Drawn:
         """Draw and write everything."""
-        with share_on_stderr("simulate_fleet" if self.keys else None) as progress:
+        with progress_on_stderr("simulate_fleet" if self.keys else None) as progress:
             count = len(self.subjects) + 10 * len(self.keys)
             for k, subject in enumerate(self.subjects):
                 progress("drawing", k / count)
@@ -229,9 +213,9 @@ class _Plot:
             if str(error) not in self.drawn.refused:
                 self.drawn.refused.append(str(error))
             return
-        name = pictures.file_stem(kind, parts, self.taken)
-        path = Path(self.request.out) / f"{name}.{self.request.form}"
-        pictures.save_figure(figure, path)
+        name = file_stem(kind, parts, self.taken)
+        path = Path(self.out) / f"{name}.{self.request.format}"
+        save_figure(figure, path)
         self.drawn.paths.append(path)
 
     def _marked(self, subject: _Subject) -> Marked | None:
@@ -294,12 +278,12 @@ class _Plot:
             Shown(names[k], AS_TODAY if k == TODAY_ID else word, self._max_replicas(key, k))
             for k in ids
         ]
-        return pictures.timeline_figure(
+        return timeline_figure(
             points,
             name,
             shown,
             profile=profile_name(self.result),
-            from_ms=self.request.from_ms,
+            from_ms=self.from_ms,
             length_ms=self.request.length_ms,
         )
 
@@ -310,7 +294,7 @@ class _Plot:
         given = self.request.history
         if "request" not in self.result.parameters:
             raise HistoryError(
-                f"{self.request.sweep} does not say how it was made, so nothing of it can be "
+                "the sweep does not say how it was made, so nothing of it can be "
                 "simulated again: sweep again"
             )
         try:
@@ -327,6 +311,17 @@ class _Plot:
             return specs.under(key, chosen).max_replicas
         except HpabatchError:  # the limit is only one more line
             return None
+
+
+def _begin_ms(result: SweepResult, begin: str | None) -> int | None:
+    """Return the start of timelines; times before the end are before that of the last block."""
+    if begin is None:
+        return None
+    end = (pl.col("start") + pl.duration(hours="hours")).max().dt.timestamp("ms")
+    try:
+        return parse_time_ms(begin, int(result.blocks.select(end).item() or 0))
+    except ValueError as error:
+        raise UsageError(f"--from: {error}") from None
 
 
 def setting_id(result: SweepResult, text: str) -> int:
@@ -359,6 +354,3 @@ def _set_names(result: SweepResult) -> list[str]:
     from hpabatch.engine.advise.apply import sets_of
 
     return list(sets_of(result))
-
-
-__all__ = ["MOST_UNITS", "Drawn", "PlotRequest", "draw_pictures", "setting_id"]

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_replaced_folder
-from hpabatch.cli.options import MinimizeOption, Output, OutputOption, SloOption
+from hpabatch.cli.command import command
+from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.cli.talk import say
+from hpabatch.cli.talk import tell
+from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.errors import EXIT_OK, UsageError
-
-if TYPE_CHECKING:
-    from hpabatch.engine.advise.judge import JudgeRules
-    from hpabatch.report.recommend import RecommendReport
 
 _HELP = """Recommend settings from a sweep, or say why not.
 
@@ -56,30 +50,15 @@ Examples:
 """
 
 
-class Robust(StrEnum):
-    """Where an SLO must hold."""
-
-    both = "both"
-    worst = "worst"
-    mean = "mean"
-
-
-class Recommender(StrEnum):
-    """Who chooses."""
-
-    judged = "judged"
-    random = "random"
-
-
-@app.command(help=_HELP)
+@command(app, _HELP)
 def recommend(
     sweep: Annotated[
         str, typer.Argument(metavar="SWEEP", help="Folder that `hpabatch sweep` wrote.")
     ],
-    slo: SloOption = None,
-    minimize: MinimizeOption = None,
+    request: RecommendRequest,
     patches: Annotated[
-        str | None, typer.Option("--patches", metavar="FOLDER", help="Patches and certificates.")
+        str | None,
+        typer.Option("--patches", metavar="FOLDER", help="Folder for patches and certificates."),
     ] = None,
     hpas: Annotated[
         list[str] | None,
@@ -88,57 +67,9 @@ def recommend(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Edit the manifests themselves.")
     ] = False,
-    bound: Annotated[
-        list[str] | None,
-        typer.Option("--bound", metavar="FIELD=LIMIT", help="How far from today's; repeatable."),
-    ] = None,
-    min_history: Annotated[
-        str, typer.Option("--min-history", metavar="TIME", help="Less gives no advice: 14d, 36h.")
-    ] = "14d",
-    margin: Annotated[
-        float, typer.Option("--margin", help="Share of an SLO's limit that a change leaves free.")
-    ] = 0.1,
-    robust: Annotated[Robust, typer.Option("--robust", help="Where the SLO must hold.")] = (
-        Robust.both
-    ),
-    judged_blocks: Annotated[
-        int | None,
-        typer.Option(
-            "--judged-blocks",
-            metavar="N",
-            help="Last weeks (of a short history days) to judge on.  [default: a third]",
-        ),
-    ] = None,
-    least_saving: Annotated[
-        float, typer.Option("--least-saving", metavar="PERCENT", help="Below it nothing changes.")
-    ] = 1.0,
-    least_better: Annotated[
-        float,
-        typer.Option("--least-better", metavar="SHARE", help="Of resamples that must be better."),
-    ] = 0.9,
-    resamples: Annotated[
-        int, typer.Option("--resamples", metavar="N", help="Draws of training weeks.")
-    ] = 1000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")] = 0,
-    recommender: Annotated[
-        Recommender,
-        typer.Option("--recommender", help="random: any candidate, as a yardstick."),
-    ] = Recommender.judged,
     output: OutputOption = Output.table,
 ) -> None:
     """Recommend settings from a sweep, or say why not."""
-    from hpabatch.engine.advise.judge import JudgeRules
-
-    rules = JudgeRules(
-        robust=robust.value,
-        margin=margin,
-        least_saving_pct=least_saving,
-        least_better=least_better,
-        judged_blocks=judged_blocks,
-        resamples=resamples,
-        seed=seed,
-    )
-    days = parse_days(min_history, "--min-history")
     if in_place and not hpas:
         raise UsageError("--in-place edits the manifests of --hpas: name them")
     if hpas and not (patches or in_place):
@@ -149,71 +80,15 @@ def recommend(
 
         check_replaced_folder(patches, "--patches")
         check_folder(Path(patches))
-    goal = (tuple(slo or ()), minimize)
-    report = _recommended(sweep, goal, bound or (), rules, days, recommender.value)
-    code = EXIT_OK
+    from hpabatch.api.sweeps import open_sweep
+    from hpabatch.api.sweeps import recommend as advise
+    from hpabatch.report import recommend as forms
+
+    report, code = forms.RecommendReport(advise(open_sweep(sweep), request).found), EXIT_OK
     if patches is not None or hpas:
         from hpabatch.cli.what_if.recommend_files import write_files
 
         report, code = write_files(report, patches, tuple(hpas or ()), in_place=in_place)
-    for warning in report.warnings:
-        say(f"warning: {warning}")
-    _show(report, output)
+    tell(report.warnings)
+    show_report(report, output)
     raise typer.Exit(code)
-
-
-def parse_days(text: str, option: str) -> float:
-    """Return a time such as `14d` or `36h` in days (UsageError: another form)."""
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(d|h|w)", text.strip())
-    if found is None:
-        raise UsageError(f"{option} {text}: not a time such as 14d, 36h or 2w")
-    return float(found[1]) * {"d": 1.0, "h": 1 / 24, "w": 7.0}[found[2]]
-
-
-def _recommended(
-    sweep: str,
-    goal: tuple[Sequence[str], str | None],
-    bounds: Sequence[str],
-    rules: JudgeRules,
-    days: float,
-    recommender: str,
-) -> RecommendReport:
-    """Read the sweep and judge it."""
-    from hpabatch.engine.advise.answer import RecommendOptions
-    from hpabatch.engine.advise.apply import settings_of
-    from hpabatch.engine.advise.bounds import parse_bounds
-    from hpabatch.engine.advise.objective import parse_goal
-    from hpabatch.engine.advise.run import recommend as advise
-    from hpabatch.jobs.sweep_files import read_sweep
-    from hpabatch.report.recommend import RecommendReport
-
-    limits = parse_bounds(bounds)
-    result = read_sweep(sweep)
-    options = RecommendOptions(
-        goal=parse_goal(*goal, result.blocks),
-        rules=rules,
-        bounds=limits,
-        min_history_days=days,
-        recommender=recommender,
-        sweep=_digest(Path(sweep)),
-    )
-    return RecommendReport(advise(result, options, settings_of(result)))
-
-
-def _digest(folder: Path) -> str:
-    """Return a digest of a sweep's files: of their names and bytes, in the order of the names."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and not path.name.startswith("."):
-            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
-            with path.open("rb") as stream:
-                while chunk := stream.read(1 << 20):
-                    digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _show(report: RecommendReport, output: Output) -> None:
-    """Write the report to stdout."""
-    from hpabatch.report import recommend as forms
-
-    show_report(forms, report, output)

@@ -1,4 +1,4 @@
-"""Where `hpabatch recommend` writes: a folder that is whole or not there, and edited manifests."""
+"""Files of `hpabatch recommend`: a folder that is whole or not there, and edited manifests."""
 
 from __future__ import annotations
 

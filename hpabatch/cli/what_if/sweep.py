@@ -8,30 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpabatch.cli.app import app
-from hpabatch.cli.arguments import check_inputs, parse_duration
-from hpabatch.cli.options import (
-    Gaps,
-    GapsOption,
-    GatesOption,
-    GrowthOption,
-    HistoryArgument,
-    HistoryK8sOption,
-    LengthOption,
-    LoopPeriodOption,
-    Noise,
-    NoiseOption,
-    Output,
-    OutputOption,
-    PhaseOption,
-    PlantOption,
-    PricesOption,
-    ScenarioOption,
-    SeedOption,
-    WhereOption,
-)
-from hpabatch.cli.progress import resumed_line, share_on_stderr, tell_compiling
+from hpabatch.cli.arguments import check_inputs
+from hpabatch.cli.command import command
+from hpabatch.cli.options import HistoryArgument, Output, OutputOption
+from hpabatch.cli.progress import JobProgress, progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
+from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -41,14 +24,12 @@ from hpabatch.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from hpabatch.engine.fleet.candidates import Skipped
     from hpabatch.engine.sweep.result import SweepResult
-    from hpabatch.jobs.loop import Status
     from hpabatch.jobs.publish import Destination
     from hpabatch.jobs.sweep import SweepJob
-    from hpabatch.jobs.sweep_request import SweepRequest
 
 _HELP = """Simulate the HPAs of a history under many settings.
 
@@ -72,7 +53,8 @@ pattern:shop/*-api, file:groups.yaml, fleet. Without it every HPA gets its own.
 
 \b
 Exit codes: 0 fine, 2 something is wrong or cannot be read (all mistakes of grids and groups in one
-message), 3 some HPAs were skipped (the others are swept); 2 wins over 3.
+message), 3 some HPAs were skipped (the others are swept), or another sweep is at --out; 2 wins
+over 3.
 
 \b
 Examples:
@@ -83,93 +65,36 @@ Examples:
 """
 
 
-@app.command(help=_HELP)
+@command(app, _HELP)
 def sweep(
     history: HistoryArgument,
-    grid: Annotated[
-        list[str],
-        typer.Option("--grid", metavar="FIELD=VALUES", help="Values of a field; repeat it."),
-    ],
+    request: SweepRequest,
     out: Annotated[
         str,
         typer.Option(
-            "--out", metavar="FOLDER", help="Where the sweep goes; an old one is replaced."
+            "--out", metavar="FOLDER", help="Folder for the sweep; the same sweep is made anew."
         ),
     ],
-    group: Annotated[
-        list[str] | None,
-        typer.Option("--group", metavar="GROUP", help="HPAs with one common setting; repeat it."),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option("--sample", metavar="N", help="So many settings, spread evenly, not all."),
-    ] = None,
-    policy_sets: Annotated[
-        str | None,
-        typer.Option("--policy-sets", metavar="FILE", help="Policy sets of your own (YAML)."),
-    ] = None,
-    where: WhereOption = None,
-    scenario: ScenarioOption = None,
-    growth: GrowthOption = None,
-    plant: PlantOption = None,
-    prices: PricesOption = None,
-    k8s: HistoryK8sOption = None,
-    feature_gates: GatesOption = "",
-    seed: SeedOption = 0,
-    gaps: GapsOption = Gaps.keep,
-    noise: NoiseOption = Noise.off,
-    length: LengthOption = None,
-    sync_period: LoopPeriodOption = None,
-    phase: PhaseOption = None,
-    fidelity: Annotated[
+    replace: Annotated[
         bool,
         typer.Option(
-            "--fidelity/--no-fidelity",
-            help="Score both halves of the model too; without scores there is no advice.",
+            "--replace", help="Replace another sweep at --out, or what it left when interrupted."
         ),
-    ] = True,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Throw away what an interrupted sweep has left.")
     ] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Simulate the HPAs of a history under many settings."""
     check_stdout(output)
-    from hpabatch.jobs.sweep_request import SweepRequest
-
-    request = SweepRequest(
-        history=history,
-        grids=tuple(grid),
-        sample=sample,
-        policy_sets=policy_sets,
-        groups=tuple(group or ()),
-        where=where,
-        scenario=scenario,
-        growth=growth,
-        plants=tuple(plant or ()),
-        prices=prices,
-        k8s=k8s,
-        feature_gates=feature_gates,
-        seed=seed,
-        keep_gaps=gaps is Gaps.keep,
-        noise=noise is Noise.resample,
-        length_ms=None if length is None else parse_duration(length, "--for", 1000),
-        sync_period_ms=(
-            None if sync_period is None else parse_duration(sync_period, "--sync-period", 1000)
-        ),
-        phase_ms=None if phase is None else parse_duration(phase, "--phase"),
-        fidelity=fidelity,
-    )
-    raise typer.Exit(_Run(request, out, restart).finish(output))
+    raise typer.Exit(_Run(history, request, out, replace).finish(output))
 
 
 class _Run:
     """One run of the command: how far it is, for whoever interrupts it."""
 
-    def __init__(self, request: SweepRequest, out: str, restart: bool) -> None:
-        self.request, self.out, self.restart = request, out, restart
+    def __init__(self, history: str, request: SweepRequest, out: str, replace: bool) -> None:
+        self.history, self.request, self.out, self.replace = history, request, out, replace
         self.job: SweepJob | None = None
-        self.told = False
+        self.shown: JobProgress | None = None
 
     def finish(self, output: Output) -> int:
         """Do it, or say what there is after an interruption; return the exit code."""
@@ -182,40 +107,36 @@ class _Run:
     def sweep(self, output: Output) -> int:
         """Plan, run and tell; return the exit code."""
         from hpabatch.engine.fleet.candidates import Skipped
+        from hpabatch.engine.sweep.read import plan_request
+        from hpabatch.history.reader import open_history
         from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
 
         destination = _destination(self.out)
-        with share_on_stderr() as progress:
+        with progress_on_stderr() as progress:
             progress("planning", 0.0)
-            plan = self.request.plan()
+            plan = plan_request(open_history(self.history, "replay"), self.request)
             check_inputs(self.out, destination.real_path, plan.plan.history, ())
-            self.job = SweepJob(self.request, plan, destination, self.restart)
+            self.job = SweepJob(self.request, plan, destination, self.replace)
+            self.shown = JobProgress(progress, "sweeping", "simulate_fleet")
             try:
-                result = sweep_to_disk(self.job, self._reporter(progress))
+                result = sweep_to_disk(self.job, self.shown)
             except SweepRefusedError as error:
-                _tell(plan.notes, error.skipped)
-                raise RefusedError(f"{self.request.history}: {error}") from None
+                _tell(plan.notes, error.skipped, self.history)
+                raise RefusedError(f"{self.history}: {error}") from None
         self.job = None
         skipped = [Skipped(*row) for row in result.parameters["skipped"]]
-        _tell([*result.parameters["notes"], *_without_cost(self.request, result)], skipped)
+        _tell(
+            [*result.parameters["notes"], *_without_cost(self.request, result)],
+            skipped,
+            self.history,
+        )
         _show(result, self.out, output)
         return EXIT_REFUSED if skipped else EXIT_OK
-
-    def _reporter(self, progress: Callable[[str, float], None]) -> Callable[[Status], None]:
-        def report(status: Status) -> None:
-            if status.resumed and not self.told:
-                say(resumed_line(status))
-            if not self.told and status.done < status.tasks:
-                tell_compiling("simulate_fleet")
-            self.told = True
-            progress("sweeping", status.done_weight / max(status.weight, 1))
-
-        return report
 
     def left(self) -> str:
         """Return what there is after an interruption."""
         if self.job is None:
-            return f"{self.out} is written" if self.told else "nothing was written"
+            return f"{self.out} is written" if self.shown else "nothing was written"
         from hpabatch.jobs.folder import count_kept
         from hpabatch.jobs.sweep import tasks_of
 
@@ -257,14 +178,14 @@ def _without_cost(request: SweepRequest, result: SweepResult) -> list[str]:
     ]
 
 
-def _tell(notes: Sequence[str], skipped: Sequence[Skipped]) -> None:
+def _tell(notes: Sequence[str], skipped: Sequence[Skipped], history: str) -> None:
     """Write notes and skipped HPAs to stderr."""
     tell(notes, "note")
-    tell_skipped(skipped)
+    tell_skipped(skipped, history)
 
 
 def _show(result: SweepResult, out: str, output: Output) -> None:
     """Write the report to stdout."""
-    from hpabatch.report import sweep as forms
+    from hpabatch.report.sweep import SweepReport
 
-    show_report(forms, forms.SweepReport(result, out), output)
+    show_report(SweepReport(result, out), output)

@@ -1,7 +1,7 @@
-"""What an API server serves: its version, the versions of groups, the resources of kinds.
+"""API server discovery: server version, versions of groups, resources of kinds.
 
-Answers are kept for a while, those that something is not there only shortly: a group may be
-installed at any time. While the server cannot answer, what it said last counts.
+Responses are cached, the absence of something only shortly: a group may be installed at any time.
+While the server fails, the last response counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from hpabatch.cluster.apis.scales import Resource
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.errors import ApiError, BadAnswer, NotFound
+from hpabatch.cluster.connection.errors import ApiError, InvalidResponse, NotFound
 from hpabatch.cluster.objects.objects import UNREADABLE
 
 CUSTOM: Final = "custom.metrics.k8s.io"
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ServerVersion(NamedTuple):
-    """What a server says of itself, e.g. v1.20.2, and the numbers in it (0: not said)."""
+    """The version that a server reports, e.g. v1.20.2, and the numbers in it (0: unknown)."""
 
     text: str
     major: int
@@ -40,7 +40,7 @@ class ServerVersion(NamedTuple):
 
 
 class Mapping(NamedTuple):
-    """Where the objects of a kind are, in the version that its group prefers."""
+    """The resource of a kind, in the version that its group prefers."""
 
     resource: Resource
     kind: str
@@ -79,14 +79,14 @@ class _Server(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """An answer, or that there is none, until a time of the clock."""
+    """A cached response (None: absent), valid until a time of the clock."""
 
     value: Any
     until: float
 
 
 class Discovery:
-    """Says what a server serves. Several threads may ask."""
+    """Discovery of one server, cached. Several threads may use it."""
 
     def __init__(
         self,
@@ -96,13 +96,13 @@ class Discovery:
         absent_s: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is asked yet.
+        """Prepare; nothing is sent yet.
 
         Args:
-            client: asks.
-            fresh_s: how long an answer counts.
-            absent_s: how long it counts that something is not there.
-            clock: seconds that only go forward.
+            client: sends the requests.
+            fresh_s: how long a response is valid.
+            absent_s: how long the absence of something is valid.
+            clock: monotonic seconds.
         """
         self._client = client
         self._fresh_s = fresh_s
@@ -112,7 +112,7 @@ class Discovery:
         self._kept: dict[str, _Kept] = {}
 
     def refresh(self) -> None:
-        """Ask anew from now on."""
+        """Expire all cached responses."""
         with self._lock:
             self._kept = {
                 path: _Kept(kept.value, self._clock()) for path, kept in self._kept.items()
@@ -122,7 +122,7 @@ class Discovery:
         """Return the server's version.
 
         Raises:
-            ApiError: there is no answer.
+            ApiError: there is no response.
         """
         found = self._ask("/version", _Server)
         if found is None:
@@ -135,7 +135,7 @@ class Discovery:
         """Return the versions of a group that are served, the preferred one first; () if none are.
 
         Raises:
-            ApiError: there is no answer.
+            ApiError: there is no response.
         """
         if not group:
             core = self._ask("/api", _Core)
@@ -150,7 +150,7 @@ class Discovery:
         """Return the version of autoscaling in which HPAs are best read: v2 where it is served.
 
         Raises:
-            ApiError: there is no answer, or no version that is known.
+            ApiError: there is no response, or no version that is known.
         """
         served = self.versions(AUTOSCALING)
         for version in _HPA_VERSIONS:
@@ -159,10 +159,10 @@ class Discovery:
         raise NotFound(_no_match("HorizontalPodAutoscaler", AUTOSCALING), 404)
 
     def custom_metrics_version(self) -> str:
-        """Return the version of custom.metrics.k8s.io to ask: the preferred one if it is known.
+        """Return the version of custom.metrics.k8s.io to use: the preferred one if it is known.
 
         Raises:
-            ApiError: there is no answer, or none that can be asked, in the words of
+            ApiError: there is no response, or no usable version, in the words of
                 k8s.io/metrics, custom_metrics/discovery.go.
         """
         served = self.versions(CUSTOM)
@@ -174,14 +174,14 @@ class Discovery:
         raise NotFound("no known available metric versions found", 404)
 
     def mapping(self, group: str, kind: str) -> Mapping:
-        """Return where the objects of a kind are.
+        """Return the resource of a kind.
 
         Args:
             group: "" is the core's.
             kind: e.g. Deployment.
 
         Raises:
-            ApiError: there is no answer; NotFound if there is no such kind, in the words of
+            ApiError: there is no response; NotFound if there is no such kind, in the words of
                 apimachinery's RESTMapper.
         """
         for version in self.versions(group):
@@ -197,7 +197,7 @@ class Discovery:
         raise NotFound(_no_match(kind, group), 404)
 
     def scale_resource(self, group: str, kind: str) -> Resource:
-        """Return a kind's resource; whether it has a scale is for the server to say.
+        """Return a kind's resource, which may have no scale.
 
         Raises:
             ApiError: see `mapping`.
@@ -219,7 +219,7 @@ class Discovery:
         return f"{found.name}.{found.group}" if found.group else found.name
 
     def _ask(self, path: str, kind: type[T]) -> T | None:
-        """Return the answer to a path, None: it is not there."""
+        """Return the response to a path, None: 404."""
         with self._lock:
             kept = self._kept.get(path)
         if kept is not None and self._clock() < kept.until:
@@ -244,7 +244,7 @@ class Discovery:
         try:
             return msgspec.json.decode(body, type=kind)
         except UNREADABLE as error:
-            raise BadAnswer(f"{path}: {error}", 200) from None
+            raise InvalidResponse(f"{path}: {error}", 200) from None
 
 
 def _no_match(kind: str, group: str) -> str:
@@ -252,6 +252,6 @@ def _no_match(kind: str, group: str) -> str:
 
 
 def _number(text: str) -> int:
-    """Return the number that a text begins with, e.g. of `20+`; 0: none."""
+    """Return the number that a string begins with, e.g. of `20+`; 0: none."""
     digits = text.rstrip("+")
     return int(digits) if digits.isdecimal() else 0

@@ -1,14 +1,13 @@
-"""What the metrics APIs say now, asked for once for all HPAs.
+"""Metrics API client: one fetch of all metrics that a cluster's HPAs need.
 
-Usage is asked for once (metrics.k8s.io has it for the whole cluster), a Pods metric once per
-namespace, the other metrics one by one; a few at once, by a deadline. Whatever goes wrong is the
-error of the answers that it concerns.
+Usage is requested once (metrics.k8s.io has it for the whole cluster), a Pods metric once per
+namespace, the other metrics one by one; several requests run at once, up to a deadline. A failure
+is the error of the responses that it affects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -23,12 +22,14 @@ from hpabatch.cluster.connection.errors import ApiError, Refused
 from hpabatch.cluster.connection.pool import RequestPool, Turns
 from hpabatch.cluster.objects.inbox import clock_ms
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     ExternalMetricKey,
+    MetricKey,
     ObjectMetricKey,
     PodMetricKey,
+    Response,
+    Responses,
     Wanted,
+    api_field,
 )
 
 USAGE_PATH: Final = "/apis/metrics.k8s.io/v1beta1"
@@ -39,7 +40,7 @@ WHOLE_CLUSTER: Final = ""
 _LIST_BYTES: Final = 256 * 2**20  # of samples of many pods
 _VALUE_BYTES: Final = 16 * 2**20
 _ATTEMPTS: Final = 2
-_FORBIDDEN_S: Final = 600.0  # so long no cluster-wide usage is asked for once it was forbidden
+_FORBIDDEN_S: Final = 600.0  # so long no cluster-wide usage is requested once it was forbidden
 _SLOW_SHARE: Final = 0.9
 _FEW_NAMESPACES: Final = 2
 _SAFE: Final = ":@!$&'()*+,;=~"  # what may stand in a path's segment unquoted
@@ -48,7 +49,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class Gets(Protocol):
-    """What asks: `client.ApiClient`."""
+    """The part of `client.ApiClient` that is used here."""
 
     def get(
         self,
@@ -60,64 +61,39 @@ class Gets(Protocol):
         attempts: int | None = ...,
         verb: str = ...,
     ) -> bytes:
-        """Return the body of a good reply (ApiError: there was none)."""
+        """Return the body of a good response (ApiError: there was none)."""
 
     def hide(self, text: str) -> str:
-        """Return what a server says without the secrets of requests."""
+        """Return a server's message without the secrets of requests."""
 
 
 class MetricApis(Protocol):
-    """What has to be known of the API server's groups: `discovery.Discovery`."""
+    """The part of `discovery.Discovery` that is used here."""
 
     def custom_metrics_version(self) -> str:
-        """Return the version of custom.metrics.k8s.io to ask (ApiError: there is none)."""
+        """Return the version of custom.metrics.k8s.io to use (ApiError: there is none)."""
 
     def metric_resource(self, group: str, kind: str) -> str:
         """Return a kind's resource as `resource.group` (ApiError: it cannot be mapped)."""
 
 
 class _Reply(NamedTuple):
-    """An answer, and what came with it: notes on items, and whether it was forbidden.
+    """A response with notes on broken items; `slow`: it failed after all of its time."""
 
-    `slow`: it failed after all the time that it had.
-    """
-
-    answer: Answer
+    response: Response
     notes: tuple[str, ...] = ()
     forbidden: bool = False
     slow: bool = False
 
 
 Read: TypeAlias = Callable[[bytes, list[str]], tuple[object, ...]]
-_AnyKey: TypeAlias = str | PodMetricKey | ObjectMetricKey | ExternalMetricKey
-
-
-@dataclass(slots=True)
-class _Pass:
-    """What is found in one fetch."""
-
-    usage: dict[str, Answer] = field(default_factory=dict)
-    pods: dict[PodMetricKey, Answer] = field(default_factory=dict)
-    objects: dict[ObjectMetricKey, Answer] = field(default_factory=dict)
-    external: dict[ExternalMetricKey, Answer] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def put(self, key: _AnyKey, answer: Answer) -> None:
-        if isinstance(key, PodMetricKey):
-            self.pods[key] = answer
-        elif isinstance(key, ObjectMetricKey):
-            self.objects[key] = answer
-        elif isinstance(key, ExternalMetricKey):
-            self.external[key] = answer
-        else:
-            self.usage[key] = answer
 
 
 class Fetcher:
-    """Asks the metrics APIs. One thread may call `fetch`.
+    """Client of the metrics APIs. One thread may call `fetch`.
 
     Attributes:
-        notes: items that the last fetch left out, because they are broken, and why.
+        notes: broken items that the last fetch left out, with reasons.
     """
 
     def __init__(
@@ -132,17 +108,17 @@ class Fetcher:
         clock: Callable[[], int] = clock_ms,
         pool: RequestPool[_Reply] | None = None,
     ) -> None:
-        """Prepare to ask; nothing is sent yet.
+        """Prepare; nothing is sent yet.
 
         Args:
             client: sends requests; several threads use it.
             apis: the custom metrics API's version, and the resources of kinds.
-            workers: requests at once.
-            deadline_s: how long a fetch takes at most, in seconds.
-            request_s: how long one request takes at most; that of the whole cluster's usage may
-                take all the time.
-            cluster_wide: False: only some namespaces are watched, so usage is asked for in each.
-            clock: UTC ms, for the instant of an answer.
+            workers: number of concurrent requests.
+            deadline_s: time limit of a fetch.
+            request_s: time limit of one request; that of the whole cluster's usage may take all
+                the time of the fetch.
+            cluster_wide: False: only some namespaces are watched, so usage is requested in each.
+            clock: UTC ms, for the timestamp of a response.
             pool: the threads, None: `workers` new ones.
         """
         self.notes: tuple[str, ...] = ()
@@ -154,38 +130,39 @@ class Fetcher:
         self._clock = clock
         self._pool: RequestPool[_Reply] = pool or RequestPool(workers)
         self._forbidden_until: float | None = None
-        self._turns: Turns[_AnyKey] = Turns()
+        self._turns: Turns[MetricKey] = Turns()
 
-    def fetch(self, wanted: Wanted) -> Answers:
-        """Return an answer to everything that is wanted, by the deadline; never raises.
+    def fetch(self, wanted: Wanted) -> Responses:
+        """Return a response to every request, by the deadline; never raises.
 
-        What is not there by then has the error `context deadline exceeded`.
+        A late request has the error `context deadline exceeded`.
         """
         deadline = self._pool.now() + self._deadline_s
-        found = _Pass()
+        found = Responses({}, {}, {}, {})
+        self._notes: list[str] = []
         whole = self._asks_whole(wanted.usage)
         first = [WHOLE_CLUSTER] if whole else []
         spaces = [] if whole else sorted(wanted.usage)
-        keys: list[_AnyKey] = [*spaces, *wanted.pods, *wanted.objects, *wanted.external]
+        keys: list[MetricKey] = [*spaces, *wanted.pods, *wanted.objects, *wanted.external]
         self._turns.keep(set(keys))
         forbidden = self._run([*first, *self._turns.order(keys)], deadline, found)
         if forbidden and whole:
             self._forbidden_until = self._pool.now() + _FORBIDDEN_S
-            del found.usage[WHOLE_CLUSTER]
+            del _of(found, WHOLE_CLUSTER)[WHOLE_CLUSTER]
             self._run(sorted(wanted.usage), deadline, found)
-        self.notes = tuple(found.notes)
-        return Answers(found.usage, found.pods, found.objects, found.external)
+        self.notes = tuple(self._notes)
+        return found
 
     def end(self) -> None:
-        """Let a fetch under way end soon, in error; for any thread."""
+        """End a running fetch soon, with errors; for any thread."""
         self._pool.end()
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Release the threads."""
         self._pool.close()
 
     def _asks_whole(self, namespaces: frozenset[str]) -> bool:
-        """Whether usage is asked for once for the whole cluster."""
+        """Whether usage is requested once for the whole cluster."""
         if not self._cluster_wide or len(namespaces) <= _FEW_NAMESPACES:
             return False
         if self._forbidden_until is None:
@@ -195,7 +172,7 @@ class Fetcher:
         self._forbidden_until = None
         return True
 
-    def _call(self, key: _AnyKey) -> Callable[[float], _Reply]:
+    def _call(self, key: MetricKey) -> Callable[[float], _Reply]:
         if isinstance(key, PodMetricKey):
             return partial(self._pod_values, key)
         if isinstance(key, ObjectMetricKey):
@@ -204,19 +181,19 @@ class Fetcher:
             return partial(self._external, key)
         return partial(self._usage, key)
 
-    def _run(self, keys: Sequence[_AnyKey], deadline: float, found: _Pass) -> bool:
-        """Make requests and put their answers; True: the cluster's usage was forbidden."""
+    def _run(self, keys: Sequence[MetricKey], deadline: float, found: Responses) -> bool:
+        """Send requests and store their responses; True: the cluster's usage was forbidden."""
         forbidden = False
         replies = self._pool.run([self._call(key) for key in keys], deadline)
         for key, reply in zip(keys, replies, strict=True):
             self._turns.note(key, reply, isinstance(reply, _Reply) and reply.slow)
             if isinstance(reply, BaseException):
-                # A TimeoutError of the pool, or a slip of ours that must not end the loop.
+                # A TimeoutError of the pool, or a bug, which must not end the loop.
                 text = str(reply) or type(reply).__name__
-                found.put(key, Answer(self._clock(), error=text))
+                _of(found, key)[key] = Response(self._clock(), error=text)
                 continue
-            found.put(key, reply.answer)
-            found.notes += reply.notes
+            _of(found, key)[key] = reply.response
+            self._notes += reply.notes
             if key == WHOLE_CLUSTER and reply.forbidden:
                 forbidden = True
         return forbidden
@@ -233,7 +210,7 @@ class Fetcher:
         return self._ask_custom(place, selector, read_pod_values, left_s, _LIST_BYTES)
 
     def _object_value(self, key: ObjectMetricKey, left_s: float) -> _Reply:
-        """Ask for an object's metric; of a Namespace the HPA's own counts, whatever its name."""
+        """Request an object's metric; for a Namespace the HPA's own is used, whatever its name."""
         place = f"namespaces/{quote(key.namespace, _SAFE)}"
         if (key.group, key.kind) == ("", "Namespace"):
             place += "/metrics"
@@ -241,7 +218,7 @@ class Fetcher:
             try:
                 resource = self._apis.metric_resource(key.group, key.kind)
             except ApiError as error:
-                return _Reply(Answer(self._clock(), error=error.text))
+                return _Reply(Response(self._clock(), error=error.text))
             place += f"/{quote(resource, _SAFE)}/{quote(key.name, _SAFE)}"
         selector = {"metricLabelSelector": key.selector} if key.selector else {}
         place += f"/{quote(key.metric, _SAFE)}"
@@ -261,14 +238,14 @@ class Fetcher:
         try:
             version = self._apis.custom_metrics_version()
         except ApiError as error:
-            return _Reply(Answer(self._clock(), error=error.text))
+            return _Reply(Response(self._clock(), error=error.text))
         path = f"{CUSTOM_PATH}/{version}/{place}"
         return self._ask(path, params, read, min(left_s, self._request_s), limit_bytes)
 
     def _ask(
         self, path: str, params: Mapping[str, str], read: Read, timeout: float, limit_bytes: int
     ) -> _Reply:
-        """Make one request and read its answer; all that can go wrong becomes its error."""
+        """Send one request and read its response; any failure becomes the response's error."""
         notes: list[str] = []
         begun = self._pool.now()
         try:
@@ -281,12 +258,18 @@ class Fetcher:
         except ApiError as error:
             forbidden = isinstance(error, Refused) and error.status == 403
             slow = self._pool.now() - begun >= _SLOW_SHARE * timeout
-            return _Reply(Answer(self._clock(), error=error.text), (), forbidden, slow)
+            return _Reply(Response(self._clock(), error=error.text), (), forbidden, slow)
         except ValueError as error:
-            return _Reply(Answer(self._clock(), error=self._client.hide(str(error))))
+            return _Reply(Response(self._clock(), error=self._client.hide(str(error))))
         hide = self._client.hide
         named = tuple(f"{path.removeprefix('/apis/')}: {hide(note)}" for note in notes)
-        return _Reply(Answer(fetched_ms, samples), named)  # type: ignore[arg-type]
+        return _Reply(Response(fetched_ms, samples), named)  # type: ignore[arg-type]
+
+
+def _of(found: Responses, key: MetricKey) -> dict[MetricKey, Response]:
+    """Return the responses that a key's stands among, to add to them."""
+    group: dict[MetricKey, Response] = getattr(found, api_field(key))
+    return group
 
 
 def _read_usage(namespace: str, body: bytes, notes: list[str]) -> tuple[object, ...]:

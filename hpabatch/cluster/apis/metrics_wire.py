@@ -1,22 +1,24 @@
-"""The answers of metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io, decoded.
+"""Decoding of responses of metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io.
 
-One item that is broken, among thousands of other pods', does not spoil the answer: it is left out
-and named, so that its pod counts as one without a sample. (Upstream asks per HPA, and fails that
-HPA's metric alone.) An answer to one metric's own request fails as a whole, as upstream's does.
+One broken item among those of thousands of pods does not spoil a response: it is left out and
+named, and its pod counts as one without a sample. (Upstream requests metrics per HPA, and fails
+that HPA's metric alone.) A response to a request for a single metric fails as a whole, as
+upstream's does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import gc
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from hpabatch.cluster.objects.collector import collector_held
-from hpabatch.cluster.objects.instants import duration_ms, instant_ms
-from hpabatch.cluster.objects.objects import UNREADABLE, Text
-from hpabatch.cluster.objects.quantities import milli_of
+from hpabatch.cluster.objects.objects import UNREADABLE, Text, duration_ms, optional_ms
 from hpabatch.cluster.objects.types import ContainerUsage, PodSample, SeriesSample, UsageSample
+from hpabatch.model.quantity import Quantity
 
 _Amount: TypeAlias = str | int | float | None
 _SHOWN_NOTES = 3
@@ -48,7 +50,7 @@ class _PodMetrics(msgspec.Struct, gc=False):
 
 
 class _Value(msgspec.Struct, gc=False):
-    """A MetricValue; `window` is v1beta1's name of what is windowSeconds in v1beta2."""
+    """A MetricValue; v1beta1's `window` is windowSeconds in v1beta2."""
 
     describedObject: _Named | None = None  # noqa: N815
     timestamp: Text = None
@@ -91,12 +93,12 @@ def read_usage(body: bytes, namespace: str, notes: list[str]) -> tuple[UsageSamp
     """Return the samples of a PodMetricsList.
 
     Args:
-        body: the answer.
+        body: the response.
         namespace: of items that name none.
-        notes: what was wrong with single items is added here.
+        notes: problems of single items are added here.
 
     Raises:
-        ValueError: the answer is no such list.
+        ValueError: the response is no such list.
     """
     try:
         with collector_held():
@@ -114,7 +116,7 @@ def _usage(item: _PodMetrics, namespace: str) -> UsageSample:
     return UsageSample(
         named.namespace or namespace,
         named.name,
-        0 if item.timestamp is None else instant_ms(item.timestamp),
+        optional_ms(item.timestamp) or 0,
         None if window is None else duration_ms(window),
         tuple([_container(container) for container in item.containers or ()]),
     )
@@ -136,11 +138,11 @@ def read_pod_values(body: bytes, notes: list[str]) -> tuple[PodSample, ...]:
     """Return the samples of pods in a MetricValueList, the last of each pod's.
 
     Args:
-        body: the answer.
-        notes: what was wrong with single items is added here.
+        body: the response.
+        notes: problems of single items are added here.
 
     Raises:
-        ValueError: the answer is no such list.
+        ValueError: the response is no such list.
     """
     try:
         with collector_held():
@@ -158,7 +160,7 @@ def _pod_value(item: _Value) -> PodSample:
     window_s = item.window if item.windowSeconds is None else item.windowSeconds
     return PodSample(
         of.name,
-        0 if item.timestamp is None else instant_ms(item.timestamp),
+        optional_ms(item.timestamp) or 0,
         None if window_s is None else _window_ms(window_s),
         _milli(item.value),
     )
@@ -167,7 +169,7 @@ def _pod_value(item: _Value) -> PodSample:
 def _window_ms(seconds: int) -> int:
     """Return windowSeconds in ms, as metrics/client.go has it: in ns of 64 bits, which wrap."""
     if not -(2**63) <= seconds < 2**63:
-        raise ValueError(f"a window of {seconds} seconds is no 64-bit number")
+        raise ValueError(f"expected a window as a 64-bit number of seconds, got {seconds}")
     wrapped_ns = (seconds * 10**9 + 2**63) % 2**64 - 2**63
     return wrapped_ns // 10**6
 
@@ -185,7 +187,7 @@ def read_object_value(body: bytes) -> tuple[SeriesSample, ...]:
             "exactly one"
         )
     item = items[0]
-    ts_ms = 0 if item.timestamp is None else instant_ms(item.timestamp)
+    ts_ms = optional_ms(item.timestamp) or 0
     return (SeriesSample("", ts_ms, _milli(item.value)),)
 
 
@@ -201,7 +203,7 @@ def read_external_values(body: bytes) -> tuple[SeriesSample, ...]:
         labels = item.metricLabels or {}
         series = ",".join(f"{key}={value or ''}" for key, value in sorted(labels.items()))
         nth = seen[series] = seen.get(series, 0) + 1
-        ts_ms = 0 if item.timestamp is None else instant_ms(item.timestamp)
+        ts_ms = optional_ms(item.timestamp) or 0
         name = series if nth == 1 else f"{series}#{nth}"
         samples.append(SeriesSample(name, ts_ms, _milli(item.value)))
     return tuple(samples)
@@ -215,7 +217,7 @@ def _decoded(decoder: msgspec.json.Decoder[ItemT], body: bytes) -> ItemT:
     try:
         return decoder.decode(body)
     except UNREADABLE as error:
-        raise ValueError(f"the answer cannot be decoded: {error}") from None
+        raise ValueError(f"the response cannot be decoded: {error}") from None
 
 
 def _one_by_one(
@@ -245,10 +247,64 @@ class _Whose(msgspec.Struct, gc=False):
 
 
 def _whose(raw: msgspec.Raw) -> str:
-    """Return which pod an item is of, in words, "" if that cannot be read."""
+    """Return the name of an item's pod for messages, "" if it cannot be read."""
     try:
         found = msgspec.json.decode(raw, type=_Whose)
     except UNREADABLE:
         return ""
     named = found.metadata or found.describedObject or _Named()
     return f" of {named.namespace or ''}/{named.name}" if named.name else ""
+
+
+_lock = threading.Lock()
+_holding = 0
+_was_enabled = False
+
+
+@contextmanager
+def collector_held() -> Iterator[None]:
+    """Hold the collector back, in the whole process; several threads may at once."""
+    global _holding, _was_enabled
+    with _lock:
+        if not _holding:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _holding += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holding -= 1
+            if not _holding and _was_enabled:
+                gc.enable()
+
+
+_UNITS_PER_MILLI = {"n": 1_000_000, "u": 1000, "m": 1}
+_BINARY_MILLI = {"Ki": (1024_000, 11), "Mi": (1024_000 << 10, 8), "Gi": (1024_000 << 20, 5)}
+_MAX_DIGITS = 18
+_MAX_WHOLE_DIGITS = 15
+
+
+def milli_of(value: str | int | float) -> int:
+    """Return what `Quantity.parse(value).milli()` returns, for all that it takes.
+
+    The forms that metrics servers write (`123456789n`, `52m`, `123456Ki`, `104857600`) are read
+    at once, as far as upstream keeps them exactly in 64 bits: more is rounded up to whole milli.
+
+    Raises:
+        ValueError: not a quantity.
+    """
+    if type(value) is str and value.isascii():
+        digits, unit = value[:-1], value[-1:]
+        if digits.isdigit():
+            divisor = _UNITS_PER_MILLI.get(unit)
+            if divisor is not None and len(digits) <= _MAX_DIGITS:
+                return -(-int(digits) // divisor)
+            if unit.isdigit() and len(digits) < _MAX_WHOLE_DIGITS:
+                return int(value) * 1000
+        elif unit == "i":
+            factor, most = _BINARY_MILLI.get(value[-2:], (0, 0))
+            digits = value[:-2]
+            if len(digits) <= most and digits.isdigit():
+                return int(digits) * factor
+    return Quantity.parse(value).milli()

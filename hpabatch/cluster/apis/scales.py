@@ -1,4 +1,4 @@
-"""The scale of every HPA's target: from a watch where there is one, else asked for.
+"""Scales of the HPAs' targets: from a watch where there is one, otherwise from requests.
 
 Errors read as the cluster's own controller gets them, since its events and conditions quote them
 (horizontal.go, reconcileAutoscaler, scaleForResourceMappings).
@@ -23,8 +23,8 @@ from hpabatch.model.objects.hpa import CrossVersionObjectReference
 _SCALE_BYTES: Final = 4 * 2**20
 _ATTEMPTS: Final = 2
 REFRESH_S: Final = 5.0
-"""How long a refresh takes at most, if nothing else is said."""
-# What the server calls the resource when it has no such object (pkg/registry/apps and core).
+"""Default time limit of a refresh."""
+# The server's name of the resource of a missing object (pkg/registry/apps and core).
 _NOT_FOUND: Final = {
     ("apps", "Deployment"): "deployments/scale.apps",
     ("apps", "StatefulSet"): "statefulsets.apps",
@@ -35,7 +35,7 @@ _SAFE: Final = ":@!$&'()*+,;=~"
 
 
 class Resource(NamedTuple):
-    """Where the objects of a kind are: `/apis/GROUP/VERSION/…/RESOURCE`."""
+    """The resource of a kind: `/apis/GROUP/VERSION/…/RESOURCE`."""
 
     group: str
     version: str
@@ -43,7 +43,7 @@ class Resource(NamedTuple):
 
 
 class ScaleApis(Protocol):
-    """What has to be known of the API server's kinds: `discovery.Discovery`."""
+    """The part of `discovery.Discovery` that is used here."""
 
     def scale_resource(self, group: str, kind: str) -> Resource:
         """Return a kind's resource in its preferred version (ApiError: no such kind)."""
@@ -52,8 +52,8 @@ class ScaleApis(Protocol):
 def target_key(namespace: str, target: CrossVersionObjectReference) -> ScaleKey:
     """Return the key of a target's scale; the version in its apiVersion does not matter.
 
-    An apiVersion that does not parse (two slashes or more) stands as the group: `scale_error`
-    knows it by that.
+    An apiVersion that does not parse (two slashes or more) is kept whole as the group, see
+    `bad_version`.
     """
     version = target.api_version
     slashes = version.count("/")
@@ -74,13 +74,13 @@ def bad_version(key: ScaleKey) -> ScaleObject | None:
 
 
 def missing_scale(key: ScaleKey) -> ScaleObject:
-    """Return the scale of a built-in kind's target that is not there."""
+    """Return the scale of a missing target of a built-in kind."""
     text = f'{_NOT_FOUND[(key.group, key.kind)]} "{key.name}" not found'
     return ScaleObject(key, error=text, code=codes.SCALE_GET_FAILED)
 
 
 def read_scale_from(client: Gets, apis: ScaleApis, key: ScaleKey, timeout: float) -> ScaleObject:
-    """Ask for a target's scale; what goes wrong is its error."""
+    """Request a target's scale; a failure becomes its error."""
     try:
         at = apis.scale_resource(key.group, key.kind)
     except ApiError as error:
@@ -98,9 +98,9 @@ def read_scale_from(client: Gets, apis: ScaleApis, key: ScaleKey, timeout: float
 
 
 class ScaleBook:
-    """The scales of HPAs' targets, whatever their kind, as changes. For one thread.
+    """Scales of HPAs' targets of any kind, as changes. For one thread.
 
-    In a pass: `refresh` before the inbox is cut, `settle` with what was cut.
+    In a pass: `refresh` before the inbox is cut, then `settle` with the cut changes.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class ScaleBook:
         Args:
             client: sends requests; several threads use it.
             apis: the resources of kinds.
-            watched: whether a watch shows the built-in kind of a key (in its namespace); None:
-                always. False where it may not be watched: then each is asked for.
-            workers: requests at once.
-            deadline_s: how long a refresh takes at most, in seconds.
-            request_s: how long one request takes at most.
+            watched: whether a watch covers the built-in kind of a key (in its namespace); None:
+                always. False where it may not be watched: then each scale is requested.
+            workers: number of concurrent requests.
+            deadline_s: time limit of a refresh.
+            request_s: time limit of one request.
         """
         self._client = client
         self._apis = apis
@@ -131,39 +131,39 @@ class ScaleBook:
         self._request_s = request_s
         self._pool: RequestPool[ScaleObject] = RequestPool(workers)
         self._seen: dict[ScaleKey, ScaleObject] = {}  # from watches
-        self._made: dict[ScaleKey, ScaleObject] = {}  # asked for, or not there
-        self._fresh: dict[ScaleKey, ScaleObject] = {}  # asked for since the last settle
+        self._made: dict[ScaleKey, ScaleObject] = {}  # requested, or not there
+        self._fresh: dict[ScaleKey, ScaleObject] = {}  # requested since the last settle
         self._turns: Turns[ScaleKey] = Turns()
 
     def refresh(self, targets: Iterable[ScaleKey]) -> int:
-        """Ask for the scales that no watch shows, a few at once; returns how many. Never raises.
+        """Request the scales that no watch covers; return how many. Never raises.
 
-        One that is not there in time has that as its error; one whose turn did not come keeps what
-        it was, and is the first to be asked next time.
+        A late scale has that as its error. A scale whose request was not sent in time keeps its
+        state, and is requested first in the next refresh.
         """
         keys = {key for key in targets if "/" not in key.group and not self._by_watch(key)}
         self._turns.keep(keys)
-        asked = self._turns.order(sorted(keys))
-        calls = [partial(self._read, key) for key in asked]
+        ordered = self._turns.order(sorted(keys))
+        calls = [partial(self._read, key) for key in ordered]
         results = self._pool.run(calls, self._pool.now() + self._deadline_s)
-        for key, result in zip(asked, results, strict=True):
+        for key, result in zip(ordered, results, strict=True):
             self._turns.note(key, result)
             if isinstance(result, ScaleObject):
                 self._fresh[key] = result
             elif not isinstance(result, NeverBegunError):
                 code = codes.SCALE_GET_FAILED
                 self._fresh[key] = ScaleObject(key, error=_said(result), code=code)
-        return len(asked)
+        return len(ordered)
 
     def settle(
         self, changes: Sequence[Change], targets: Iterable[ScaleKey], now_ms: int
     ) -> list[Change]:
-        """Return the changes that were cut, then those of targets that no watch can tell.
+        """Return the cut changes, then those of targets that no watch covers.
 
         Args:
             changes: as cut.
             targets: of all HPAs, those of the cut among them.
-            now_ms: the instant of the cut; what is added was known 1 ms before.
+            now_ms: time of the cut; added changes were known 1 ms before.
         """
         wanted = set(targets)
         for change in changes:
@@ -186,22 +186,22 @@ class ScaleBook:
         return [*changes, *added]
 
     def scale_of(self, key: ScaleKey) -> ScaleObject | None:
-        """Return a target's scale as settled last, None: it is not known yet."""
+        """Return a target's scale as last settled, None: it is not known yet."""
         return self._made.get(key) or self._seen.get(key)
 
     def end(self) -> None:
-        """Let a refresh under way end soon; for any thread."""
+        """End a running refresh soon; for any thread."""
         self._pool.end()
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Release the threads."""
         self._pool.close()
 
     def _by_watch(self, key: ScaleKey) -> bool:
         return (key.group, key.kind) in BUILT_IN and self._is_watched(key)
 
     def _make(self, key: ScaleKey) -> ScaleObject | None:
-        """Return what is known of a target beside what watches show, None: nothing."""
+        """Return the scale of a target that no watch gives, None: it is not known."""
         if self._by_watch(key):
             return None if key in self._seen else missing_scale(key)
         return self._fresh.get(key) or self._made.get(key) or bad_version(key)

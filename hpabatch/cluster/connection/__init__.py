@@ -1,1 +1,1 @@
-"""Connection to an API server: kubeconfig, logins, requests, errors, discovery."""
+"""Connection to an API server: kubeconfig, credentials, requests, errors, discovery."""

@@ -1,7 +1,7 @@
-"""Credentials of requests: from files that are replaced, and of programs (exec plugins).
+"""Credentials of requests: token files, and exec plugins.
 
-The protocol of programs is client.authentication.k8s.io, v1 and v1beta1: the program is told about
-the cluster in the variable KUBERNETES_EXEC_INFO, and prints an ExecCredential with a token, a
+The protocol of exec plugins is client.authentication.k8s.io, v1 and v1beta1: the cluster is passed
+in the variable KUBERNETES_EXEC_INFO, and the plugin prints an ExecCredential with a token, a
 client certificate, or both.
 """
 
@@ -19,23 +19,23 @@ import httpx2
 import msgspec
 
 from hpabatch.cluster.connection.errors import Unreachable
-from hpabatch.cluster.connection.plugin import PATIENCE_S, ExecSpec, run_program
+from hpabatch.cluster.connection.plugin import TIMEOUT_S, ExecSpec, run_program
 from hpabatch.history.files import read_small
 from hpabatch.web.secrets import Secrets
 
 _MOST_VERSION: Final = 64
 _AGAIN_S: Final = 5.0
-"""A program that failed is run again after this, however many requests wait."""
+"""A failed plugin is not run again before this, however many requests wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a program gave. `repr` shows no secret.
+    """Credentials from a plugin. `repr` shows no secret.
 
     Attributes:
         token: a bearer token.
         certificate: a client certificate and its key, PEM.
-        expires_s: UTC s, None: not said.
+        expires_s: UTC s, None: not stated.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -44,9 +44,9 @@ class Credential:
 
 
 class ExecAuth(httpx2.Auth):
-    """Asks a program for credentials, and again when they expire or are refused.
+    """Credentials from an exec plugin, renewed when they expire or are refused.
 
-    Several threads may send requests at once; the program runs once for all of them.
+    Several threads may send requests at once; the plugin runs once for all of them.
     """
 
     def __init__(
@@ -55,36 +55,36 @@ class ExecAuth(httpx2.Auth):
         environ: Mapping[str, str],
         secrets: Secrets | None = None,
         clock: Callable[[], float] = time.time,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Prepare; the program runs when the first request is sent.
+        """Prepare; the plugin runs when the first request is sent.
 
         Args:
-            spec: which program.
-            environ: what its environment is made of.
-            secrets: that no message may show; None: there are none.
+            spec: the plugin.
+            environ: the base of its environment.
+            secrets: hidden in messages; None: there are none.
             clock: UTC s.
-            patience_s: how long the program may take.
+            timeout_s: time limit of the plugin.
         """
         self._spec = spec
         self._environ = environ
         self._secrets = secrets or Secrets()
         self._clock = clock
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._current: Credential | None = None
         self._failed: tuple[float, Unreachable] | None = None
 
     def close(self) -> None:
-        """End the program if it runs."""
+        """End the plugin if it runs."""
         self._stopped.set()
 
     def current(self) -> Credential:
         """Return credentials that have not expired.
 
         Raises:
-            Unreachable: the program gave none.
+            Unreachable: the plugin gave none.
         """
         with self._lock:
             found = self._current
@@ -93,10 +93,10 @@ class ExecAuth(httpx2.Auth):
             return found
 
     def renew(self, refused: Credential) -> Credential:
-        """Return others than those that a server refused, if the program has any.
+        """Return other credentials than the refused ones, if the plugin has any.
 
         Raises:
-            Unreachable: the program gave none.
+            Unreachable: the plugin gave none.
         """
         with self._lock:
             if self._current is None or self._current == refused:
@@ -121,12 +121,12 @@ class ExecAuth(httpx2.Auth):
         return credential.expires_s is not None and credential.expires_s <= self._clock()
 
     def _run(self) -> Credential:
-        """Run the program; the lock is held."""
+        """Run the plugin; the lock is held."""
         if self._failed is not None and time.monotonic() < self._failed[0] + _AGAIN_S:
             raise self._failed[1]
         try:
             printed = run_program(
-                self._spec, self._environ, self._secrets.hide, self._stopped, self._patience_s
+                self._spec, self._environ, self._secrets.hide, self._stopped, self._timeout_s
             )
             found = read_credential(printed, self._spec)
             if self._is_over(found):
@@ -135,7 +135,7 @@ class ExecAuth(httpx2.Auth):
                     "credentials that have expired: log in with it again, or correct the clock"
                 )
         except Unreachable as error:
-            # By when it ended: else whoever waited meanwhile would run it at once.
+            # The time of its end: otherwise threads that waited would run it at once.
             self._failed = time.monotonic(), error
             raise
         self._current, self._failed = found, None
@@ -143,7 +143,7 @@ class ExecAuth(httpx2.Auth):
 
 
 class TokenFileAuth(httpx2.Auth):
-    """Adds the token of a file, which is read again when a server refuses it."""
+    """Token from a file, which is read again when a server refuses it."""
 
     def __init__(self, path: Path) -> None:
         """Prepare; the file is read with the first request."""
@@ -153,7 +153,7 @@ class TokenFileAuth(httpx2.Auth):
     def sync_auth_flow(
         self, request: httpx2.Request
     ) -> Generator[httpx2.Request, httpx2.Response, None]:
-        """Add the token, and send a second request with what the file holds by then."""
+        """Add the token; after a refusal, send a second request with the file's new contents."""
         token = self._token
         if token is None:
             token = self._read()
@@ -194,10 +194,10 @@ class _ExecCredential(msgspec.Struct, gc=False):
 
 
 def read_credential(printed: bytes, spec: ExecSpec) -> Credential:
-    """Return the credentials that a program printed.
+    """Return the credentials that a plugin printed.
 
     Raises:
-        Unreachable: there are none; the message shows nothing of what was printed.
+        Unreachable: there are none; the message shows nothing of the output.
     """
     name = spec.command[0]
     try:

@@ -1,39 +1,34 @@
-"""The client of an API server: gets, lists in pages, watches. It reads only.
+"""Kubernetes API client, read-only: gets, paged lists, watches.
 
-Nothing but GET is ever sent. Gets and lists are tried again where that may help, within one
-deadline; a watch is one attempt, as only its asker knows from where it goes on (watch_part.py).
+Only GET requests are sent. Gets and lists are retried within one deadline; a watch is one attempt,
+because only its caller knows where to resume (`cluster.watch.part`).
 """
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
-import stamina
 
 from hpabatch.cluster.connection.connect import Connection
 from hpabatch.cluster.connection.errors import (
-    BadAnswer,
+    ApiError,
     Busy,
     Expired,
+    InvalidResponse,
     TooLarge,
     Unreachable,
 )
-from hpabatch.cluster.connection.requests import RequestCounter
 from hpabatch.cluster.connection.skew import Dated
 from hpabatch.cluster.connection.stream import LINE_BYTES, WatchStream
-from hpabatch.cluster.connection.wire import Wire
+from hpabatch.cluster.connection.wire import RequestCounter, Wire
 from hpabatch.cluster.objects.objects import UNREADABLE
 from hpabatch.web.bounded import read_body
 
 __all__ = ["ApiClient", "Page"]
-
-# Without any handler Python prints stamina's note of every retry to stderr.
-logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
 
@@ -52,9 +47,9 @@ class Page(NamedTuple):
     """A page of a list.
 
     Attributes:
-        items: its objects as they came; each holds the whole page in memory.
+        items: its objects, undecoded; each holds the whole page in memory.
         resource_version: of the whole list.
-        first: the list begins here; pages before it are of one that could not be ended.
+        first: the list begins here; earlier pages are of a list that could not be finished.
     """
 
     items: list[msgspec.Raw]
@@ -76,14 +71,14 @@ _LIST: Final = msgspec.json.Decoder(_List)
 
 
 class ApiClient:
-    """Asks an API server. Several threads may ask at once."""
+    """Client of an API server. Several threads may use it at once."""
 
     def __init__(self, connection: Connection, *, attempts: int = 4) -> None:
-        """Prepare to ask; nothing is sent yet.
+        """Prepare; nothing is sent yet.
 
         Args:
             connection: from `connect.connect`; it is closed with the client.
-            attempts: how often a get or a page is asked for.
+            attempts: number of attempts of a get or a page.
         """
         self._wire = Wire(connection)
         self._attempts = attempts
@@ -98,20 +93,20 @@ class ApiClient:
 
     @property
     def connection(self) -> Connection:
-        """To which server, and as who."""
+        """The connection to the server."""
         return self._wire.connection
 
     @property
     def requests(self) -> RequestCounter:
-        """How many requests were sent."""
+        """The counter of sent requests."""
         return self._wire.requests
 
     def hide(self, text: str) -> str:
-        """Return the first 16 KiB of what a server says, without the secrets of requests."""
+        """Return the first 16 KiB of a server's message, without the secrets of requests."""
         return self._wire.hide(text)
 
     def close(self) -> None:
-        """End all requests under way, whichever thread waits for them, and begin no other."""
+        """End all running requests, whichever thread waits for them, and start no other."""
         self._wire.close()
 
     def get(
@@ -124,15 +119,15 @@ class ApiClient:
         attempts: int | None = None,
         verb: str = "get",
     ) -> bytes:
-        """Return the body of a reply with status 200.
+        """Return the body of a response with status 200.
 
         Args:
             path: after the server's address, quoted where needed.
             params: of the query, not yet quoted.
             limit_bytes: a larger one is refused.
             timeout: seconds for all attempts together.
-            attempts: how often it is asked for, None: as the client's.
-            verb: what it counts as, get or list.
+            attempts: number of attempts, None: the client's.
+            verb: counted as get or list.
 
         Raises:
             ApiError: see `errors`.
@@ -143,7 +138,7 @@ class ApiClient:
         )
 
     def dated(self, timeout: float) -> Dated:
-        """Return the Date of a reply that is the API server's own, asked for by one attempt.
+        """Return the Date of a response of the API server itself, from one attempt.
 
         Args:
             timeout: seconds.
@@ -152,12 +147,12 @@ class ApiClient:
             ApiError: see `errors`.
         """
         asked_s = time.time()
-        with self._wire.replied("get", _OWN_PATH, {}, timeout) as reply:
+        with self._wire.replied("get", _OWN_PATH, {}, timeout) as response:
             came_s = time.time()
-            if reply.status_code != 200:
-                raise self._wire.refusal(reply, _OWN_PATH)
-            read_body(reply, GET_BYTES, time.monotonic() + timeout)
-            return Dated(reply.headers.get("date", ""), asked_s, came_s)
+            if response.status_code != 200:
+                raise self._wire.refusal(response, _OWN_PATH)
+            read_body(response, GET_BYTES, time.monotonic() + timeout)
+            return Dated(response.headers.get("date", ""), asked_s, came_s)
 
     def list_pages(
         self,
@@ -171,7 +166,7 @@ class ApiClient:
         """Yield a list page by page, all of one resource version.
 
         A list whose continue token expired begins again, see `Page.first`. A page that is too
-        large is asked for with fewer objects.
+        large is requested with fewer objects.
 
         Args:
             path: of the collection.
@@ -181,17 +176,17 @@ class ApiClient:
             timeout: seconds for each page, all attempts together.
 
         Raises:
-            ApiError: see `errors`; Expired if it expired again and again, BadAnswer if it has no
-                end.
+            ApiError: see `errors`; Expired if it expired again and again, InvalidResponse if it
+                has no end.
         """
         lists, token = 1, ""
         walk = _Walk(path)
         while True:
-            asked = {**(params or {}), "limit": str(chunk)}
+            query = {**(params or {}), "limit": str(chunk)}
             if token:
-                asked["continue"] = token
+                query["continue"] = token
             try:
-                found = self._page(path, asked, limit_bytes, timeout)
+                found = self._page(path, query, limit_bytes, timeout)
             except TooLarge:
                 if chunk <= 1:
                     raise
@@ -223,16 +218,16 @@ class ApiClient:
 
         Args:
             path: of the collection.
-            resource_version: from where it goes on.
+            resource_version: from which it resumes.
             params: of the query, beside those of a watch.
-            timeout_s: after which the server ends it.
-            longest_line: bytes; a longer one ends it with TooLarge.
+            timeout_s: the server ends it after this.
+            longest_line: bytes; a longer line ends it with TooLarge.
         """
-        asked = {
+        query = {
             **(params or {}), "watch": "true", "allowWatchBookmarks": "true",
             "resourceVersion": resource_version, "timeoutSeconds": str(timeout_s),
         }  # fmt: skip
-        return WatchStream(self._wire, path, asked, timeout_s, longest_line)
+        return WatchStream(self._wire, path, query, timeout_s, longest_line)
 
     def _page(
         self, path: str, params: Mapping[str, str], limit_bytes: int, timeout: float
@@ -245,40 +240,48 @@ class ApiClient:
                 return _LIST.decode(body)
             except UNREADABLE as error:
                 where = self.connection.server
-                raise BadAnswer(f"{path}: no list: {error}", 200, where=where) from None
+                raise InvalidResponse(f"{path}: no list: {error}", 200, where=where) from None
 
         return self._tried(attempt, until, None)
 
     def _tried(self, attempt: Callable[[], T], until: float, attempts: int | None) -> T:
-        """Return what one of several attempts gives."""
-        patience = _Patience(until)
-        most = self._attempts if attempts is None else attempts
-        # The waits are not stamina's: a stop ends them.
-        for one in stamina.retry_context(on=patience, attempts=most, timeout=None):
-            if patience.wait_s and self._wire.stopped.wait(patience.wait_s):
-                break
-            with one:
+        """Return the result of the first attempt that succeeds."""
+        left = self._attempts if attempts is None else attempts
+        backoff_s = _FIRST_WAIT_S
+        while True:
+            left -= 1
+            try:
                 return attempt()
-        raise self._wire.ended()
+            except ApiError as error:
+                # Random, so that clients whose requests failed together do not retry together.
+                wait_s = backoff_s * random.uniform(0.5, 1.0)  # noqa: S311
+                if isinstance(error, Busy) and error.retry_after is not None:
+                    wait_s = max(wait_s, error.retry_after)
+                is_late = time.monotonic() + wait_s >= until
+                if left <= 0 or is_late or not _is_transient(error):
+                    raise
+            backoff_s = min(backoff_s * 2, _LONGEST_WAIT_S)
+            if self._wire.stopped.wait(wait_s):
+                raise self._wire.ended()
 
     def _read(
         self, verb: str, path: str, params: Mapping[str, str], limit_bytes: int, until: float
     ) -> bytes:
         left = max(until - time.monotonic(), 0.001)
-        with self._wire.replied(verb, path, params, left) as reply:
-            if reply.status_code != 200:
-                raise self._wire.refusal(reply, path)
-            body, complete = read_body(reply, limit_bytes, until)
+        with self._wire.replied(verb, path, params, left) as response:
+            if response.status_code != 200:
+                raise self._wire.refusal(response, path)
+            body, complete = read_body(response, limit_bytes, until)
             if not complete:
                 raise TooLarge(
-                    f"{path}: the answer is larger than {limit_bytes / 2**20:.3g} MiB",
+                    f"{path}: the response is larger than {limit_bytes / 2**20:.3g} MiB",
                     200, where=self.connection.server,
                 )  # fmt: skip
             return body
 
 
 class _Walk:
-    """The pages of one list so far, to tell when it has no end."""
+    """The pages of one list so far, to detect a list without an end."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -289,7 +292,7 @@ class _Walk:
         """Take the continue token of a page.
 
         Raises:
-            BadAnswer: the list cannot end, or is longer than any.
+            InvalidResponse: the list cannot end, or has too many pages.
         """
         self._empty = 0 if has_objects else self._empty + 1
         if hash(token) in self._tokens:
@@ -301,28 +304,10 @@ class _Walk:
         else:
             self._tokens.add(hash(token))
             return
-        raise BadAnswer(f"{self._path}: expected a list that ends, got {wrong}", 200)
+        raise InvalidResponse(f"{self._path}: expected a list that ends, got {wrong}", 200)
 
 
-class _Patience:
-    """Decides, as stamina's hook, whether a request is sent again, and when."""
-
-    def __init__(self, until: float) -> None:
-        self.wait_s = 0.0
-        self._until = until
-        self._backoff_s = _FIRST_WAIT_S
-
-    def __call__(self, error: Exception) -> float | bool:
-        """Return for how long stamina itself waits, False: it is not sent again."""
-        again = isinstance(error, Unreachable | Busy) or (
-            isinstance(error, BadAnswer) and error.status == 200 and not isinstance(error, TooLarge)
-        )
-        if not again:
-            return False
-        # Chance, so that those who failed together do not come together again.
-        wait_s = self._backoff_s * random.uniform(0.5, 1.0)  # noqa: S311
-        if isinstance(error, Busy) and error.retry_after is not None:
-            wait_s = max(wait_s, error.retry_after)
-        self._backoff_s = min(self._backoff_s * 2, _LONGEST_WAIT_S)
-        self.wait_s = wait_s
-        return 0.0 if time.monotonic() + wait_s < self._until else False
+def _is_transient(error: ApiError) -> bool:
+    """Whether another attempt may succeed."""
+    cut_off = isinstance(error, InvalidResponse) and error.status == 200
+    return isinstance(error, Unreachable | Busy) or (cut_off and not isinstance(error, TooLarge))

@@ -1,7 +1,7 @@
-"""A connection to an API server: its address, who asks, and how both sides know each other.
+"""Connection to an API server: address, TLS and credentials.
 
-Tokens, certificates and the authorities that are trusted may be replaced while this runs: files
-are read again, and programs asked again, when the server refuses what they gave before.
+Tokens, certificates and trusted authorities may be replaced while a process runs: files are read
+again, and plugins run again, when the server refuses the earlier ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -36,7 +36,7 @@ _KEPT: Final = httpx2.Limits(
 )
 _ALONE: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
 _ALIVE_S: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-"""A peer that vanished without a word is noticed within half a minute, also by a quiet watch."""
+"""A vanished peer is detected within half a minute, also by a quiet watch."""
 
 
 def connect(
@@ -51,12 +51,12 @@ def connect(
     Args:
         kubeconfig: a file; None: those of the variable KUBECONFIG, or ~/.kube/config.
         context: None: the current one.
-        in_cluster: instead of these: as the service account of the pod that this is.
+        in_cluster: use the service account of the pod that this process runs in instead.
         environ: variables, also those that name proxies.
-        service_account: where pods find theirs.
+        service_account: the folder of the pod's service account.
 
     Raises:
-        UsageError: a file is missing or broken, or asks for what cannot be done.
+        UsageError: a file is missing, broken, or has unsupported settings.
     """
     if in_cluster and (kubeconfig is not None or context is not None):
         raise UsageError("--in-cluster excludes --kubeconfig and --context: give one of them")
@@ -66,16 +66,16 @@ def connect(
 
 
 class Connection:
-    """How a server is reached, and as who. Several threads may use it at once.
+    """Address, TLS and credentials of a server. Several threads may use it at once.
 
     Attributes:
         server: its address, without a slash at the end.
         context: the kubeconfig's context, "in-cluster" inside a pod.
         cluster: its name there.
         namespace: of the context, "default" if it names none.
-        extensions: what the HTTP client is told beside, with every request.
-        secrets: that were configured, and those of the last requests.
-        deadline: of whatever a thread waits for.
+        extensions: extensions of every HTTP request.
+        secrets: configured ones, and those of the last requests.
+        deadline: time limit of each thread's requests.
     """
 
     def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
@@ -100,14 +100,14 @@ class Connection:
         self._pools: _Pools | None = None
         self._closed = False
         if self._plugin is None:
-            self._pools = self._make()  # what is wrong with files is told of before anything else
+            self._pools = self._make()  # reports problems of files before anything else
 
     def __repr__(self) -> str:
         """Return the address and the context, without secrets."""
         return f"Connection({self.server!r}, context={self.context!r})"
 
     def close(self) -> None:
-        """Close all connections, those in use when they are done with."""
+        """Close all connections, those in use once they are released."""
         if self._plugin is not None:
             self._plugin.close()
         with self._lock:
@@ -118,13 +118,13 @@ class Connection:
 
     @contextmanager
     def lease(self, alone: bool = False) -> Iterator[httpx2.Client]:
-        """Yield the HTTP client of the certificates that count now; nobody closes it meanwhile.
+        """Yield the HTTP client of the current certificates; it stays open meanwhile.
 
         Args:
-            alone: connections are not kept for others, and none is taken that was.
+            alone: use a connection of its own, not a pooled one.
 
         Raises:
-            Unreachable: it was closed, or there are no credentials that can be used.
+            Unreachable: it was closed, or there are no usable credentials.
         """
         wanted = self._plugin.current().certificate if self._plugin else None
         with self._lock:
@@ -142,12 +142,12 @@ class Connection:
                 pools.close_if_done()
 
     def renew(self, used: httpx2.Client) -> bool:
-        """Say whether there are other certificates than those that a client was refused with.
+        """Return whether there are other certificates than those of a refused client.
 
-        Tokens are looked up again by the client itself.
+        Tokens are renewed by the client itself.
 
         Raises:
-            Unreachable: there are no credentials that can be used.
+            Unreachable: there are no usable credentials.
         """
         with self._lock:
             pools = self._pools
@@ -190,7 +190,7 @@ class Connection:
                     limits=limits, proxy=self._proxy, socket_options=_alive(),
                 )  # fmt: skip
             except (ImportError, ValueError, httpx2.InvalidURL):
-                # Their words may quote a part of a password as a port.
+                # Their messages may quote a part of a password as a port.
                 raise UsageError(
                     f"{target.where}: the proxy {bare_url(self._proxy or '')} cannot be used: give "
                     "one such as http://proxy:3128"
@@ -204,7 +204,7 @@ class Connection:
         return _Pools(made[0], made[1], certificate, files)
 
     def _signature(self) -> tuple[object, ...]:
-        """Return what tells files of certificates from those that replace them."""
+        """Return a signature of the certificate files, to detect their replacement."""
         config = self._target.config
         found: list[object] = []
         for name in (
@@ -221,7 +221,7 @@ class Connection:
 
 
 class _Pools:
-    """HTTP clients of one set of certificates; once replaced, closed when nobody uses them."""
+    """HTTP clients of one set of certificates; once replaced, closed when they are unused."""
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class _Pools:
 
 
 def _auth(target: Target) -> httpx2.Auth | None:
-    """Return how requests say who asks, where no program does; None: only by a certificate."""
+    """Return the authentication of requests without a plugin; None: by a certificate alone."""
     user = target.config.user
     if user is None:
         return None
@@ -269,7 +269,7 @@ def _secrets(target: Target) -> set[str]:
 
 
 def _tls(target: Target, certificate: tuple[str, str] | None) -> ssl.SSLContext:
-    """Return how a server at https:// is known, and is told who asks.
+    """Return the TLS context of a server at https://, with a client certificate if there is one.
 
     Raises:
         UsageError: a file holds no certificate or no key, or they are of different pairs.
@@ -301,9 +301,9 @@ def _text(path: str, where: str) -> str:
 
 
 def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:
-    """Let a client certificate be shown, which Python takes only from a file.
+    """Load a client certificate, which Python takes only from a file.
 
-    Where the system can, it is one in memory: there may be no folder to write to.
+    Where the system supports it, the file is in memory: there may be no writable folder.
     """
     content = "\n".join(certificate).encode("ascii", "replace")
     if hasattr(os, "memfd_create"):
@@ -322,26 +322,22 @@ def _parts(server: str, where: str) -> SplitResult:
     """Return the parts of an address.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not an address.
     """
-    if "@" in server:  # what is before it may be a password, wherever the parser sees it
+    if "@" in server:  # a password may stand before it, however the parser splits it
         raise UsageError(f"{where}: the server's address holds a user: give it as the user's entry")
-    try:
+    with suppress(ValueError):
         parts = urlsplit(server)
-        _ = parts.port
-    except ValueError:
-        raise UsageError(f"{where}: the server {server!r} is no address") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise UsageError(
-            f"{where}: the server {server!r} is no address such as https://10.0.0.1:6443"
-        )
-    return parts
+        _ = parts.port  # raises for a port that is not a number
+        if parts.scheme in ("http", "https") and parts.hostname and not parts.query:
+            return parts
+    raise UsageError(f"{where}: expected a server such as https://10.0.0.1:6443, got {server!r}")
 
 
 def _proxy_of(scheme: str, host: str, environ: Mapping[str, str]) -> str | None:
-    """Return the proxy that the environment names for a host, as the cluster's programs read it.
+    """Return the proxy that the environment names for a host, as Go programs read it.
 
-    Addresses may be excepted by network (10.0.0.0/8), which the HTTP client does not know.
+    NO_PROXY may exempt networks (10.0.0.0/8), which the HTTP client does not support.
     """
     name = f"{scheme}_proxy"
     proxy = environ.get(name.upper()) or environ.get(name)
@@ -373,7 +369,7 @@ def _within(host: str, network: str) -> bool:
 
 
 def _alive() -> list[tuple[int, int, int]]:
-    """Return the options of sockets that let a dead peer be noticed."""
+    """Return socket options that detect a dead peer."""
     found = [
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ]  # fmt: skip

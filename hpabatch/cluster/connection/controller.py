@@ -1,4 +1,4 @@
-"""The cluster's own HPA controller, as far as it can be seen: its flags.
+"""Flags of the cluster's own HPA controller, where its pod can be read.
 
 Where the control plane runs as pods (kubeadm, kops, kind, …) kube-controller-manager's command line
 is in its pod; managed services hide it.
@@ -42,11 +42,11 @@ _PODS = msgspec.json.Decoder(_Pods)
 
 
 class ControllerSeen(msgspec.Struct, frozen=True):
-    """What a controller's command line says.
+    """Flags of a controller's command line.
 
     Attributes:
         flags: names without dashes and values, only those about HPAs; empty: none is set.
-        feature_gates: the value of its flag of that name.
+        feature_gates: the value of --feature-gates.
     """
 
     flags: Mapping[str, str]
@@ -54,7 +54,7 @@ class ControllerSeen(msgspec.Struct, frozen=True):
 
 
 def read_controller(client: ApiClient) -> ControllerSeen | None:
-    """Return what the cluster's controller was started with, None where that cannot be seen."""
+    """Return the flags of the cluster's controller, None where they cannot be read."""
     try:
         body = client.get(_PATH, {"labelSelector": _LABEL}, attempts=1, timeout=10.0)
         found = _PODS.decode(body)

@@ -1,18 +1,18 @@
-"""What can become of a request to an API server, beside an answer.
+"""Kubernetes API client: request errors.
 
 ::
 
     ApiError              UnreadableError
-    ├── Unreachable       there was no reply, or it was cut off
+    ├── Unreachable       there was no response, or it was cut off
     ├── Refused           401, 403
     ├── NotFound          404
     ├── Expired           410: a resource version or a continue token is too old
     ├── Busy              429, 5xx
-    └── BadAnswer         any other status, or a reply that is not what was asked for
-        └── TooLarge      a reply, or a line of it, of more bytes than are taken
+    └── InvalidResponse   any other status, or a response that is not what was requested
+        └── TooLarge      a response, or a line of it, above the size limit
 
 `text` is the message as the cluster's own controller would get it from its client: conditions and
-events quote it. With a Status in the reply that is its message, else it is worded by the status
+events quote it. It is the message of a Status in the response, else it follows from the status
 code (apimachinery pkg/api/errors, NewGenericServerResponse).
 """
 
@@ -45,16 +45,16 @@ _SAID_BY_SERVER: Final = (403, 406, 415)
 
 
 class ApiError(UnreadableError):
-    """A request to an API server that got no answer.
+    """A failed request to an API server.
 
     Attributes:
         text: the message as the cluster's own controller would get it.
-        status: of the reply, 0: there was none.
+        status: of the response, 0: there was none.
         reason: of its Status, e.g. "Forbidden"; "" if there was none.
     """
 
     def __init__(self, text: str, status: int = 0, reason: str = "", where: str = "") -> None:
-        """Say what happened; `where` is the server's address, for whoever reads the message."""
+        """Take the message; `where` is the server's address, for the user."""
         super().__init__(f"{where}: {text}" if where and where not in text else text)
         self.text = text
         self.status = status
@@ -62,17 +62,17 @@ class ApiError(UnreadableError):
 
 
 class Unreachable(ApiError):  # noqa: N818 - named for what happened
-    """There was no reply, or it was cut off.
+    """There was no response, or it was cut off.
 
     Attributes:
-        of_tls: neither side could make sure of the other; other certificates may help.
+        of_tls: TLS failed; other certificates may help.
     """
 
     of_tls = False
 
 
 class Refused(ApiError):  # noqa: N818
-    """The server does not know who asks (401), or does not let them (403)."""
+    """The server does not accept the credentials (401), or forbids the request (403)."""
 
 
 class NotFound(ApiError):  # noqa: N818
@@ -80,29 +80,29 @@ class NotFound(ApiError):  # noqa: N818
 
 
 class Expired(ApiError):  # noqa: N818
-    """What a list or watch should go on from is too old (410), or not there yet."""
+    """The resource version or continue token of a request is too old (410), or too new."""
 
 
 class Busy(ApiError):  # noqa: N818
-    """The server cannot answer now (429, 5xx).
+    """The server cannot respond now (429, 5xx).
 
     Attributes:
-        retry_after: how many seconds it asks to wait, None: it does not say.
+        retry_after: seconds to wait as the server states, None: not stated.
     """
 
     retry_after: float | None = None
 
 
-class BadAnswer(ApiError):  # noqa: N818
-    """A reply of an unexpected status, or that cannot be read."""
+class InvalidResponse(ApiError):  # noqa: N818
+    """A response with an unexpected status or contents."""
 
 
-class TooLarge(BadAnswer):
-    """A reply, or a line of it, has more bytes than are taken."""
+class TooLarge(InvalidResponse):
+    """A response, or a line of it, is above the size limit."""
 
 
-class Asked(NamedTuple):
-    """What a path asks for: resource with its group, and name, "" if there is none."""
+class RequestedResource(NamedTuple):
+    """The parts of a request's path: resource with its group, and name, "" if there is none."""
 
     group: str
     resource: str
@@ -116,10 +116,10 @@ class Asked(NamedTuple):
         return f"{label}/{self.subresource}" if self.subresource else label
 
 
-def asked_for(path: str) -> Asked:
-    """Return what a path asks for, e.g. of `/apis/apps/v1/namespaces/shop/deployments/web/scale`.
+def requested_resource(path: str) -> RequestedResource:
+    """Return the parts of a path such as `/apis/apps/v1/namespaces/shop/deployments/web/scale`.
 
-    Of a path that names no resource, e.g. `/version`, the resource is "".
+    A path without a resource, such as `/version`, has the resource "".
     """
     parts = path.split("?", 1)[0].strip("/").split("/")
     if len(parts) > 2 and parts[0] == "api":
@@ -127,10 +127,12 @@ def asked_for(path: str) -> Asked:
     elif len(parts) > 3 and parts[0] == "apis":
         group, rest = parts[1], parts[3:]
     else:
-        return Asked("", "", "")
+        return RequestedResource("", "", "")
     if len(rest) > 2 and rest[0] == "namespaces":
         rest = rest[2:]
-    return Asked(group, rest[0], rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else "")
+    return RequestedResource(
+        group, rest[0], rest[1] if len(rest) > 1 else "", rest[2] if len(rest) > 2 else ""
+    )
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -152,15 +154,15 @@ def error_of_reply(
     where: str = "",
     hide: Callable[[str], str] = str,
 ) -> ApiError:
-    """Return the error that a reply with a status other than 200 is.
+    """Return the error that a response with a status other than 200 is.
 
     Args:
-        status: of the reply.
-        headers: of the reply; names in lower case, or a mapping that does not care.
-        body: of the reply, or its beginning.
-        path: what was asked for.
+        status: of the response.
+        headers: of the response; names in lower case, or a case-insensitive mapping.
+        body: of the response, or its beginning.
+        path: what was requested.
         where: the server's address.
-        hide: takes secrets out of what the server says.
+        hide: removes secrets from the server's message.
     """
     said = _read_status(body)
     if said is not None and said.message:
@@ -176,16 +178,16 @@ def error_of_reply(
 def error_of_event(
     status_object: bytes | msgspec.Raw, where: str = "", hide: Callable[[str], str] = str
 ) -> ApiError:
-    """Return the error that the Status of a watch's ERROR event is; `hide`: see above."""
+    """Return the error in the Status of a watch's ERROR event; `hide`: see `error_of_reply`."""
     said = _read_status(status_object)
     if said is None:
-        return BadAnswer("the watch ended with an error that is no Status", where=where)
+        return InvalidResponse("the watch ended with an error that is no Status", where=where)
     text = hide(said.message or "unknown")
     return _classed(said.code or 0, text, _short(said.reason, hide), where)
 
 
 def _classed(status: int, text: str, reason: str, where: str) -> ApiError:
-    kind: type[ApiError] = BadAnswer
+    kind: type[ApiError] = InvalidResponse
     if status == 410 or reason in ("Expired", "Gone") or _TOO_LARGE_VERSION in text:
         kind = Expired
     elif status in (401, 403):
@@ -198,14 +200,14 @@ def _classed(status: int, text: str, reason: str, where: str) -> ApiError:
 
 
 def _short(reason: str | None, hide: Callable[[str], str]) -> str:
-    """Return a reason, "" if it is none: they are single words, and no text of the server's."""
+    """Return a reason, "" if it is not a single word as reasons are."""
     if not reason or len(reason) > 64 or not reason.isalpha():
         return ""
     return reason if hide(reason) == reason else ""
 
 
 def _read_status(body: bytes | msgspec.Raw) -> _Status | None:
-    """Return a Status of a failure, None: it is none."""
+    """Return the Status of a failure, None: it is something else."""
     try:
         said = _STATUS.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -234,16 +236,16 @@ def _worded(status: int, said: str, path: str) -> str:
             f"the server responded with the status code {status} but did not return more "
             "information"
         )
-    asked = asked_for(path)
-    if not asked.resource:
+    requested = requested_resource(path)
+    if not requested.resource:
         return text
     # The controller's client for scales knows no group.
-    group = "" if asked.subresource == "scale" else asked.group
-    label = asked._replace(group=group, subresource="").label
-    return f"{text} (get {label} {asked.name})" if asked.name else f"{text} (get {label})"
+    group = "" if requested.subresource == "scale" else requested.group
+    label = requested._replace(group=group, subresource="").label
+    return f"{text} (get {label} {requested.name})" if requested.name else f"{text} (get {label})"
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Return the seconds of a Retry-After header; a date, which API servers never send, is none."""
+    """Return the seconds of a Retry-After header; API servers never send a date."""
     digits = (retry_after or "").strip()
     return float(digits) if digits.isascii() and digits.isdecimal() else None

@@ -1,7 +1,7 @@
-"""Which cluster, and as who: read from kubeconfig files, or found inside a pod.
+"""Kubeconfig files and in-cluster configuration: the API server and the user.
 
 Files are merged as kubectl merges them: of entries with the same name the first counts, relative
-paths are relative to their file. What cannot be honoured is refused with a sentence.
+paths are relative to their file. Unsupported settings are refused with a message.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _FILES: Final = {
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
 _NAME_CHARACTERS: Final = "!#$&'*+-.^_`|~"
-"""Of the names of headers, beside letters and digits, and without the percent sign."""
+"""Characters of header names besides letters and digits, without the percent sign."""
 _Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server and who asks it. `repr` shows no secret.
+    """A server and its credentials. `repr` shows no secret.
 
     Attributes:
-        config: server, certificates, tokens and passwords, file names made absolute.
-        where: of which file, for messages.
-        server_name: what the server's certificate is for, None: the host of its address.
-        proxy: requests go through, None: as the environment says.
-        headers: of every request: whom to act for.
-        plugin: a program that gives credentials.
+        config: server, certificates, tokens and passwords, with absolute file names.
+        where: the file, for messages.
+        server_name: the name in the server's certificate, None: the host of its address.
+        proxy: of all requests, None: from the environment.
+        headers: of every request: impersonation.
+        plugin: the exec plugin that gives credentials.
     """
 
     config: SingleConfig = field(repr=False)
@@ -63,16 +63,16 @@ class Target:
 
 
 def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target:
-    """Return the cluster that this process runs in, as the service account of its pod.
+    """Return the cluster that this process runs in, with the service account of its pod.
 
     Raises:
-        UsageError: this is no pod, or it has no service account's token.
+        UsageError: the process is not in a pod, or the pod has no service account's token.
     """
     host, port = (environ.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
     if not host or not port:
         raise UsageError(
-            "--in-cluster: this is no pod of a cluster (KUBERNETES_SERVICE_HOST is not set): leave "
-            "the option out to use a kubeconfig"
+            "--in-cluster: expected a pod of a cluster, but KUBERNETES_SERVICE_HOST is not set: "
+            "leave the option out to use a kubeconfig"
         )
     token, authority = folder / "token", folder / "ca.crt"
     for path in (token, authority):
@@ -96,7 +96,7 @@ def in_pod(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Target
 
 
 def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str]) -> Target:
-    """Return what a context of kubeconfig files says.
+    """Return the target of a context of kubeconfig files.
 
     Args:
         kubeconfig: None: those of the variable KUBECONFIG, or ~/.kube/config.
@@ -104,7 +104,7 @@ def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str,
         environ: for KUBECONFIG and HOME.
 
     Raises:
-        UsageError: a file or an entry is missing, broken, or asks for what cannot be done.
+        UsageError: a file or an entry is missing, broken, or has unsupported settings.
     """
     paths = [kubeconfig] if kubeconfig is not None else _usual(environ)
     read = [(path, _read(path)) for path in paths if kubeconfig is not None or os.path.exists(path)]
@@ -130,7 +130,7 @@ def of_files(kubeconfig: Path | None, context: str | None, environ: Mapping[str,
 
 def _usual(environ: Mapping[str, str]) -> list[Path]:
     named = [Path(one) for one in environ.get(VARIABLE, "").split(os.pathsep) if one]
-    # Of a user without a home, as in containers, "~" stays: no such file is there.
+    # Without a home, as in containers, "~" stays: there is no such file.
     home = environ.get("HOME") or os.path.expanduser("~")
     return named or [Path(home, ".kube", "config")]
 
@@ -147,32 +147,32 @@ def _read(path: Path) -> _Json:
     try:
         found = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # The error quotes the text, which may hold secrets: only its place is told.
+        # The error quotes the file, which may hold secrets: only the line is named.
         mark = getattr(error, "problem_mark", None)
         place = f" (line {mark.line + 1})" if mark is not None else ""
-        raise UsageError(f"{path} is no YAML{place}") from None
+        raise UsageError(f"{path}: expected YAML, got a syntax error{place}: correct it") from None
     if found is None:
         found = {}
     if not isinstance(found, dict):
-        raise UsageError(f"{path} is no kubeconfig: its top is no mapping")
+        raise UsageError(f"{path}: expected a kubeconfig, got no mapping: name another file")
     return found
 
 
 def _merged(read: Sequence[tuple[Path, _Json]]) -> _Json:
-    """Return files as one; of what is said twice, the first counts."""
+    """Return the files merged; of two entries with the same name, the first counts."""
     merged: _Json = {name: {} for name in _LISTS}
     for path, document in read:
         folder = path.expanduser().absolute().parent
         for name, inner in _LISTS.items():
             entries = document.get(name) or []
             if not isinstance(entries, list):
-                raise UsageError(f"{path}: {name} is no list")
+                raise UsageError(f"{path}: expected a list of {name}, got something else")
             for entry in entries:
                 if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
                     raise UsageError(f"{path}: an entry of {name} has no name")
                 body = entry.get(inner) or {}
                 if not isinstance(body, dict):
-                    raise UsageError(f"{path}: {inner} {entry['name']!r} is no mapping")
+                    raise UsageError(f"{path}: expected a mapping as {inner} {entry['name']!r}")
                 body = _absolute(body, name, folder)
                 merged[name].setdefault(entry["name"], {"name": entry["name"], inner: body})
         if document.get("current-context"):
@@ -181,7 +181,7 @@ def _merged(read: Sequence[tuple[Path, _Json]]) -> _Json:
 
 
 def _absolute(body: _Json, name: str, folder: Path) -> _Json:
-    """Return an entry with the files that it names made absolute; empty texts are left out."""
+    """Return an entry with the files that it names made absolute; empty strings are left out."""
     found = {key: value for key, value in body.items() if value not in ("", None)}
     for key in _FILES.get(name, ()):
         if isinstance(found.get(key), str):
@@ -205,7 +205,7 @@ def _target(merged: _Json, context: str, where: str) -> Target:
         raise UsageError(f"{where}: cluster {cluster_name!r} has no server")
     _check(cluster, user, where)
     try:
-        # Plugins are read by auth.py: this library takes only some of what they may say.
+        # Plugins are read by plugin.py: this library supports only some of their fields.
         plain = {key: value for key, value in user.items() if key != "exec"}
         config = KubeConfig.from_dict(
             {
@@ -214,7 +214,7 @@ def _target(merged: _Json, context: str, where: str) -> Target:
                 "users": [{"name": user_name, "user": plain}] if user_name else [],
             }
         ).get(context)
-        # Without --in-cluster or a user, nobody in particular asks.
+        # Without --in-cluster or a user, requests are anonymous.
         config = config and config._replace(user=config.user or User())
         if config is None:
             raise AssertionError("a context was named")
@@ -237,7 +237,7 @@ def _entry(merged: _Json, name: str, wanted: str, where: str) -> _Json:
 
 
 def _check(cluster: _Json, user: _Json, where: str) -> None:
-    """Refuse what cannot be honoured, or contradicts itself."""
+    """Refuse unsupported and contradictory settings."""
     if "auth-provider" in user and not ("token" in user or "exec" in user):
         raise UsageError(
             f"{where}: the user's auth-provider is of a kind that kubectl dropped in 1.26: let it "
@@ -257,11 +257,11 @@ def _check(cluster: _Json, user: _Json, where: str) -> None:
             raise UsageError(f"{where}: the user has a {kind}, but no {other}")
     for key in ("tls-server-name", "proxy-url"):
         if not isinstance(cluster.get(key, ""), str):
-            raise UsageError(f"{where}: the cluster's {key} is no text")
+            raise UsageError(f"{where}: expected a string as the cluster's {key}")
 
 
 def _acting_for(user: _Json, where: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers that ask to act for another user."""
+    """Return the headers of impersonation."""
     found = []
     if "as" in user:
         found.append(("Impersonate-User", str(user["as"])))

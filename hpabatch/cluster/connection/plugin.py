@@ -1,8 +1,8 @@
-"""Exec plugins of kubeconfig: which program, what it is told, what it prints.
+"""Exec plugins of kubeconfig: configuration, environment and output.
 
-A program gets no terminal and a session of its own, and is ended with all that it started when it
-is done, takes too long, or prints more than credentials can be. What it says on stderr is quoted
-without secrets and control characters.
+A plugin gets no terminal and a session of its own. It is ended, with all processes that it
+started, when it finishes, takes too long, or prints more than credentials can be. Its stderr is
+quoted without secrets and control characters.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _GROUP: Final = "client.authentication.k8s.io"
 VERSIONS: Final = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _INFO: Final = "KUBERNETES_EXEC_INFO"
 _EXTENSION: Final = "client.authentication.k8s.io/exec"
-PATIENCE_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 _MOST_PRINTED: Final = 2**20
 _MOST_TEXT: Final = 300
 _MOST_STDERR: Final = 2**14
 _LOOK_S: Final = 0.1
-"""How soon the end of a program is noticed whose children hold its stdout open."""
+"""Interval of checks for the end of a program whose children hold its stdout open."""
 _Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ExecSpec:
-    """A program that gives credentials, as a kubeconfig names it.
+    """An exec plugin, as a kubeconfig names it.
 
     Attributes:
         version: of the protocol, group and version.
-        command: a program and its arguments.
-        variables: of its environment, beside ours.
-        cluster: what it is told about the cluster, None: nothing.
-        hint: how it is installed, "": not said.
-        where: of which file, for messages.
+        command: program and arguments.
+        variables: additional environment variables.
+        cluster: cluster information passed to it, None: nothing.
+        hint: how it is installed, "": not stated.
+        where: the file, for messages.
     """
 
     version: str
@@ -60,28 +60,28 @@ class ExecSpec:
 
 
 def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpec:
-    """Return the program of a kubeconfig's user.
+    """Return the exec plugin of a kubeconfig's user.
 
     Args:
         plugin: the user's `exec`.
         cluster: the cluster's entry.
-        where: of which file, for messages.
+        where: the file, for messages.
 
     Raises:
-        UsageError: it is incomplete, or of a version that is not spoken.
+        UsageError: it is incomplete, or of an unsupported version.
     """
     if not isinstance(plugin, dict) or not isinstance(plugin.get("command"), str):
         raise UsageError(f"{where}: the user's exec has no command")
     version = plugin.get("apiVersion")
     if version not in VERSIONS:
         raise UsageError(
-            f"{where}: the user's exec is of apiVersion {version!r}: let it be one of "
-            f"{' and '.join(VERSIONS)}"
+            f"{where}: expected {' or '.join(VERSIONS)} as apiVersion of the user's exec, got "
+            f"{version!r}"
         )
     if plugin.get("interactiveMode") == "Always":
         raise UsageError(
-            f"{where}: the user's exec wants to ask at a terminal (interactiveMode: Always), which "
-            "cannot be done while requests go on: use a kubeconfig that does not"
+            f"{where}: the user's exec needs a terminal (interactiveMode: Always), which is not "
+            "supported: use a kubeconfig with another login"
         )
     args, env = plugin.get("args") or [], plugin.get("env") or []
     try:
@@ -91,8 +91,8 @@ def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpe
     texts = [*(args if isinstance(args, list) else [None]), *chain.from_iterable(variables)]
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(
-            f"{where}: the user's exec has args or env that are no texts: let args be a list of "
-            "texts, and env one of name and value (numbers in quotes)"
+            f"{where}: expected strings in args and env of the user's exec: write args as a list "
+            "of strings, and env as a list of name and value (numbers in quotes)"
         )
     command = (plugin["command"], *args)
     told = _told(cluster) if plugin.get("provideClusterInfo") else None
@@ -102,7 +102,7 @@ def exec_spec(plugin: object, cluster: Mapping[str, Any], where: str) -> ExecSpe
 
 
 def _told(cluster: Mapping[str, Any]) -> _Json:
-    """Return what a program is told about the cluster."""
+    """Return the cluster information passed to a plugin."""
     keys = (
         "server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data",
         "proxy-url", "disable-compression",
@@ -127,19 +127,19 @@ def run_program(
     environ: Mapping[str, str],
     hide: Callable[[str], str] = str,
     stopped: threading.Event | None = None,
-    patience_s: float = PATIENCE_S,
+    timeout_s: float = TIMEOUT_S,
 ) -> bytes:
-    """Return what a program prints, at most 1 MiB.
+    """Return the stdout of a plugin, at most 1 MiB.
 
     Args:
-        spec: which program.
-        environ: what its environment is made of.
-        hide: takes secrets out of what it says on stderr.
+        spec: the plugin.
+        environ: the base of its environment.
+        hide: removes secrets from its stderr.
         stopped: ends it soon.
-        patience_s: how long it may take.
+        timeout_s: its time limit.
 
     Raises:
-        Unreachable: it is not there, failed, took too long or printed too much.
+        Unreachable: it is missing, failed, took too long or printed too much.
     """
     told: _Json = {"interactive": False}
     if spec.cluster is not None:
@@ -160,17 +160,17 @@ def run_program(
         raise _failed(f"{name}: {hide(str(said))}") from None
     with process:
         try:
-            printed, said = _Output(process, name, stopped or threading.Event()).read(patience_s)
+            printed, said = _Output(process, name, stopped or threading.Event()).read(timeout_s)
         finally:
             _end(process)
     _check_end(process.returncode, name, hide(said))
     if not printed.strip():
-        raise _failed(f"{name} printed nothing: run it by hand to see what it wants")
+        raise _failed(f"{name} printed nothing: run it by hand to see why")
     return printed
 
 
 class _Output:
-    """What a program prints on stdout, and the end of what it says on stderr."""
+    """The stdout of a program, and the end of its stderr."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], name: str, stopped: threading.Event
@@ -181,9 +181,9 @@ class _Output:
         self._printed = bytearray()
         self._said = b""
 
-    def read(self, patience_s: float) -> tuple[bytes, str]:
-        """Return both once the program ended, whoever else holds them open."""
-        until = time.monotonic() + patience_s
+    def read(self, timeout_s: float) -> tuple[bytes, str]:
+        """Return both once the program ended, even if other processes hold them open."""
+        until = time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
             for stream in (self._process.stdout, self._process.stderr):
                 assert stream is not None
@@ -200,35 +200,35 @@ class _Output:
                     raise Unreachable("the client was closed")
                 if time.monotonic() > until:
                     raise _failed(
-                        f"{self._name} was not done after {patience_s:.3g} s: run it by hand to "
+                        f"{self._name} was not done after {timeout_s:.3g} s: run it by hand to "
                         "see what it waits for"
                     )
 
     def _take(self, stream: IO[bytes]) -> bool:
-        """Take what a stream has; False: that was its end."""
+        """Read what a stream has; False: it has ended."""
         data = os.read(stream.fileno(), 2**16)
         if stream is self._process.stderr:
             self._said = (self._said + data)[-_MOST_STDERR:]
         else:
             self._printed += data
         if len(self._printed) > _MOST_PRINTED:
-            raise _failed(f"{self._name} printed more than 1 MiB, which is no ExecCredential")
+            raise _failed(f"expected an ExecCredential from {self._name}, got more than 1 MiB")
         return bool(data)
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Say whether a program ended, and keep its id, so that no other has it when its group ends."""
+    """Return whether a program ended; its id stays reserved until its group is ended."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return process.poll() is not None
     try:
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, process.pid, flags) is not None
-    except ChildProcessError:  # the system was told to keep none
+    except ChildProcessError:  # the system was configured to keep none
         return True
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program with all that it started and that did not leave its session."""
+    """End a program with all processes of its session."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,4 +1,4 @@
-"""Requests at once, by a deadline: what is late is left behind, and nobody waits for it."""
+"""Concurrent requests with a deadline: late requests are abandoned."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Final, Generic, TypeVar
 
 DEADLINE_ERROR: Final = "context deadline exceeded"
 _MOST_LATE: Final = 64  # threads that hang in requests of earlier passes
-_GLANCE_S: Final = 0.2  # how often a run looks whether it is to end
+_GLANCE_S: Final = 0.2  # interval of a run's checks for `end`
 
 ResultT = TypeVar("ResultT")
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class NeverBegunError(TimeoutError):
-    """The deadline came before a call's turn."""
+    """The deadline came before a call was started."""
 
 
 class Turns(Generic[KeyT]):
-    """Who goes first: who never had its turn; last: who let the others wait. For one thread."""
+    """Order of requests: first those that were not started, last slow ones. For one thread."""
 
     def __init__(self) -> None:
-        """Begin with nobody known."""
+        """Begin without known keys."""
         self._waiting: set[KeyT] = set()
         self._slow: set[KeyT] = set()
 
     def order(self, keys: Iterable[KeyT]) -> list[KeyT]:
-        """Return keys in the order of their turns, else as they come."""
+        """Return keys in the order of their turns, otherwise in the given order."""
         return sorted(keys, key=self._rank)
 
     def note(self, key: KeyT, result: object, slow: bool = False) -> None:
-        """Take a call's result, as `RequestPool.run` gives it; `slow`: it took all of its time."""
+        """Note a call's result, as `RequestPool.run` gives it; `slow`: it took all of its time."""
         if isinstance(result, NeverBegunError):
             self._waiting.add(key)
             return
@@ -44,7 +44,7 @@ class Turns(Generic[KeyT]):
             self._slow.discard(key)
 
     def keep(self, keys: Set[KeyT]) -> None:
-        """Forget all others."""
+        """Forget all other keys."""
         self._waiting &= keys
         self._slow &= keys
 
@@ -55,14 +55,14 @@ class Turns(Generic[KeyT]):
 
 
 class RequestPool(Generic[ResultT]):
-    """A number of threads for calls that end by a deadline or are given up.
+    """Threads for calls that end by a deadline or are abandoned.
 
-    A call gets the seconds that are left and has to keep to them; one that does not holds its
-    thread until it ends, and does not hold up later ones.
+    A call gets the seconds that are left and must end within them; a late call keeps its thread
+    until it ends, and does not delay later calls.
     """
 
     def __init__(self, workers: int = 8, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take how many calls may run at once (at least 1); the clock counts seconds."""
+        """Take the number of concurrent calls (at least 1); the clock counts seconds."""
         self.workers = max(1, workers)
         self._clock = clock
         self._executor: ThreadPoolExecutor | None = None
@@ -72,12 +72,12 @@ class RequestPool(Generic[ResultT]):
     def run(
         self, calls: Sequence[Callable[[float], ResultT]], deadline: float
     ) -> list[ResultT | BaseException]:
-        """Return each call's result, or what it raised; TimeoutError: it was not there in time.
+        """Return each call's result, or what it raised; TimeoutError: it was late.
 
-        Of what is late, NeverBegunError tells the calls whose turn did not come.
+        NeverBegunError stands for the calls that were not started in time.
 
         Args:
-            calls: in the order in which they are begun.
+            calls: in the order in which they are started.
             deadline: on this pool's clock.
         """
         if not calls:
@@ -94,11 +94,11 @@ class RequestPool(Generic[ResultT]):
         return [self._result(future) for future in futures]
 
     def end(self) -> None:
-        """Let a run under way end soon, later ones at once: calls are late. For any thread."""
+        """End a running `run` soon, later ones at once: their calls are late. For any thread."""
         self._ended.set()
 
     def close(self) -> None:
-        """Let the threads go; what still runs ends by itself."""
+        """Release the threads; running calls end by themselves."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None
@@ -124,7 +124,7 @@ class RequestPool(Generic[ResultT]):
         return NeverBegunError(DEADLINE_ERROR) if result is None else result
 
     def _ready_executor(self) -> ThreadPoolExecutor | None:
-        """Return an executor whose threads are free, None if too many hang."""
+        """Return an executor with free threads, None if too many calls hang."""
         self._late = [future for future in self._late if not future.done()]
         if len(self._late) >= max(_MOST_LATE, 4 * self.workers):
             return None

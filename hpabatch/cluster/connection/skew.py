@@ -1,7 +1,7 @@
-"""How far an API server's clock is from ours, by the Date of its own replies.
+"""Clock skew between the API server and this machine, from the Date of the server's responses.
 
-A Date has whole seconds and a reply takes its time, so a look gives two bounds. Where they do not
-decide it, what was said before stays.
+A Date has whole seconds and a response takes its time, so a measurement gives two bounds. Where
+they do not decide, the previous result stays.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple, Protocol
 
 MOST_S: Final = 2.0
-"""Clocks may be so far apart."""
+"""Accepted clock skew."""
 
 _DATE_S: Final = 1.0  # a Date is cut off to whole seconds
 _TIMEOUT_S: Final = 5.0
-_SAME_SHARE: Final = 0.25  # by which the skew may change and is not said again
+_SAME_SHARE: Final = 0.25  # a smaller change of the skew is not reported again
 _SAME_S: Final = 2.0
 
 
 class Dated(NamedTuple):
-    """A reply's Date, and when by our clock it was asked for and there (s of UTC)."""
+    """A response's Date, and the local times of request and response (UTC s)."""
 
     date: str
     asked_s: float
@@ -29,24 +29,24 @@ class Dated(NamedTuple):
 
 
 class Dates(Protocol):
-    """What is asked: `client.ApiClient`."""
+    """The part of `client.ApiClient` that is used here."""
 
     def dated(self, timeout: float) -> Dated:
-        """Return what a reply of the API server itself says (ApiError: there was none)."""
+        """Return the Date of a response of the API server itself (ApiError: there was none)."""
 
 
 class ClockSkew:
-    """Looks at the API server's clock when it is told to, by a thread of its own.
+    """Measures the API server's clock on request, in a thread of its own.
 
-    One thread calls it; any other may ask for `seconds`.
+    One thread calls it; any other may read `seconds`.
     """
 
     def __init__(self, client: Dates, ahead_s: Callable[[], float] = lambda: 0.0) -> None:
-        """Prepare; nothing is asked yet.
+        """Prepare; nothing is sent yet.
 
         Args:
-            client: asks.
-            ahead_s: by how much the instants of decisions are ahead of this machine's clock.
+            client: sends the requests.
+            ahead_s: by how much the times of decisions are ahead of this machine's clock.
         """
         self._client = client
         self._ahead_s = ahead_s
@@ -59,13 +59,13 @@ class ClockSkew:
 
     @property
     def seconds(self) -> float | None:
-        """The API server's clock less ours, to about a second; None: it is not known."""
+        """The API server's clock less the local clock, to about a second; None: unknown."""
         bounds = self._now()
         return None if bounds is None else sum(bounds) / 2
 
     @property
     def problem(self) -> str:
-        """What is wrong with the clocks, "" if they are near enough."""
+        """The problem of the clocks, "" if the skew is accepted."""
         bounds = self._now()
         if bounds is None:
             return ""
@@ -87,21 +87,21 @@ class ClockSkew:
         )
 
     def _now(self) -> tuple[float, float] | None:
-        """Return the bounds of what the last look found."""
+        """Return the bounds of the last measurement."""
         if self._bounds is None:
             return None
         ahead_s = self._ahead_s()
         return self._bounds[0] - ahead_s, self._bounds[1] - ahead_s
 
     def look(self) -> None:
-        """Ask for the time; it is known when the reply is there."""
+        """Start a measurement; its result is known once the response is there."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
             self._thread.start()
         self._wake.set()
 
     def stop(self) -> None:
-        """Look no more."""
+        """End the thread."""
         self._ended = True
         self._wake.set()
 
@@ -113,7 +113,7 @@ class ClockSkew:
                 return
             try:
                 self._note(self._client.dated(_TIMEOUT_S))
-            except Exception:  # noqa: BLE001, S112 - whoever watches says so; this goes on
+            except Exception:  # noqa: BLE001, S112 - the watches report failures of the server
                 continue
 
     def _note(self, found: Dated) -> None:
@@ -123,7 +123,7 @@ class ClockSkew:
 
 
 def bounds_of(found: Dated) -> tuple[float, float] | None:
-    """Return what the skew is at least and at most (s), None: the reply does not tell."""
+    """Return the lower and upper bound of the skew (s), None: the response has no usable Date."""
     try:
         date_s = parsedate_to_datetime(found.date).timestamp()
     except (ValueError, OverflowError):

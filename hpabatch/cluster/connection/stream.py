@@ -1,4 +1,4 @@
-"""A watch under way: the lines of one reply, until the server ends it or should have."""
+"""A running watch: the lines of one response, until the server ends it or its time is over."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hpabatch.web.bounded import plain_pieces
 
 LINE_BYTES: Final = 32 * 2**20
 _REPLY_S: Final = 30.0
-"""A watch has to begin within this."""
+"""Time limit of the beginning of a watch."""
 _GRACE_S: Final = 30.0
-"""A watch is given so much longer than it asked for before its server counts as gone."""
+"""A server counts as gone when a watch lasts longer than requested by this."""
 
 
 class WatchStream:
-    """A watch under way. One thread enters it and takes its lines, any thread may end it."""
+    """A running watch. One thread enters it and reads its lines, any thread may end it."""
 
     def __init__(
         self, wire: Wire, path: str, params: Mapping[str, str], timeout_s: int, longest_line: int
@@ -35,23 +35,23 @@ class WatchStream:
         self._longest_line = longest_line
         self._sockets = Sockets()
         self._stack = ExitStack()
-        self._reply: httpx2.Response | None = None
+        self._response: httpx2.Response | None = None
 
     def __enter__(self) -> WatchStream:
         """Begin.
 
         Raises:
-            ApiError: it was refused, or there was no reply.
+            ApiError: it was refused, or there was no response.
         """
         with ExitStack() as stack:
-            reply = stack.enter_context(
+            response = stack.enter_context(
                 self._wire.replied("watch", self._path, self._params, _REPLY_S, self._sockets)
             )
-            if reply.status_code != 200:
-                raise self._wire.refusal(reply, self._path)
-            # From now on it may be quiet until the server ends it.
-            reply.request.extensions["timeout"]["read"] = self._timeout_s + _GRACE_S
-            self._reply = reply
+            if response.status_code != 200:
+                raise self._wire.refusal(response, self._path)
+            # From now on there may be no data until the server ends it.
+            response.request.extensions["timeout"]["read"] = self._timeout_s + _GRACE_S
+            self._response = response
             self._stack = stack.pop_all()
         return self
 
@@ -65,19 +65,19 @@ class WatchStream:
         Raises:
             TooLarge: a line is too long.
         """
-        assert self._reply is not None, "enter it first"
-        return split_lines(self._pieces(self._reply), self._longest_line, self._path)
+        assert self._response is not None, "enter it first"
+        return split_lines(self._pieces(self._response), self._longest_line, self._path)
 
-    def _pieces(self, reply: httpx2.Response) -> Iterator[bytes]:
-        """Yield what comes until the server ends the watch, or should have."""
+    def _pieces(self, response: httpx2.Response) -> Iterator[bytes]:
+        """Yield the pieces until the server ends the watch, or should have ended it."""
         until = time.monotonic() + self._timeout_s + _GRACE_S
-        for piece in plain_pieces(reply):
+        for piece in plain_pieces(response):
             yield piece
             if time.monotonic() > until:
                 return
 
     def end(self) -> None:
-        """End it from another thread: its reader's next line is an Unreachable."""
+        """End it from another thread: its reader gets an Unreachable instead of the next line."""
         self._sockets.shut()
 
 
@@ -112,7 +112,7 @@ def split_lines(pieces: Iterator[bytes], longest: int, what: str = "") -> Iterat
 
 
 def _too_long(line: bytes, longest: int, what: str) -> str:
-    """Return the sentence of a line that is too long, with the object's name if it is near."""
+    """Return the message for a line that is too long, with the object's name if it is found."""
     found = [
         match.group(1).decode("utf-8", "replace")
         for field in (b"namespace", b"name")

@@ -1,4 +1,4 @@
-"""One GET to an API server and its reply, counted; what a failed connection means."""
+"""Single GET requests to an API server: request counts, responses, connection failures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,58 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
 from lightkube.core.exceptions import ConfigError
 
 from hpabatch.cluster.connection.connect import Connection
-from hpabatch.cluster.connection.errors import ApiError, Unreachable, asked_for, error_of_reply
-from hpabatch.cluster.connection.requests import RequestCounter
+from hpabatch.cluster.connection.errors import (
+    ApiError,
+    Unreachable,
+    error_of_reply,
+    requested_resource,
+)
 from hpabatch.web.bounded import read_body
+
+
+class Request(NamedTuple):
+    """A counted request: `verb` is get, list or watch, `resource` e.g. deployments.apps/scale.
+
+    `status` is of the response, 0: there was none.
+    """
+
+    verb: str
+    resource: str
+    status: int
+
+
+class RequestCounter:
+    """Counter of requests, including retries. Several threads may use it at once."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self._lock = threading.Lock()
+        self._counts: dict[Request, int] = {}
+
+    def add(self, verb: str, resource: str, status: int) -> None:
+        """Count a request whose response has begun, or failed."""
+        key = Request(verb, resource, status)
+        with self._lock:
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    @property
+    def total(self) -> int:
+        """The number of requests."""
+        with self._lock:
+            return sum(self._counts.values())
+
+    def snapshot(self) -> Mapping[Request, int]:
+        """Return a copy of the counts."""
+        with self._lock:
+            return dict(self._counts)
+
 
 _CONNECT_S: Final = 10.0
 _LONGEST_TEXT: Final = 2**14
@@ -44,7 +86,7 @@ Trace = Callable[[str, Mapping[str, object]], None]
 
 
 class Sockets:
-    """Connections that were opened, so that another thread can end what waits on them."""
+    """Opened connections, so that another thread can end all traffic on them."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -53,7 +95,7 @@ class Sockets:
         self._shut = False
 
     def note(self, name: str, info: Mapping[str, object]) -> None:
-        """Take a connection from what the HTTP client tells of its steps."""
+        """Take a connection from the HTTP client's trace events."""
         if not name.endswith(_OPENED):
             return
         found = getattr(info.get("return_value"), "get_extra_info", lambda _: None)("socket")
@@ -65,7 +107,7 @@ class Sockets:
                 self.shut()
 
     def shut(self) -> None:
-        """End all traffic, also of connections to come: whoever waits sees theirs end."""
+        """End all traffic, also of later connections: waiting threads get an error."""
         with self._lock:
             self._shut = True
             found = list(self._sockets)
@@ -76,12 +118,12 @@ class Sockets:
 
 
 class Wire:
-    """Sends GETs over a connection. Several threads may send at once.
+    """Sender of GET requests over a connection. Several threads may use it at once.
 
     Attributes:
-        connection: to which server, and as who.
-        stopped: no further request begins.
-        requests: counts them.
+        connection: to the server.
+        stopped: no further request is sent.
+        requests: their counter.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -92,24 +134,24 @@ class Wire:
         self._sockets = Sockets()
 
     def close(self) -> None:
-        """End all requests under way, and begin no other."""
+        """End all running requests, and start no other."""
         self.stopped.set()
         self._sockets.shut()
         self.connection.close()
 
     def ended(self) -> ApiError:
-        """Return the error of a request that this side ended."""
+        """Return the error of a request ended by `close`."""
         return Unreachable("the client was closed", where=self.connection.server)
 
     def hide(self, text: str) -> str:
-        """Return the first 16 KiB of what a server says, without the secrets of requests."""
+        """Return the first 16 KiB of a server's message, without the secrets of requests."""
         return self.connection.secrets.hide(text[:_LONGEST_TEXT])
 
-    def refusal(self, reply: httpx2.Response, path: str) -> ApiError:
-        """Return the error that a reply of another status than 200 is; its body is read."""
-        body, _ = read_body(reply, _ERROR_BYTES, time.monotonic() + _ERROR_S)
+    def refusal(self, response: httpx2.Response, path: str) -> ApiError:
+        """Return the error of a response with a status other than 200; its body is read."""
+        body, _ = read_body(response, _ERROR_BYTES, time.monotonic() + _ERROR_S)
         where = self.connection.server
-        return error_of_reply(reply.status_code, reply.headers, body, path, where, self.hide)
+        return error_of_reply(response.status_code, response.headers, body, path, where, self.hide)
 
     @contextmanager
     def replied(
@@ -120,32 +162,32 @@ class Wire:
         timeout: float,
         sockets: Sockets | None = None,
     ) -> Iterator[httpx2.Response]:
-        """Send a GET and yield the reply of any status, body unread.
+        """Send a GET and yield the response of any status, body unread.
 
-        A reply 401 and a failure of TLS are followed by a second attempt, if there are fresh
+        A response 401 and a failure of TLS are followed by a second attempt, if there are fresh
         credentials by then. A connection that fails, also while the body is read, is Unreachable.
 
         Args:
-            verb: what it counts as.
+            verb: the verb it is counted as.
             path: after the server's address.
             params: of the query.
-            timeout: seconds until the reply begins, and between two pieces of its body.
-            sockets: is given the connection, which is then this request's alone.
+            timeout: seconds until the response begins, and between two pieces of its body.
+            sockets: receives the connection, which is then used by this request alone.
         """
         address = self.connection.server + path + ("?" + urlencode(params) if params else "")
         for last in (False, True):
             if self.stopped.is_set():
                 raise self.ended()
             with self.connection.lease(alone=sockets is not None) as http, ExitStack() as stack:
-                reply = self._send(http, verb, path, address, timeout, sockets)
-                if isinstance(reply, httpx2.Response):
-                    stack.callback(reply.close)
-                if not last and _wants_login(reply) and self.connection.renew(http):
+                response = self._send(http, verb, path, address, timeout, sockets)
+                if isinstance(response, httpx2.Response):
+                    stack.callback(response.close)
+                if not last and _wants_login(response) and self.connection.renew(http):
                     continue
-                if isinstance(reply, ApiError):
-                    raise reply
+                if isinstance(response, ApiError):
+                    raise response
                 try:
-                    yield reply
+                    yield response
                 except httpx2.HTTPError as error:
                     raise self._failure(error, address) from None
             return
@@ -171,8 +213,8 @@ class Wire:
                 timeout=httpx2.Timeout(timeout, connect=min(_CONNECT_S, timeout), pool=None),
                 extensions={"trace": note, **self.connection.extensions},
             )  # fmt: skip
-            reply = self._reply_to(request, http, timeout)
-            status = reply.status_code
+            response = self._response_to(request, http, timeout)
+            status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return self._failure(error, address)
         except (ConfigError, OSError, ValueError) as error:  # of credentials
@@ -180,20 +222,20 @@ class Wire:
             return Unreachable(f"getting credentials: {said}", where=self.connection.server)
         finally:
             self.requests.add(verb, label(path), status)
-        return reply
+        return response
 
-    def _reply_to(
+    def _response_to(
         self, request: httpx2.Request, http: httpx2.Client, timeout: float
     ) -> httpx2.Response:
         try:
             with self.connection.deadline.within(timeout):
                 return http.send(request, stream=True)
         finally:
-            # Whoever gives credentials has added them to this very request.
+            # The authentication has added the credentials to this request.
             self.connection.secrets.note(request.headers.get("Authorization"))
 
     def _failure(self, error: Exception, address: str) -> Unreachable:
-        """Return what a failure of the connection means, as the controller's client words it."""
+        """Return the error of a failed connection, in the words of the controller's client."""
         if self.stopped.is_set():
             return Unreachable("the client was closed", where=self.connection.server)
         text = f'Get "{address}": {self.hide(_reason(error, address))}'
@@ -203,24 +245,24 @@ class Wire:
 
 
 def label(path: str) -> str:
-    """Return what a path counts as: its resource, or the path where it has none.
+    """Return the resource that a path is counted as, or the path where it has none.
 
-    Metrics are counted by their API: their names may be many.
+    Metrics are counted by API, because there may be many names.
     """
-    asked = asked_for(path)
-    if not asked.resource:
+    requested = requested_resource(path)
+    if not requested.resource:
         return path
-    if asked.group in ("custom.metrics.k8s.io", "external.metrics.k8s.io"):
-        return asked.group
-    return asked.label
+    if requested.group in ("custom.metrics.k8s.io", "external.metrics.k8s.io"):
+        return requested.group
+    return requested.label
 
 
-def _wants_login(reply: httpx2.Response | Unreachable) -> bool:
-    return reply.of_tls if isinstance(reply, Unreachable) else reply.status_code == 401
+def _wants_login(response: httpx2.Response | Unreachable) -> bool:
+    return response.of_tls if isinstance(response, Unreachable) else response.status_code == 401
 
 
 def _cause(error: BaseException, kind: type[OSError]) -> OSError | None:
-    """Return the first error of a kind in the chain of what led to one."""
+    """Return the first error of a kind in the chain of causes."""
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, kind):
@@ -238,7 +280,7 @@ def _reason(error: Exception, address: str) -> str:
     if isinstance(error, httpx2.TimeoutException):
         return "context deadline exceeded"
     if isinstance(error, httpx2.LocalProtocolError):
-        return _BAD_HEADER  # its own words quote the header, which may be a secret
+        return _BAD_HEADER  # its own message quotes the header, which may be a secret
     system = _cause(error, OSError)
     where = urlsplit(address)
     if isinstance(system, socket.gaierror):
@@ -255,5 +297,5 @@ def _reason(error: Exception, address: str) -> str:
             return "unexpected EOF"
         return f"net/http: HTTP/1.x transport connection broken: {said}"
     if isinstance(error, httpx2.DecodingError):
-        return "the reply is packed in a way that was not asked for"
+        return "the response has a Content-Encoding that was not requested"
     return " ".join(str(error).split()) or type(error).__name__

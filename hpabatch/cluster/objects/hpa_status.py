@@ -1,6 +1,6 @@
-"""An HPA's status in v2 and v2beta2, read fast: it is what changes at every sync.
+"""Fast decoding of an HPA's status in v2 and v2beta2: it changes at every sync.
 
-The result is `model.objects.decode`'s; what does not fit in here is left to it.
+The result is that of `model.objects.decode`, which takes over where the fast path does not apply.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from functools import lru_cache
 
 import msgspec
 
-from hpabatch.cluster.objects.instants import instant_ms
-from hpabatch.cluster.objects.label_selectors import read_label_selector
-from hpabatch.cluster.objects.objects import NOTHING, Text
+from hpabatch.cluster.objects.objects import NOTHING, Text, read_label_selector
+from hpabatch.model.objects.decode_fields import api_time_ms
 from hpabatch.model.objects.decode_status import MEMBERS
 from hpabatch.model.objects.hpa import (
     Condition,
@@ -84,7 +83,7 @@ _METRICS = msgspec.json.Decoder(list[_Metric | None])
 
 
 class StatusReader:
-    """Reads the status of one HPA again and again; its conditions seldom change."""
+    """Reader of one HPA's status; keeps its conditions, which seldom change."""
 
     __slots__ = ("_conditions", "_written")
 
@@ -97,7 +96,7 @@ class StatusReader:
         """Return a status.
 
         Raises:
-            msgspec.DecodeError, ValueError: something in it has not the form of the API.
+            msgspec.DecodeError, ValueError: a part of it does not have the form of the API.
         """
         if raw in NOTHING:
             return HPAStatus()
@@ -107,7 +106,7 @@ class StatusReader:
             self._conditions = () if written in NOTHING else read_conditions(written)
             self._written = written
         if status.lastScaleTime is not None:
-            instant_ms(status.lastScaleTime)
+            api_time_ms(status.lastScaleTime)
         metrics = bytes(status.currentMetrics)
         generation = status.observedGeneration
         if generation is not None and not -_INT64 <= generation < _INT64:
@@ -128,7 +127,7 @@ def read_conditions(raw: bytes) -> tuple[Condition, ...]:
     for item in _CONDITIONS.decode(raw):
         written = item or _Condition()
         if written.lastTransitionTime is not None:
-            instant_ms(written.lastTransitionTime)
+            api_time_ms(written.lastTransitionTime)
         condition = Condition(
             written.type or "",
             written.status or "",
@@ -146,7 +145,7 @@ def read_metrics(raw: bytes) -> tuple[MetricStatus, ...]:
 
 
 def _metric(item: _Metric) -> MetricStatus:
-    """Return one entry: the member of its type, else the first other one, else nothing."""
+    """Return one entry: the member of its type, else the first other one, else an empty status."""
     kind = item.type or ""
     member = getattr(item, MEMBERS[kind]) if kind in MEMBERS else None
     if member is not None:

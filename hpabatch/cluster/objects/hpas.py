@@ -1,7 +1,7 @@
-"""HPAs as the API writes them, of any version, to decoded, defaulted and checked ones.
+"""Decoding of HPAs of any API version: defaulted and checked.
 
-The cluster's own controller rewrites each HPA's status at every sync. So what is read of the rest
-is kept and taken again while its bytes are the same.
+The cluster's own controller rewrites each HPA's status at every sync. The rest is kept, and reused
+while its bytes are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from hpabatch.cluster.objects.decidable import undecidable
 from hpabatch.cluster.objects.hpa_status import StatusReader
 from hpabatch.cluster.objects.objects import (
     NOTHING,
@@ -30,6 +29,7 @@ from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.decode_legacy import CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA, HPAStatus
+from hpabatch.model.objects.validate import undecidable
 from hpabatch.model.versions import NEWEST_K8S, Profile, profile_for
 
 _STATUS_ANNOTATIONS = (CONDITIONS_ANNOTATION, CURRENT_METRICS_ANNOTATION)
@@ -48,7 +48,7 @@ _HPA = msgspec.json.Decoder(_Hpa)
 
 @dataclass(slots=True)
 class _Known:
-    """What was last read of one HPA, its status aside."""
+    """The last state of one HPA without its status."""
 
     written: tuple[object, ...]
     hpa: HPA
@@ -62,9 +62,9 @@ class HpaDecoder:
     kind = Kind.hpa
 
     def __init__(self, version: str = V2, profile: Profile | None = None) -> None:
-        """Take the version that list items are in, and the profile that checks them.
+        """Take the version of list items, and the profile that validates them.
 
-        An object that names its own version is of that one.
+        An object that names its own version has that one.
 
         Raises:
             ValueError: no such version of autoscaling.
@@ -76,7 +76,7 @@ class HpaDecoder:
         self._known: dict[PodKey, _Known] = {}
 
     def decode(self, raw: WireBytes) -> Decoded:
-        """Return an HPA; one whose spec cannot be used has a `problem`, and is no error.
+        """Return an HPA; one with an unusable spec has a `problem`, and raises nothing.
 
         Raises:
             BrokenObjectError: it cannot be decoded.
@@ -91,7 +91,7 @@ class HpaDecoder:
         return Decoded(key, meta.uid or "", meta.resourceVersion or "", thing)
 
     def forget(self, key: PodKey) -> None:
-        """Drop what is kept of an HPA that is gone."""
+        """Forget a deleted HPA."""
         self._known.pop(key, None)
 
     def _hpa(self, key: PodKey, wire: _Hpa, meta: Meta) -> HpaObject:
@@ -121,7 +121,7 @@ class HpaDecoder:
     def _learn(
         self, key: PodKey, written: tuple[object, ...], document: Callable[[], dict[str, object]]
     ) -> _Known:
-        """Decode, default and check an HPA anew."""
+        """Decode, default and validate an HPA."""
         hpa, problem = _read(document())
         hpa = replace(hpa, status=HPAStatus())
         if not problem:
@@ -151,7 +151,7 @@ def _with_status(hpa: HPA, status: HPAStatus) -> HPA:
 
 
 def _read(document: dict[str, object]) -> tuple[HPA, str]:
-    """Return a document's HPA, and what is of a wrong type in it."""
+    """Return a document's HPA, and the errors of decoding."""
     hpa, problems = decode_hpa(document)
     errors = [str(problem) for problem in problems if problem.severity is Severity.error]
     return hpa, "; ".join(errors)
@@ -165,7 +165,7 @@ def _slow_status(document: Callable[[], dict[str, object]]) -> tuple[HPAStatus, 
 def _document(
     version: str, wire: _Hpa, meta: Meta, with_status: bool
 ) -> Callable[[], dict[str, object]]:
-    """Return what makes the document that `model.objects.decode` checks field by field."""
+    """Return a function that builds the document for `model.objects.decode`."""
 
     def make() -> dict[str, object]:
         metadata: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""Where changes of the cluster wait for the next decision, in the order they became known."""
+"""Queue of cluster changes for the next decision, in the order in which they became known."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def clock_ms() -> int:
 
 
 def elapsed_ms() -> int:
-    """Return the time since some instant, ms; nobody sets it."""
+    """Return monotonic time, ms."""
     return time.monotonic_ns() // 1_000_000
 
 
 class Inbox:
-    """Changes that came since the last cut. Several threads may put, one cuts.
+    """Changes since the last cut. Several threads may put, one cuts.
 
-    A cut is an instant: what was put before is known to the decision made then, what is put later
-    is not. So of changes and cuts alone it follows what each decision knew.
+    A decision knows the changes that were put before its cut, and no later ones. So changes and
+    cuts alone tell what each decision knew.
 
     Attributes:
-        behind_ms: by how much the clock is behind the instants given here: it was set back.
+        behind_ms: by how much the clock is behind the times given here, after it was set back.
     """
 
     def __init__(
@@ -35,9 +35,9 @@ class Inbox:
         """Begin empty.
 
         Args:
-            clock: UTC ms. It may step back; instants given here then go on at the pace of time,
-                so that windows and policies do, until it has caught up.
-            elapsed: ms since some instant.
+            clock: UTC ms. It may step back; times given here then continue at the pace of
+                `elapsed`, as windows and policies need, until the clock has caught up.
+            elapsed: monotonic ms.
         """
         self.behind_ms = 0
         self._clock = clock
@@ -48,23 +48,23 @@ class Inbox:
         self._last_ms = self._cut_ms = -(2**63)
 
     def __len__(self) -> int:
-        """Return how many changes wait."""
+        """Return the number of waiting changes."""
         return len(self._changes)
 
     def put(
         self, kind: Kind, key: PodKey | ScaleKey, thing: Thing | None, listed: bool = False
     ) -> int:
-        """Add a change, and return the instant from which it counts as known (UTC ms)."""
+        """Add a change, and return the time from which it counts as known (UTC ms)."""
         with self._lock:
             self._last_ms = seen_ms = max(self._now(), self._cut_ms + 1)
             self._changes.append(Change(kind, key, thing, seen_ms, listed))
         return seen_ms
 
     def cut(self) -> tuple[list[Change], int]:
-        """Take all changes, in order, and the instant of the cut (UTC ms).
+        """Take all changes, in order, and the time of the cut (UTC ms).
 
-        It is later than that of every change taken and than the last cut's, and earlier than that
-        of any change to come: so the instants alone tell what was known.
+        It is later than the times of all taken changes and of the last cut, and earlier than that
+        of any later change: so the times alone tell what was known.
         """
         with self._lock:
             changes, self._changes = self._changes, []
@@ -73,7 +73,7 @@ class Inbox:
         return changes, now_ms
 
     def _now(self) -> int:
-        """Return the instant, not before any given earlier."""
+        """Return the time, not before any given earlier."""
         wall, elapsed = self._clock(), self._elapsed()
         passed = max(elapsed - self._last_elapsed, 0)
         if wall < self._last_ms:

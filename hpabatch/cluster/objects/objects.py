@@ -1,34 +1,37 @@
-"""What all decoders of objects share: their results, their error, and metadata.
+"""Shared parts of object decoders: results, errors, metadata, selectors.
 
 A decoder takes the bytes of one object, of a list or a watch event alike, and reads only the
 fields that are used: null is as good as absent, unknown fields are skipped, and list items need
-not say their kind.
+not name their kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from hpabatch.cluster.objects.instants import instant_ms
 from hpabatch.cluster.objects.types import Kind, PodKey, ScaleKey, Thing
 from hpabatch.errors import UnreadableError
+from hpabatch.model.go_duration import parse_go_duration_ns
+from hpabatch.model.objects.decode_fields import api_time_ms
+from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
 
 Text: TypeAlias = str | None
 WireBytes: TypeAlias = bytes | msgspec.Raw
-"""One object's JSON; a Raw is not kept, as it holds on to the whole answer that it is part of."""
+"""One object's JSON; a Raw is not kept, because it references its whole response."""
 
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What reading JSON that is none, or of other types or too deep, raises."""
+"""Errors of decoding: no JSON, other types, or nested too deeply."""
 
 NOTHING: Final = (b"", b"null")
-"""What a Raw field holds that is absent or null."""
+"""Contents of a Raw field that is absent or null."""
 
 
 class Decoded(NamedTuple):
-    """One object: its key, what tells it from an earlier one of its name, and its value."""
+    """One object: key, uid and resource version, value."""
 
     key: PodKey | ScaleKey
     uid: str
@@ -40,24 +43,24 @@ class BrokenObjectError(UnreadableError):
     """An object that cannot be decoded; `namespace` and `name` are "" where not even they can."""
 
     def __init__(self, text: str, namespace: str = "", name: str = "") -> None:
-        """Take the sentence, and which object it is about."""
+        """Take the message, and the object's namespace and name."""
         super().__init__(text)
         self.namespace = namespace
         self.name = name
 
 
 class Decoder(Protocol):
-    """Decodes the objects of one kind."""
+    """Decoder of the objects of one kind."""
 
     @property
     def kind(self) -> Kind:
-        """What its changes are of."""
+        """The kind of its changes."""
 
     def decode(self, raw: WireBytes) -> Decoded:
         """Return an object's value.
 
         Raises:
-            BrokenObjectError: it cannot be decoded; the sentence names it where it can.
+            BrokenObjectError: it cannot be decoded; the message names it where possible.
         """
 
 
@@ -70,7 +73,7 @@ class Owner(msgspec.Struct, gc=False):
 
 
 class Meta(msgspec.Struct, gc=False):
-    """The metadata that is used; labels and annotations stay bytes, to be shared or compared."""
+    """The used parts of metadata; labels and annotations stay bytes, to be shared or compared."""
 
     namespace: Text = None
     name: Text = None
@@ -101,7 +104,7 @@ def broken(what: str, raw: WireBytes, error: Exception) -> BrokenObjectError:
     """Return the error of an object that cannot be decoded, with its name where it has one.
 
     Args:
-        what: which kind of object, in words.
+        what: the kind of object, for the message.
         raw: its bytes.
         error: why it cannot be decoded.
     """
@@ -132,7 +135,7 @@ def optional_ms(text: Text) -> int | None:
     Raises:
         ValueError: it is no time.
     """
-    return None if text is None else instant_ms(text)
+    return None if text is None else api_time_ms(text)
 
 
 def string_map(raw: WireBytes) -> dict[str, str]:
@@ -152,20 +155,20 @@ ValueT = TypeVar("ValueT")
 
 
 class Shared(Generic[KeyT, ValueT]):
-    """Values made from equal keys exist once. Bounded: when it is full it begins anew."""
+    """Cache in which equal keys share one value. When it is full it is emptied."""
 
     def __init__(self, make: Callable[[KeyT], ValueT], limit: int = 20_000) -> None:
-        """Take how a value is made, and how many are kept at most."""
+        """Take the function that makes a value, and the most values kept."""
         self._make = make
         self._limit = limit
         self._values: dict[KeyT, ValueT] = {}
 
     def __len__(self) -> int:
-        """Return how many are kept."""
+        """Return the number of values."""
         return len(self._values)
 
     def get(self, key: KeyT) -> ValueT:
-        """Return the value of a key; what making it raises comes through."""
+        """Return the value of a key; errors of making it are raised."""
         found = self._values.get(key)
         if found is None:
             found = self._make(key)
@@ -173,3 +176,48 @@ class Shared(Generic[KeyT, ValueT]):
                 self._values.clear()
             self._values[key] = found
         return found
+
+
+@lru_cache(maxsize=5000)
+def duration_ms(text: str) -> int:
+    """Return a Go duration such as `30s`, `1m0.5s` or `0` in ms, cut (time.ParseDuration).
+
+    Raises:
+        ValueError: another form, or longer than Go can hold; the message quotes it.
+    """
+    ns = parse_go_duration_ns(text)
+    return ns // 1_000_000 if ns >= 0 else -(-ns // 1_000_000)
+
+
+class _Requirement(msgspec.Struct, gc=False):
+    key: Text = None
+    operator: Text = None
+    values: list[Text] | None = None
+
+
+class _Selector(msgspec.Struct, gc=False):
+    matchLabels: dict[str, Text] | None = None  # noqa: N815
+    matchExpressions: list[_Requirement | None] | None = None  # noqa: N815
+
+
+_SELECTOR = msgspec.json.Decoder(_Selector)
+
+
+def read_label_selector(raw: bytes) -> LabelSelector | None:
+    """Return a selector object as written, None where it is absent or null.
+
+    Raises:
+        msgspec.DecodeError: it is no selector object.
+    """
+    if raw in NOTHING:
+        return None
+    found = _SELECTOR.decode(raw)
+    return LabelSelector(
+        tuple((key, value or "") for key, value in (found.matchLabels or {}).items()),
+        tuple(_requirement(item or _Requirement()) for item in found.matchExpressions or ()),
+    )
+
+
+def _requirement(item: _Requirement) -> LabelSelectorRequirement:
+    values = tuple(value or "" for value in item.values or ())
+    return LabelSelectorRequirement(item.key or "", item.operator or "", values)

@@ -1,12 +1,13 @@
-"""Pods as the API writes them, to what an HPA looks at.
+"""Decoding of pods to the fields that an HPA uses.
 
-Requests are read from the spec, as the controller reads them: what a resize in place has really
-given so far (status.resources) does not count.
+Requests are read from the spec, as the controller reads them: what a resize in place has granted
+so far (status.resources) does not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
@@ -73,17 +74,18 @@ _ContainerKey: TypeAlias = tuple[str, str | None, bytes]
 _TemplateKey: TypeAlias = tuple[tuple[_ContainerKey, ...], tuple[_ContainerKey, ...], bytes, bytes]
 
 _POD = msgspec.json.Decoder(_Pod)
+_SPEC = msgspec.json.Decoder(_Spec)
 _RESOURCES = msgspec.json.Decoder(_Resources)
 _AMOUNTS = msgspec.json.Decoder(_Amounts)
 
 
 class PodDecoder:
-    """Decodes pods; those with equal requests share one template, equal labels one mapping."""
+    """Decoder of pods: equal requests share one template, equal labels one mapping."""
 
     kind = Kind.pod
 
     def __init__(self) -> None:
-        """Begin with nothing to share."""
+        """Begin without shared values."""
         self._templates: Shared[_TemplateKey, PodTemplate] = Shared(_template)
         self._labels: Shared[bytes, dict[str, str]] = Shared(string_map)
 
@@ -126,6 +128,30 @@ class PodDecoder:
                 )
             ),
         )
+
+
+def read_template(raw: bytes) -> PodTemplate:
+    """Return the requests of pods that are made of a pod template with this spec.
+
+    A limit stands for a request that is left out: so the API server fills in pods, and only pods
+    (pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
+
+    Raises:
+        msgspec.DecodeError, ValueError: it is no spec of a pod.
+    """
+    spec = _Spec() if raw in NOTHING else _SPEC.decode(raw)
+    containers, init = _container_keys(spec.containers), _container_keys(spec.initContainers)
+    found = _template((containers, init, bytes(spec.resources), bytes(spec.overhead)))
+    return replace(
+        found,
+        containers=tuple(_with_limits(item) for item in found.containers),
+        init_containers=tuple(_with_limits(item) for item in found.init_containers),
+    )
+
+
+def _with_limits(item: ContainerSpec) -> ContainerSpec:
+    requests = {**item.limits, **item.requests.requests}
+    return replace(item, requests=replace(item.requests, requests=requests))
 
 
 def owner_text(owners: list[Owner] | None) -> str | None:

@@ -1,8 +1,7 @@
-"""What a cluster shows, as plain values: objects, changes of them, and metrics APIs' answers.
+"""Cluster state as plain values: objects, changes, and responses of the metrics APIs.
 
-Times are UTC ms. A change carries the instant at which this process got to know of it (`seen_ms`):
-the controller's own cache learns of it a few ms before or after, and object times are cut to
-seconds.
+Times are UTC ms. A change carries the time at which this process learned of it (`seen_ms`): the
+controller's own cache learns of it a few ms before or after, and object times are cut to seconds.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.quantity import Quantity
@@ -18,7 +17,7 @@ from hpabatch.model.requests import ContainerRequests
 
 
 class Kind(StrEnum):
-    """What a change is of."""
+    """The kind of a changed object."""
 
     pod = "pod"
     hpa = "hpa"
@@ -35,7 +34,7 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
-    """What a pod's spec says of requests; one object is shared among pods whose spec is equal.
+    """Requests of a pod's spec; one object is shared among pods with equal specs.
 
     `pod_level` and `pod_limits` are spec.resources, `overhead` spec.overhead; None: unset.
     """
@@ -49,7 +48,7 @@ class PodTemplate:
 
 @dataclass(frozen=True, slots=True)
 class PodObject:
-    """A pod as far as an HPA looks at it; `owner` is its controlling object as Kind/name."""
+    """The fields of a pod that an HPA uses; `owner` is its controlling object as Kind/name."""
 
     namespace: str
     name: str
@@ -68,7 +67,7 @@ class PodObject:
 
 @dataclass(frozen=True, slots=True)
 class HpaObject:
-    """An HPA as read and defaulted; `problem`: why its spec cannot be used, "" if it can.
+    """An HPA as read and defaulted; `problem`: why its spec is unusable, "" if it is usable.
 
     `hpa` carries name, namespace, uid, labels, annotations, generation, spec and status.
     """
@@ -80,7 +79,7 @@ class HpaObject:
 
 
 class ScaleKey(NamedTuple):
-    """Which target: its API group ("" is the core's), kind, namespace and name."""
+    """Key of a target: API group ("" for the core group), kind, namespace and name."""
 
     group: str
     kind: str
@@ -92,7 +91,7 @@ class ScaleKey(NamedTuple):
 class ScaleObject:
     """A target's scale: sizes, and its selector in string form ("" if it has none).
 
-    `error`: why it cannot be read, as the API server says it; then the rest is not known.
+    `error`: why it cannot be read, in the API server's words; then the rest is not known.
     `code` is SCALE_OK, SCALE_GET_FAILED, SCALE_BAD_VERSION or SCALE_NO_RESOURCE.
     """
 
@@ -111,11 +110,12 @@ PodKey: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something is now as `thing` says, or (None) no longer there.
+    """The new state of an object, None for a deleted one.
 
     `key`: (namespace, name) of pods and HPAs, a `ScaleKey` of scales. `listed`: known from a list
-    rather than from a watch: since when it has been so is not known. A pod or HPA that was deleted
-    and made anew under the same name between two lists comes as a removal, then a change.
+    rather than from a watch, so the time of the change itself is unknown. A pod or HPA that was
+    deleted and created again under the same name between two lists comes as a removal, then a
+    change.
     """
 
     kind: Kind
@@ -164,8 +164,8 @@ class SeriesSample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a metrics API answered to one request, and when; `error`: its text, "" if fine."""
+class Response:
+    """A metrics API's response to one request; `error`: its message, "" for none."""
 
     fetched_ms: int
     samples: tuple[UsageSample, ...] | tuple[PodSample, ...] | tuple[SeriesSample, ...] = ()
@@ -192,32 +192,63 @@ class ObjectMetricKey(NamedTuple):
 
 
 class ExternalMetricKey(NamedTuple):
-    """An External metric as asked for in a namespace."""
+    """An External metric as requested in a namespace."""
 
     namespace: str
     metric: str
     selector: str
 
 
+MetricKey: TypeAlias = str | PodMetricKey | ObjectMetricKey | ExternalMetricKey
+"""One request to a metrics API; a string is a namespace whose usage is requested."""
+
+_FIELDS: Final = {
+    PodMetricKey: "pods", ObjectMetricKey: "objects", ExternalMetricKey: "external", str: "usage"
+}  # fmt: skip
+
+
+def api_field(key: MetricKey) -> str:
+    """Return the field of `Wanted` and `Responses` that a key belongs to."""
+    return _FIELDS[type(key)]
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What has to be fetched for some HPAs: namespaces with Resource metrics, and the others."""
+    """The requests that some HPAs need: namespaces with Resource metrics, and the others."""
 
     usage: frozenset[str] = frozenset()
     pods: frozenset[PodMetricKey] = frozenset()
     objects: frozenset[ObjectMetricKey] = frozenset()
     external: frozenset[ExternalMetricKey] = frozenset()
 
+    def without(self, answers: Responses) -> Wanted:
+        """Return the requests that have no response among `answers`."""
+        return Wanted(
+            frozenset(n for n in self.usage if answers.usage_of(n) is None),
+            self.pods - answers.pods.keys(),
+            self.objects - answers.objects.keys(),
+            self.external - answers.external.keys(),
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What was fetched; `usage` by namespace, "" for one answer of the whole cluster."""
+class Responses:
+    """Fetched responses; `usage` by namespace, "" for one response of the whole cluster."""
 
-    usage: Mapping[str, Answer] = field(default_factory=dict)
-    pods: Mapping[PodMetricKey, Answer] = field(default_factory=dict)
-    objects: Mapping[ObjectMetricKey, Answer] = field(default_factory=dict)
-    external: Mapping[ExternalMetricKey, Answer] = field(default_factory=dict)
+    usage: Mapping[str, Response] = field(default_factory=dict)
+    pods: Mapping[PodMetricKey, Response] = field(default_factory=dict)
+    objects: Mapping[ObjectMetricKey, Response] = field(default_factory=dict)
+    external: Mapping[ExternalMetricKey, Response] = field(default_factory=dict)
 
-    def usage_of(self, namespace: str) -> Answer | None:
-        """Return the answer that holds a namespace's usage, None if none was asked for."""
+    def usage_of(self, namespace: str) -> Response | None:
+        """Return the response with a namespace's usage, None if none was requested."""
         return self.usage.get(namespace) or self.usage.get("")
+
+    def joined(self, other: Responses) -> Responses:
+        """Return these responses and those of another fetch."""
+        return Responses(
+            {**self.usage, **other.usage},
+            {**self.pods, **other.pods},
+            {**self.objects, **other.objects},
+            {**self.external, **other.external},
+        )

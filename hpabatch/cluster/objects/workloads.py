@@ -1,7 +1,7 @@
-"""The sizes of workloads: of the four built-in kinds from the objects themselves, else by Scale.
+"""Sizes of workloads: of the four built-in kinds from the objects, of other kinds from a Scale.
 
-What the scale subresource of a built-in kind would say follows from its object (pkg/registry/apps
-and core, scaleFrom…), so that one watch stands for as many requests as there are targets.
+The scale subresource of a built-in kind follows from its object (pkg/registry/apps and core,
+scaleFrom…), so one watch replaces as many requests as there are targets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from hpabatch.cluster.objects.label_selectors import read_label_selector
 from hpabatch.cluster.objects.objects import (
     NOTHING,
     UNREADABLE,
@@ -21,6 +20,7 @@ from hpabatch.cluster.objects.objects import (
     WireBytes,
     broken,
     key_of,
+    read_label_selector,
     string_map,
 )
 from hpabatch.cluster.objects.types import Kind, ScaleKey, ScaleObject
@@ -34,7 +34,7 @@ BUILT_IN: Final[dict[tuple[str, str], str]] = {
     ("apps", "ReplicaSet"): "replicasets",
     REPLICATION_CONTROLLER: "replicationcontrollers",
 }
-"""By group and kind the resource of those whose scale is read from the object; all are v1."""
+"""Resources by group and kind whose scale is read from the object; all are v1."""
 
 
 class _Spec(msgspec.Struct, gc=False):
@@ -59,7 +59,7 @@ _TEXT = msgspec.json.Decoder(str)
 
 
 class WorkloadDecoder:
-    """Decodes Deployments, StatefulSets, ReplicaSets or ReplicationControllers to their scales."""
+    """Decoder of Deployments, StatefulSets, ReplicaSets or ReplicationControllers to scales."""
 
     kind = Kind.scale
 
@@ -111,7 +111,7 @@ def set_text(raw: bytes) -> str:
 
 
 def read_scale(key: ScaleKey, raw: bytes) -> ScaleObject:
-    """Return what a scale subresource answered, in any version that has been served.
+    """Return the scale in a subresource's response, of any API version.
 
     In extensions/v1beta1 and apps/v1beta1 and v1beta2 the selector's string is `targetSelector`,
     and a map of labels stands beside it (client-go scale/scheme, Convert_…_ScaleStatus).
@@ -135,7 +135,7 @@ def read_scale(key: ScaleKey, raw: bytes) -> ScaleObject:
 
 
 def _size(written: int | None, default: int = 0) -> int:
-    """Return a number of replicas; an absent one is what the API makes of it."""
+    """Return a number of replicas; an absent one has the API's default."""
     if written is None:
         return default
     if not -(2**31) <= written < 2**31:

@@ -1,6 +1,7 @@
-"""A cluster as one stream of changes: watches of HPAs and pods, scales of the HPAs' targets.
+"""Stream of a cluster's changes: HPAs, pods, and scales of the HPAs' targets.
 
-Workloads are watched only where some HPA scales that kind, and only the scales of targets go on.
+Workloads are watched only where some HPA scales that kind, and only the scales of targets are
+passed on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hpabatch.cluster.watch.watch import WatchState
 HPAS: Final = "horizontalpodautoscalers"
 PODS: Final = "pods"
 FAILED_OFTEN: Final = 3
-"""Lists that failed, after which nobody waits for a watch of workloads any more."""
+"""Failed lists after which a watch of workloads is no longer waited for."""
 
 
 class Watching(Protocol):
@@ -25,28 +26,28 @@ class Watching(Protocol):
 
     @property
     def state(self) -> WatchState:
-        """How it is doing."""
+        """The state as a whole."""
 
     @property
     def states(self) -> tuple[WatchState, ...]:
-        """How it is doing, by namespace ("": all)."""
+        """The states by namespace ("": all)."""
 
     @property
     def wrong(self) -> dict[str, str]:
-        """Why objects cannot be understood now, by `namespace/name`."""
+        """Errors of objects that cannot be decoded now, by `namespace/name`."""
 
     def start(self) -> None:
         """Begin."""
 
     def hurry(self) -> None:
-        """Let what waits after an unreachable server try again: it was reached."""
+        """Retry at once where the server was unreachable: it was reached."""
 
     def stop(self) -> bool:
-        """End; say whether its threads ended."""
+        """End it; return whether its threads ended."""
 
 
 class Cut(NamedTuple):
-    """What was known at an instant: the changes since the last cut, in order."""
+    """Changes between two cuts, in order, and the time of the second."""
 
     changes: list[Change]
     now_ms: int
@@ -64,9 +65,9 @@ class Feed:
         """Prepare; `start` begins.
 
         Args:
-            inbox: where the watches put their changes.
-            scales: makes the book of scales, given which of them a watch shows.
-            watch: makes the watch of a group ("" the core's) and resource.
+            inbox: receives the changes of the watches.
+            scales: makes the book of scales, given which of them a watch covers.
+            watch: makes the watch of a group ("" the core group) and resource.
         """
         self.watches: dict[str, Watching] = {}
         self._inbox = inbox
@@ -78,12 +79,12 @@ class Feed:
         self._states: dict[str, tuple[WatchState, ...]] = {}
 
     def start(self) -> None:
-        """Begin to watch HPAs and pods."""
+        """Start the watches of HPAs and pods."""
         self._begin("autoscaling", HPAS)
         self._begin("", PODS)
 
     def end(self) -> None:
-        """Let the reading of scales that is under way end soon; for any thread."""
+        """End a running reading of scales soon; for any thread."""
         self._scales.end()
 
     def stop(self) -> None:
@@ -98,21 +99,21 @@ class Feed:
         return frozenset(self._owners)
 
     def read_scales(self) -> int:
-        """Ask for the scales that no watch shows; return how many."""
+        """Request the scales that no watch covers; return how many."""
         return self._scales.refresh([key for key in self._owners if not self._is_listing(key)])
 
     def learn(self) -> None:
-        """Take in what waits, so that it is known which kinds have to be watched."""
+        """Take in waiting changes, to learn which kinds have to be watched."""
         self._pending += self._cut().changes
 
     def cut(self) -> Cut:
-        """Return what has become known since the last cut."""
+        """Return the changes since the last cut."""
         found = self._cut()
         pending, self._pending = self._pending, []
         return Cut([*pending, *found.changes], found.now_ms)
 
     def _cut(self) -> Cut:
-        # Before the cut: a list that ends just now has put what the next cut will hold.
+        # Before the cut: a list that ends meanwhile puts changes of the next cut.
         self._states = {name: watch.states for name, watch in self.watches.items()}
         changes, now_ms = self._inbox.cut()
         had = set(self._owners)
@@ -128,13 +129,13 @@ class Feed:
             scale = known[key]
             if scale is not None and key not in said and key in self._owners:
                 told.append(Change(Kind.scale, key, scale, now_ms - 1, listed=True))
-        # Of what nobody scales any more nothing is told, so nothing must be kept of it either.
+        # Changes of scales without an HPA are not passed on, so no stale scale may be kept.
         left = sorted(had - self._owners.keys())
         told += [Change(Kind.scale, key, None, now_ms - 1) for key in left]
         return Cut(told, now_ms)
 
     def _follow(self, key: PodKey, thing: object, fresh: set[ScaleKey]) -> None:
-        """Note what an HPA scales now."""
+        """Note the target of an HPA."""
         after = None
         if isinstance(thing, HpaObject) and not thing.problem:
             after = target_key(key[0], thing.hpa.spec.scale_target_ref)
@@ -162,7 +163,7 @@ class Feed:
             self.watches[name].start()
 
     def _is_listing(self, key: ScaleKey) -> bool:
-        """Whether a watch has begun that will show the scale once it has listed."""
+        """Whether a started watch will cover the scale once it has listed."""
         watch = self.watches.get(_name_of(key))
         return watch is not None and any(
             not one.synced
@@ -173,7 +174,7 @@ class Feed:
         )
 
     def _shows(self, key: ScaleKey) -> bool:
-        """Whether a watch showed the scale of a built-in kind at the last cut."""
+        """Whether a watch covered the scale of a built-in kind at the last cut."""
         return any(
             one.synced and one.namespace in ("", key.namespace)
             for one in self._states.get(_name_of(key), ())

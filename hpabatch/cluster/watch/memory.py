@@ -1,7 +1,7 @@
-"""What a watch knows of its objects, and what that makes of lists and events: changes.
+"""Known objects of a watch, and the changes that lists and events make to them.
 
-Of each object only its uid and resource version are kept. They tell what is new, what was deleted
-and made anew, and, after a list, what vanished.
+Of each object only uid and resource version are kept. They tell what is new, what was deleted and
+created again, and, after a list, what vanished.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hpabatch.cluster.connection.errors import BadAnswer, error_of_event
+from hpabatch.cluster.connection.errors import InvalidResponse, error_of_event
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.objects import UNREADABLE, Decoder, WireBytes
 from hpabatch.cluster.objects.types import Kind, PodKey, ScaleKey
 
 _MOST_NAMED: Final = 1000
-"""Of so many broken objects it is remembered that they were named."""
+"""The most broken objects that are kept by name."""
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -38,7 +38,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Seen(NamedTuple):
-    """An object as it was last; `key` None: it could not be decoded, nothing was made of it."""
+    """An object's last state; `key` None: it could not be decoded, and gave no change."""
 
     uid: str
     version: str
@@ -50,14 +50,14 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 
 
 class Memory:
-    """Turns the objects of one collection into changes, each put into an inbox.
+    """The known objects of one collection; turns lists and events into changes of an inbox.
 
     One thread uses it; `count`, `broken` and `events` may be read by others.
 
     Attributes:
-        version: the resource version that a watch goes on from, "": a list is needed.
-        events: how many events there were, bookmarks among them.
-        broken: how many objects and events could not be understood.
+        version: the resource version that a watch resumes from, "": a list is needed.
+        events: number of events, including bookmarks.
+        broken: number of objects and events that could not be decoded.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Memory:
             kind: of the changes.
             decoder: makes the values.
             inbox: takes the changes.
-            tell: is given a sentence about a broken object, once while it stays broken.
-            lock: is held while the decoder works, where several memories share it.
-            hide: takes secrets out of what the server says of errors.
+            tell: is called with a message about a broken object, once while it stays broken.
+            lock: held while the decoder works, where several memories share it.
+            hide: removes secrets from the server's error messages.
         """
         self.version = ""
         self.events = 0
@@ -95,26 +95,25 @@ class Memory:
         self._nameless: dict[str, str] = {}
 
     def __len__(self) -> int:
-        """Return how many objects there are."""
+        """Return the number of objects."""
         return len(self._seen)
 
     @property
     def wrong(self) -> dict[str, str]:
-        """Why objects cannot be understood now, by `namespace/name`; of the first thousand.
+        """Errors of objects that cannot be decoded now, by `namespace/name`; at most 1000.
 
-        Of what has no name that can be read it is only known that the last list or its watch had
-        such.
+        Objects without a readable name are those of the last list or its watch.
         """
         return {**self._nameless, **self._wrong}
 
     def begin_list(self) -> None:
-        """Begin a list, maybe before another one ended."""
+        """Begin a list, possibly before another one ended."""
         self.version = ""
         self._listed = set()
         self._nameless = {}
 
     def add_page(self, items: Iterable[msgspec.Raw]) -> None:
-        """Take a page of the list: what is new or changed becomes a change."""
+        """Take a page of the list: new and changed objects become changes."""
         for item in items:
             meta = self._meta(item)
             if meta is not None:
@@ -122,7 +121,7 @@ class Memory:
                 self._set(item, meta, listed=True)
 
     def end_list(self, version: str) -> None:
-        """End the list: what it did not have becomes a removal."""
+        """End the list: objects that it did not have become removals."""
         for name in [name for name in self._seen if name not in self._listed]:
             self._remove(name, listed=True)
         self._listed = set()
@@ -132,14 +131,14 @@ class Memory:
         """Take a line of a watch.
 
         Raises:
-            ApiError: it is an error, or cannot be read: then an update is lost.
+            ApiError: it is an error, or cannot be decoded: then an update is lost.
         """
         self.events += 1
         try:
             event = _EVENT.decode(line)
         except UNREADABLE as error:
             self.broken += 1
-            raise BadAnswer(f"an event cannot be read: {error}", 200) from None
+            raise InvalidResponse(f"an event cannot be read: {error}", 200) from None
         if event.type == "ERROR":
             raise error_of_event(event.object, hide=self._hide)
         if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
@@ -178,13 +177,13 @@ class Memory:
         try:
             with self._lock:
                 found = self._decoder.decode(item)
-        except Exception as error:  # noqa: BLE001 - one object must not end the watch of all
+        except Exception as error:  # noqa: BLE001 - one object must not end the whole watch
             self._break("/".join(name), str(error) or type(error).__name__)
             self._seen[name] = _Seen(uid, version, old.key if old is not None else None)
             return
         self._mend(name)
         self._put(self._kind, found.key, found.thing, listed)
-        # Last, so that what was not told counts as unknown.
+        # Last, so that an object counts as unknown until its change was put.
         self._seen[found.key if found.key == name else name] = _Seen(uid, version, found.key)
 
     def _remove(self, name: PodKey, listed: bool) -> None:
@@ -200,7 +199,7 @@ class Memory:
         self._mend(name)
 
     def _break(self, name: str, text: str) -> None:
-        """Count what cannot be understood, and say it once; `name` has a "/" if it has a name."""
+        """Count and report an object once; `name` has a "/" if the object has a name."""
         self.broken += 1
         text = self._hide(text)
         known = self._wrong if "/" in name else self._nameless
@@ -211,6 +210,6 @@ class Memory:
             known[name] = text
 
     def _mend(self, name: PodKey) -> None:
-        """Note that an object can be understood, or is gone."""
+        """Note that an object can be decoded, or is gone."""
         if self._wrong:
             self._wrong.pop("/".join(name), None)

@@ -1,7 +1,7 @@
-"""One watch of one collection, in a thread: list, watch, and go on after whatever goes wrong.
+"""One watch of one collection, in a thread of its own: list, watch, resume after any failure.
 
-Nothing is lost between two watches: the next one goes on from the last resource version, and where
-that cannot be, a list tells what changed meanwhile, as it does for the cluster's own controllers
+Nothing is lost between two watches: the next one resumes from the last resource version. Where
+that is not possible, a list tells what changed meanwhile, as for the cluster's own controllers
 (client-go tools/cache, Reflector).
 """
 
@@ -18,9 +18,9 @@ from typing import Final
 from hpabatch.cluster.connection.client import PAGE_OBJECTS, ApiClient
 from hpabatch.cluster.connection.errors import (
     ApiError,
-    BadAnswer,
     Busy,
     Expired,
+    InvalidResponse,
     Refused,
     Unreachable,
 )
@@ -31,25 +31,25 @@ from hpabatch.cluster.watch.memory import Memory
 
 _SHORT_S: Final = 1.0
 _SETTLED_S: Final = 5.0
-"""A watch that lasted so long had really begun: what failed before it counts no longer."""
+"""A watch of this duration has begun: earlier failures no longer count."""
 _MOST_SHORT: Final = 3
-"""So many watches in a row that end at once are no chance, though each had an event."""
+"""More watches in a row that end at once are a failure, even if each had an event."""
 _MOST_BUSY: Final = 3
-"""A server that so often could not go on from a resource version may never: it is listed."""
+"""After this many refusals to resume from a resource version, the collection is listed."""
 _QUERY: Final = re.compile(r'\?[^"\s]*(?=")')
-"""Of the address that an error quotes: it is another one at every attempt."""
+"""The query of an address in an error: it differs at every attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """How patient a watch is.
+    """Durations and sizes of a watch.
 
     Attributes:
-        shortest_s, longest_s: a watch lasts between them, by chance, before it is renewed.
-        first_wait_s: about how long it waits after an error; about twice as long after the next.
+        shortest_s, longest_s: a watch is renewed after a random time between them.
+        first_wait_s: approximate wait after an error; about twice as long after the next.
         longest_wait_s: the longest such wait.
         page_objects: of a list.
-        line_bytes: the longest event that is read.
+        line_bytes: the longest event.
     """
 
     shortest_s: int = 300
@@ -62,21 +62,21 @@ class WatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """How a watch is doing.
+    """State of a watch.
 
     Attributes:
         kind: of its changes.
-        resource: what is watched, e.g. pods or deployments.apps.
-        namespace: where, "" everywhere.
+        resource: e.g. pods or deployments.apps.
+        namespace: "" for all.
         synced: everything was listed once.
         refused: it was never allowed to list.
-        last_error: why it cannot go on now, "" if it can.
-        since_ms: since when `synced` and `last_error` are as they are (UTC ms).
-        objects: how many are known.
+        last_error: the current error, "" for none.
+        since_ms: time of the last change of `synced` and `last_error` (UTC ms).
+        objects: number of known objects.
         relists: lists after the first.
         events: of watches.
-        failed: lists and watches that did not end as they should.
-        broken: objects and events that could not be understood.
+        failed: failed lists and watches.
+        broken: objects and events that could not be decoded.
     """
 
     kind: Kind
@@ -94,7 +94,7 @@ class WatchState:
 
 
 class Part:
-    """Watches one collection; `run` is the thread's. `state` and `stop` are for any thread."""
+    """Watch of one collection; `run` is the thread's. `state` and `stop` are for any thread."""
 
     def __init__(
         self,
@@ -110,12 +110,12 @@ class Part:
         """Prepare.
 
         Args:
-            client: asks.
+            client: sends the requests.
             path: of the collection.
-            memory: makes changes of what comes.
-            state: what is known before anything began.
-            limits: how patient it is.
-            tell: is given a sentence when an error begins, changes or ends.
+            memory: turns objects into changes.
+            state: the initial state.
+            limits: durations and sizes.
+            tell: is called with a message when an error begins, changes or ends.
             may_give_up: `run` ends when the first list is forbidden.
             clock: UTC ms, for the state.
         """
@@ -138,7 +138,7 @@ class Part:
 
     @property
     def state(self) -> WatchState:
-        """How it is doing."""
+        """The current state."""
         memory = self._memory
         return replace(
             self._state, objects=len(memory), relists=max(0, self._lists - 1),
@@ -147,16 +147,16 @@ class Part:
 
     @property
     def broken(self) -> dict[str, str]:
-        """Why objects cannot be understood now, by their names."""
+        """Errors of objects that cannot be decoded now, by name."""
         return self._memory.wrong
 
     def hurry(self) -> None:
-        """Wait no longer after a server that could not be reached: it can be."""
+        """End the wait for an unreachable server: it was reached."""
         if self._hurries:
             self._wake.set()
 
     def stop(self) -> None:
-        """Let `run` end soon."""
+        """End `run` soon."""
         with self._lock:
             self._stopped.set()
             self._wake.set()
@@ -164,7 +164,7 @@ class Part:
                 self._stream.end()
 
     def run(self) -> None:
-        """List and watch until there is a stop."""
+        """List and watch until `stop`."""
         while not self._stopped.is_set():
             try:
                 if not self._memory.version:
@@ -180,7 +180,7 @@ class Part:
             except Exception as error:  # noqa: BLE001 - a bug must not silence a watch
                 if self._stopped.is_set():
                     return
-                self._note(BadAnswer(f"{type(error).__name__}: {error}"))
+                self._note(InvalidResponse(f"{type(error).__name__}: {error}"))
                 self._memory.begin_list()
                 self._wait(None)
 
@@ -194,7 +194,7 @@ class Part:
             self._memory.add_page(page.items)
             version = page.resource_version
         if not version:
-            raise BadAnswer(f"{self._path}: the list has no resourceVersion", 200)
+            raise InvalidResponse(f"{self._path}: the list has no resourceVersion", 200)
         self._memory.end_list(version)
         self._lists += 1
         if not self._state.synced:
@@ -202,7 +202,7 @@ class Part:
             self._state = replace(self._state, synced=True, since_ms=self._clock())
 
     def _watch(self) -> None:
-        """Watch until the server ends it, as it does every few minutes."""
+        """Watch until the server ends the watch, as it does every few minutes."""
         limits, memory = self._limits, self._memory
         stream = self._client.watch(
             self._path, memory.version, longest_line=limits.line_bytes,
@@ -259,19 +259,20 @@ class Part:
             self._tell(f"{self._name}: {text}")
 
     def _wait(self, error: ApiError | None) -> None:
-        """Decide from where it goes on, and wait before."""
+        """Decide whether to list or to resume, and wait before that."""
         hopeless = isinstance(error, Busy) and self._failures >= _MOST_BUSY
-        # What may be listed, but not watched, is listed now and then, as client-go does.
+        # A collection that may be listed, but not watched, is listed repeatedly, as in client-go.
         unwatched = isinstance(error, Refused) and error.status == 403 and self._state.synced
         if hopeless or unwatched or not isinstance(error, Unreachable | Busy | Refused):
             self._memory.begin_list()
         if isinstance(error, Expired) and self._failures == 1 and self._short <= _MOST_SHORT:
-            return  # a list is all that it takes
+            return  # a list suffices, without a wait
         limits = self._limits
         wait_s = min(
             limits.first_wait_s * 2.0 ** min(self._failures - 1, 30), limits.longest_wait_s
         )
-        wait_s *= random.uniform(0.5, 1.0)  # noqa: S311 - those who failed together part
+        # Random, so that watches that failed together do not retry together.
+        wait_s *= random.uniform(0.5, 1.0)  # noqa: S311
         if isinstance(error, Busy) and error.retry_after is not None:
             wait_s = max(wait_s, min(error.retry_after, limits.longest_wait_s))
         self._hurries = isinstance(error, Unreachable)

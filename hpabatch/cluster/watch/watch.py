@@ -1,4 +1,4 @@
-"""Keeps an inbox told of all objects of a kind, from threads of its own."""
+"""Watcher of all objects of a kind: threads that put changes into an inbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Collection", "WatchLimits", "WatchState", "Watcher"]
 
 
 class Collection(NamedTuple):
-    """Objects of one resource: its group ("" is the core's), version and plural name."""
+    """Objects of one resource: group ("" for the core group), version and plural name."""
 
     group: str
     version: str
@@ -27,11 +27,11 @@ class Collection(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As it is written in messages and rules, e.g. `deployments.apps`."""
+        """The name in messages and RBAC rules, e.g. `deployments.apps`."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
     def path(self, namespace: str = "") -> str:
-        """Return where the API server has them, of one namespace or of all."""
+        """Return the API server's path of one namespace or of all."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         within = f"/namespaces/{namespace}" if namespace else ""
         return f"{root}{within}/{self.resource}"
@@ -44,10 +44,10 @@ class _Running:
 
 
 class Watcher:
-    """Lists and watches a collection, and puts what changes into an inbox.
+    """Lists and watches a collection, and puts changes into an inbox.
 
-    It asks for the whole cluster. Where that is forbidden and namespaces are given, it asks for
-    each of these, by a thread each, and goes on with those that allow it.
+    It lists the whole cluster. Where that is forbidden and namespaces are given, it lists each of
+    these in a thread of its own, and continues with those that are allowed.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class Watcher:
         """Prepare; `start` begins.
 
         Args:
-            client: asks; several watchers may share it.
-            inbox: takes the changes, of the decoder's kind.
-            collection: what is watched.
-            decoder: makes values of objects; several threads use it, one at a time.
-            namespaces: where to watch if not everywhere.
+            client: sends the requests; several watchers may share it.
+            inbox: receives the changes, of the decoder's kind.
+            collection: the watched collection.
+            decoder: decodes objects; several threads use it, one at a time.
+            namespaces: watched where the whole cluster is not.
             everywhere: the whole cluster is tried first.
-            tell: is given sentences about what goes wrong and that it goes on, from any thread.
-            limits: None: the usual ones.
+            tell: is called with messages about errors and recoveries, from any thread.
+            limits: None: the defaults.
             clock: UTC ms, for the state.
 
         Raises:
@@ -97,17 +97,17 @@ class Watcher:
 
     @property
     def kind(self) -> Kind:
-        """What the changes are of."""
+        """The kind of the changes."""
         return self._decoder.kind
 
     def start(self) -> None:
-        """Begin, once."""
+        """Start the threads; to be called once."""
         self._begin([""] if self._everywhere else self._namespaces)
 
     def stop(self, wait_s: float = 1.0) -> bool:
-        """End all watches, and wait for their threads; say whether they all ended.
+        """End all watches, and wait for their threads; return whether they all ended.
 
-        A thread whose server does not even reply may take longer; it puts nothing any more.
+        A thread whose server does not respond may take longer; it puts no more changes.
         """
         until = time.monotonic() + wait_s
         with self._lock:
@@ -121,24 +121,15 @@ class Watcher:
         return not any(one.thread.is_alive() for one in running)
 
     @property
-    def synced(self) -> bool:
-        """Whether all that it is allowed to see was listed once."""
-        return self.state.synced
-
-    def shows(self, namespace: str) -> bool:
-        """Say whether all objects of a namespace were listed once."""
-        return any(one.synced and one.namespace in ("", namespace) for one in self.states)
-
-    @property
     def states(self) -> tuple[WatchState, ...]:
-        """How its watches are doing, by namespace."""
+        """The states of its watches, by namespace."""
         with self._lock:
             running = list(self._running)
         return tuple(one.part.state for one in running)
 
     @property
     def state(self) -> WatchState:
-        """How it is doing as a whole: synced if all that is allowed was listed once.
+        """The state as a whole: synced if all that is allowed was listed once.
 
         The error is that of the first watch that has one, `since_ms` the latest.
         """
@@ -164,13 +155,13 @@ class Watcher:
 
     @property
     def wrong(self) -> dict[str, str]:
-        """Why objects cannot be understood now, by `namespace/name`."""
+        """Errors of objects that cannot be decoded now, by `namespace/name`."""
         with self._lock:
             running = list(self._running)
         return {name: text for one in running for name, text in one.part.broken.items()}
 
     def hurry(self) -> None:
-        """Let what waits after an unreachable server try again: it was reached."""
+        """Retry at once where the server was unreachable: it was reached."""
         with self._lock:
             running = list(self._running)
         for one in running:
@@ -209,4 +200,4 @@ class Watcher:
 
 
 def _say_nothing(text: str) -> None:
-    """Take a sentence that nobody wants."""
+    """Ignore a message."""

@@ -1,28 +1,26 @@
-"""What a unit's judging comes to: change, keep or no advice, in words."""
+"""Answer for a unit in words: change, keep or no advice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 import numpy as np
 
 from hpabatch.engine.advise.bounds import Bounds, parse_bounds
-from hpabatch.engine.advise.judge import TODAY, Judged, JudgeRules, choose
-from hpabatch.engine.advise.objective import Goal
-from hpabatch.engine.advise.resample import saving_pct
+from hpabatch.engine.advise.judge import TODAY, Judged, choose
+from hpabatch.engine.advise.objective import Goal, parse_goal
+from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
-from hpabatch.engine.advise.standing import beats, tightest
-from hpabatch.engine.advise.unit import UnitBlocks
+from hpabatch.engine.advise.standing import beats, saving_pct, tightest
+from hpabatch.engine.advise.unit import KEY, UnitBlocks
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.errors import UsageError
 
 CHANGE: Final = "change"
 KEEP: Final = "keep"
 NONE: Final = "no advice"
-RECOMMENDERS: Final = ("judged", "random")
-MIN_HISTORY_DAYS: Final = 14.0
+_DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +34,38 @@ class RecommendOptions:
     goal: Goal
     rules: JudgeRules = field(default_factory=JudgeRules)
     bounds: Bounds = field(default_factory=lambda: parse_bounds(()))
-    min_history_days: float = MIN_HISTORY_DAYS
+    min_history_days: float = RecommendRequest.min_history_ms / _DAY_MS
     recommender: str = "judged"
     sweep: str = ""
 
-    def __post_init__(self) -> None:
-        """Refuse a recommender that is none (UsageError)."""
-        if self.recommender not in RECOMMENDERS:
-            raise UsageError(f"--recommender {self.recommender}: {' or '.join(RECOMMENDERS)}")
+
+def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") -> RecommendOptions:
+    """Return what a request means for a sweep; `sweep` is a digest of its files.
+
+    Raises:
+        UsageError: a limit, a measure or a bound that there is not.
+    """
+    return RecommendOptions(
+        goal=parse_goal(request.slo, request.minimize, result.blocks),
+        rules=JudgeRules(**{f.name: getattr(request, f.name) for f in fields(JudgeRules)}),
+        bounds=parse_bounds(request.bound),
+        min_history_days=request.min_history_ms / _DAY_MS,
+        recommender=request.recommender,
+        sweep=sweep,
+    )
 
 
 class Facts:
-    """What every unit is judged with."""
+    """Options, specs and unreliable runs that every unit is judged with."""
 
     def __init__(self, result: SweepResult, options: RecommendOptions, specs: Specs) -> None:
-        """Take what there is, and find the runs that cannot be relied on."""
+        """Keep the inputs, and find the runs that cannot be relied on."""
         self.options, self.specs = options, specs
         self.block_unit = str(result.parameters["block"]["unit"])
         refused = result.results.filter(~result.results["usable"])
-        names = ("cluster", "namespace", "hpa", "setting_id", "why_not")
-        self.unusable = {
-            ((c, n, h), setting_id): why
-            for c, n, h, setting_id, why in refused.select(*names).iter_rows()
-        }
+        names = (*KEY, "setting_id", "why_not")
+        rows = refused.select(names).iter_rows()
+        self.unusable = {((c, n, h), setting_id): why for c, n, h, setting_id, why in rows}
 
 
 def answer(found: Judged, facts: Facts) -> tuple[str, list[str]]:
@@ -87,7 +94,7 @@ def answer(found: Judged, facts: Facts) -> tuple[str, list[str]]:
 
 
 def _lacking(found: Judged, facts: Facts) -> Iterator[str]:
-    """Yield what is not known, without which nothing can be said."""
+    """Yield the unknown quantities that advice needs."""
     names = facts.options.goal.minimize
     if np.isnan(found.trained.objective[TODAY]) or np.isnan(found.judged.objective[TODAY]):
         yield f"{names} is not known"
@@ -106,7 +113,7 @@ def _none_holds(found: Judged, facts: Facts) -> str:
 
 
 def _against(found: Judged, facts: Facts) -> Iterator[str]:
-    """Yield what the judged blocks, or the whole run, say against the choice."""
+    """Yield the reasons of the judged blocks, or of the whole run, against the choice."""
     choice, robust = found.choice, facts.options.rules.robust
     assert choice is not None
     name = _name(found, choice, facts)
@@ -125,11 +132,8 @@ def _against(found: Judged, facts: Facts) -> Iterator[str]:
     value, today = float(found.judged.objective[choice]), float(found.judged.objective[TODAY])
     if not beats(bool(held[choice]), value, bool(held[TODAY]), today):
         goal = facts.options.goal.minimize
-        before = (
-            ""
-            if found.trained.holds(robust)[TODAY]
-            else (", and today's, which broke the SLO on the training blocks, holds it there")
-        )
+        before = ", and today's, which broke the SLO on the training blocks, holds it there"
+        before = "" if found.trained.holds(robust)[TODAY] else before
         yield (
             f"{name} is not better than today's on the judged blocks: {goal} {value:,.4g} "
             f"instead of {today:,.4g}{before}"
@@ -149,15 +153,10 @@ def _why_change(found: Judged, facts: Facts) -> str:
     assert choice is not None
     goal = facts.options.goal.minimize
     saved = saving_pct(float(found.judged.objective[choice]), float(found.judged.objective[TODAY]))
-    held = found.judged.holds(rules.robust)[TODAY] and found.trained.holds(rules.robust)[TODAY]
     text = "it holds the SLO" if facts.options.goal.slos else "it does better"
-    if not held:
-        worst = tightest(
-            found.judged if not found.judged.holds(rules.robust)[TODAY] else found.trained,
-            TODAY,
-            _labels(found.unit),
-            rules.robust,
-        )
+    broken = [s for s in (found.judged, found.trained) if not s.holds(rules.robust)[TODAY]]
+    if broken:
+        worst = tightest(broken[0], TODAY, _labels(found.unit), rules.robust)
         text += f", which today's breaks ({worst}),"
     if saved is None:
         return text
@@ -166,7 +165,7 @@ def _why_change(found: Judged, facts: Facts) -> str:
 
 
 def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
-    """Yield what would have been chosen if everything were a candidate."""
+    """Yield the setting that would have been chosen if every setting were a candidate."""
     rules = facts.options.rules
     everything = np.ones(found.unit.settings.size, dtype=bool)
     best = choose(found.unit, found.trained, rules, everything, slice(0, found.split))

@@ -1,4 +1,4 @@
-"""How a sweep's settings are put into a spec: by the rules and policy sets it was made with."""
+"""Application of a sweep's settings to a spec, by the rules and policy sets of the sweep."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def settings_of(result: SweepResult) -> Apply:
         first, *others = (apply_setting(setting, spec, sets, profile, each) for each in flags)
         if any(other != first for other in others):
             raise HistoryError(
-                f"{setting.name} hangs on the controller's flags, which differ between the "
+                f"{setting.name} depends on the controller's flags, which differ between the "
                 "clusters of this sweep: sweep each cluster by itself (--where)"
             )
         return first

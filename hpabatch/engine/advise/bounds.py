@@ -1,4 +1,4 @@
-"""How far a recommended spec may be from today's (`--bound`).
+"""Bounds on the distance of a recommended spec from today's (`--bound`).
 
 `FIELD=LIMIT`: `target=15` (points of a utilization, percent of any other target), `max=x2` (twice
 or half at most), `scaleDown.window=600` (seconds), `policies=same`, `min=any`.
@@ -32,7 +32,7 @@ CHOICES: Final = {
     "select": "the select policy of either direction",
 }
 DEFAULTS: Final = {"target": "20", "min": "x2", "max": "x2"}
-"""What holds where nothing is said; every other field is free."""
+"""The bounds without `--bound`; every other field is free."""
 
 _LIMIT = re.compile(r"(?P<times>x)?(?P<number>\d+\.?\d*|\.\d+)")
 _FLAGS = (ControllerFlags(),)
@@ -40,13 +40,13 @@ _FLAGS = (ControllerFlags(),)
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most so much more or less, or so many `times` more or less; 0: the same."""
+    """At most `amount` more or less, or `amount` `times` more or less; 0: the same value."""
 
     amount: float
     times: bool = False
 
     def allows(self, today: float, value: float) -> bool:
-        """Say whether a value is near enough to today's."""
+        """Return whether a value is near enough to today's."""
         if not self.times:
             return abs(value - today) <= self.amount * (1 + 1e-12)
         low, high = sorted((today, value))
@@ -85,7 +85,7 @@ class Bounds:
 
 
 def parse_bounds(texts: Sequence[str]) -> Bounds:
-    """Return the defaults with what texts say instead.
+    """Return the default bounds, replaced by those of the texts.
 
     Raises:
         UsageError: all mistakes in one message.
@@ -164,16 +164,9 @@ def _target_changes(old: MetricSpec, new: MetricSpec) -> Iterator[tuple[str, str
 
 
 def _target(metric: MetricSpec) -> MetricTarget:
-    for member in (
-        metric.resource,
-        metric.container_resource,
-        metric.pods,
-        metric.object,
-        metric.external,
-    ):
-        if member is not None:
-            return member.target
-    return MetricTarget()
+    m = metric
+    source = m.resource or m.container_resource or m.pods or m.object or m.external
+    return MetricTarget() if source is None else source.target
 
 
 def _number(quantity: Quantity | None) -> float | None:

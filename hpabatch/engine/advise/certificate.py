@@ -1,4 +1,4 @@
-"""What a recommendation rests on, for machines: one JSON object per HPA."""
+"""Certificate of a recommendation: what it rests on, one JSON object per HPA."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, Final
 import hpabatch
 from hpabatch.engine.advise.frames import fold_rows, measures_of
 from hpabatch.engine.advise.judge import TODAY, Judged
-from hpabatch.engine.advise.resample import saving_pct
 from hpabatch.engine.advise.run import Recommendation, Recommendations
+from hpabatch.engine.advise.standing import saving_pct
+from hpabatch.engine.advise.unit import KEY
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.settings.patch import patch_document
 
@@ -65,7 +66,7 @@ def certificate(item: Recommendation, found: Recommendations) -> dict[str, Any]:
 
 
 def parameters(found: Recommendations) -> dict[str, Any]:
-    """Return everything that was asked for, defaults included."""
+    """Return all parameters of the request, defaults included."""
     options = found.options
     return {
         "minimize": options.goal.minimize,
@@ -89,7 +90,7 @@ def _judging(item: Recommendation, judged: Judged, found: Recommendations) -> di
     sure = judged.resampled
     training, last = slice(0, judged.split), slice(judged.split, None)
     return {
-        "members": [dict(zip(_KEY, key, strict=True)) for key in judged.unit.members],
+        "members": [dict(zip(KEY, key, strict=True)) for key in judged.unit.members],
         "candidates": sum(why == "" for why in item.advice.why_not),
         "settings": len(item.advice.why_not),
         "training": _part(item, judged, found, training),
@@ -102,13 +103,10 @@ def _judging(item: Recommendation, judged: Judged, found: Recommendations) -> di
     }
 
 
-_KEY: Final = ("cluster", "namespace", "hpa")
-
-
 def _part(
     item: Recommendation, judged: Judged, found: Recommendations, blocks: slice
 ) -> dict[str, Any]:
-    """Return what both settings came to on some blocks: the unit's goal, this HPA's measures."""
+    """Return the objective of both settings on some blocks, and this HPA's measures."""
     unit, robust = judged.unit, found.options.rules.robust
     stands = judged.trained if blocks.start == 0 else judged.judged
     place, held = judged.considered, stands.holds(robust)

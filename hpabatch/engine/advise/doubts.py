@@ -1,8 +1,9 @@
-"""What speaks against judging an HPA's saturation by its model, whatever the settings.
+"""HPAs without advice under any setting, and the reasons.
 
-Both doubts were found on fleets whose plant is known (`benchmarks.recommend_truth`): a ceiling that
-is only the highest usage seen makes saturation up, and a model that disagrees with the recording
-about today's saturation is no judge of another setting's.
+Two doubts about saturation were found on fleets whose plant is known
+(`benchmarks.recommend_truth`): a ceiling that is only the highest usage seen shows saturation that
+was none, and a model that disagrees with the recording about the saturation under today's setting
+cannot judge that of another setting.
 """
 
 from __future__ import annotations
@@ -10,17 +11,62 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
-from hpabatch.engine.advise.objective import Goal, Slo, short_number
-from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key
+from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, Goal, short_number
+from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, key_of
+from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
 
 SATURATION: Final = frozenset({"saturated_minutes", "unserved", "waiting"})
-"""Measures that hang on where a pod's usage is cut off."""
+"""Measures that depend on where a pod's usage is cut off."""
 
 KNOWN_CEILINGS: Final = frozenset({"recorded", "given"})
-_MINUTES_AN_HOUR: Final = 60.0
+
+
+def unsound(
+    result: SweepResult, options: RecommendOptions
+) -> Iterator[tuple[Key, tuple[str, ...]]]:
+    """Yield the HPAs that get no advice under any setting, and why."""
+    swept = set(result.blocks.select(KEY).unique().iter_rows())
+    runs = today_sums(result)
+    today = result.results.filter((pl.col("setting_id") == TODAY_ID) & ~pl.col("usable"))
+    unusable = {(c, n, h): why for c, n, h, why in today.select(*KEY, "why_not").iter_rows()}
+    for row in result.hpas.iter_rows(named=True):
+        key = key_of(row)
+        reasons = [
+            *_hpa_reasons(row, options),
+            *ceiling_doubts(row, options.goal),
+            *contradictions(row, runs.get(key), options.goal),
+        ]
+        if key not in swept:
+            reasons.append("the sweep has nothing of it")
+        if not reasons and unusable.get(key):
+            whose = f"{key[1]}/{key[2]} under today's setting"
+            reasons.append(f"the run of {whose} cannot be relied on: {unusable[key]}")
+        if reasons:
+            yield key, tuple(reasons)
+
+
+def _hpa_reasons(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[str]:
+    if row["problems"]:
+        yield f"plant: {row['problems']}"
+    if row["censored_pct"] is not None and row["censored_pct"] > CENSORED_PCT:
+        yield (
+            f"censored: {row['censored_pct']:.0f}% of its work is only a lower bound, as pods were "
+            f"at their ceiling (more than {CENSORED_PCT:.0f}%)"
+        )
+    if row["advice"] is None:
+        yield "fidelity was not measured"
+    elif not row["advice"]:
+        yield f"fidelity: {row['why_not']}"
+    if row["days"] < options.min_history_days:
+        yield (
+            f"too little history: {row['days']:.1f} days are fewer than "
+            f"{options.min_history_days:g} (--min-history)"
+        )
 
 
 def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
@@ -42,7 +88,7 @@ def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
 def contradictions(
     hpa: Mapping[str, Any], today: Mapping[str, Any] | None, goal: Goal
 ) -> Iterator[str]:
-    """Yield where recording and model disagree whether today's setting holds a limit.
+    """Yield the limits on which recording and model disagree for today's setting.
 
     Args:
         hpa: its row of a sweep's `hpas`.
@@ -55,9 +101,10 @@ def contradictions(
     for slo in goal.slos:
         if slo.measure != "saturated_minutes":
             continue
-        recorded = share / 100.0 * slo.unit_hours * _MINUTES_AN_HOUR
+        recorded = share / 100.0 * slo.unit_hours * MINUTES_AN_HOUR
         modelled = today["saturated_minutes"] / today["hours"] * slo.unit_hours
-        if holds(slo, recorded) != holds(slo, modelled):
+        sides = slo.keeps(np.array([recorded, modelled]))
+        if sides[0] != sides[1]:
             yield (
                 "model: of saturated_minutes under today's setting the recording says "
                 f"{short_number(slo.shown(recorded))}{slo.unit}, the model "
@@ -76,9 +123,4 @@ def today_sums(result: SweepResult) -> dict[Key, Mapping[str, Any]]:
             pl.when(known.null_count() == 0).then(known.sum()).alias("saturated_minutes"),
         )
     )
-    return {(r["cluster"], r["namespace"], r["hpa"]): r for r in rows.iter_rows(named=True)}
-
-
-def holds(slo: Slo, value: float) -> bool:
-    """Say whether a value for `unit_hours` keeps to a limit."""
-    return value < slo.limit if slo.strict else value <= slo.limit
+    return {key_of(r): r for r in rows.iter_rows(named=True)}

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.advise.judge import TODAY, Judged, front_of
-from hpabatch.engine.advise.resample import saving_pct
 from hpabatch.engine.advise.run import Recommendations, UnitAdvice
-from hpabatch.engine.advise.unit import OUTSIDE_SHARE, Array, UnitBlocks
+from hpabatch.engine.advise.standing import saving_pct
+from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, Array, UnitBlocks
+from hpabatch.engine.columns.sweep import ADVICE, CANDIDATES, FOLDS
 
 SHOWN: Final = (
     "pod_hours",
@@ -28,88 +29,11 @@ SHOWN: Final = (
 )
 REGRET: Final = "regret_pct"
 
-COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "unit": "the group that it was judged in; alone: cluster/namespace/hpa",
-    "answer": "change, keep or no advice",
-    "setting_id": "what is recommended, 0: as it is; null: nothing",
-    "setting": "the same in words",
-    "considered": "the setting that was looked at; null: none could be",
-    "reasons": "why this answer",
-    "notes": "what else should be known, such as better settings that no HPA can have",
-    "goal": "what was asked for",
-    "members": "HPAs that the unit was judged by; null: it gives no advice by itself",
-    "training_blocks": "blocks of time that the choice was made on",
-    "judged_blocks": "blocks after them that it was judged on",
-    "judged_from": "start of the first of these",
-    "training_today": "the unit's objective on the training blocks under today's setting",
-    "training_choice": "and under the considered one",
-    "training_saving_pct": "what that saves; negative: it costs more",
-    "saving_low_pct": "lower end of the saving's interval over resampled training blocks",
-    "saving_high_pct": "upper end",
-    "better_share": "share of the resamples in which the considered setting is better",
-    "judged_today": "the unit's objective on the judged blocks under today's setting",
-    "judged_choice": "and under the considered one",
-    "judged_saving_pct": "what that saves there",
-    "slo_today_training": "whether today's setting holds the SLO on the training blocks",
-    "slo_choice_training": "whether the considered one does, without any margin",
-    "slo_today_judged": "the same for today's setting on the judged blocks",
-    "slo_choice_judged": "the same for the considered one",
-    "folds": "blocks of the rolling walk-forward that a setting was chosen for",
-    "folds_changed": "of these, those with another setting than today's",
-    "folds_better": "of these, those in which it was better than today's",
-    "folds_held": "of the blocks of `folds`, those in which the SLO held",
-    "hours": "this HPA's hours in the judged blocks",
-    **{
-        f"{name}_{which}": f"this HPA's {name} there, under {words}"
-        for name in (*SHOWN, REGRET)
-        for which, words in (("today", "today's setting"), ("choice", "the considered one"))
-    },
-    "currency": "of the cost",
-    "days": "length of its history",
-    "advice": "whether both fidelity scores are good enough; null: not measured",
-    "plant_skill": "plant score: skill of the predicted usage",
-    "controller_precision": "controller score: part of the decided rescales that were recorded",
-    "controller_recall": "controller score: part of the recorded rescales that were decided",
-    "patch": "what changes in the spec, as JSON; null: nothing",
-}
+COLUMNS: Final = ADVICE.meanings
 
-CANDIDATE_COLUMNS: Final[dict[str, str]] = {
-    "unit": "the unit",
-    "setting_id": "the setting",
-    "setting": "its name",
-    "candidate": "whether it could be recommended",
-    "why_not": "if not, why",
-    "objective_training": "the objective on the training blocks",
-    "objective_judged": "and on the judged ones",
-    "slo_training": "whether the SLO holds on the training blocks",
-    "slo_judged": "and on the judged ones",
-    "objective": "the objective on all blocks",
-    "saturated_minutes": "minutes in which a pod was at a ceiling, on all blocks",
-    "unserved": "work that was cut off",
-    "waiting": "work that waited",
-    "rescales": "changes of size",
-    "regret_pct": "surplus and missing pod-hours, in percent of a perfect forecast's",
-    "on_front": "of today's and those within the recorded usage per pod no other setting is at "
-    "least as good in objective, saturated_minutes, unserved, waiting and rescales, and better in "
-    "one",
-}
+CANDIDATE_COLUMNS: Final = CANDIDATES.meanings
 
-FOLD_COLUMNS: Final[dict[str, str]] = {
-    "unit": "the unit",
-    "block": "judged on this block, chosen on all before it",
-    "start": "its start",
-    "setting_id": "the choice; null: no setting held the SLO before",
-    "setting": "its name",
-    "today": "the objective of the block under today's setting",
-    "choice": "and under the choice",
-    "saving_pct": "what that saves",
-    "slo_today": "whether today's setting holds the SLO in the block",
-    "slo_choice": "whether the choice does",
-    "better": "whether the choice is better than today's; null: it is today's",
-}
+FOLD_COLUMNS: Final = FOLDS.meanings
 
 Row = dict[str, Any]
 
@@ -120,7 +44,7 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
     rows = []
     for item in found.items:
         row: Row = dict.fromkeys(COLUMNS)
-        row |= dict(zip(("cluster", "namespace", "hpa"), item.key, strict=True))
+        row |= dict(zip(KEY, item.key, strict=True))
         row |= {
             "unit": item.unit,
             "answer": item.answer,
@@ -150,8 +74,8 @@ def _currencies(found: Recommendations) -> dict[tuple[str, ...], str]:
     results = found.result.results
     if "currency" not in results.columns:
         return {}
-    keys = ("cluster", "namespace", "hpa", "currency")
-    return {row[:3]: row[3] for row in results.select(keys).unique().iter_rows()}
+    rows = results.select(*KEY, "currency").unique().iter_rows()
+    return {row[:3]: row[3] for row in rows}
 
 
 def _judged(found: Judged, robust: str) -> Row:
@@ -295,40 +219,17 @@ def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
         }
 
 
-_TEXTS: Final = frozenset(
-    {
-        "cluster",
-        "namespace",
-        "hpa",
-        "unit",
-        "answer",
-        "setting",
-        "considered",
-        "reasons",
-        "notes",
-        "goal",
-        "currency",
-        "patch",
-        "why_not",
-    }
-)
-_FLAGS: Final = frozenset({"advice", "candidate", "on_front", "better"})
-_WHOLE: Final = frozenset(
-    {"setting_id", "members", "training_blocks", "judged_blocks", "block", "folds"}
-    | {"folds_changed", "folds_better", "folds_held"}
-)
+_TYPES: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("cluster", "namespace", "hpa", "unit", "answer", "setting", "considered",
+                     "reasons", "notes", "goal", "currency", "patch", "why_not"), pl.String),
+    **dict.fromkeys(("advice", "candidate", "on_front", "better"), pl.Boolean),
+    **dict.fromkeys(("setting_id", "members", "training_blocks", "judged_blocks", "block", "folds",
+                     "folds_changed", "folds_better", "folds_held"), pl.Int32),
+    **dict.fromkeys(("start", "judged_from"), pl.Datetime("ms", "UTC")),
+}  # fmt: skip
 
 
 def _schema(columns: Mapping[str, str]) -> dict[str, Any]:
     """Return the type of every column."""
-
-    def dtype(name: str) -> Any:
-        if name in _TEXTS:
-            return pl.String
-        if name in _FLAGS or name.startswith("slo_"):
-            return pl.Boolean
-        if name in ("start", "judged_from"):
-            return pl.Datetime("ms", "UTC")
-        return pl.Int32 if name in _WHOLE else pl.Float64
-
-    return {name: dtype(name) for name in columns}
+    slos = {name: pl.Boolean for name in columns if name.startswith("slo_")}
+    return {name: slos.get(name) or _TYPES.get(name, pl.Float64) for name in columns}

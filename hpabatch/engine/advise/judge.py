@@ -1,72 +1,25 @@
-"""Settings judged on time that they were not chosen on.
+"""Judging of settings on blocks of time that they were not chosen on.
 
-The choice looks at the first blocks of a unit only (training); what it is worth is read off the
-last ones (judged). A rolling walk-forward repeats that at every block. Today's setting is always
-among the candidates.
+The choice is made on the first blocks of a unit only (training) and judged on the last ones. A
+rolling walk-forward repeats that at every block. Today's setting is always among the candidates.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from hpabatch.engine.advise.objective import Goal
-from hpabatch.engine.advise.resample import Resampled, resample, saving_pct
-from hpabatch.engine.advise.standing import ROBUST, Standing, beats, standing
+from hpabatch.engine.advise.request import JudgeRules
+from hpabatch.engine.advise.standing import Standing, beats, saving_pct, standing, stretch_rates
 from hpabatch.engine.advise.unit import OUTSIDE_SHARE, Array, Mask, UnitBlocks
-from hpabatch.errors import UsageError
 from hpabatch.kernels.pareto import mark_front
 
 TODAY = 0
-"""Where today's setting stands among a unit's settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeRules:
-    """How a choice is made and judged.
-
-    Attributes:
-        robust: where an SLO must hold: in the worst block, on average, or both.
-        margin: share of an SLO's limit that a new setting must leave free on the training blocks.
-        least_saving_pct: below this a change is not worth it.
-        least_better: share of resamples in which a change must be better than today's setting.
-        tie_pct: settings whose objective is that near the best count as equal; of these the one
-            that leaves most of the limits free is taken, then the one with fewest rescales.
-        judged_blocks: how many of the last blocks are judged on; None: a third, at least one.
-        resamples: how many draws, `interval` the share of them that the saving's interval holds.
-        seed: of the draws.
-    """
-
-    robust: str = "both"
-    margin: float = 0.1
-    least_saving_pct: float = 1.0
-    least_better: float = 0.9
-    tie_pct: float = 0.5
-    judged_blocks: int | None = None
-    resamples: int = 1000
-    interval: float = 0.95
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what makes no sense (UsageError, all of it)."""
-        mistakes = []
-        if self.robust not in ROBUST:
-            mistakes.append(f"--robust {self.robust}: one of {', '.join(ROBUST)}")
-        if not 0 <= self.margin < 1:
-            mistakes.append(f"--margin {self.margin:g}: a share of the limit, from 0 to below 1")
-        if self.judged_blocks is not None and self.judged_blocks < 1:
-            mistakes.append(f"--judged-blocks {self.judged_blocks}: at least 1")
-        if not 0 <= self.least_better <= 1:
-            mistakes.append(f"--least-better {self.least_better:g}: a share, from 0 to 1")
-        if not 0 <= self.least_saving_pct < math.inf:
-            mistakes.append(f"--least-saving {self.least_saving_pct:g}: 0 percent or more")
-        if self.resamples < 1:
-            mistakes.append(f"--resamples {self.resamples}: at least 1")
-        if mistakes:
-            raise UsageError("; ".join(mistakes))
+"""Place of today's setting among a unit's settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +39,23 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Resampled:
+    """Saving of a choice against today's setting on resampled training blocks.
+
+    `low_pct` and `high_pct` are the ends of the saving's interval, None where it is not known;
+    `better_share` is the share of resamples in which the choice holds the SLO and today's setting
+    does not, or both do and it has the lower objective.
+    """
+
+    resamples: int
+    low_pct: float | None
+    high_pct: float | None
+    better_share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
-    """A unit's choice and what it is worth; places are those in `unit.settings`.
+    """A unit's choice, judged; places are those in `unit.settings`.
 
     `choice` None: no allowed setting holds the SLO on the training blocks; `closest` is then the
     one that breaks it least. `trained` and `judged` are how all settings stand on either part.
@@ -115,63 +83,59 @@ def split_of(blocks: int, rules: JudgeRules) -> int | None:
     return blocks - last if blocks > last else None
 
 
-def judge(
-    unit: UnitBlocks, goal: Goal, rules: JudgeRules, possible: Mask, block_unit: str
-) -> Judged | None:
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """A unit to be judged, and what is asked of it.
+
+    `possible` (S,) may leave settings out for all blocks; `block_unit` is "week" or "day".
+    """
+
+    unit: UnitBlocks
+    goal: Goal
+    rules: JudgeRules
+    possible: Mask
+    block_unit: str
+
+    def standing(self, blocks: slice) -> Standing:
+        """Return how the unit's settings stand on some blocks."""
+        return standing(self.unit, self.goal, blocks, self.block_unit)
+
+    def inside(self, blocks: slice) -> Mask:
+        """Return (S,) the possible settings that stay within the recorded usage on some blocks."""
+        allowed: Mask = self.possible & (self.unit.outside_share(blocks) <= OUTSIDE_SHARE)
+        return allowed
+
+    def choose(self, trained: Standing, blocks: slice) -> int | None:
+        """Return the choice on some blocks; see the function of that name."""
+        return choose(self.unit, trained, self.rules, self.inside(blocks), blocks)
+
+
+def judge(asked: Judging, pick: Callable[[Mask], int] | None = None) -> Judged | None:
     """Choose among the possible settings of a unit, and judge; None: it has too few blocks.
 
-    `possible` (S,) may leave settings out, whatever the time. Those that are outside of the
-    recorded usage per pod on the blocks that a choice is made on are no candidates for it; today's
-    is one in any case.
+    Settings that are outside of the recorded usage per pod on the blocks that a choice is made on
+    are no candidates for it; today's is one in any case. `pick` chooses among the candidates
+    instead.
     """
-    split = split_of(unit.blocks, rules)
+    split = split_of(asked.unit.blocks, asked.rules)
     if split is None:
         return None
-    trained = standing(unit, goal, slice(0, split), block_unit)
-    judged = standing(unit, goal, slice(split, None), block_unit)
-    choice = choose(unit, trained, rules, inside(unit, possible, slice(0, split)), slice(0, split))
-    return judge_choice(unit, goal, rules, possible, block_unit, (split, trained, judged, choice))
-
-
-def inside(unit: UnitBlocks, possible: Mask, blocks: slice) -> Mask:
-    """Return (S,) the possible settings that stay within the recorded usage on some blocks."""
-    allowed: Mask = possible & (unit.outside_share(blocks) <= OUTSIDE_SHARE)
-    return allowed
-
-
-def judge_choice(
-    unit: UnitBlocks,
-    goal: Goal,
-    rules: JudgeRules,
-    possible: Mask,
-    block_unit: str,
-    made: tuple[int, Standing, Standing, int | None],
-) -> Judged:
-    """Judge a choice that was made: (first judged block, standings on either part, place)."""
-    split, trained, judged, choice = made
+    training = slice(0, split)
+    trained, judged = asked.standing(training), asked.standing(slice(split, None))
+    allowed = asked.inside(training)
+    choice = pick(allowed) if pick is not None else asked.choose(trained, training)
     found = None
     if choice is not None and choice != TODAY and split > 1:
-        found = resample(
-            unit,
-            goal,
-            slice(0, split),
-            choice,
-            TODAY,
-            block_unit=block_unit,
-            robust=rules.robust,
-            resamples=rules.resamples,
-            interval=rules.interval,
-            seed=rules.seed,
-        )
+        found = resample(asked, training, choice)
     return Judged(
-        unit=unit,
+        unit=asked.unit,
         split=split,
         trained=trained,
         judged=judged,
         choice=choice,
-        closest=_closest(trained, rules, inside(unit, possible, slice(0, split))),
+        closest=_closest(trained, asked.rules, allowed),
         resampled=found,
-        folds=tuple(_folds(unit, goal, rules, possible, block_unit)),
+        folds=tuple(_folds(asked)),
     )
 
 
@@ -214,16 +178,13 @@ def _closest(found: Standing, rules: JudgeRules, allowed: Mask) -> int:
     return min(places, key=lambda s: (pressure[s], objective[s], s))
 
 
-def _folds(
-    unit: UnitBlocks, goal: Goal, rules: JudgeRules, possible: Mask, block_unit: str
-) -> Iterator[Fold]:
+def _folds(asked: Judging) -> Iterator[Fold]:
     """Choose on all blocks before each one, and judge on it; candidates are of these blocks too."""
-    for block in range(1, unit.blocks):
+    for block in range(1, asked.unit.blocks):
         before = slice(0, block)
-        allowed = inside(unit, possible, before)
-        choice = choose(unit, standing(unit, goal, before, block_unit), rules, allowed, before)
-        there = standing(unit, goal, slice(block, block + 1), block_unit)
-        held = there.holds(rules.robust)
+        choice = asked.choose(asked.standing(before), before)
+        there = asked.standing(slice(block, block + 1))
+        held = there.holds(asked.rules.robust)
         today, today_holds = float(there.objective[TODAY]), bool(held[TODAY])
         if choice is None:
             yield Fold(block, None, None, today, None, today_holds, None)
@@ -240,3 +201,63 @@ def front_of(points: Array) -> Mask:
     kept, on_front = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     mark_front(rows, order, kept, on_front)
     return on_front.astype(bool)
+
+
+# ---- resampled blocks ----------------------------------------------------------------------------
+
+
+def resample(asked: Judging, blocks: slice, choice: int) -> Resampled:
+    """Draw whole blocks with replacement; compare a choice and today's setting on each draw.
+
+    The draws depend on the unit's name and the seed alone. Stretches longer than a block are drawn
+    by their first block. Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993 (the
+    percentile interval), on blocks, as the hours of a week are not independent.
+    """
+    unit, rules = asked.unit, asked.rules
+    count = unit.hours[:, blocks].shape[1]
+    rng = np.random.default_rng([rules.seed, _number(unit.name)])
+    drawn = rng.multinomial(count, np.full(count, 1.0 / count), size=rules.resamples).astype(float)
+    objective = unit.values[asked.goal.minimize][:, [choice, TODAY], blocks].sum(axis=0)
+    sums = drawn @ objective.T
+    held = np.stack([_drawn_holds(asked, blocks, s, drawn) for s in (choice, TODAY)], axis=1)
+    lower = sums[:, 0] < sums[:, 1]
+    better = float((held[:, 0] & (~held[:, 1] | lower)).mean())
+    savings = _savings(sums)
+    if np.isnan(savings).any():
+        return Resampled(rules.resamples, None, None, better)
+    tail = (1.0 - rules.interval) / 2.0
+    low, high = np.quantile(savings, [tail, 1.0 - tail])
+    return Resampled(rules.resamples, float(low), float(high), better)
+
+
+def _savings(sums: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        savings: Array = np.where(
+            sums[:, 1] == sums[:, 0], 0.0, 100.0 * (1.0 - sums[:, 0] / sums[:, 1])
+        )
+    return np.where(np.isfinite(savings), savings, np.nan)
+
+
+def _drawn_holds(asked: Judging, blocks: slice, setting: int, drawn: Array) -> Mask:
+    """Return (R,) whether a setting holds the SLO on each draw."""
+    robust, hours = asked.rules.robust, asked.unit.hours[:, blocks]
+    good = np.ones(drawn.shape[0], dtype=bool)
+    for slo in asked.goal.slos:
+        values = asked.unit.values[slo.measure][:, [setting], blocks]
+        if robust in ("both", "mean"):
+            drawn_hours = drawn @ hours.T
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rates = np.where(
+                    drawn_hours > 0, drawn @ values[:, 0].T / drawn_hours * slo.unit_hours, 0.0
+                )
+            good &= slo.keeps(rates).all(axis=1)
+        if robust in ("both", "worst"):
+            rates = stretch_rates(values, hours, slo, asked.block_unit)[:, 0]
+            broken = ~slo.keeps(rates).all(axis=0)
+            good &= ~((drawn[:, : broken.size] > 0) & broken).any(axis=1)
+    return good
+
+
+def _number(name: str) -> int:
+    """Return a number of a name that is the same in every process."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")

@@ -1,4 +1,4 @@
-"""What a setting is wanted for: limits that must hold (`--slo`), and what is to be least.
+"""Goal of a recommendation: limits that must hold (`--slo`), and the measure to minimize.
 
 An SLO is `MEASURE<LIMIT/UNIT`: `saturated_minutes<10/week`, `rescales<=4/hour`,
 `saturated_minutes<1%` (of the time, minutes only), or a bare `<=0`, which needs no unit. Measures
@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from hpabatch.errors import UsageError
 from hpabatch.model.suggestions import did_you_mean
@@ -43,7 +45,7 @@ MEASURES: Final[dict[str, str]] = {
 """Everything of a block that can be added up, and what it says."""
 
 UNIT_HOURS: Final = {"hour": 1.0, "day": 24.0, "week": 168.0}
-_MINUTES_AN_HOUR: Final = 60.0
+MINUTES_AN_HOUR: Final = 60.0
 _FIXED: Final = frozenset({"perfect_pod_hours"})  # of the work, the same under every setting
 
 _SLO = re.compile(
@@ -84,9 +86,15 @@ class Slo:
             return "%"
         return next((f"/{n}" for n, h in UNIT_HOURS.items() if h == self.window_hours), "/hour")
 
+    def keeps(self, values: NDArray[np.float64], margin: float = 0.0) -> NDArray[np.bool_]:
+        """Return whether values for `unit_hours` keep to the limit, a share of it left free."""
+        limit = self.limit * (1.0 - margin)
+        kept: NDArray[np.bool_] = values < limit if self.strict else values <= limit
+        return kept
+
     def shown(self, value: float) -> float:
         """Return a value for `unit_hours` in the unit of the text."""
-        return value / _MINUTES_AN_HOUR * 100.0 if self.unit == "%" else value
+        return value / MINUTES_AN_HOUR * 100.0 if self.unit == "%" else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +176,7 @@ def _parse_slo(text: str) -> Slo | list[str]:
         return mistakes
     short = "".join(text.split())
     if unit == "%":
-        return Slo(short, measure, limit / 100.0 * _MINUTES_AN_HOUR, strict, 1.0)
+        return Slo(short, measure, limit / 100.0 * MINUTES_AN_HOUR, strict, 1.0)
     hours = UNIT_HOURS.get(unit[1:])
     return Slo(short, measure, limit, strict, hours or 1.0, hours)
 

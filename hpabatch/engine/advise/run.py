@@ -1,8 +1,8 @@
-"""Advice on every HPA of a sweep: change, keep, or none, with the reasons.
+"""Advice on every HPA of a sweep: change, keep, or no advice, with the reasons.
 
-A change is recommended where a setting within the bounds holds the SLO on the training blocks,
-does better than today's there, and still does on the judged blocks, which it was not chosen on.
-Whatever speaks against that is told; docs/recommend.md has the whole list.
+A change is recommended where a setting within the bounds holds the SLO on the training blocks, does
+better than today's there, and still does on the judged blocks, on which it was not chosen. Each
+reason against it is told; docs/recommend.md lists them.
 """
 
 from __future__ import annotations
@@ -12,30 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from hpabatch.engine.advise.answer import (
-    CHANGE,
-    KEEP,
-    NONE,
-    Facts,
-    RecommendOptions,
-    answer,
-    notes,
-)
-from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions, today_sums
-from hpabatch.engine.advise.judge import TODAY, Judged, inside, judge, judge_choice, split_of
-from hpabatch.engine.advise.specs import (
-    Apply,
-    Specs,
-    allowed_mask,
-    misfits,
-    profile_of,
-    refusals,
-)
-from hpabatch.engine.advise.standing import standing
-from hpabatch.engine.advise.unit import TODAY_ID, Key, Mask, UnitBlocks, unit_blocks
-from hpabatch.engine.simulate.result import CENSORED_PCT
+from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
+from hpabatch.engine.advise.doubts import unsound
+from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
+from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
+from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.settings.patch import patch_version, spec_patch
@@ -43,7 +25,7 @@ from hpabatch.model.settings.patch import patch_version, spec_patch
 
 @dataclass(frozen=True, slots=True)
 class UnitAdvice:
-    """What came out for a unit's HPAs that give advice at all.
+    """Advice on a unit, from its HPAs that can get advice.
 
     `why_not` says of each setting why it is no candidate; `judged` None: too few blocks.
     """
@@ -107,59 +89,15 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
         UsageError: its settings do not fit this version.
     """
     specs = Specs(result, apply)
-    unsound = dict(_unsound(result, options))
+    refused = dict(unsound(result, options))
     facts = Facts(result, options, specs)
     units: dict[str, UnitAdvice] = {}
-    for name, unit in unit_blocks(result, unsound):
+    for name, unit in unit_blocks(result, refused):
         units[name] = _advise(unit, facts)
-    items = tuple(_items(result, specs, units, unsound))
-    rows = {(r["cluster"], r["namespace"], r["hpa"]): r for r in result.hpas.iter_rows(named=True)}
+    items = tuple(_items(result, specs, units, refused))
+    rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
     ordered = tuple(units[name] for name in sorted(units))
     return Recommendations(items, ordered, options, result, specs, rows)
-
-
-def _unsound(
-    result: SweepResult, options: RecommendOptions
-) -> Iterator[tuple[Key, tuple[str, ...]]]:
-    """Yield the HPAs that give no advice whatever the settings, and why."""
-    swept = set(result.blocks.select("cluster", "namespace", "hpa").unique().iter_rows())
-    runs = today_sums(result)
-    today = result.results.filter((pl.col("setting_id") == TODAY_ID) & ~pl.col("usable"))
-    names = ("cluster", "namespace", "hpa", "why_not")
-    unusable = {(c, n, h): why for c, n, h, why in today.select(*names).iter_rows()}
-    for row in result.hpas.iter_rows(named=True):
-        key = (row["cluster"], row["namespace"], row["hpa"])
-        reasons = [
-            *_hpa_reasons(row, options),
-            *ceiling_doubts(row, options.goal),
-            *contradictions(row, runs.get(key), options.goal),
-        ]
-        if key not in swept:
-            reasons.append("the sweep has nothing of it")
-        if not reasons and unusable.get(key):
-            whose = f"{key[1]}/{key[2]} under today's setting"
-            reasons.append(f"the run of {whose} cannot be relied on: {unusable[key]}")
-        if reasons:
-            yield key, tuple(reasons)
-
-
-def _hpa_reasons(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[str]:
-    if row["problems"]:
-        yield f"plant: {row['problems']}"
-    if row["censored_pct"] is not None and row["censored_pct"] > CENSORED_PCT:
-        yield (
-            f"censored: {row['censored_pct']:.0f}% of its work is only a lower bound, as pods were "
-            f"at their ceiling (more than {CENSORED_PCT:.0f}%)"
-        )
-    if row["advice"] is None:
-        yield "fidelity was not measured"
-    elif not row["advice"]:
-        yield f"fidelity: {row['why_not']}"
-    if row["days"] < options.min_history_days:
-        yield (
-            f"too little history: {row['days']:.1f} days are fewer than "
-            f"{options.min_history_days:g} (--min-history)"
-        )
 
 
 def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
@@ -173,14 +111,18 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
             "and none is left to choose on"
         )
         return UnitAdvice(unit, ("",) * unit.settings.size, None, NONE, (why,), ())
-    misfit = misfits(unit, facts.specs, options.bounds)
-    why_not = tuple(refusals(unit, misfit, slice(0, split)))
-    possible = allowed_mask(misfit)
-    if options.recommender == "random":
-        judged, given, reasons = _random(unit, facts, possible, split)
-        return UnitAdvice(unit, why_not, judged, given, reasons, ())
-    found = judge(unit, options.goal, options.rules, possible, facts.block_unit)
-    assert found is not None
+    misfit, training = misfits(unit, facts.specs, options.bounds), slice(0, split)
+    why_not, possible = tuple(refusals(unit, misfit, training)), allowed_mask(misfit)
+    asked = Judging(unit, options.goal, options.rules, possible, facts.block_unit)
+    at_random = options.recommender == "random"
+    found = judge(asked, (lambda allowed: _random(unit, facts, allowed)) if at_random else None)
+    assert found is not None  # there are blocks enough
+    if at_random:
+        given, reason = KEEP, "there is no other candidate"
+        if found.choice != TODAY:
+            count = np.flatnonzero(_others(asked.inside(training))).size
+            given, reason = CHANGE, f"picked at random of {count} candidates"
+        return UnitAdvice(unit, why_not, found, given, (reason,), ())
     if found.choice is not None:
         found = replace(found, choice=simplest(unit, facts.specs, found.choice, possible))
     given, told = answer(found, facts)
@@ -189,7 +131,7 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
 
 
 def simplest(unit: UnitBlocks, specs: Specs, place: int, possible: Mask) -> int:
-    """Return the possible setting that changes least of those that came to the same in all blocks.
+    """Return the possible setting that changes least of those with equal measures in all blocks.
 
     A field that made no difference is not worth a change: nothing says what it would do elsewhere.
     """
@@ -217,22 +159,17 @@ def _leaves(value: object) -> int:
     return sum(map(_leaves, value.values())) if isinstance(value, Mapping) else 1
 
 
-def _random(
-    unit: UnitBlocks, facts: Facts, possible: Mask, split: int
-) -> tuple[Judged, str, tuple[str, ...]]:
-    """Pick any candidate but today's setting."""
-    options = facts.options
-    allowed = inside(unit, possible, slice(0, split))
-    others = [int(s) for s in np.flatnonzero(allowed) if s != TODAY]
-    rng = np.random.default_rng([options.rules.seed, *unit.name.encode()])
-    place = others[int(rng.integers(len(others)))] if others else TODAY
-    trained = standing(unit, options.goal, slice(0, split), facts.block_unit)
-    judged = standing(unit, options.goal, slice(split, None), facts.block_unit)
-    made = (split, trained, judged, place)
-    found = judge_choice(unit, options.goal, options.rules, possible, facts.block_unit, made)
-    if place == TODAY:
-        return found, KEEP, ("there is no other candidate",)
-    return found, CHANGE, (f"picked at random of {len(others)} candidates",)
+def _random(unit: UnitBlocks, facts: Facts, allowed: Mask) -> int:
+    """Return any candidate but today's setting, today's where there is no other."""
+    others = np.flatnonzero(_others(allowed)).tolist()
+    rng = np.random.default_rng([facts.options.rules.seed, *unit.name.encode()])
+    return int(others[int(rng.integers(len(others)))]) if others else TODAY
+
+
+def _others(allowed: Mask) -> Mask:
+    others = allowed.copy()
+    others[TODAY] = False
+    return others
 
 
 def _items(
@@ -243,8 +180,8 @@ def _items(
 ) -> Iterator[Recommendation]:
     """Yield the advice on every HPA, that of its unit where it gives any."""
     left = _left_out(result, unsound)
-    for row in result.hpas.sort("cluster", "namespace", "hpa").iter_rows(named=True):
-        key = (row["cluster"], row["namespace"], row["hpa"])
+    for row in result.hpas.sort(*KEY).iter_rows(named=True):
+        key = key_of(row)
         name = row["unit"]
         if key in unsound:
             today = specs.written(key)
@@ -256,7 +193,7 @@ def _items(
 def _left_out(result: SweepResult, unsound: Collection[Key]) -> dict[str, int]:
     """Return how many HPAs of each unit give no advice."""
     counts: dict[str, int] = {}
-    for c, n, h, unit in result.hpas.select("cluster", "namespace", "hpa", "unit").iter_rows():
+    for c, n, h, unit in result.hpas.select(*KEY, "unit").iter_rows():
         if (c, n, h) in unsound:
             counts[unit] = counts.get(unit, 0) + 1
     return counts

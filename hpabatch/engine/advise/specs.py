@@ -1,4 +1,4 @@
-"""Which settings may become a patch: specs under settings, bounds, and what no HPA can say."""
+"""Specs under a sweep's settings, and why some settings cannot be recommended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.advise.bounds import Bounds
-from hpabatch.engine.advise.unit import OUTSIDE_SHARE, TODAY_ID, Key, Mask, UnitBlocks
+from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, TODAY_ID, Key, Mask, UnitBlocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.model.objects.decode import hpa_from_json
@@ -59,10 +59,9 @@ class Specs:
         }
         self.names = {row["setting_id"]: row["setting"] for row in rows}
         self._written = {}
-        for cluster, namespace, hpa, text in self.result.hpas.select(
-            "cluster", "namespace", "hpa", "spec"
-        ).iter_rows():
-            self._written[(cluster, namespace, hpa)] = _read(text, f"{namespace}/{hpa}")
+        for *key, text in self.result.hpas.select(*KEY, "spec").iter_rows():
+            cluster, namespace, hpa = key
+            self._written[cluster, namespace, hpa] = _read(text, f"{namespace}/{hpa}")
 
     def written(self, key: Key) -> HPASpec:
         """Return an HPA's spec as the sweep has it."""
@@ -164,9 +163,7 @@ def flags_of(result: SweepResult) -> tuple[ControllerFlags, ...]:
     tolerances = evidence.get("tolerance", str(known.tolerance))
     return tuple(
         replace(
-            known,
-            downscale_stabilization_ms=int(window.split()[0]),
-            tolerance=float(tolerance),
+            known, downscale_stabilization_ms=int(window.split()[0]), tolerance=float(tolerance)
         )
         for window in windows.split(", ")
         for tolerance in tolerances.split(", ")

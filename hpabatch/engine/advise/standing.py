@@ -1,24 +1,20 @@
-"""How settings stand against a goal on some blocks of time."""
+"""Standing of settings against a goal on some blocks of time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.advise.objective import Goal, Slo, short_number
+from hpabatch.engine.advise.objective import UNIT_HOURS, Goal, Slo, short_number
 from hpabatch.engine.advise.unit import Array, Mask, UnitBlocks
-
-ROBUST: Final = ("both", "worst", "mean")
-_BLOCK_HOURS: Final = {"week": 168.0, "day": 24.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What S settings come to on some blocks.
+    """Objective and SLO measures of S settings on some blocks.
 
     `objective` (S,) is the members' sum, NaN where it is not known of one. `mean` and `worst`
     (K, M, S) are the K SLOs' measures for the SLO's `unit_hours`: over all blocks, and in the worst
@@ -41,19 +37,21 @@ class Standing:
         good = np.ones(self.objective.size, dtype=bool)
         values = self.values(robust)
         for k, slo in enumerate(self.slos):
-            limit = slo.limit * (1.0 - margin)
-            kept = values[:, k] < limit if slo.strict else values[:, k] <= limit
-            good &= kept.all(axis=(0, 1))
+            good &= slo.keeps(values[:, k], margin).all(axis=(0, 1))
         return good
+
+    def shares(self, robust: str) -> Array:
+        """Return `values` relative to their limits; NaN where one is not known."""
+        limits = np.array([slo.limit for slo in self.slos])[None, :, None, None]
+        values = self.values(robust)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(values == 0, 0.0, values / limits)
 
     def pressure(self, robust: str) -> Array:
         """Return (S,) the largest value relative to its limit: above 1 it is broken."""
         if not self.slos:
             return np.zeros(self.objective.size)
-        limits = np.array([slo.limit for slo in self.slos])[None, :, None, None]
-        values = self.values(robust)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shares = np.where(values == 0, 0.0, values / limits)
+        shares = self.shares(robust)
         found: Array = np.where(np.isnan(shares), math.inf, shares).max(axis=(0, 1, 2))
         return found
 
@@ -77,7 +75,7 @@ def standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> St
 def stretch_rates(values: Array, hours: Array, slo: Slo, block_unit: str) -> Array:
     """Return the rates (M, S, W) of every stretch that is as long as the SLO is meant for.
 
-    Stretches are neighbouring blocks, one where a block is that long; all of them where they are
+    Stretches are neighboring blocks, one where a block is that long; all of them where they are
     too few. `values` are (M, S, B), `hours` (M, B).
     """
     width = min(stretch_width(slo, block_unit), hours.shape[1])
@@ -86,7 +84,7 @@ def stretch_rates(values: Array, hours: Array, slo: Slo, block_unit: str) -> Arr
 
 def stretch_width(slo: Slo, block_unit: str) -> int:
     """Return how many blocks make a stretch."""
-    return max(1, math.ceil((slo.window_hours or 0.0) / _BLOCK_HOURS[block_unit]))
+    return max(1, math.ceil((slo.window_hours or 0.0) / UNIT_HOURS[block_unit]))
 
 
 def _sums(values: Array, width: int) -> Array:
@@ -99,14 +97,21 @@ def _sums(values: Array, width: int) -> Array:
 
 
 def _rate(values: Array, hours: Array, slo: Slo) -> Array:
-    """Return values for the SLO's time; without any time 0, as nothing speaks against it."""
+    """Return values for the SLO's time; 0 without any time, which breaks no limit."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rates: Array = np.where(hours > 0, values / hours * slo.unit_hours, 0.0)
     return rates
 
 
+def saving_pct(choice: float, today: float) -> float | None:
+    """Return what a choice saves, in percent of today's; None: not known."""
+    if not (np.isfinite(choice) and np.isfinite(today)) or (today == 0 and choice != 0):
+        return None
+    return 0.0 if today == 0 else float(100.0 * (1.0 - choice / today))
+
+
 def beats(holds: bool, objective: float, holds_other: bool, other: float) -> bool:
-    """Say whether one setting is better than another: the SLO first, then the objective."""
+    """Return whether one setting is better than another: the SLO first, then the objective."""
     if holds != holds_other:
         return holds
     return holds and objective < other
@@ -117,9 +122,7 @@ def tightest(found: Standing, setting: int, members: Sequence[str], robust: str)
     values = found.values(robust)[:, :, :, setting]
     if not values.size:
         return ""
-    limits = np.array([slo.limit for slo in found.slos])[None, :, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.where(values == 0, 0.0, values / limits)
+    shares = found.shares(robust)[:, :, :, setting]
     most = np.unravel_index(np.argmax(np.nan_to_num(shares, nan=math.inf)), shares.shape)
     mode, k, m = (int(place) for place in most)
     slo, value = found.slos[k], float(values[mode, k, m])

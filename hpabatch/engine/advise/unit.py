@@ -1,17 +1,17 @@
-"""A unit's blocks as arrays: what each setting came to, HPA by HPA and block by block."""
+"""Blocks of a unit as arrays: the measures of each setting by HPA and block."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hpabatch.engine.advise.objective import MEASURES
+from hpabatch.engine.advise.objective import MEASURES, MINUTES_AN_HOUR, UNIT_HOURS
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError
 
@@ -23,13 +23,17 @@ KEY: Final = ("cluster", "namespace", "hpa")
 TODAY_ID: Final = 0
 OUTSIDE_SHARE: Final = 0.1
 """A setting that is outside of the recorded usage per pod for more of the time is no candidate."""
-_BLOCK_MS: Final = {"week": 7 * 86_400_000, "day": 86_400_000}
-_MINUTES_AN_HOUR: Final = 60.0
+_HOUR_MS: Final = 3_600_000
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Return the cluster, namespace and name of a row's HPA."""
+    return row["cluster"], row["namespace"], row["hpa"]
 
 
 @dataclass(frozen=True, slots=True)
 class UnitBlocks:
-    """What the settings of one unit came to: M members, S settings, B blocks of time.
+    """Measures of the settings of one unit: M members, S settings, B blocks of time.
 
     `settings` (S,) are setting ids, today's first; `hours` (M, B), 0 where a member has no such
     block; `values` by measure (M, S, B), NaN where it is not known. `starts` are the blocks'.
@@ -55,13 +59,13 @@ class UnitBlocks:
     def outside_share(self, blocks: slice) -> Array:
         """Return (S,) the largest share of a member's time outside of the recorded usage per pod.
 
-        What is not known counts as inside.
+        Unknown time counts as inside.
         """
         minutes = self.values.get("outside_minutes")
         if minutes is None:
             return np.zeros(self.settings.size)
         hours = np.maximum(self.hours[:, blocks].sum(axis=1), 1e-9)[:, None]
-        share = np.nan_to_num(minutes[:, :, blocks]).sum(axis=2) / (hours * _MINUTES_AN_HOUR)
+        share = np.nan_to_num(minutes[:, :, blocks]).sum(axis=2) / (hours * MINUTES_AN_HOUR)
         most: Array = share.max(axis=0)
         return most
 
@@ -82,7 +86,7 @@ def unit_blocks(
     Raises:
         HistoryError: the blocks of an HPA are not the same under every setting.
     """
-    block_ms = _BLOCK_MS[result.parameters["block"]["unit"]]
+    block_ms = int(_HOUR_MS * UNIT_HOURS[result.parameters["block"]["unit"]])
     frames = {
         (str(c), str(n), str(h)): frame
         for (c, n, h), frame in result.blocks.partition_by(
@@ -99,7 +103,7 @@ def unit_blocks(
 
 
 def _unit(name: str, keys: list[Key], frames: list[pl.DataFrame], block_ms: int) -> UnitBlocks:
-    """Put members' blocks beside each other, those of a time into one column."""
+    """Join the blocks of the members, those of one time in one column."""
     common = set(frames[0]["setting_id"].unique().to_list())
     for frame in frames[1:]:
         common &= set(frame["setting_id"].unique().to_list())

@@ -1,4 +1,4 @@
-"""One controller tick by tick, its metrics asking for exactly a given number: ramps and settling.
+"""Ramps and settling: one controller tick by tick, with metrics that ask for a given number.
 
 The decisions are those of `kernels.replay`: windows, policies with their accounting, bounds. The
 metrics are replaced by one External average of target 1 without tolerance, which proposes its value
@@ -27,8 +27,8 @@ from hpabatch.layout.records import (
     HEAD_UP_START,
     Fleet,
     Memory,
-    empty_results,
 )
+from hpabatch.layout.results import empty_results
 from hpabatch.model.objects.hpa import (
     Condition,
     ExternalMetricSource,
@@ -60,7 +60,7 @@ _SCALED_TO_ZERO = HPAStatus(conditions=(Condition("ScaledToZero", "True", "Scale
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """How a target gets from one size to another when the metrics ask for it all at once.
+    """Way of a target from one size to another when the metrics ask for it all at once.
 
     Times are ms since the first sync that sees the wish. `steps` are the sizes that are set, and
     when; `hold_ms` is the time until the first (windows), None without any. `ended` is REACHED,
@@ -87,7 +87,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What constant demand comes to: the sizes of one period, each with how long it stays, in ms.
+    """End of a run under constant demand: the sizes of one period, each with its duration in ms.
 
     One entry: it rests there. `after_ms` is when the first period begins.
     """
@@ -209,7 +209,7 @@ def follow_ramp(ruled: Ruled, first_size: int, last_size: int) -> Ramp:
 def settle(
     ruled: Ruled, wish_at: Callable[[int], int | None], size: int, *, running: bool = False
 ) -> Settled:
-    """Return what a constant demand comes to, from a size on.
+    """Return where an HPA settles under a constant demand, from a size on.
 
     Args:
         ruled: the spec.
@@ -227,7 +227,7 @@ def settle(
     while loop.ticks < MOST_TICKS:
         before = loop.size
         if before not in wishes:
-            # Beyond the bounds nobody looks at metrics.
+            # Beyond the bounds metrics are not read.
             within = ruled.lowest <= before <= ruled.highest
             wishes[before] = wish_at(before) if within else 0
         if loop.tick(wishes[before]) == before:

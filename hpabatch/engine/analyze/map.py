@@ -1,8 +1,8 @@
-"""Where one metric lets an HPA rest under constant demand, and where it never does.
+"""Resting sizes and cycles of an HPA under constant demand, for one metric.
 
-At demand D the metric maps a size n to the size it asks for, kept within the bounds. What it asks
-for never falls as the usage per pod rises, so everything is found by halving, with the rules
-themselves as the judge: integer percent, tolerances, `ceil` and the quirks of floats included.
+At demand D the metric maps a size n to the size it asks for, kept within the bounds. The size asked
+for never falls as the usage per pod rises, so all limits are found by bisection on the rules
+themselves, with their integer percent, tolerances, `ceil` and floating-point rounding.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _cycles_below(meter: Meter, moves: Moves, top: int, low: int, high: int) -> 
     """Generate the cycles of demands low..high whose largest member is `top`."""
 
     def step(size: int, demand: int) -> int:
-        return moves.next_size(size, meter.wish(size, meter.observe(size, demand)))
+        return moves.next_size(size, meter.wish_for(demand, size))
 
     def beyond(demand: int, size: int, after: int) -> bool:
         return step(size, demand) > after

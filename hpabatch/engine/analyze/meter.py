@@ -1,13 +1,12 @@
 """A spec as the rules read it, and each of its metrics as a function of size and demand.
 
-Everything is asked of the rules themselves: `Meter` calls the calculator of `rules.replicas` with
-the statistics of pods that are all ready and all alike.
+`Meter` calls the calculator of `rules.replicas` with the statistics of pods that are all ready and
+all alike.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,7 +29,7 @@ from hpabatch.rules.statistics import PodStatistics
 TARGET_OVERFLOWS: Final = "the target is no positive number of milli-units once it is an int64"
 
 _PER_POD = (codes.RESOURCE_UTILIZATION, codes.RESOURCE_AVERAGE, codes.PODS_AVERAGE)
-_VALUES = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
+VALUES: Final = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def _ruled_metric(
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """What one metric asks for at a size, given the demand; all pods ready and alike.
+    """One metric as a function of size and demand; all pods are ready and alike.
 
     Of pod metrics (`per_pod`) the demand is the total work, which divides evenly: each pod uses
     `base_milli + demand // size`, as the plant's divisible signal does. Of Object and External
@@ -135,7 +134,7 @@ class Meter:
     @property
     def by_value(self) -> bool:
         """Whether the target is a plain value, so that the size itself is multiplied."""
-        return self.kind in _VALUES
+        return self.kind in VALUES
 
     def full_milli(self) -> float:
         """Return the usage of one pod (or the value) that is exactly at the target."""
@@ -201,10 +200,30 @@ class Meter:
         each = self.base_milli + (demand // size if size else 0)
         return each - each % self.unit_milli
 
+    def wish_for(self, demand: int, size: int) -> int | None:
+        """Return how many replicas are asked for at a demand and a size; None as of `wish`."""
+        return self.wish(size, self.observe(size, demand))
+
     def demand_for(self, size: int, observed: int) -> int:
         """Return the least demand at which at least `observed` is measured at a size above 0."""
         whole = -(-observed // self.unit_milli) * self.unit_milli
         return max(whole - self.base_milli, 0) * size if self.per_pod else whole
+
+
+def meter_of(
+    ruled: Ruled, metric: RuledMetric, request_milli: int, base_milli: int = 0, unit_milli: int = 1
+) -> Meter:
+    """Return the meter of a spec's metric; amounts as in `Meter`."""
+    return Meter(
+        kind=metric.kind,
+        target_pct=metric.target_pct,
+        target_milli=metric.target_milli,
+        tolerance=ruled.tolerance,
+        switches=ruled.profile.switches(),
+        request_milli=request_milli,
+        base_milli=base_milli,
+        unit_milli=unit_milli,
+    )
 
 
 def _alike(size: int, usage_milli: int, request_milli: int) -> PodStatistics:
@@ -214,7 +233,7 @@ def _alike(size: int, usage_milli: int, request_milli: int) -> PodStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """Which moves a spec allows at all, whatever its windows and policies hold back for a while."""
+    """Moves that a spec allows, apart from the delays of its windows and policies."""
 
     lowest: int
     highest: int
@@ -234,28 +253,5 @@ class Moves:
         return goal
 
     def grows_from(self, size: int) -> bool:
-        """Say whether the target can grow from a size."""
+        """Return whether the target can grow from a size."""
         return self.grows and (size > 0 or self.leaves_zero)
-
-
-@dataclass(frozen=True, slots=True)
-class Demands:
-    """An HPA's metrics under constant demand, one of each; None: that metric has no answer."""
-
-    meters: Sequence[Meter | None]
-    demands: Sequence[int]
-
-    def wish(self, size: int) -> int | None:
-        """Return what the metrics together ask for; None if they cannot move the target.
-
-        The largest counts; with a metric that cannot be computed nothing shrinks.
-        """
-        asked = [
-            meter.wish(size, meter.observe(size, demand)) if meter is not None else None
-            for meter, demand in zip(self.meters, self.demands, strict=True)
-        ]
-        known = [wish for wish in asked if wish is not None]
-        if not known:
-            return None
-        best = max(known)
-        return None if len(known) < len(asked) and best < size else best

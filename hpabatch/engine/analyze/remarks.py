@@ -1,4 +1,4 @@
-"""What stands out in a static analysis, as sentences; the words are here and only here."""
+"""Remarks on a static analysis: what stands out, in sentences."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.engine.analyze.loop import REACHED, STUCK, Ramp
+from hpabatch.engine.analyze.meter import VALUES
 from hpabatch.engine.analyze.run import Analysis, MetricAnalysis
-from hpabatch.layout import codes
+from hpabatch.model.times import show_duration
 
-_VALUES: Final = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 SLOW_MS: Final = 3_600_000  # a way from bound to bound that takes longer is worth a word
 
 
@@ -62,7 +62,7 @@ def _cycles(metric: MetricAnalysis) -> Iterator[Remark]:
     if settled is not None and not settled.period_ms:
         text += f"; its windows and policies hold it at {settled.members[0]}"
     elif settled is not None:
-        text += f"; with its windows and policies every {duration_text(settled.period_ms)}"
+        text += f"; with its windows and policies every {show_duration(settled.period_ms)}"
     yield Remark("cycle", text)
 
 
@@ -128,20 +128,8 @@ def ramp_text(ramp: Ramp | None) -> str:
     if ramp.ended != REACHED:
         return "over 1d"
     hold, reached = ramp.hold_ms or 0, ramp.reached_ms or 0
-    moving = duration_text(reached - hold)
-    return f"{duration_text(hold)} + {moving}" if hold else moving
-
-
-def duration_text(ms: int) -> str:
-    """Return a time as `45s`, `5m15s`, `2h`, `1d3h` or `500ms`."""
-    if ms % 1000:
-        return f"{ms}ms"
-    rest, parts = ms // 1000, []
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")):
-        count, rest = divmod(rest, size)
-        if count:
-            parts.append(f"{count}{unit}")
-    return "".join(parts) or "0s"
+    moving = show_duration(reached - hold)
+    return f"{show_duration(hold)} + {moving}" if hold else moving
 
 
 def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
@@ -154,7 +142,7 @@ def _limits(analysis: Analysis, metric: MetricAnalysis) -> Iterator[Remark]:
     if inner:
         text = f"{metric.signal}: no usage at all keeps it at {_some(inner)} replicas"
         yield Remark("no_dead_band", text)
-    if not metric.per_pod and metric.kind in _VALUES:
+    if not metric.per_pod and metric.kind in VALUES:
         text = (
             f"{metric.signal}: a plain value multiplies the size, so unless more pods bring it down"
             " it runs to a bound"

@@ -1,11 +1,9 @@
-"""What can be said of an HPA from its spec alone: dead bands, resting sizes, cycles, ramps.
+"""Static analysis of an HPA from its spec alone: dead bands, resting sizes, cycles, ramps.
 
-`analyze_hpa` says all of it. `fixed_points` and `settles` answer for one constant demand and can
-be held against a simulation. Every number comes from the rules that decide elsewhere too.
-
-What is assumed: all pods are ready and alike, none is at its ceiling, samples are up to date. The
-work behind a pod metric is a constant total that divides among the pods; an Object or External
-metric's value is constant and does not hang on the number of pods.
+Every number comes from the compiled rules. Assumptions: all pods are ready and alike, none is at
+its ceiling, samples are up to date. The work behind a pod metric is a constant total that divides
+among the pods; the value of an Object or External metric is constant and does not depend on the
+number of pods.
 """
 
 from __future__ import annotations
@@ -13,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from hpabatch.engine.analyze.loop import STUCK, Ramp, Settled, follow_ramp, moves_of, settle
 from hpabatch.engine.analyze.map import Band, Cycle, Piece, cycles, dead_band, pieces
-from hpabatch.engine.analyze.meter import Demands, Meter, Moves, Ruled, RuledMetric, read_spec
-from hpabatch.errors import UsageError
+from hpabatch.engine.analyze.meter import Meter, Moves, Ruled, RuledMetric, meter_of, read_spec
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.plant import signal_name
@@ -26,13 +24,9 @@ from hpabatch.model.versions import DEFAULT_K8S, PROFILES, ControllerFlags, Prof
 
 MOST_SIZES: Final = 1000  # up to so many sizes all are looked at, of more a part
 MOST_TIMED: Final = 20  # cycles of a metric that are also run with windows and policies
-MOST_RESTING: Final = 100_000  # sizes that `fixed_points` asks one by one
 
 DEFAULT_REQUESTS: Final[Mapping[str, int]] = {"cpu": 1000, "memory": 2**30 * 1000}
-"""Requests of a pod in milli, by resource, where nobody names one; of other resources 1000."""
-
-Amounts = int | Mapping[str, int]
-"""A number of milli-units for the one signal there is, or by signal (`model.plant.signal_name`)."""
+"""Requests of a pod in milli, by resource, where none is given; of other resources 1000."""
 
 _FLAGS: Final = ControllerFlags()
 _PROFILE: Final = PROFILES[DEFAULT_K8S]
@@ -40,7 +34,7 @@ _PROFILE: Final = PROFILES[DEFAULT_K8S]
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """What a manifest does not say of its pods.
+    """Assumptions about pods, which a manifest does not state.
 
     `request_milli` by resource (DEFAULT_REQUESTS where absent); `base_pct`: what a pod uses without
     any work, in percent of the request or, where the target is an amount, of the target.
@@ -52,7 +46,7 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class TimedCycle:
-    """A cycle of the metric, and what becomes of it under the HPA's own windows and policies.
+    """A cycle of the metric, and its run under the HPA's own windows and policies.
 
     `settled` (None: not run) is for the least demand of the cycle, from its first member on.
     """
@@ -156,7 +150,7 @@ def _ramp(ruled: Ruled, first_size: int, last_size: int, *, blocked: bool) -> Ra
 def _analyze_metric(
     ruled: Ruled, moves: Moves, metric: RuledMetric, assumed: Assumed
 ) -> MetricAnalysis:
-    meter = _meter(ruled, metric, *_assumed_amounts(metric, assumed))
+    meter = meter_of(ruled, metric, *_assumed_amounts(metric, assumed))
     utilization = metric.kind == codes.RESOURCE_UTILIZATION
     sizes = [] if metric.error else list(_sizes(meter, ruled))
     complete = len(sizes) == ruled.highest - ruled.lowest + 1
@@ -182,8 +176,8 @@ def _timed(ruled: Ruled, meter: Meter, found: Sequence[Cycle]) -> Iterator[Timed
     for k, cycle in enumerate(found):
         settled = None
         if k < MOST_TIMED:
-            demands = Demands([meter], [cycle.low_milli])
-            settled = settle(ruled, demands.wish, cycle.members[0], running=True)
+            wish_at = partial(meter.wish_for, cycle.low_milli)
+            settled = settle(ruled, wish_at, cycle.members[0], running=True)
         yield TimedCycle(cycle, settled)
 
 
@@ -215,131 +209,3 @@ def _assumed_amounts(metric: RuledMetric, assumed: Assumed) -> tuple[int, int]:
 def _resource(metric: MetricSpec) -> str:
     member = metric.resource or metric.container_resource
     return member.name if member is not None else ""
-
-
-def _meter(ruled: Ruled, metric: RuledMetric, request: int, base: int = 0, unit: int = 1) -> Meter:
-    return Meter(
-        kind=metric.kind,
-        target_pct=metric.target_pct,
-        target_milli=metric.target_milli,
-        tolerance=ruled.tolerance,
-        switches=ruled.profile.switches(),
-        request_milli=request,
-        base_milli=base,
-        unit_milli=unit,
-    )
-
-
-# ---- one constant demand -------------------------------------------------------------------------
-
-
-def fixed_points(
-    spec: HPASpec,
-    demand_milli: Amounts,
-    request_milli: Amounts = 1000,
-    *,
-    base_milli: Amounts = 0,
-    unit_milli: Amounts = 1,
-    flags: ControllerFlags = _FLAGS,
-    profile: Profile = _PROFILE,
-) -> tuple[int, ...]:
-    """Return the sizes at which an HPA rests under a constant demand, ascending.
-
-    With integer percent `u = (base + demand // n) * 100 // request` a size n strictly between the
-    bounds is one of them if u / target is within the tolerance or `ceil(u / target * n)` is n.
-
-    Args:
-        spec: valid, with its defaults filled in.
-        demand_milli: total work behind each pod metric, value of each Object and External metric.
-        request_milli: of one pod; for utilization only.
-        base_milli: what a pod uses without any work.
-        unit_milli: samples are rounded down to whole ones of these.
-        flags: the controller's.
-        profile: the Kubernetes version's rules.
-
-    Raises:
-        UsageError: a signal has no demand or request, an amount is impossible, or there are more
-            sizes than MOST_RESTING.
-    """
-    ruled = read_spec(spec, flags, profile)
-    if ruled.highest - ruled.lowest > MOST_RESTING:
-        raise UsageError(
-            f"spec.maxReplicas: {ruled.highest} is more than {MOST_RESTING} above minReplicas; "
-            "give tighter bounds"
-        )
-    demands = _demands(ruled, demand_milli, request_milli, base_milli, unit_milli)
-    moves = moves_of(ruled)
-    sizes = range(ruled.lowest, ruled.highest + 1)
-    return tuple(size for size in sizes if moves.next_size(size, demands.wish(size)) == size)
-
-
-def settles(
-    spec: HPASpec,
-    demand_milli: Amounts,
-    n0: int,
-    request_milli: Amounts = 1000,
-    *,
-    base_milli: Amounts = 0,
-    unit_milli: Amounts = 1,
-    flags: ControllerFlags = _FLAGS,
-    profile: Profile = _PROFILE,
-) -> tuple[int, ...]:
-    """Return the sizes in which an HPA ends that starts with n0 replicas under a constant demand.
-
-    One size: it rests there. More: a cycle, in the order in which they follow each other. Windows
-    and policies are run tick by tick from a controller that has just started. Arguments and errors
-    as of `fixed_points`; RefusedError: it has not settled within `loop.MOST_TICKS`.
-    """
-    ruled = read_spec(spec, flags, profile)
-    demands = _demands(ruled, demand_milli, request_milli, base_milli, unit_milli)
-    if n0 < 0:
-        raise UsageError(f"n0 is {n0}; give a number of replicas of at least 0")
-    return settle(ruled, demands.wish, n0).members
-
-
-def _demands(
-    ruled: Ruled, demand: Amounts, request: Amounts, base: Amounts, unit: Amounts
-) -> Demands:
-    """Return the metrics with their demands (UsageError: see `fixed_points`)."""
-    signals = [signal_name(metric.metric) for metric in ruled.metrics]
-    if isinstance(demand, int) and len(set(signals)) > 1:
-        raise UsageError(
-            f"demand_milli is one number for several signals; give one for each of {signals}"
-        )
-    meters: list[Meter | None] = []
-    amounts: list[int] = []
-    for metric, signal in zip(ruled.metrics, signals, strict=True):
-        by_request = metric.kind == codes.RESOURCE_UTILIZATION
-        meter = _meter(
-            ruled,
-            metric,
-            _amount("request_milli", request, signal, 1, None if by_request else 1),
-            _amount("base_milli", base, signal, 0, 0),
-            _amount("unit_milli", unit, signal, 1, 1),
-        )
-        amounts.append(_amount("demand_milli", demand, signal, 0, None))
-        meters.append(None if metric.error else meter)
-        if not metric.error:
-            _check_range(ruled, meter, amounts[-1], signal)
-    return Demands(meters, amounts)
-
-
-def _amount(name: str, amounts: Amounts, signal: str, least: int, default: int | None) -> int:
-    """Return a signal's amount (UsageError: there is none and no default, or it is too little)."""
-    if not isinstance(amounts, int):
-        if signal not in amounts and default is None:
-            raise UsageError(f"{name} has nothing for {signal}, only for {sorted(amounts)}; add it")
-        amounts = amounts.get(signal, default or 0)
-    if amounts < least:
-        raise UsageError(f"{name} of {signal} is {amounts}; it must be at least {least}")
-    return amounts
-
-
-def _check_range(ruled: Ruled, meter: Meter, demand: int, signal: str) -> None:
-    """Refuse what overflows the calculator's integers (UsageError)."""
-    for size in (max(ruled.lowest, 1), ruled.highest):
-        if meter.observe(size, demand) > meter.largest(size) or size > meter.largest_size():
-            raise UsageError(
-                f"demand_milli of {signal}: with {demand} at {size} replicas the calculator's "
-                "integers overflow; give less"
-            )

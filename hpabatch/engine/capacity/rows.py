@@ -1,9 +1,9 @@
-"""The rows of a capacity plan and their frames."""
+"""Rows and columns of a capacity plan; docs/plan.md lists the columns from here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -69,28 +69,23 @@ def _month(row: Mapping[str, object]) -> float | None:
     return cost * MONTH_HOURS / hours
 
 
-_TEXT = {"cluster", "namespace", "hpa", "currency", "why_not", "scope", "bounds", "covers",
-         "resource", "unit", "quota_name"}  # fmt: skip
-_WHOLE = {"min_replicas", "max_replicas", "cpu_milli", "memory_milli", "desired_p50", "desired_p95",
-          "desired_p99", "desired_max", "max_sufficient", "min_sufficient", "max_with_min", "hpas",
-          "of"}  # fmt: skip
-_TIMES = {"start", "first_at_max", "first_exceeded"}
+_TYPES: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("cluster", "namespace", "hpa", "currency", "why_not", "scope", "bounds",
+                     "covers", "resource", "unit", "quota_name"), pl.String),
+    **dict.fromkeys(("min_replicas", "max_replicas", "cpu_milli", "memory_milli", "desired_p50",
+                     "desired_p95", "desired_p99", "desired_max", "max_sufficient",
+                     "min_sufficient", "max_with_min", "hpas", "of"), pl.Int64),
+    **dict.fromkeys(("start", "first_at_max", "first_exceeded"), pl.Int64),
+    "usable": pl.Boolean,
+}  # fmt: skip
+_TIMES: Final = ("start", "first_at_max", "first_exceeded")
 
 
 def frame_of(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]) -> pl.DataFrame:
     """Return rows as a frame with the documented columns."""
-    found = {}
-    for name in columns:
-        values = [row[name] for row in rows]
-        if name in _TIMES:
-            found[name] = pl.Series(values, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC"))
-            continue
-        dtype: pl.DataType = pl.Float64()
-        if name in _TEXT:
-            dtype = pl.String()
-        elif name in _WHOLE:
-            dtype = pl.Int64()
-        elif name == "usable":
-            dtype = pl.Boolean()
-        found[name] = pl.Series(values, dtype=dtype)
-    return pl.DataFrame(found)
+    found = {
+        name: pl.Series([row[name] for row in rows], dtype=_TYPES.get(name, pl.Float64))
+        for name in columns
+    }
+    times = [pl.col(name).cast(pl.Datetime("ms", "UTC")) for name in _TIMES if name in columns]
+    return pl.DataFrame(found).with_columns(times)

@@ -1,8 +1,8 @@
-"""The first capacity plan: what HPAs ask for without maxReplicas, at once, and against quotas.
+"""Capacity plan: sizes without maxReplicas, their sums over HPAs, and the sums against quotas.
 
-A record at maxReplicas says only that at least so much was wanted. So every HPA is simulated on its
-fitted work with maxReplicas removed, and under each growth of the work. docs/plan.md defines every
-number.
+A recorded size at maxReplicas is only a lower bound of what was wanted. So every HPA is simulated
+on its fitted work with maxReplicas removed, under each growth of the work. docs/plan.md defines
+every number.
 """
 
 from __future__ import annotations
@@ -12,40 +12,23 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from hpabatch.engine.capacity.columns import HPA_COLUMNS, TOTAL_COLUMNS
-from hpabatch.engine.capacity.limits import amounts_of, limits_of
 from hpabatch.engine.capacity.rows import MONTH_HOURS, frame_of, hpa_row
-from hpabatch.engine.capacity.runs import (
-    AS_RECORDED,
-    TODAY,
-    UNCLAMPED,
-    Runs,
-    Track,
-    key_of,
-    run_all,
-)
-from hpabatch.engine.capacity.sums import (
-    AMOUNTS,
-    MONEY,
-    Grid,
-    Sums,
-    judged,
-    spread,
-)
+from hpabatch.engine.capacity.runs import AS_RECORDED, TODAY, UNCLAMPED, Runs, Track, run_all
+from hpabatch.engine.capacity.sums import AMOUNTS, MONEY, Grid, Sums, judged, spread
+from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import Select
-from hpabatch.engine.fleet.requested import Requested
+from hpabatch.engine.fleet.requested import Requested, requested_of
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.result import with_advice, with_cost
 from hpabatch.engine.simulate.run import Loop, LoopOptions, Progress, prepare_loop, silent
+from hpabatch.engine.simulate.work import key_of
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
 from hpabatch.inputs.scenarios import parse_growth
-from hpabatch.model.prices import PriceList
 from hpabatch.model.quota import CORES, GIB, LIMIT_CORES, LIMIT_GIB, PODS, Quota, tightest
-from hpabatch.model.scenario import Growth, Scenario, SetBounds
-from hpabatch.model.settings.overrides import PlantOverride
+from hpabatch.model.scenario import Growth, SetBounds
 
 Key = tuple[str, str, str]
 _HOURS = {PODS: "pod_hours", CORES: "core_hours", GIB: "gib_hours"}
@@ -53,37 +36,16 @@ _HOURS = {PODS: "pod_hours", CORES: "core_hours", GIB: "gib_hours"}
 
 @dataclass(frozen=True, slots=True)
 class CapacityOptions:
-    """What is asked of a plan beside what a replay is told.
-
-    `growths` are thousandths (`growths_of` reads them), the others as of `LoopOptions`.
-    """
+    """Growths in thousandths (`growths_of` reads them), quotas, and options of the simulation."""
 
     growths: tuple[int, ...] = (AS_RECORDED,)
-    scenario: Scenario | None = None
-    plants: tuple[PlantOverride, ...] = ()
-    prices: PriceList | None = None
     quotas: tuple[Quota, ...] = ()
-    seed: int = 0
-    keep_gaps: bool = True
-    length_ms: int | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
-
-    def of_loop(self) -> LoopOptions:
-        """Return what the simulation is told."""
-        return LoopOptions(
-            scenario=self.scenario,
-            plants=self.plants,
-            prices=self.prices,
-            seed=self.seed,
-            keep_gaps=self.keep_gaps,
-            length_ms=self.length_ms,
-            files=self.files,
-        )
+    loop: LoopOptions = field(default_factory=LoopOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityPlan:
-    """What a plan came to; `engine.capacity.columns` explains the columns.
+    """A capacity plan; `engine.columns.capacity` explains the columns.
 
     `hpas`: one row per HPA and growth, `totals`: one per growth, scope, bounds, covers and
     resource. `skipped` could not be simulated; they are in no sum.
@@ -128,16 +90,18 @@ def plan_capacity(
         UsageError: an option, a scenario or a plant file that does not fit the history.
         RefusedError: not one HPA could be simulated.
     """
-    for step in options.scenario.steps if options.scenario is not None else ():
+    scenario = options.loop.scenario
+    for step in scenario.steps if scenario is not None else ():
         if isinstance(step.action, SetBounds):
             raise UsageError(
                 f"{step.place}: a plan is about today's bounds and none, so an edit of the HPA "
                 "has no meaning in it; leave the step out, or use `hpabatch simulate`"
             )
-    loop = prepare_loop(history, parameters, options.of_loop(), select, progress)
+    loop = prepare_loop(history, parameters, options.loop, select, progress)
     limits: Mapping[Key, Requested] = {}
     if any({LIMIT_CORES, LIMIT_GIB} & set(quota.limits) for quota in options.quotas):
-        limits = limits_of(loop.plan, loop.plan.chosen)
+        found = requested_of(loop.plan, loop.plan.chosen, limits=True)
+        limits = {key_of(c): found[c.target] for c in loop.plan.chosen}
     return plan_loop(loop, options, limits, progress)
 
 
@@ -160,8 +124,8 @@ def plan_loop(
     for growth_milli in options.growths:
         planning.grow(growth_milli)
     return CapacityPlan(
-        hpas=frame_of(planning.hpas, HPA_COLUMNS),
-        totals=frame_of(planning.totals, TOTAL_COLUMNS),
+        hpas=frame_of(planning.hpas, PLAN_HPAS.meanings),
+        totals=frame_of(planning.totals, PLAN_TOTALS.meanings),
         skipped=loop.skipped,
         notes=(*loop.plan.warnings, *loop.notes, *planning.notes()),
         evidence=loop.evidence
@@ -184,10 +148,10 @@ class _Planning:
         progress: Progress,
     ) -> None:
         self.loop, self.options, self.limits, self.progress = loop, options, limits, progress
-        self.cases: list[SimulationCase] = sorted(loop.cases, key=key_of)
+        self.cases: list[SimulationCase] = sorted(loop.cases, key=lambda case: case.key[:3])
         self.grid = Grid.of(self.cases)
         self.known = sorted(
-            {key_of(c) for c in self.cases}
+            {c.key[:3] for c in self.cases}
             | {(s.cluster, s.namespace, s.hpa) for s in loop.skipped}
         )
         self.hpas: list[dict[str, object]] = []
@@ -198,7 +162,9 @@ class _Planning:
         """Plan all HPAs under one growth."""
         fleet, cluster, space = (Sums(self.grid) for _ in range(3))
         last: tuple[str, str] | None = None
-        runs = run_all(self.cases, growth_milli, self.loop.plan.versions.one(), self.options.seed)
+        runs = run_all(
+            self.cases, growth_milli, self.loop.plan.versions.one(), self.options.loop.seed
+        )
         for found in runs:
             place = found.key[0], found.key[1]
             if last is not None and place != last:
@@ -219,7 +185,7 @@ class _Planning:
         self._total(growth_milli, fleet)
 
     def notes(self) -> Iterator[str]:
-        """Yield what is to be said of the quotas."""
+        """Yield notes on quotas without an HPA."""
         places = {key[:2] for key in self.known}
         for quota in self.options.quotas:
             if quota.limits and not any(quota.is_for(*place) for place in places):
@@ -229,7 +195,7 @@ class _Planning:
 
     def _hpa(self, runs: Runs, growth_milli: int, space: Sums) -> None:
         """Add the row of an HPA, and what it holds to its namespace."""
-        priced = with_cost(runs.measures, self.options.prices)
+        priced = with_cost(runs.measures, self.options.loop.prices)
         rows = {row["setting"]: row for row in with_advice(priced, self.loop).to_dicts()}
         reasons = [rows[UNCLAMPED]["why_not"], *self._endless(runs.tracks)]
         why_not = "; ".join(reason for reason in reasons if reason)
@@ -267,41 +233,53 @@ class _Planning:
         names = (*place, None, None)[:2]
         limits = tightest(self.options.quotas, *place) if len(place) == 2 else {}
         resources = [PODS, CORES, GIB, *(r for r in (LIMIT_CORES, LIMIT_GIB) if r in limits)]
-        resources += [MONEY] if self.options.prices is not None else []
+        resources += [MONEY] if self.options.loop.prices is not None else []
         for bounds in (TODAY, UNCLAMPED):
             for covers in ("all", "usable"):
                 for resource in resources:
                     found = sums.covering(bounds, covers == "usable", resource)
-                    self.totals.append(
-                        {
-                            "growth": growth_milli / 1000,
-                            "scope": scope,
-                            "cluster": names[0],
-                            "namespace": names[1],
-                            "bounds": bounds,
-                            "covers": covers,
-                            "resource": resource,
-                            "unit": self._unit(resource),
-                            "hpas": found.hpas,
-                            "of": of,
-                            **spread(found, resource),
-                            # (of limits no hours are added up)
-                            "run_total": found.run if found.hpas and resource in _SUMMED else None,
-                            "month_total": (
-                                found.month if found.hpas and resource in _SUMMED else None
-                            ),
-                            **judged(found, resource, limits.get(resource), self.grid),
-                        }
-                    )
+                    # (of limits no hours are added up)
+                    known = found.hpas and resource in _SUMMED
+                    row = {
+                        "growth": growth_milli / 1000,
+                        "scope": scope,
+                        "cluster": names[0],
+                        "namespace": names[1],
+                        "bounds": bounds,
+                        "covers": covers,
+                        "resource": resource,
+                        "unit": self._unit(resource),
+                        "hpas": found.hpas,
+                        "of": of,
+                        "run_total": found.run if known else None,
+                        "month_total": found.month if known else None,
+                    }
+                    row |= spread(found, resource)
+                    row |= judged(found, resource, limits.get(resource), self.grid)
+                    self.totals.append(row)
 
     def _unit(self, resource: str) -> str:
-        prices = self.options.prices
+        prices = self.options.loop.prices
         if resource == MONEY and prices is not None:
             return prices.prices.currency
         return AMOUNTS[resource][0]
 
 
 _SUMMED = (*_HOURS, MONEY)
+
+
+def amounts_of(requested: Requested, limited: Requested | None = None) -> dict[str, int]:
+    """Return what one pod holds: millicores and bytes (rounded up); what is not known is left out.
+
+    `limited` None: limits are not asked for.
+    """
+    parts = {PODS: 1}
+    for given, cores, memory in ((requested, CORES, GIB), (limited, LIMIT_CORES, LIMIT_GIB)):
+        if given is not None and given.cpu_milli is not None:
+            parts[cores] = given.cpu_milli
+        if given is not None and given.memory_milli is not None:
+            parts[memory] = -(-given.memory_milli // 1000)
+    return parts
 
 
 def _hold(

@@ -24,8 +24,9 @@ import polars as pl
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.loop import POINTS_AT_ONCE, run_cases
+from hpabatch.engine.simulate.loop import POINTS_AT_ONCE, in_parts, run_cases
 from hpabatch.engine.simulate.measures import Bounds, measures_frame
+from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.simulate.scenario import apply
 from hpabatch.layout.records import I64, Records
 from hpabatch.model.objects.hpa import HPASpec
@@ -39,7 +40,7 @@ FREE: Final = "free"
 BOUNDS: Final = (TODAY, UNCLAMPED, FREE)
 
 CEILING: Final = 100_000
-"""More pods than a plan believes: Kubernetes is built for 150,000 in a cluster, of all kinds."""
+"""A size that counts as endless: Kubernetes is built for 150,000 pods in a cluster."""
 
 CEILING_APART: Final = 5_000
 
@@ -50,7 +51,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What one run came to, tick by tick.
+    """One run, tick by tick.
 
     `desired`: the target's size after each tick; `held`: the pods that request something, the
     larger of that and of the pods that are there (those that are ending still hold their requests).
@@ -84,11 +85,6 @@ class Runs:
     key: Key
     tracks: dict[str, Track]
     measures: pl.DataFrame
-
-
-def key_of(case: SimulationCase) -> Key:
-    """Return the cluster, namespace and name of a case's HPA."""
-    return case.workload.cluster, case.workload.namespace, case.workload.hpa
 
 
 def ceiling_of(case: SimulationCase) -> int:
@@ -138,7 +134,7 @@ def run_all(
     Raises:
         ValueError: a metric has no signal in its workload's plant.
     """
-    for part in _parts(cases, len(bounds)):
+    for part in in_parts(cases, [c.steps * len(bounds) for c in cases], POINTS_AT_ONCE):
         lanes = []
         for case in part:
             more = grown(case, growth_milli, profile)
@@ -150,30 +146,16 @@ def run_all(
             for h, case in ended:
                 first = int(fleet.simulation.lanes.first_point[h])
                 points = fleet.simulation.points[first : first + case.steps]
-                tracks[key_of(case), case.setting] = _track(case, points)
+                tracks[case.key[:3], case.setting] = _track(case, points)
         measures = pl.concat(rows)
         for case in part:
-            key = key_of(case)
-            names = zip(("cluster", "namespace", "hpa"), key, strict=True)
+            key = case.key[:3]
+            names = zip(KEY, key, strict=True)
             yield Runs(
                 key,
                 {name: tracks.pop((key, name)) for name in bounds},
                 measures.filter(*(pl.col(name) == value for name, value in names)),
             )
-
-
-def _parts(cases: Sequence[SimulationCase], runs: int) -> Iterator[list[SimulationCase]]:
-    """Yield the cases in parts whose trajectories fit memory."""
-    part: list[SimulationCase] = []
-    points = 0
-    for case in cases:
-        if part and points + case.steps * runs > POINTS_AT_ONCE:
-            yield part
-            part, points = [], 0
-        part.append(case)
-        points += case.steps * runs
-    if part:
-        yield part
 
 
 def _track(case: SimulationCase, points: Records) -> Track:
@@ -182,7 +164,7 @@ def _track(case: SimulationCase, points: Records) -> Track:
     highest = int(max(desired.max(), before.max()))
     sizes = np.concatenate([before, desired])
     if (case.periods[-1].spec.min_replicas or 0) > 0:
-        # From a target at 0, which only somebody else sets, no minReplicas brings it back.
+        # A target at 0, which is set by hand, is not raised to minReplicas by the rules.
         sizes = sizes[sizes > 0]
     last = points[-1]
     return Track(
@@ -197,7 +179,7 @@ def _track(case: SimulationCase, points: Records) -> Track:
 
 
 def _may_rise(case: SimulationCase) -> bool:
-    """Say whether scaling up is not disabled: else a size that stands still has its end."""
+    """Return whether scaling up is not disabled: else a size that stands still has its end."""
     behavior = case.periods[-1].spec.behavior
     rules = behavior.scale_up if behavior is not None else None
     return rules is None or rules.select_policy != "Disabled"

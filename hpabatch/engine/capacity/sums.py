@@ -1,4 +1,4 @@
-"""Sums over HPAs at the same instants: what a namespace, a cluster and a fleet ask for at once.
+"""Sums over HPAs at the same instants, for a namespace, a cluster and a fleet.
 
 HPAs sync at instants of their own. The sums are made on one grid: from the first tick of all runs,
 as far apart as the shortest sync period. At an instant of the grid an HPA counts with what its last
@@ -71,7 +71,7 @@ class Grid:
 
 @dataclass(slots=True)
 class Sum:
-    """What some HPAs hold at once, one value an instant; and what they hold in their runs."""
+    """Amounts that some HPAs hold at once, one value an instant, and over their runs."""
 
     hpas: int = 0
     values: I64 | None = None

@@ -1,9 +1,9 @@
-"""Which of many changes makes a difference: each is tried alone.
+"""Causes of differences: of many changes, those that make an HPA's first difference.
 
-The first difference of an HPA is tried again with one thing changed: the run that was, with one
-thing as on the other side. What then decides at that tick as the other side does makes the
-difference alone. If no change does, each is taken back from the other side: those without which
-the tick is as it was are needed together.
+Each change is tried alone: one side is run again with that one thing as on the other side. If the
+HPA then decides at that tick as the other side does, the change makes the difference alone. If no
+change does, each is taken back from the other side: the changes without which the tick is as it was
+are needed together.
 """
 
 from __future__ import annotations
@@ -47,16 +47,14 @@ class Cause:
 
 
 def find_causes(
-    differences: pl.DataFrame,
-    trials: Sequence[Trial],
-    report: Report = lambda share: None,
+    differences: pl.DataFrame, trials: Sequence[Trial], report: Report = lambda share: None
 ) -> dict[Key, Cause]:
     """Return the causes that could be found, by HPA.
 
     Args:
         differences: of `frames.find_differences`.
         trials: of everything that changed, in the order in which causes are to be named.
-        report: is told the share that is done.
+        report: called with the share that is done.
     """
     half = 0.5  # of the time, at most: few differences are left for the second round
     first = [(t.name, t.alone) for t in trials]
@@ -70,11 +68,7 @@ def find_causes(
 
 
 def _named(
-    differences: pl.DataFrame,
-    runs: Sequence[tuple[str, Run]],
-    side: str,
-    how: str,
-    report: Report,
+    differences: pl.DataFrame, runs: Sequence[tuple[str, Run]], side: str, how: str, report: Report
 ) -> dict[Key, Cause]:
     """Return by HPA the runs whose tick is that of a side."""
     names: dict[Key, list[str]] = {}
@@ -86,7 +80,7 @@ def _named(
 
 
 def _alike(differences: pl.DataFrame, ticks: pl.DataFrame, side: str) -> list[Key]:
-    """Return the HPAs that at their first difference came to what a side did."""
+    """Return the HPAs whose tick at the first difference equals that of a side."""
     compared = [n for n in (*DECISION, *EXPLANATION) if f"{n}{FROM}" in differences.columns]
     tried = ticks.select(*TICK, *compared).rename({"ts": "first_ts"})
     rows = differences.join(tried, on=[*KEY, "first_ts"], maintain_order="left")

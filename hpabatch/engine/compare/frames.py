@@ -1,4 +1,4 @@
-"""Two runs of the same HPAs, tick by tick: which HPAs come to something else, since when, how far.
+"""Differences of two runs of the same HPAs: which HPAs differ, since which tick, and how far.
 
 Two ticks differ in their *decision* if the size, the wish to rescale, or what failed differs; they
 differ only in their *explanation* if the same is done for another reason. The ratio and the bounds
@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.engine.columns.compare import DIFFERENCES
 from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
 
@@ -19,7 +20,7 @@ TICK: Final = (*KEY, "ts")
 DECISION: Final = ("desired", "rescaled", "invalid_metrics", "error")
 _GIVEN: Final = ("replicas", "applied", "min_replicas", "max_replicas", "ratio")
 EXPLANATION: Final = tuple(name for name in TICK_SCHEMA if name not in (*TICK, *DECISION, *_GIVEN))
-# What is told of both sides at the first difference.
+# Columns of both sides at the first difference.
 TOLD: Final = tuple(name for name in TICK_SCHEMA if name not in (*TICK, "replicas", "applied"))
 
 DECIDES: Final = "decides"
@@ -27,22 +28,8 @@ EXPLAINS: Final = "explains"
 FROM: Final = "_from"
 TO: Final = "_to"
 
-COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "differs": "decides: it decides differently; explains: the same, but for another reason",
-    "ticks": "ticks that were compared",
-    "ticks_decided": "of these, those with another decision",
-    "ticks_explained": "of these, those with the same decision for another reason",
-    "first_ts": "the first tick that differs (in its decision, if any does)",
-    "replicas": "the size that both saw then; null: not known",
-    "most": "the largest difference of the decided size, to less from; null: none is known",
-    "most_ts": "when that was first",
-    "replica_hours": "sum of the differences of the decided size over time; null: none is known",
-    "cause": "the switches, or fields of the spec, that make the first difference; null: not found",
-    "how": "alone: each of them does; together: all are needed; null: not found",
-    "rule": "the same in words",
+COLUMNS: Final = {
+    name: meaning for name, meaning in DIFFERENCES.meanings.items() if not name.endswith((FROM, TO))
 }
 """Beside these, `<column>_from` and `<column>_to` for each of `TOLD`, at the first difference."""
 

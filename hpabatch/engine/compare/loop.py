@@ -1,8 +1,8 @@
-"""Compare in a closed loop: a fleet simulated twice on the same work, and what comes of it.
+"""Comparison in a closed loop: a fleet simulated twice on the same work.
 
-Both sides run on the plants that were fitted to the history, with the same random draws; each
-side's pods are those that its own decisions asked for. So differences compound, unlike those of
-two replays, and the plants' limits apply (`engine.simulate.run`).
+Both sides run on the plants that were fitted to the history, with the same random draws. Each
+side's pods are those that its own decisions asked for, so differences compound, unlike those of two
+replays, and the limits of the plants apply (`engine.simulate.run`).
 """
 
 from __future__ import annotations
@@ -14,52 +14,44 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.engine.columns import compare as columns
 from hpabatch.engine.compare.causes import Key, Run
-from hpabatch.engine.compare.frames import (
-    TICK,
-    find_differences,
-    schema_of,
-    side_by_side,
-)
+from hpabatch.engine.compare.frames import TICK, find_differences, schema_of, side_by_side
 from hpabatch.engine.compare.run import (
     DECIDED,
     SPECS,
     VERSIONS,
     Comparison,
-    Progress,
     joined_evidence,
     joined_texts,
     left_out_order,
-    silent,
     with_causes,
 )
-from hpabatch.engine.compare.sides import (
-    BOTH,
-    LeftOut,
-    Side,
-    Sides,
-    key_of,
-    plan_sides,
-    restricted,
-)
+from hpabatch.engine.compare.sides import BOTH, LeftOut, Side, Sides, plan_sides, restricted
 from hpabatch.engine.compare.trials import Change, Runner, first_ms
 from hpabatch.engine.fleet.plan import ReplayPlan, Select
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.loop import simulate
-from hpabatch.engine.simulate.run import PROPOSED, RECORDED, Loop, LoopOptions, prepare_loop
-from hpabatch.engine.simulate.work import lacking_signals
+from hpabatch.engine.simulate.loop import in_parts, simulate
+from hpabatch.engine.simulate.run import (
+    PROPOSED,
+    RECORDED,
+    Loop,
+    LoopOptions,
+    Progress,
+    prepare_loop,
+    silent,
+)
+from hpabatch.engine.simulate.work import key_of, lacking_signals
 from hpabatch.history.reader import History
 
 POINTS_AT_ONCE: Final = 2_000_000  # of one side
 TOLD: Final = ("desired", "proposal", "stabilized", "binding")
-WHY_NOT: Final = "why_not"
-COLUMNS: Final[dict[str, str]] = {
-    WHY_NOT: "why a simulated HPA is not to be relied on; null: nothing known speaks against it"
-}
-"""What a row has beside those of `compare_frames.schema_of(TOLD)`."""
+WHY_NOT: Final = columns.WHY_NOT.name
+COLUMNS: Final = {WHY_NOT: columns.WHY_NOT.meaning}
+"""Columns of a row beside those of `frames.schema_of(TOLD)`."""
 
 Cases = Mapping[Key, SimulationCase]
 
@@ -91,7 +83,7 @@ def compare_simulated(
         options: plants that are stated, seed and gaps; sides bring manifests, and there is no
             scenario.
         select: as in `compare.compare_history`.
-        progress: is told how far it is.
+        progress: called with a message and the share that is done.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to simulate.
@@ -104,7 +96,8 @@ def compare_simulated(
     prepare = _prepare_versions if kind == VERSIONS else _prepare_specs
     loops = prepare(history, sides, (before, after), options, progress)
     parts, ticks, done = [pl.DataFrame(schema=schema_of(TOLD))], 0, 0
-    for keys in _parts(loops.before):
+    steps = [case.steps for case in loops.before.values()]
+    for keys in in_parts(loops.before, steps, POINTS_AT_ONCE):
         points = (
             _points([cases[key] for key in keys], plan.versions, options.seed)
             for plan, cases in ((sides.before, loops.before), (sides.after, loops.after))
@@ -197,12 +190,8 @@ def _loop(
 
 def _cases(loop: Loop, setting: str) -> dict[Key, SimulationCase]:
     """Return the cases of a setting in order of their names."""
-    found = {_key(case): case for case in loop.cases if case.setting == setting}
+    found = {case.key[:3]: case for case in loop.cases if case.setting == setting}
     return dict(sorted(found.items()))
-
-
-def _key(case: SimulationCase) -> Key:
-    return case.workload.cluster, case.workload.namespace, case.workload.hpa
 
 
 def _run_of(case: SimulationCase) -> tuple[int, int, int]:
@@ -231,20 +220,6 @@ def _merged(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
 
 
 # ---- running ------------------------------------------------------------------------------------
-
-
-def _parts(cases: Cases) -> Iterator[list[Key]]:
-    """Yield the HPAs in parts whose ticks fit memory."""
-    part: list[Key] = []
-    points = 0
-    for key, case in cases.items():
-        if part and points + case.steps > POINTS_AT_ONCE:
-            yield part
-            part, points = [], 0
-        part.append(key)
-        points += case.steps
-    if part:
-        yield part
 
 
 def _points(cases: Sequence[SimulationCase], versions: Versions, seed: int) -> pl.DataFrame:
@@ -286,7 +261,7 @@ def simulated(plan: ReplayPlan, cases: Cases, others: Cases, seed: int) -> Runne
 
 
 def _with_problems(differences: pl.DataFrame, loops: Sequence[Loop]) -> pl.DataFrame:
-    """Return the rows with what speaks against relying on them."""
+    """Return the rows with the reasons not to rely on them."""
     known: list[str | None] = []
     for c, n, h in differences.select(KEY).iter_rows():
         texts = dict.fromkeys(text for loop in loops for text in loop.problems.get((c, n, h), ()))

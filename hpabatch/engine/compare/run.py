@@ -1,9 +1,9 @@
-"""Compare: a fleet replayed twice, under two versions or with two sets of specs.
+"""Comparison of two replays of a fleet: under two versions, or with two sets of specs.
 
-Both sides have the same HPAs, samples, sizes and instants, so what differs comes from the rules or
-the specs. Shards are decided under both settings one by one, and only differences are kept: memory
-does not grow with the history. Every first difference is then traced to the switches or fields
-that make it (`causes`).
+Both sides have the same HPAs, samples, sizes and instants, so every difference comes from the rules
+or the specs. Shards are decided under both settings one by one, and only differences are kept:
+memory does not grow with the history. Every first difference is then traced to the switches or
+fields that cause it (`causes`).
 """
 
 from __future__ import annotations
@@ -15,38 +15,25 @@ from typing import Final
 import polars as pl
 
 from hpabatch.engine.compare.causes import Cause, Key, find_causes, sentence
-from hpabatch.engine.compare.frames import (
-    DECIDES,
-    EXPLAINS,
-    SCHEMA,
-    find_differences,
-    side_by_side,
-)
+from hpabatch.engine.compare.changes import changed_switches, switch_words
+from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, SCHEMA, find_differences, side_by_side
 from hpabatch.engine.compare.sides import BOTH, LeftOut, Side, Sides, plan_sides
-from hpabatch.engine.compare.trials import (
-    Runner,
-    SpecTrials,
-    changed_switches,
-    replayed,
-    switch_words,
-    version_trials,
-)
+from hpabatch.engine.compare.trials import Runner, SpecTrials, replayed, version_trials
 from hpabatch.engine.fleet.plan import Select
-from hpabatch.engine.replay.run import ShardResult, replay_shards, replay_warnings
+from hpabatch.engine.replay.run import ShardNotes, ShardResult, join_notes, replay_shards
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.engine.shards.inputs import ShardFacts
+from hpabatch.engine.simulate.run import Progress, silent
+from hpabatch.engine.simulate.work import key_of
 from hpabatch.history.reader import History
 
 VERSIONS: Final = "versions"
 SPECS: Final = "specs"
 DECIDED: Final = 0.5  # how far a comparison is, about, before causes are looked for
 
-Progress = Callable[[str, float], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two runs of a fleet have come to.
+    """Differences between two runs of a fleet.
 
     `compared` is `VERSIONS` or `SPECS`, `names` what the two sides are called. `differences` has a
     row per HPA that differs, with `frames.SCHEMA`, sorted by name; `hpas` and `ticks` count
@@ -71,10 +58,6 @@ class Comparison:
     def explain(self) -> int:
         """How many HPAs do the same for another reason."""
         return int((self.differences["differs"] == EXPLAINS).sum())
-
-
-def silent(message: str, share: float) -> None:
-    """Report no progress."""
 
 
 def compare_history(
@@ -136,13 +119,13 @@ def _replayed(sides: Sides) -> Iterator[tuple[ShardResult, ShardResult]]:
 
 
 class _Found:
-    """What is kept of the shards: differences, ticks by HPA, and what is to be told."""
+    """Results of the shards that are kept: differences, ticks by HPA, reasons and warnings."""
 
     def __init__(self) -> None:
         self.parts: list[pl.DataFrame] = []
         self.ticks: dict[Key, int] = {}
         self.without: tuple[dict[Key, str], dict[Key, str]] = ({}, {})
-        self.told: tuple[list[tuple[ShardFacts, Sequence[str]]], ...] = ([], [])
+        self.told: tuple[list[ShardNotes], ...] = ([], [])
 
     def add(self, ours: ShardResult, theirs: ShardResult) -> None:
         """Compare the results of a shard."""
@@ -150,7 +133,7 @@ class _Found:
         self.parts.append(part)
         self.ticks |= {(c, n, h): count for c, n, h, count in ticks.iter_rows()}
         for k, result in enumerate((ours, theirs)):
-            self.told[k].append((result.facts, result.silent))
+            self.told[k].append(result.notes)
             self.without[k].update(
                 {(s.cluster, s.namespace, s.hpa): s.reason for s in result.skipped}
             )
@@ -163,7 +146,7 @@ class _Found:
         """Return what is to be told of either side; what is of one alone names it."""
         plans = (sides.before, sides.after)
         before, after = (
-            replay_warnings(plan, told) for plan, told in zip(plans, self.told, strict=True)
+            join_notes(plan, told).warnings for plan, told in zip(plans, self.told, strict=True)
         )
         return joined_texts(sides.names, before, after)
 
@@ -182,7 +165,7 @@ def _without_ticks(sides: Sides, found: _Found) -> list[LeftOut]:
     before, after = found.without
     left_out = []
     for candidate in sides.before.chosen:
-        key = (candidate.cluster, candidate.namespace, candidate.name)
+        key = key_of(candidate)
         if key in found.ticks:
             continue
         if key in before:
@@ -228,9 +211,7 @@ def _version_words(sides: Sides, key: Key) -> dict[str, str]:
 
 
 def _told(
-    differences: pl.DataFrame,
-    causes: dict[Key, Cause],
-    words: Callable[[Key], dict[str, str]],
+    differences: pl.DataFrame, causes: dict[Key, Cause], words: Callable[[Key], dict[str, str]]
 ) -> pl.DataFrame:
     """Return differences with their causes; `words` say what changed for an HPA."""
     rows = []

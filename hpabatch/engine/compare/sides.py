@@ -18,6 +18,7 @@ from hpabatch.engine.fleet.candidates import (
     clusters_seen,
     stored_candidate,
 )
+from hpabatch.engine.fleet.lives import within_lives
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import (
     SHARD_DAY_ROWS,
@@ -28,6 +29,7 @@ from hpabatch.engine.fleet.plan import (
 )
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.simulate.work import key_of
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import History
 from hpabatch.model.objects.hpa import HPA
@@ -39,7 +41,7 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side is called and is made of; `manifests` None: the recorded HPAs."""
+    """Name and inputs of one side; `manifests` None: the recorded HPAs."""
 
     name: str
     parameters: ReplayParameters
@@ -67,11 +69,6 @@ class Sides:
     left_out: tuple[LeftOut, ...]
 
 
-def key_of(candidate: Candidate) -> Key:
-    """Return the key of an HPA."""
-    return candidate.cluster, candidate.namespace, candidate.name
-
-
 def plan_sides(history: History, before: Side, after: Side, select: Select | None = None) -> Sides:
     """Plan both sides of a comparison.
 
@@ -86,7 +83,7 @@ def plan_sides(history: History, before: Side, after: Side, select: Select | Non
     known = {key_of(c) for c in first.everyone}
     # What lacks a scale on the first side is to be found lacking on the second one too.
     chosen = {key_of(c) for c in first.chosen} | (_skipped_keys(first) & known)
-    more = None if asked is None else _like(asked, known, chosen)
+    more = None if asked is None else _Like(asked, known, chosen)
     second = plan_replay(history, after.parameters, after.manifests, more)
     if asked is not None and asked.error and not (first.chosen or second.chosen):
         raise asked.error
@@ -94,10 +91,14 @@ def plan_sides(history: History, before: Side, after: Side, select: Select | Non
 
 
 class _Asked:
-    """A selection that may find nothing on one side: `error` is what it said then."""
+    """A selection that may find nothing on one side; `error` is then its error.
+
+    `condition` is the selection's, for HPAs that are left out before they could be asked about.
+    """
 
     def __init__(self, select: Select) -> None:
         self.select = select
+        self.condition: pl.Expr | None = getattr(select, "condition", None)
         self.error: UsageError | None = None
 
     def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -112,17 +113,24 @@ def _skipped_keys(plan: ReplayPlan) -> set[Key]:
     return {(s.cluster, s.namespace, s.hpa) for s in plan.skipped}
 
 
-def _like(select: Select, known: Collection[Key], chosen: Collection[Key]) -> Select:
-    """Return a selection of what another one has chosen, and of what that one did not know."""
+@dataclass(frozen=True, slots=True)
+class _Like:
+    """A selection of what another one has chosen, and of what that one did not know."""
 
-    def selected(frame: pl.DataFrame) -> pl.DataFrame:
+    asked: _Asked
+    known: Collection[Key]
+    chosen: Collection[Key]
+
+    @property
+    def condition(self) -> pl.Expr | None:
+        return self.asked.condition
+
+    def __call__(self, frame: pl.DataFrame) -> pl.DataFrame:
         keys = frame.select(KEY).rows()
-        kept = [k for k, key in enumerate(keys) if key in chosen]
-        new = frame[[k for k, key in enumerate(keys) if key not in known]]
-        found = select(new) if new.height else new
+        kept = [k for k, key in enumerate(keys) if key in self.chosen]
+        new = frame[[k for k, key in enumerate(keys) if key not in self.known]]
+        found = self.asked(new) if new.height else new
         return pl.concat([frame[kept], found])
-
-    return selected
 
 
 def _aligned(names: tuple[str, str], first: ReplayPlan, second: ReplayPlan) -> Sides:
@@ -230,7 +238,7 @@ def under_versions(plan: ReplayPlan, versions: Versions) -> ReplayPlan:
     found, _ = candidates_from_history(rows, versions.of, clusters_seen(plan.history))
     return with_candidates(
         replace(plan, versions=versions),
-        [stored_candidate(c, versions.of(c.cluster)) for c in found],
+        [stored_candidate(c, versions.of(c.cluster)) for c in within_lives(found, plan.history)],
     )
 
 

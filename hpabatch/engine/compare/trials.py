@@ -1,39 +1,44 @@
-"""What differs between two sides of a comparison, and the replays that try each of it alone."""
+"""Trials of a comparison: replays with one of the changes between its two sides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Final
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from hpabatch.engine.compare.causes import Key, Run, Trial
+from hpabatch.engine.compare.changes import (
+    PARTS,
+    changed_switches,
+    is_valid,
+    part_words,
+    parts_that_differ,
+    with_part,
+)
 from hpabatch.engine.compare.sides import (
     Sides,
-    key_of,
     restricted,
     under_versions,
     until_first,
     with_candidates,
 )
-from hpabatch.engine.compare.specs import PARTS, is_valid, part_words, parts_that_differ, with_part
-from hpabatch.engine.compare.words import SWITCHES
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.fleet.versions import Versions
 from hpabatch.engine.replay.decisions import SCHEMA as TICK_SCHEMA
 from hpabatch.engine.replay.run import replay_shards
 from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.simulate.work import key_of
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.versions import Profile
 
 Change = Callable[[ReplayPlan], ReplayPlan]
-"""What makes another plan of one: with other rules or specs, HPAs that these refuse left out."""
+"""Change of a replay plan: other rules or specs, without the HPAs that these refuse."""
 
 Runner = Callable[[Change], Run]
-"""What makes a run of a change on one side; see `Trial`."""
+"""Factory of runs of a change on one side; see `Trial`."""
 
 
 def first_ms(differences: pl.DataFrame) -> dict[Key, int]:
@@ -66,16 +71,6 @@ def replayed(plan: ReplayPlan) -> Runner:
 # ---- versions -----------------------------------------------------------------------------------
 
 
-def changed_switches(before: Profile, after: Profile) -> tuple[str, ...]:
-    """Return the switches in which two versions differ: what is not words."""
-    return tuple(
-        field.name
-        for field in fields(Profile)
-        if not isinstance(getattr(before, field.name), str)
-        and getattr(before, field.name) != getattr(after, field.name)
-    )
-
-
 def with_switch(
     versions: Versions, others: Versions, name: str, clusters: Iterable[str]
 ) -> Versions:
@@ -90,19 +85,6 @@ def with_switch(
         default=switched(versions.default, others.default),
         profiles={c: switched(versions.of(c), others.of(c)) for c in clusters},
     )
-
-
-def switch_words(name: str, before: Profile, after: Profile) -> str:
-    """Return a switch, its meaning and its two states in words."""
-    states = " -> ".join(_state(getattr(profile, name)) for profile in (before, after))
-    meaning = SWITCHES.get(name, "")
-    return f"{name} {states}" + (f" ({meaning})" if meaning else "")
-
-
-def _state(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
 
 
 def version_trials(
@@ -188,17 +170,3 @@ class SpecTrials:
 def _with_part(candidate: Candidate, part: str, other: HPASpec) -> Candidate:
     periods = (replace(p, spec=with_part(p.spec, part, other)) for p in candidate.periods)
     return replace(candidate, periods=tuple(periods))
-
-
-__all__: Final = [
-    "Change",
-    "Runner",
-    "SpecTrials",
-    "changed_switches",
-    "first_ms",
-    "replayed",
-    "spec_at",
-    "switch_words",
-    "version_trials",
-    "with_switch",
-]

@@ -1,4 +1,4 @@
-"""What an explanation holds: the numbers of one decision, in the order of the rules.
+"""Parts of an explanation: the numbers of one decision, in the order of the rules.
 
 Sizes are replicas, quantities milli-units, times ms since 1970 in UTC; a null is a number that this
 decision did not need. Sentences about them are made in `report.explain.steps`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpabatch.model.events import Event
+from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import Condition
 
 READY = "ready"
@@ -49,7 +49,7 @@ class PodFact:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many pods of a metric are in each group."""
+    """Numbers of a metric's pods in each group."""
 
     ready: int
     unready: int
@@ -91,7 +91,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """What pods without a usable sample were taken for, by the direction of the first ratio.
+    """Assumed usage of pods without a usable sample, by the direction of the first ratio.
 
     `missing` of them are counted, together charged `missing_milli`; `unready` counted at zero.
     """
@@ -103,7 +103,7 @@ class Substitution:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a metric gave no proposal, in upstream's words: its event and the sync's error."""
+    """Failure of a metric, in upstream's words: its event and the sync's error."""
 
     cause: str
     reason: str
@@ -115,7 +115,7 @@ class Failure:
 class MetricFact:
     """One metric's way to its proposal, or to its failure.
 
-    `values_milli` are the samples of an Object or External metric, `total_milli` what they come to;
+    `values_milli` are the samples of an Object or External metric, `total_milli` their total;
     `multiplier` is what the last ratio is multiplied by (pods, or null: none), `wanted` the result
     rounded up, before the guards; `step` which rule ended it.
     """
@@ -151,7 +151,7 @@ class MetricFact:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """How the metrics' proposals became one.
+    """Combination of the metrics' proposals.
 
     `largest` is the largest valid one, `winner` its metric's number; `usable` False: nothing is
     done in this sync, since all failed, or some did and the others would shrink the target.
@@ -257,7 +257,7 @@ class ScaleFact:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the controller had in memory when the sync began.
+    """State of the controller's memory when the sync began.
 
     `restarted_ms` is when a fresh one had started since the last sync; `unknown_time`: it had at
     no known time. `first_seen`: the size is its first recommendation.
@@ -278,7 +278,7 @@ class ConditionFact:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFact:
-    """What the sync came to; `binding` names the rule that made the number."""
+    """Decision of the sync; `binding` names the rule that determined the size."""
 
     current: int
     proposal: int
@@ -293,7 +293,7 @@ class DecisionFact:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the sync left behind: status, events, its error."""
+    """Results of the sync besides the size: status, events, its error."""
 
     conditions: tuple[ConditionFact, ...]
     events: tuple[Event, ...]

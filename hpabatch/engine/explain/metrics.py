@@ -1,7 +1,7 @@
-"""How a metric came to its proposal: its pods, ratios, substitutions and guards.
+"""Explanation of a metric's proposal: its pods, ratios, substitutions and guards.
 
-Every number that decides is asked of the rules; what a rule keeps to itself (the first of two
-ratios, what was substituted) is put together from its parts and held against its result.
+Every number that decides comes from the rules. What a rule does not return (the first of two
+ratios, the substitutions) is computed from its parts and compared with the rule's result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from hpabatch.rules.replicas import (
 from hpabatch.rules.statistics import PodStatistics, collect_statistics, count_pods
 
 _FROM_PODS = (codes.RESOURCE_UTILIZATION, codes.RESOURCE_AVERAGE, codes.PODS_AVERAGE)
-_EXTERNAL = (codes.EXTERNAL_VALUE, codes.EXTERNAL_AVERAGE)
 _BY_VALUE = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 
 
@@ -90,7 +89,7 @@ def _explain_metric(sync: Sync, number: int, m: int, metric: MetricSpec) -> fact
         proposal=int(said.proposal),
     )
     if said.code != codes.METRIC_OK:
-        fact = replace(fact, proposal=None, failure=_failure(sync, m, metric))
+        fact = replace(fact, proposal=None, failure=_failure(sync, m))
     if kind in _FROM_PODS:
         return _from_pods(sync, m, fact)
     return _from_total(sync, m, fact) if known else fact
@@ -107,16 +106,12 @@ _TARGETS = {
 }
 
 
-def _failure(sync: Sync, m: int, metric: MetricSpec) -> facts.Failure:
+def _failure(sync: Sync, m: int) -> facts.Failure:
     """Return what upstream says of a metric that failed."""
-    said, detail = _said(sync, m), sync.results.details[sync.answer_row(m)]
-    texts, profile = sync.reader.texts, sync.reader.profile
-    kind, source = int(sync.fleet.metrics[m].kind), int(sync.fleet.metrics[m].source)
-    told = messages.metric_failure(
-        metric, kind, int(said.code), texts[int(detail.text)], sync.words.namespace, profile
-    )
-    reason = codes.CONDITIONS[codes.INVALID_METRIC_SOURCE_TYPE + source].reason
-    return facts.Failure(codes.METRIC_ERRORS[int(said.code)], reason, told.event, told.error)
+    told = sync.reader.failure(sync.words, m, sync.t)
+    reason = codes.CONDITIONS[sync.reader.failed_condition(m)].reason
+    cause = codes.METRIC_ERRORS[int(_said(sync, m).code)]
+    return facts.Failure(cause, reason, told.event, told.error)
 
 
 # ---- Resource, ContainerResource and Pods metrics ------------------------------------------------

@@ -1,7 +1,7 @@
-"""HPAs at one instant: their status, what led to it, and the arrays it came from.
+"""HPAs at one instant: their status, the events before it, and the arrays it came from.
 
 All syncs up to the instant are decided, from the first that was recorded: conditions, windows and
-policies hang on what was before.
+policies depend on the syncs before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard, status_at
 from hpabatch.history.reader import History
 from hpabatch.layout.observations import CURSOR_TICK
-from hpabatch.model.events import Event
+from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 from hpabatch.model.times import show_api_time
 
@@ -73,7 +73,7 @@ def moments(
     manifests: Sequence[HPA] | None = None,
     select: Select | None = None,
 ) -> Iterator[Moment]:
-    """Yield every HPA after its last sync until `parameters.until_ms`, shard by shard.
+    """Yield every HPA after its last sync until `parameters.until`, shard by shard.
 
     A moment's arrays are good until the next shard's is asked for. HPAs without any sync by then
     are left out; one that went before is there as it was at its last.
@@ -126,7 +126,7 @@ def lane_words(candidate: Candidate, first_spec: int, before: HPAStatus) -> Lane
 
 
 class Metadata:
-    """What a history knows of HPAs' metadata; of manifests what they say."""
+    """Metadata of HPAs, from a history or from manifests."""
 
     def __init__(self, history: History, manifests: Sequence[HPA] | None) -> None:
         """Read the HPAs' rows, unless manifests stand in for them."""

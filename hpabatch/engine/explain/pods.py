@@ -1,4 +1,4 @@
-"""Which group each pod of a metric is in, and which test put it there."""
+"""Groups of the pods of a metric, and the test that put each pod there."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Explaining one decision: the arithmetic of every rule, in the order in which they ran.
+"""Explanation of one decision: the arithmetic of every rule, in the order in which they ran.
 
-The rules themselves are called, on what the controller saw and remembered; an explanation whose end
-is not the recorded decision is never returned. Source: horizontal.go, reconcileAutoscaler, and the
-functions it calls.
+The rules themselves are called, on the controller's observations and memory. An explanation that
+does not end in the recorded decision is never returned. Source: horizontal.go,
+reconcileAutoscaler, and the functions it calls.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from hpabatch.rules.conditions import has_condition
 from hpabatch.rules.controller import has_switch
 
 _NEAR_NAMES = 5
+_BY_SCALE = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SCALE_WRITE)
 _NO_METRICS = {
     codes.BOUND_BY_SCALE_READ: "scale",
     codes.BOUND_BY_NO_SCALE: "none",
@@ -57,11 +58,11 @@ def explain_history(
     name: str,
     manifests: Sequence[HPA] | None = None,
 ) -> facts.Explanation:
-    """Return the explanation of an HPA's last sync, or of its last one until `until_ms`.
+    """Return the explanation of an HPA's last sync, or of its last one until `until`.
 
     Args:
         history: what was recorded; all syncs up to the one asked for are decided.
-        parameters: as of a replay; `until_ms` is the instant asked for.
+        parameters: as of a replay; `until` is the time asked for.
         name: of the HPA, [[cluster/]namespace/]name.
         manifests: HPAs in place of the recorded ones.
 
@@ -75,7 +76,7 @@ def explain_history(
     _check_chosen(plan, name)
     found = last_sync(plan)
     if found is None:
-        raise UsageError(_no_sync(plan, name, parameters.until_ms))
+        raise UsageError(_no_sync(plan, name))
     sync, shard = found
     candidate = shard.candidates[0]
     explanation = explain_sync(sync, _scale(history, candidate, sync.now_ms))
@@ -83,7 +84,7 @@ def explain_history(
         explanation,
         cluster=candidate.cluster,
         hpa=candidate.name,
-        asked_ms=parameters.until_ms,
+        asked_ms=plan.clocks.asked_ms,
         assumed=_assumed(plan, candidate, sync),
         warnings=plan.versions.warnings,
     )
@@ -120,8 +121,10 @@ def explain_sync(sync: Sync, scale: facts.ScaleFact | None = None) -> facts.Expl
         from_zero=bool(path in ("metrics", "selector") and tick.replicas == 0),
         zero_reason=_zero_reason(sync, memory) if path == "zero" else "",
         scale=scale or _scale_of_tick(sync),
-        scale_error=scale_error if _fails_by_scale(binding) else "",
-        selector_error=_selector_error(sync) if path == "selector" else "",
+        scale_error=scale_error if binding in _BY_SCALE else "",
+        selector_error=(
+            sync.reader.events(sync.words, sync.t)[0].message if path == "selector" else ""
+        ),
         start=facts.Start(
             restarted_ms=restart if 0 < restart < sync.now_ms else None,
             unknown_time=restart >= sync.now_ms,
@@ -147,15 +150,6 @@ def _path(sync: Sync) -> str:
     if decision.binding != codes.BOUND_BY_SCALE_WRITE:
         return _NO_METRICS.get(int(decision.binding), "metrics")
     return "metrics" if decision.metric >= 0 else "forced"
-
-
-def _fails_by_scale(binding: int) -> bool:
-    return binding in (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SCALE_WRITE)
-
-
-def _selector_error(sync: Sync) -> str:
-    """Return what the event says of a selector that cannot be used."""
-    return sync.reader.events(sync.words, sync.t)[0].message
 
 
 def _zero_reason(sync: Sync, memory: Memory) -> str:
@@ -361,7 +355,8 @@ def _label(cluster: str, namespace: str, hpa: str, with_cluster: bool) -> str:
     return "/".join(part for part in (cluster if with_cluster else "", namespace, hpa) if part)
 
 
-def _no_sync(plan: ReplayPlan, name: str, until_ms: int | None) -> str:
+def _no_sync(plan: ReplayPlan, name: str) -> str:
+    until_ms = plan.clocks.asked_ms
     (candidate,) = plan.chosen
     first = min(period.from_ms for period in candidate.periods)
     by_then = f" at or before {show_instant(until_ms)}" if until_ms is not None else ""

@@ -1,4 +1,4 @@
-"""From a proposal to a size: what windows, policies and bounds made of it."""
+"""Explanation of a size: from the proposal through windows, policies and bounds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ from hpabatch.rules.behavior import (
     scale_down_limit,
     scale_up_limit,
 )
-from hpabatch.rules.bounds import limit_legacy
 from hpabatch.rules.controller import has_switch
+from hpabatch.rules.normalize import limit_legacy, normalize
 from hpabatch.rules.numbers import INT32_MAX, INT32_MIN
-from hpabatch.rules.tick import normalize
 
 _SELECTS = {codes.SELECT_MAX: "Max", codes.SELECT_MIN: "Min", codes.SELECT_DISABLED: "Disabled"}
 _POLICIES = {codes.POLICY_PODS: "Pods", codes.POLICY_PERCENT: "Percent"}

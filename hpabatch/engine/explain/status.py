@@ -1,8 +1,8 @@
-"""An HPA's status, events and errors after a tick, in the controller's words.
+"""Status, events and errors of an HPA after a tick, in the controller's words.
 
 The numbers come from the kernels (`rules.tick`, `rules.status`), the sentences from
-`model.messages`; here they are put together, for those ticks that somebody asks for.
-Source: horizontal.go, reconcileAutoscaler and what it calls.
+`model.messages`; they are joined here, for the ticks that are asked for.
+Source: horizontal.go, reconcileAutoscaler and the functions it calls.
 """
 
 from __future__ import annotations
@@ -16,16 +16,10 @@ from typing import Any
 import numpy as np
 
 from hpabatch.layout import codes
-from hpabatch.layout.records import (
-    FROM_BEFORE,
-    NO_METRICS,
-    NO_TIME_MS,
-    Fleet,
-    Records,
-    Results,
-)
+from hpabatch.layout.records import Fleet, Records
+from hpabatch.layout.results import FROM_BEFORE, NO_METRICS, NO_TIME_MS, Results
 from hpabatch.model import messages
-from hpabatch.model.events import NORMAL, WARNING, Event
+from hpabatch.model.messages import NORMAL, WARNING, Event
 from hpabatch.model.objects.describe import metric_name
 from hpabatch.model.objects.hpa import (
     Condition,
@@ -41,14 +35,13 @@ from hpabatch.model.times import show_api_time
 from hpabatch.model.versions import Profile
 from hpabatch.packing.texts import Texts
 
-_WITH_UTILIZATION = (codes.RESOURCE_UTILIZATION,)
 _WITH_VALUE = (codes.OBJECT_VALUE, codes.EXTERNAL_VALUE)
 _NO_ANSWER = (codes.BOUND_BY_SELECTOR, codes.BOUND_BY_INVALID_METRIC)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneWords:
-    """What sentences about one HPA need besides the numbers.
+    """Words about one HPA that its sentences need besides the numbers.
 
     `before` is its status before the first tick, `name` its own; `generations` by row of
     `Fleet.specs`, where known.
@@ -62,7 +55,7 @@ class LaneWords:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a sync returned and how the controller's own metrics label it."""
+    """Error of a sync, and its labels in the controller's own metrics."""
 
     error: str | None
     action_label: str
@@ -132,7 +125,7 @@ class StatusReader:
             return lane.before.current_metrics
         if at == NO_METRICS:
             return None
-        return tuple(self._metric_status(metric, m, at) for m, metric in self._metrics(at))
+        return tuple(self._metric_status(metric, m, at) for m, metric in self.metrics(at))
 
     # ---- events and errors
 
@@ -171,8 +164,8 @@ class StatusReader:
             return [self._event(t, WARNING, reason, text)] if reason else []
         found = []
         for m, _ in self._failed(t):
-            reason = codes.CONDITIONS[self._failed_condition(m)].reason
-            found.append(self._event(t, WARNING, reason, self._failure(lane, m, t).event))
+            reason = codes.CONDITIONS[self.failed_condition(m)].reason
+            found.append(self._event(t, WARNING, reason, self.failure(lane, m, t).event))
         return found
 
     def reason(self, t: int) -> str:
@@ -217,7 +210,7 @@ class StatusReader:
         target = self.specs[row_of(self.fleet.ticks, t).spec].scale_target_ref
         return f"{target.kind}/{lane.namespace}/{target.name}"
 
-    def _metrics(self, t: int) -> list[tuple[int, MetricSpec]]:
+    def metrics(self, t: int) -> list[tuple[int, MetricSpec]]:
         """Return (row of `fleet.metrics`, metric) of the spec in force at tick t."""
         number = row_of(self.fleet.ticks, t).spec
         first = row_of(self.fleet.specs, number).first_metric
@@ -231,12 +224,14 @@ class StatusReader:
     def _failed(self, t: int) -> list[tuple[int, MetricSpec]]:
         """Return the metrics that were computed at tick t and failed."""
         fine = (codes.METRIC_OK, codes.METRIC_NOT_COMPUTED)
-        return [(m, s) for m, s in self._metrics(t) if self._said(m, t)[0].code not in fine]
+        return [(m, s) for m, s in self.metrics(t) if self._said(m, t)[0].code not in fine]
 
-    def _failed_condition(self, m: int) -> int:
+    def failed_condition(self, m: int) -> int:
+        """Return the code of the condition of a failed metric row m."""
         return int(codes.INVALID_METRIC_SOURCE_TYPE + row_of(self.fleet.metrics, m).source)
 
-    def _failure(self, lane: LaneWords, m: int, t: int) -> messages.MetricFailure:
+    def failure(self, lane: LaneWords, m: int, t: int) -> messages.MetricFailure:
+        """Return what upstream says of metric row m, which failed at tick t."""
         said, detail = self._said(m, t)
         number = row_of(self.fleet.ticks, t).spec
         metric = self.specs[number].metrics[m - row_of(self.fleet.specs, number).first_metric]
@@ -253,8 +248,8 @@ class StatusReader:
         if row_of(self.results.decisions, t).binding == codes.BOUND_BY_SELECTOR:
             return self._printed(self._selector_event(t)[1])
         failed = self._failed(t)
-        first = self._failure(lane, failed[0][0], t).error if failed else "%!v(<nil>)"
-        return messages.invalid_metrics(len(failed), len(self._metrics(t)), first)
+        first = self.failure(lane, failed[0][0], t).error if failed else "%!v(<nil>)"
+        return messages.invalid_metrics(len(failed), len(self.metrics(t)), first)
 
     def _metrics_label(self, t: int) -> str:
         failed = self._failed(t)
@@ -280,7 +275,7 @@ class StatusReader:
     def _driving(self, t: int) -> str:
         """Return the name of the metric that gave the proposal of tick t."""
         number = row_of(self.results.decisions, t).metric
-        m, metric = self._metrics(t)[number]
+        m, metric = self.metrics(t)[number]
         kind = row_of(self.fleet.metrics, m).kind
         return metric_name(metric, kind, self.profile.container_metric_named)
 
@@ -301,7 +296,7 @@ class StatusReader:
             return self._printed(detail)
         elif code >> 4 == codes.SCALING_ACTIVE and code != codes.SCALING_DISABLED:
             failed = self._failed(t)
-            detail = self._failure(lane, failed[0][0], t).event if failed else ""
+            detail = self.failure(lane, failed[0][0], t).event if failed else ""
             return self._printed(messages.condition_message(code, detail))
         return messages.condition_message(code, detail)
 
@@ -321,7 +316,9 @@ class StatusReader:
         else:
             current = MetricValueStatus(
                 average_value=Quantity.from_milli(said.average_milli, binary=binary),
-                average_utilization=(said.utilization_pct if kind in _WITH_UTILIZATION else None),
+                average_utilization=said.utilization_pct
+                if kind == codes.RESOURCE_UTILIZATION
+                else None,
             )
         total = kind in (codes.OBJECT_AVERAGE, codes.EXTERNAL_AVERAGE)
         if total and not self.profile.status_round_trips:

@@ -1,7 +1,7 @@
-"""One sync to explain: what the controller saw and remembered, and the decision made of it.
+"""A sync to explain: the controller's observations and memory, and its decision.
 
-The decision is made a second time from the memory before it; whatever an explanation says rests on
-arrays that have led to exactly the recorded result.
+The decision is made a second time from the memory before it, so an explanation rests on arrays that
+have led to exactly the recorded result.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from hpabatch.engine.explain.moment import lane_words, status_reader
 from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.shards.run import ahead, run_step, shard_steps
-from hpabatch.engine.shards.shard import Shard, status_at
+from hpabatch.engine.shards.shard import Shard, joined_records, status_at
 from hpabatch.errors import HpabatchError
 from hpabatch.kernels.replay import spend_recorded_changes
 from hpabatch.layout import codes
 from hpabatch.layout.observations import CURSOR_TICK
-from hpabatch.layout.records import HEAD_SEEN, Fleet, Memory, Records, Results
+from hpabatch.layout.records import HEAD_SEEN, LANE, SPEC, Fleet, Memory
+from hpabatch.layout.results import Results
 from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.rules.controller import Controller, controller_of
 from hpabatch.rules.tick import begin_recommendations, decide_tick, restart_controller
@@ -98,8 +99,7 @@ class Sync:
 
     def metrics(self) -> list[tuple[int, MetricSpec]]:
         """Return (row of `fleet.metrics`, metric) of the spec in force."""
-        metrics = self.reader.specs[int(self.tick.spec)].metrics
-        return list(enumerate(metrics, int(self.spec.first_metric)))
+        return self.reader.metrics(self.t)
 
     def answer_row(self, m: int) -> int:
         """Return where metric row m's answer and results at this tick are."""
@@ -107,7 +107,7 @@ class Sync:
         return self.t + int(self.fleet.streams[stream].answer_offset)
 
     def has_scale(self) -> bool:
-        """Say whether the target's scale was read."""
+        """Return whether the target's scale was read."""
         return int(self.tick.scale) in (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED)
 
 
@@ -144,7 +144,7 @@ def check_decision(sync: Sync, memory: Memory) -> None:
     again = copy.deepcopy(memory)
     decide_tick(sync.fleet, again, sync.h, sync.t, sync.spends_decisions, results)
     for (table, which), known in zip(places, recorded, strict=True):
-        for name in table.dtype.names:
+        for name in table.dtype.names or ():
             said = table[which][name]
             if not np.array_equal(said, known[name], equal_nan=said.dtype.kind == "f"):
                 table[which] = known
@@ -208,9 +208,9 @@ def last_sync(plan: ReplayPlan) -> tuple[Sync, Shard] | None:
 def _with_flags(shard: Shard, now_ms: int) -> Fleet:
     """Return the fleet under the flags that were in force at an instant."""
     epoch = [e for k, e in enumerate(shard.epochs) if k == 0 or e.from_ms <= now_ms][-1]
-    lanes: Records = epoch.lanes.copy().view(np.recarray)
+    lanes = joined_records(LANE, [epoch.lanes])
     lanes.last_tick = shard.fleet.lanes.last_tick
-    return shard.fleet._replace(specs=epoch.specs.copy().view(np.recarray), lanes=lanes)
+    return shard.fleet._replace(specs=joined_records(SPEC, [epoch.specs]), lanes=lanes)
 
 
 def _pod_names(plan: ReplayPlan, shard: Shard, t: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Whether an HPA's two scores are good enough to give advice on it, and if not, why."""
+"""Thresholds on the two scores of an HPA: whether it gets advice, and the reasons if not."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def advise(
 
 
 def worst_signal(signals: Sequence[Row], parameters: FidelityParameters) -> Row | None:
-    """Return the signal that speaks for an HPA's plant, which is as good as its worst signal.
+    """Return the worst signal of an HPA, by which its plant is scored.
 
     One without a score, else one that is not good enough, else the one with the lowest skill; of
     equal ones the first. None if there is no signal.

@@ -1,9 +1,9 @@
-"""The changes of a workload's pods by which its plant is judged, and what usage was around them.
+"""Changes of a workload's pods on which its plant is judged, with the usage around them.
 
-A change is what lies between two neighbouring settled cells of a signal's series (no pod became
-ready or ceased to be in the samples' window, nor shortly before it): steps of a scale-up that came
-one by one are one change. What counts is the mean usage over the settled cells just before it, and
-over those of the minutes after it, as long as the pods stay as they are.
+A change lies between two neighboring settled cells of a signal's series. A cell is settled if no
+pod became ready, or ceased to be, in its samples' window or shortly before it. Steps of a scale-up
+that follow each other closely are one change. The measures are the mean usage over the settled
+cells just before the change, and over those of the minutes after it, as long as the pods stay.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEFT_OUT: Final = {
     "saturated": "usage was at the ceiling before or after, so what the work was is not known",
     "idle": "nothing was used before or after",
 }
-"""Why a change is left out, in order: the first that holds is told. Codes begin with 1."""
+"""Reasons to leave a change out, in order: the first that holds counts. Codes begin with 1."""
 
 
 LONGEST_SPACINGS: Final = 3
@@ -99,7 +99,7 @@ def judged_changes(
     moves = Transitions(*(values[moves.first_ms >= from_ms] for values in moves))
     cells, usage = m.cells, m.series.usage
     known = settled_cells(m)
-    middle = middles_ms(m)
+    middle = m.cells.middles_ms
     level = cells.per(parameters.level_ms)
     longest_ms = max(parameters.longest_ms, LONGEST_SPACINGS * spacing_ms(m.signal))
     from_cell = np.maximum(
@@ -141,18 +141,13 @@ def judged_changes(
 
 
 def _is_idle(m: Measured, before: F64, observed: F64) -> Mask:
-    """Say of which changes an error has nothing to be relative to."""
+    """Return of which changes an error has nothing to be relative to."""
     return (before <= 0) & (observed <= 0) if m.signal.is_total else observed <= 0
 
 
 def settled_cells(m: Measured) -> Mask:
     """Return the cells whose samples are of settled pods only, shape (cells,)."""
     return np.asarray(m.series.still & (m.series.ready > 0.5) & np.isfinite(m.series.usage))
-
-
-def middles_ms(m: Measured) -> I64:
-    """Return the middle of each cell, where the middle of its samples' windows lies."""
-    return m.cells.starts_ms + m.cells.resolution_ms // 2
 
 
 def expected_samples(m: Measured, horizon_ms: int) -> int:
@@ -162,10 +157,10 @@ def expected_samples(m: Measured, horizon_ms: int) -> int:
 
 
 def transitions_of(m: Measured, spec_ms: I64) -> Transitions:
-    """Return what changed between neighbouring settled cells; `spec_ms` are changes of no pod."""
+    """Return what changed between neighboring settled cells; `spec_ms` are changes of no pod."""
     settled = np.flatnonzero(settled_cells(m))
     before, after = settled[:-1], settled[1:]
-    middle = middles_ms(m)
+    middle = m.cells.middles_ms
     steps = m.usage.lives.step_ms
     low, high = (np.searchsorted(steps, middle[c], side="right") for c in (before, after))
     said, until = (np.searchsorted(spec_ms, middle[c], side="right") for c in (before, after))

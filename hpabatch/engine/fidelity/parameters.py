@@ -1,4 +1,4 @@
-"""What a fidelity score is taken with: every choice by name, shown with the result."""
+"""Parameters of a fidelity score, and the thresholds of its advice."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The plant score of one HPA: its plant, fitted on a first part, against what came after it."""
+"""Plant score of one HPA: its plant, fitted on a first part, against the recording after it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,15 +19,14 @@ from hpabatch.engine.fidelity.changes import (
 )
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.predict import predicted_milli, tells_apart, with_known_arrivals
-from hpabatch.engine.fidelity.skill import Skill, skill_of
-from hpabatch.engine.fit.ceiling import censored_at
-from hpabatch.engine.fit.measured import Measured, measure
+from hpabatch.engine.fidelity.skill import skill_of
+from hpabatch.engine.fit.measured import Measured, censored_at, measure
 from hpabatch.engine.fit.overrides import signal_statement
 from hpabatch.engine.fit.run import Fit
 from hpabatch.engine.fit.series import cells_of, spacing_ms, window_ms
-from hpabatch.engine.fit.stats import F64
+from hpabatch.engine.fit.stats import F64, Mask
 from hpabatch.engine.fit.usage import SETTLE_MS, Usage
-from hpabatch.engine.fit.workload import FITTED, Fact
+from hpabatch.engine.fit.workload import FITTED
 from hpabatch.model.plant import AGE, PER_POD, TOTAL, Signal, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
 
@@ -82,8 +81,12 @@ def score_plant(
         return _without(usage, _no_plant(fitted, split_ms), split_ms)
     cells = cells_of(usage)
     assert cells is not None  # its first part was fitted
-    statements = {name: signal_statement(entries, name) for name in usage.signals}
-    measured, _ = measure(usage, cells, statements)
+    # The kinds that the first part has shown are judged, not those of the whole.
+    statements = {
+        name: replace(signal_statement(entries, name), kind=s.kind, rate_milli=s.rate_milli or None)
+        for name, s in fitted.workload.plant.signals.items()
+    }
+    measured, _, _ = measure(usage, cells, statements)
     key = (usage.candidate.cluster, usage.candidate.namespace, usage.candidate.name)
     rows, changes = [], []
     for name, signal in fitted.workload.plant.signals.items():
@@ -131,7 +134,8 @@ class _Judged:
         self.m, self.signal, self.parameters, self.split_ms = m, signal, parameters, split_ms
         self.base = fitted.fact(f"signals.{m.name}.base")
         ceiling = fitted.fact(f"signals.{m.name}.ceiling")
-        censored = censored_at(m, signal.ceiling_milli, _is_limit(ceiling))
+        at_limit = ceiling is not None and ceiling.source != FITTED
+        censored = censored_at(m, signal.ceiling_milli, at_limit)
         if m.kind == AGE:
             censored = np.zeros(m.cells.count, bool)
         later = m.cells.starts_ms >= split_ms
@@ -159,13 +163,13 @@ class _Judged:
         """Return the signal's score; `name` seeds its interval."""
         changes, counts = self.changes, self.counts
         chosen, same = self.used & counts, self.used & ~counts
-        reason = self._unscored(int(counts.sum()), int(chosen.sum()))
+        reason, ceiling_milli = self._unscored(counts, chosen), self.signal.ceiling_milli
         row: dict[str, object] = {
             "signal": self.m.name,
             "kind": self.m.kind,
             "base": self.signal.base_milli / 1000 if self.base is not None else None,
             "base_source": self.base.source if self.base is not None else None,
-            "ceiling": _in_units(self.signal.ceiling_milli),
+            "ceiling": None if ceiling_milli is None else ceiling_milli / 1000,
             "split": self.split_ms,
             "changes": int(counts.sum()),
             "used": int(chosen.sum()),
@@ -180,7 +184,8 @@ class _Judged:
             row |= {"median_error_pct": _median(self.error[chosen]),
                     "bias_pct": 100 * float(self.error[chosen].mean())}  # fmt: skip
             found = skill_of(np.abs(self.error[chosen]), np.abs(self.persistence[chosen]), name)
-            row |= _errors_row(found)
+            row |= {"mean_error_pct": 100 * found.error,
+                    "persistence_error_pct": 100 * found.persistence_error}  # fmt: skip
             if not reason and found.skill is None:
                 reason = "usage after every change was exactly what it had been before"
             elif not reason:
@@ -190,13 +195,14 @@ class _Judged:
                     "same_bias_pct": 100 * float(self.error[same].mean())}  # fmt: skip
         return row | {"unscored": reason or None}
 
-    def _unscored(self, found: int, used: int) -> str:
+    def _unscored(self, counts: Mask, chosen: Mask) -> str:
         """Return why there is no skill, "" if there is."""
         kind, least = self.m.kind, self.parameters.fewest_changes
+        found, used = int(counts.sum()), int(chosen.sum())
         if kind == TOTAL:
-            return "stated to be a total: it does not hang on the pods, so no change can test it"
+            return "a total: it does not hang on the pods, so no change can test it"
         if kind == PER_POD:
-            return "stated to be per pod: as persistence it predicts no change, whatever the truth"
+            return "per pod: as persistence it predicts no change, whatever the truth"
         if used >= least:
             return ""
         if found == 0:
@@ -220,7 +226,7 @@ class _Judged:
         least = -(-(step + SETTLE_MS + window_ms(self.m.signal)) // 60_000)
         return (
             f"samples are {step / 1000:g} s apart, too far for the {horizon_ms / 60_000:g} minutes "
-            f"after a change: judge at least --minutes {least}"
+            f"after a change: judge at least --horizon {least}m"
         )
 
     def _left_out(self) -> str:
@@ -250,23 +256,8 @@ class _Judged:
         return pl.DataFrame(columns).cast({"ts": _TIME})
 
 
-def _is_limit(ceiling: Fact | None) -> bool:
-    return ceiling is not None and ceiling.source != FITTED
-
-
-def _in_units(milli: int | None) -> float | None:
-    return None if milli is None else milli / 1000
-
-
 def _median(error: F64) -> float:
     return 100 * float(np.median(np.abs(error)))
-
-
-def _errors_row(found: Skill) -> dict[str, float]:
-    return {
-        "mean_error_pct": 100 * found.error,
-        "persistence_error_pct": 100 * found.persistence_error,
-    }
 
 
 def _known(values: F64) -> pl.Series:

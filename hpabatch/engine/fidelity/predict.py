@@ -1,7 +1,7 @@
-"""What a fitted plant predicts of usage after a change, from what was known before it.
+"""Predictions of usage after a change by a fitted plant, from what was known before the change.
 
-The demand after the change is not used: in the factual run the number of pods cancels from
-(work × pods / pods), and any plant would be right.
+The demand after the change is not used: in the recorded run the number of pods cancels out
+(work × pods / pods), so any plant would be right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from hpabatch.engine.fidelity.changes import (
     SPEC,
     USED,
     Changes,
-    middles_ms,
     ready_pods,
     settled_cells,
 )
@@ -27,10 +26,10 @@ _HOUR_MS = 3_600_000
 
 
 def tells_apart(signal: Signal, changes: Changes) -> Mask:
-    """Say which changes tell a plant from persistence: the others agree whatever the truth is.
+    """Return which changes tell a plant from persistence: on the others both agree by definition.
 
     Work is shared among other pods only if their number changes; memory also if younger ones come;
-    what does not hang on the pods is tested by nothing.
+    no change tests a signal that does not depend on the pods.
     """
     if signal.kind in (DIVISIBLE, BACKLOG):
         return np.asarray(changes.kind == SIZE)
@@ -86,7 +85,7 @@ def _queues(m: Measured, signal: Signal, changes: Changes) -> F64:
     """Return the mean queue over the samples after each change."""
     queue, step_s = m.series.usage, m.cells.resolution_ms / 1000
     # What the pods could do between the middle of a cell and that of the one before it.
-    pods_s = np.diff(m.usage.lives.ready_ms_until(middles_ms(m)), prepend=0) / 1000
+    pods_s = np.diff(m.usage.lives.ready_ms_until(m.cells.middles_ms), prepend=0) / 1000
     known = settled_cells(m)
     settled = np.flatnonzero(known)
     begin = settled[np.searchsorted(settled, changes.from_cell)]

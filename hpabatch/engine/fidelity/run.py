@@ -1,15 +1,15 @@
-"""Fidelity: how far the two halves of a simulation can be trusted, HPA by HPA.
+"""Fidelity of the two halves of a simulation, HPA by HPA: the rules and the plant.
 
-The *controller score* is that of a replay (`engine.replay.score`): do the rules decide the
-rescales that were recorded? The *plant score* asks whether the fitted plant predicts what pods use
-after their number changed, better than saying that they use what they did before. Simulating the
-recorded setting on the recorded demand would prove nothing: the number of pods cancels, so any
-plant agrees. docs/fidelity.md has the whole of it.
+The *controller score* is that of a replay (`engine.replay.score`): whether the rules decide the
+rescales that were recorded. The *plant score* measures whether the fitted plant predicts the usage
+after a change of the number of pods better than persistence does. A simulation of the recorded
+setting on the recorded demand would prove nothing: the number of pods cancels out, so any plant
+agrees. docs/fidelity.md explains both scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -19,26 +19,24 @@ import polars as pl
 from hpabatch.engine.fidelity.advice import advise
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
-from hpabatch.engine.fidelity.plant import (
-    CHANGE_COLUMNS,
-    SIGNAL_COLUMNS,
-    score_plant,
-)
+from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS, score_plant
 from hpabatch.engine.fidelity.skill import Skill, skill_of
-from hpabatch.engine.fit.measured import kind_of
+from hpabatch.engine.fit.kinds import has_age
 from hpabatch.engine.fit.overrides import plan_overrides, signal_statement
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.usage import Usage, usage_of_shards
+from hpabatch.engine.fit.usage import Usage, observed_usage
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.replay.decisions import decisions_frame
-from hpabatch.engine.replay.run import generated_evidence, replay_shards, replay_warnings
+from hpabatch.engine.replay.run import ReplayNotes, join_notes, replay_shards
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.simulate.run import Progress, silent
+from hpabatch.engine.simulate.work import key_of
 from hpabatch.history.reader import History
-from hpabatch.model.plant import AGE, DIVISIBLE, signal_name
+from hpabatch.model.plant import DIVISIBLE, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
 
 CONTROLLER_COLUMNS: Final = (
@@ -53,7 +51,6 @@ PLANT_COLUMNS: Final = (
 )  # fmt: skip
 """Columns of the worst signal's score that an HPA's row has, each with `plant_` before it."""
 
-Progress = Callable[[str, float], None]
 Key = tuple[str, ...]
 
 
@@ -94,17 +91,13 @@ class Fidelity:
     evidence: dict[str, str]
 
 
-def _silent(message: str, share: float) -> None:
-    """Report no progress."""
-
-
 def fidelity(
     history: History,
     parameters: ReplayParameters,
     choices: FidelityParameters | None = None,
     select: Select | None = None,
     plants: Sequence[PlantOverride] = (),
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Fidelity:
     """Return both scores of every HPA of a history; one shard of samples is in memory.
 
@@ -114,7 +107,7 @@ def fidelity(
         choices: those of the plant score and of the advice; None: the defaults.
         select: gets the frame of candidates and returns the rows to score.
         plants: the entries of a plant file; what they say of signals is taken as given.
-        progress: is told how far it is.
+        progress: called with a message and the share that is done.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
@@ -129,7 +122,7 @@ def fidelity_of(
     plan: ReplayPlan,
     choices: FidelityParameters,
     plants: Sequence[PlantOverride] = (),
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Fidelity:
     """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
     entries = plan_overrides(plants, plan.chosen, plan.everyone)
@@ -143,35 +136,25 @@ def fidelity_of(
         controller=replayed.scores,
         totals=_totals(hpas, replayed.scores, signals, changes),
         parameters=choices,
-        skipped=replayed.skipped,
-        warnings=replayed.warnings,
-        evidence=plan.evidence | replayed.evidence | choices.texts(),
+        skipped=replayed.notes.skipped,
+        warnings=replayed.notes.warnings,
+        evidence=plan.evidence | replayed.notes.evidence | choices.texts(),
     )
 
 
 class _Replayed(NamedTuple):
     scores: pl.DataFrame
-    skipped: tuple[Skipped, ...]
-    warnings: tuple[str, ...]
-    evidence: dict[str, str]
+    notes: ReplayNotes
 
 
 def _controller_scores(plan: ReplayPlan, progress: Progress) -> _Replayed:
     """Replay a plan shard by shard and return the controller scores."""
-    scores, facts, silent = [score(decisions_frame(None)).hpas], [], []
-    skipped = list(plan.skipped)
+    scores, notes = [score(decisions_frame(None)).hpas], []
     for k, result in enumerate(replay_shards(plan, range(len(plan.shards)))):
         scores.append(score(result.decisions, result.hpas).hpas)
-        skipped += result.skipped
-        facts.append(result.facts)
-        silent.append(result.silent)
+        notes.append(result.notes)
         progress("replaying", (k + 1) / len(plan.shards) / 2)
-    return _Replayed(
-        scores=pl.concat(scores).sort(KEY),
-        skipped=tuple(skipped),
-        warnings=replay_warnings(plan, list(zip(facts, silent, strict=True))),
-        evidence=generated_evidence(facts),
-    )
+    return _Replayed(pl.concat(scores).sort(KEY), join_notes(plan, notes))
 
 
 def _plant_scores(
@@ -184,7 +167,7 @@ def _plant_scores(
     stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
     signals, changes = [], []
     for k in range(len(plan.shards)):
-        usages = list(usage_of_shards(plan, [k]))
+        usages = list(observed_usage(plan, shards=[k]))
         for usage, first, at_ms in _with_first_parts(plan, usages, stated, choices):
             candidate = usage.candidate
             theirs = stated[id(candidate)]
@@ -219,14 +202,12 @@ def _with_first_parts(
 
 def _has_age(usage: Usage, entries: Sequence[PlantOverride]) -> bool:
     return any(
-        kind_of(name, signal, signal_statement(entries, name))[0] == AGE
-        for name, signal in usage.signals.items()
+        has_age(signal, signal_statement(entries, name)) for name, signal in usage.signals.items()
     )
 
 
 def _named(frame: pl.DataFrame, candidate: Candidate) -> pl.DataFrame:
-    values = (candidate.cluster, candidate.namespace, candidate.name)
-    keys = [pl.lit(value).alias(name) for name, value in zip(KEY, values, strict=True)]
+    keys = [pl.lit(v).alias(name) for name, v in zip(KEY, key_of(candidate), strict=True)]
     return frame.select(*keys, pl.all())
 
 
@@ -239,8 +220,7 @@ def _hpas(
     """Return one row per HPA."""
     keys = list(KEY)
     relevant: dict[Key, frozenset[str]] = {
-        (c.cluster, c.namespace, c.name): frozenset(map(signal_name, c.spec.metrics))
-        for c in chosen
+        key_of(c): frozenset(map(signal_name, c.spec.metrics)) for c in chosen
     }
     told = pl.DataFrame(
         list(advise(keys, controller, signals, relevant, choices)),

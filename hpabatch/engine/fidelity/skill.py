@@ -1,17 +1,15 @@
-"""How much better predictions are than persistence, with an interval."""
+"""Skill of predictions against persistence, with a bootstrap interval."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.fit.stats import F64
+from hpabatch.engine.fit.stats import CONFIDENCE, F64, seed_of
 
 RESAMPLES: Final = 2000
-CONFIDENCE: Final = 0.95
 _AT_ONCE: Final = 1 << 20  # numbers
 
 
@@ -35,7 +33,7 @@ def skill_of(error: F64, persistence: F64, name: str) -> Skill:
     1 is perfect, 0 no better than persistence, negative worse; None where persistence makes no
     error. The interval is the 95 % between the quantiles of RESAMPLES samples of changes, drawn
     with replacement (Efron 1979) from a generator that `name` seeds, so that no HPA's interval
-    hangs on another's.
+    depends on another's.
 
     Args:
         error: absolute relative error of each prediction, shape (n,).
@@ -52,8 +50,7 @@ def skill_of(error: F64, persistence: F64, name: str) -> Skill:
 
 def _resampled(error: F64, persistence: F64, name: str) -> F64:
     """Return the skills of samples of the changes; those without an error to beat are left out."""
-    seed = int.from_bytes(blake2b(name.encode(), digest_size=8).digest())
-    generator = np.random.Generator(np.random.PCG64(seed))
+    generator = np.random.Generator(np.random.PCG64(seed_of(name)))
     n = error.size
     found = []
     rows = max(_AT_ONCE // n, 1)

@@ -1,10 +1,10 @@
-"""What a pod uses without any work: identified from changes of ready pods, or not at all.
+"""Base of a signal: usage of a pod without any work, identified from changes of ready pods.
 
 The controller keeps usage per pod near the target, so over all ticks usage hardly depends on the
 number of pods, and a regression of usage on 1/n returns the target. Only changes tell: when a pod
 is added, the workload's total usage rises by the pod's base and by nothing else. Total usage also
 follows the demand, and pods are added *because* usage has just been high; so the total after a
-change is held against what the past alone predicts of it:
+change is compared with its prediction from the past alone:
 
     U(after) = base × n(after) + predicted(U(past) − base × n(past)) + innovation.
 
@@ -25,14 +25,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hpabatch.engine.fit.series import Cells, Series
-from hpabatch.engine.fit.stats import (
-    F64,
-    Interval,
-    past_means,
-    rolling_mean,
-    slope,
-    t_quantile,
-)
+from hpabatch.engine.fit.stats import F64, Interval, past_means, rolling_mean, slope, t_quantile
 from hpabatch.layout.records import I64
 
 FEWEST_CHANGES: Final = 8
@@ -43,7 +36,7 @@ SUSTAINED_MS: Final = 600_000  # a pod that used so little for so long cannot ha
 _HOUR_MS: Final = 3_600_000
 _LONGEST_MS: Final = 600_000  # from the last cell before a change until the first after it
 # The past in stretches, the youngest first, ms. The first model gives the estimate, the others say
-# how much it hangs on the model.
+# how much it depends on the model.
 _MODELS: Final = (
     (15_000, 45_000, 120_000, 420_000),
     (15_000, 45_000, 120_000),
@@ -106,7 +99,9 @@ def changes_of(series: Series, cells: Cells) -> Changes:
     return Changes(after[kept], length, ladder[step[kept]])
 
 
-def base_from_changes(series: Series, cells: Cells, rate: F64 | None = None) -> BaseEstimate | None:
+def base_from_changes(
+    series: Series, cells: Cells, rate: F64 | None = None, level: F64 | None = None
+) -> BaseEstimate | None:
     """Return the base that changes of ready pods show, None where they are too few.
 
     The interval holds the spread over models of the demand besides the statistical error.
@@ -116,13 +111,14 @@ def base_from_changes(series: Series, cells: Cells, rate: F64 | None = None) -> 
         cells: its grid.
         rate: an exogenous rate of work (milli, total of the workload) by cell, NaN where unknown:
             it tells how the demand went on, which makes the interval narrower.
+        level: what noise grows with, by cell; None: the total usage of the last 10 min.
     """
     changes = changes_of(series, cells)
     if changes.first.size < FEWEST_CHANGES:
         return None
     # Hours, so that a burst that moved the size several times counts once.
     hour = changes.first * cells.resolution_ms // _HOUR_MS
-    found = [_Model(series, cells, changes, spans, rate).solve(hour) for spans in _MODELS]
+    found = [_Model(series, cells, changes, spans, rate, level).solve(hour) for spans in _MODELS]
     value, error, hours = found[0]
     others = [v for v, _, _ in found if math.isfinite(v)]
     if not math.isfinite(value) or not math.isfinite(error) or hours < FEWEST_HOURS:
@@ -135,7 +131,7 @@ def base_from_changes(series: Series, cells: Cells, rate: F64 | None = None) -> 
 
 
 class _Ahead(NamedTuple):
-    """How total usage and pods (and the rate) went on after some cells, each shape (n,)."""
+    """Total usage, pods and rate after some cells, each shape (n,)."""
 
     past: I64
     total: F64
@@ -161,15 +157,17 @@ class _Model:
         changes: Changes,
         spans_ms: tuple[int, ...],
         rate: F64 | None,
+        level: F64 | None,
     ) -> None:
         known = (series.ready > 0.5) & ~np.isnan(series.usage)
         total = np.where(known, series.usage * series.ready, np.nan)
         still = series.still & known
         # Noise grows with the demand: everything is divided by its level, a fact of the past.
-        level = past_means(total, (cells.per(_LEVEL_MS),))[:, 0]
+        if level is None:
+            level = past_means(total, (cells.per(_LEVEL_MS),))[:, 0]
         self.level = np.where(level > 0, level, np.nan)
         # The past also counts where pods had just come: without it, of a size that climbs step by
-        # step nobody would know that demand climbs.
+        # step the climb of demand would not show.
         lengths = tuple(cells.per(ms) for ms in spans_ms)
         self.past_total = past_means(total, lengths)
         self.past_ready = past_means(np.where(known, series.ready, np.nan), lengths)
@@ -266,7 +264,7 @@ class _Model:
         a, y = a[known], y[known]
         if y.size < 4 * a.shape[1]:
             return None
-        # Not BLAS: its sums hang on the number of threads.
+        # Not BLAS: its sums depend on the number of threads.
         square, side = np.einsum("ti,tj->ij", a, a), np.einsum("ti,t->i", a, y)
         weights = np.linalg.lstsq(square, side, rcond=None)[0]
         left = y - np.einsum("ti,i->t", a, weights)

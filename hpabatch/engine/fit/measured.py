@@ -1,28 +1,22 @@
-"""A signal of a workload as it was measured, and what kind of quantity it is."""
+"""Measured signals of a workload: kind, ceiling, request and observed range of each."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.fit.series import (
-    Cells,
-    Series,
-    series_of,
-)
-from hpabatch.engine.fit.stats import Mask
+from hpabatch.engine.fit.kinds import UNASKED, Kind, Question, kind_of
+from hpabatch.engine.fit.overrides import unit_of
+from hpabatch.engine.fit.series import MINUTE_MS, Cells, Series, minute_means, series_of
+from hpabatch.engine.fit.stats import F64, Mask
 from hpabatch.engine.fit.usage import SignalUsage, Usage
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, Fact
+from hpabatch.engine.fit.workload import FITTED, GIVEN, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.layout.records import I64
-from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL, Signal
+from hpabatch.model.plant import BACKLOG, PER_POD, Signal
 from hpabatch.model.settings.overrides import SignalOverride
-
-# Only rates are shared as work by default: a latency or a pod's queue is not.
-_RATE_NAME: Final = re.compile(r"per_second|(^|_)(rate|rps|qps|tps|requests|queries)($|_)")
 
 SUSTAINED_QUANTILE: Final = 0.999
 AT_CEILING: Final = 0.95
@@ -31,13 +25,10 @@ AT_CEILING: Final = 0.95
 OBSERVED: Final = (0.005, 0.995)
 """Quantiles of usage per pod, minute by minute, between which it counts as observed."""
 
-OF_PODS: Final = (DIVISIBLE, PER_POD, AGE)
-OF_TOTALS: Final = (TOTAL, BACKLOG)
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A signal as it was measured: its samples, its kind, and what is stated of it."""
+    """A signal as it was measured: its samples, its kind, and what is stated and known of it."""
 
     name: str
     usage: Usage
@@ -46,6 +37,28 @@ class Measured:
     series: Series
     kind: str
     stated: SignalOverride
+    known: Kind = UNASKED
+
+    def fact(
+        self,
+        name: str,
+        milli: float | None,
+        source: str,
+        note: str = "",
+        ends: tuple[float | None, float | None] = (None, None),
+        per: str = "",
+    ) -> Fact:
+        """Return a fact of the signal: an amount and the ends of its interval, all in milli.
+
+        `per` follows the signal's unit: "/s", "/h".
+        """
+        value, low, high = (None if v is None else v / 1000 for v in (milli, *ends))
+        unit = unit_of(self.name) + per
+        return Fact(f"signals.{self.name}.{name}", value, unit, low, high, source, note)
+
+    def given(self, name: str, milli: int, per: str = "") -> tuple[int, Fact]:
+        """Return a stated amount and its fact."""
+        return milli, self.fact(name, milli, GIVEN, per=per)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,84 +79,116 @@ class SignalFit:
     problem: str = ""
 
 
-def kind_of(name: str, signal: SignalUsage, stated: SignalOverride) -> tuple[str, str]:
-    """Return a signal's kind, "" where it has none, and else why not and what to do."""
-    metric = signal.metric
-    wanted = OF_TOTALS if signal.is_total else OF_PODS
-    if stated.kind is not None:
-        if stated.kind in wanted:
-            return stated.kind, ""
-        return "", (
-            f"{name} cannot be {stated.kind}: a metric of {metric.type} is {' or '.join(wanted)}; "
-            f"correct its kind in the plant file"
-        )
-    if signal.is_total:
-        return "", (
-            f"what drives {name} is not known: a queue depends on the pods that empty it, other "
-            "metrics of this type do not; state it in a plant file (--plant): "
-            f'signals: {{"{name}": {{kind: total}}}}, or {{kind: backlog, rate: 5/s}} with what '
-            "one pod empties"
-        )
-    if metric.pods is not None:
-        if _RATE_NAME.search(metric.pods.metric.name.lower()) is not None:
-            return DIVISIBLE, ""
-        return "", (
-            f"{name} is not a rate by its name, so what drives it is not known; state it in a "
-            f'plant file (--plant): signals: {{"{name}": {{kind: divisible}}}} where pods share it '
-            "as work, or {kind: per_pod} where it does not depend on their number"
-        )
-    member = metric.resource or metric.container_resource
-    if member is None or member.name == "cpu":
-        return DIVISIBLE, ""
-    if member.name == "memory":
-        return AGE, ""
-    return "", (
-        f"{name}: usage of {member.name} is not in a history, only that of cpu and memory; "
-        "without it the HPA cannot be simulated"
+def measure(
+    usage: Usage, cells: Cells, statements: Mapping[str, SignalOverride]
+) -> tuple[dict[str, Measured], list[str], list[Question]]:
+    """Return every signal of a workload that can be fitted, sentences about the others, questions.
+
+    A backlog whose rate is not stated gets the one that the data show.
+    """
+    found: dict[str, Measured] = {}
+    problems, questions = [], []
+    for name, signal in usage.signals.items():
+        stated = statements.get(name, SignalOverride())
+        series = series_of(usage, signal, cells)
+        sampled = bool(np.isfinite(series.usage).any())
+        kind = kind_of(name, usage, signal, stated)
+        if kind.question is not None:
+            questions.append(kind.question)
+        if kind.problem or not sampled:
+            problems.append(kind.problem or _unsampled(name, signal))
+        else:
+            found[name] = Measured(name, usage, signal, cells, series, kind.kind, stated, kind)
+    return found, problems, questions
+
+
+def _unsampled(name: str, signal: SignalUsage) -> str:
+    whose = "" if signal.is_total else " of a pod that was ready"
+    return (
+        f"{name} has no sample{whose}, so its work is not known; record it, or look at "
+        "`history quality`"
     )
 
 
-def measure(
-    usage: Usage, cells: Cells, statements: Mapping[str, SignalOverride]
-) -> tuple[dict[str, Measured], list[str]]:
-    """Return every signal of a workload that can be fitted, and sentences about the others."""
-    found: dict[str, Measured] = {}
-    problems = []
-    for name, signal in usage.signals.items():
-        stated = statements.get(name, SignalOverride())
-        kind, problem = kind_of(name, signal, stated)
-        if not problem and kind == BACKLOG and not stated.rate_milli:
-            problem = (
-                f"{name}: a backlog needs the rate at which one pod empties it; state it in the "
-                f'plant file: signals: {{"{name}": {{kind: backlog, rate: 5/s}}}}'
-            )
-        series = series_of(usage, signal, cells)
-        if not problem and not np.isfinite(series.usage).any():
-            problem = (
-                f"{name} has no sample of a pod that was ready"
-                if not signal.is_total
-                else f"{name} has no sample"
-            ) + ", so its work is not known; record it, or look at `history quality`"
-        if problem:
-            problems.append(problem)
-        else:
-            found[name] = Measured(name, usage, signal, cells, series, kind, stated)
-    return found, problems
+def kind_facts(m: Measured) -> tuple[Fact, ...]:
+    """Return the kind of a signal as a fact, and what the data show of it."""
+    kind = Fact(f"signals.{m.name}.kind", None, "", None, None, m.known.source, m.kind)
+    return (kind, *m.known.facts)
 
 
-def kind_fact(m: Measured) -> Fact:
-    """Return the kind of a signal as a fact."""
-    source = GIVEN if m.stated.kind is not None else ASSUMED
-    return Fact(f"signals.{m.name}.kind", None, "", None, None, source, m.kind)
-
-
-def work_fact(m: Measured, work: I64, unit: str) -> Fact:
+def work_fact(m: Measured, work: I64) -> Fact:
     """Return the mean of a work series, and its range but for the extremes, as a fact."""
-    low, high = (float(np.quantile(work, q)) / 1000 for q in OBSERVED)
-    note = {
-        PER_POD: "mean per pod; 0.5 % and 99.5 %",
-        BACKLOG: "mean arrivals per second; 0.5 % and 99.5 %",
-    }.get(m.kind, "mean of all pods together; 0.5 % and 99.5 %")
-    unit = f"{unit}/s" if m.kind == BACKLOG else unit
-    mean = float(work.mean()) / 1000
-    return Fact(f"signals.{m.name}.work", mean, unit, low, high, FITTED, note)
+    whose = {PER_POD: "mean per pod", BACKLOG: "mean arrivals per second"}
+    note = f"{whose.get(m.kind, 'mean of all pods together')}; 0.5 % and 99.5 %"
+    low, high = (float(np.quantile(work, q)) for q in OBSERVED)
+    per = "/s" if m.kind == BACKLOG else ""
+    return m.fact("work", float(work.mean()), FITTED, note, (low, high), per)
+
+
+def ceiling_of(m: Measured) -> tuple[int | None, bool, Fact]:
+    """Return the ceiling of usage per pod, whether it is a limit, and the fact."""
+    if m.stated.no_ceiling:
+        return None, False, m.fact("ceiling", None, GIVEN, "none")
+    if m.stated.ceiling_milli is not None:
+        stated, fact = m.given("ceiling", m.stated.ceiling_milli)
+        return stated, True, fact
+    limits = limits_of(m)
+    if limits is not None and int(limits[-1]) > 0:
+        limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
+        note = "limit of the youngest pod" if low < high else "limit"
+        return limit, True, m.fact("ceiling", limit, RECORDED, note, (low, high))
+    minutes = _known_minutes(m.series.most, m.cells)
+    highest = float(np.quantile(minutes, SUSTAINED_QUANTILE, method="higher"))
+    ceiling = max(round(highest), 1)
+    note = "no limit: 99.9 % of the minutes' means of the highest pod are not above it"
+    return ceiling, False, m.fact("ceiling", ceiling, FITTED, note)
+
+
+def _known_minutes(values: F64, cells: Cells) -> F64:
+    minutes = minute_means(values, cells)
+    return minutes[np.isfinite(minutes)]
+
+
+def limits_of(m: Measured) -> I64 | None:
+    """Return the limits of the pods in order of creation; None unless every pod has one."""
+    source = m.signal.metric.resource or m.signal.metric.container_resource
+    if source is None:
+        return None
+    limits = m.usage.limits.of(source.name, getattr(source, "container", ""))
+    if limits is None or not limits.size or (limits < 0).any():
+        return None
+    return limits[np.argsort(m.usage.lives.created_ms, kind="stable")]
+
+
+def censored_at(m: Measured, ceiling: int | None, at_limit: bool) -> Mask:
+    """Return the cells of minutes in which the highest pod was at its ceiling."""
+    if ceiling is None:
+        return np.zeros(m.cells.count, bool)
+    minutes = minute_means(m.series.most, m.cells)
+    at = minutes >= (AT_CEILING * ceiling if at_limit else ceiling)
+    return np.repeat(at, m.cells.per(MINUTE_MS))[: m.cells.count]
+
+
+def observed_of(m: Measured) -> tuple[tuple[int, int], Fact]:
+    """Return the range of usage per pod that was recorded: the minutes' quantiles OBSERVED."""
+    minutes = _known_minutes(m.series.usage, m.cells)
+    low, high = (float(np.quantile(minutes, q)) for q in OBSERVED)
+    note = "usage per pod: median of the minutes, 0.5 % and 99.5 %"
+    fact = m.fact("observed", float(np.median(minutes)), RECORDED, note, (low, high))
+    return (int(np.floor(low)), int(np.ceil(high))), fact
+
+
+def request_of(m: Measured) -> tuple[int | None, list[Fact]]:
+    """Return the request of a pod (the last that was recorded), and the fact."""
+    if m.stated.request_milli is not None:
+        stated, fact = m.given("request", m.stated.request_milli)
+        return stated, [fact]
+    if m.signal.metric.type not in ("Resource", "ContainerResource"):
+        return None, []
+    known = np.flatnonzero(m.signal.requested > 0)
+    if not known.size:
+        return None, [m.fact("request", None, NOT_IDENTIFIED, "no pod's request was recorded")]
+    each = m.signal.request_milli[known] / m.signal.requested[known]
+    last, low, high = round(float(each[-1])), float(each.min()), float(each.max())
+    note = "the last one" if low / 1000 < high / 1000 else ""
+    return last, [m.fact("request", last, RECORDED, note, (low, high))]

@@ -1,17 +1,19 @@
-"""Stated parameters put into plants: what a plant file says goes before what was fitted."""
+"""Stated parameters of plants: what a plant file says goes before what was fitted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import ROUND_HALF_UP, Context, Decimal
-from hashlib import blake2b
 from typing import Final, TypeVar
 
+from hpabatch.engine.fit.request import PlantFiles
+from hpabatch.engine.fit.stats import seed_of
 from hpabatch.engine.fit.workload import GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.selectors import check_signals, entries_of, with_others
 from hpabatch.errors import RefusedError
+from hpabatch.inputs.plants import read_plant_file
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.selection import matches
 from hpabatch.model.settings.overrides import (
@@ -25,7 +27,7 @@ from hpabatch.model.settings.overrides import (
 MAX_FAILURES: Final = 100_000
 """Of one workload in one run; each takes some 40 µs to draw."""
 
-_EXACT: Final = Context(prec=28)  # whatever the caller's own context is
+_EXACT: Final = Context(prec=28)  # independent of the caller's context
 
 # The name of a field in a file, and its unit; `_milli` are of the signal's own unit.
 _SIGNAL_NAMES: Final = {
@@ -58,7 +60,7 @@ Override = TypeVar("Override", SignalOverride, PodsOverride, PipelineOverride)
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What random failures hang on: a seed, the workload's name, and how far they must reach.
+    """Inputs of random failures: a seed, the workload's name, and how far they must reach.
 
     `served_ms` is the most time that all pods together may serve in the run.
     """
@@ -66,6 +68,11 @@ class Draws:
     seed: int
     name: str
     served_ms: int
+
+
+def read_plants(request: PlantFiles) -> tuple[PlantOverride, ...]:
+    """Return the entries of all plant files (UsageError: one of them is wrong)."""
+    return tuple(entry for path in request.plant for entry in read_plant_file(path))
 
 
 def plan_overrides(
@@ -143,13 +150,6 @@ def override(
     return found, tuple(facts)
 
 
-def with_facts(facts: Iterable[Fact], given: Iterable[Fact]) -> tuple[Fact, ...]:
-    """Return facts with those of equal name replaced by given ones, and the other given ones."""
-    by_name = {fact.name: fact for fact in facts}
-    by_name |= {fact.name: fact for fact in given}
-    return tuple(by_name.values())
-
-
 Part = TypeVar("Part", Signal, Pods, Pipeline)
 
 
@@ -195,9 +195,7 @@ def _with_classes(pods: Pods, stated: PodsOverride, draws: Draws) -> Pods:
     shares = shares if len(shares) in (1, classes) else Pods().shares
     costs = costs if len(costs) in (1, classes) else Pods().costs
     return replace(
-        pods,
-        shares=shares * (classes // len(shares)),
-        costs=costs * (classes // len(costs)),
+        pods, shares=shares * (classes // len(shares)), costs=costs * (classes // len(costs))
     )
 
 
@@ -230,8 +228,7 @@ def _numbers(draws: Draws) -> Iterator[Decimal]:
     """Yield even random numbers above 0, at most 1."""
     number = 0
     while True:
-        text = f"{draws.seed}/{draws.name}/{number}"
-        found = int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+        found = seed_of(f"{draws.seed}/{draws.name}/{number}")
         yield _EXACT.divide(Decimal(found + 1), Decimal(2**64))
         number += 1
 

@@ -1,4 +1,4 @@
-"""How a workload was measured: scrapes, windows and lags, and when its HPA was synced."""
+"""Metric pipeline of a workload: scrapes, windows and lags; the syncs of its HPA."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ phase; below it pods are scraped each at its own time."""
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What a plan assumed or found of how an HPA's cluster was recorded; sources as in `Fact`."""
+    """Parameters of the recording of an HPA's cluster, with sources as in `Fact`."""
 
     delay_ms: int
     delay_source: str

@@ -1,4 +1,4 @@
-"""How a workload's pods come and go, as far as their recorded lives tell."""
+"""Pods of a workload: start-up, termination, failures and differences, from recorded lives."""
 
 from __future__ import annotations
 

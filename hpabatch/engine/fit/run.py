@@ -1,19 +1,15 @@
-"""Fit a plant to what was recorded of a workload: what can be known of it, and how well.
-
-docs/fit.md says of every parameter how it is found.
-"""
+"""Fit of a plant to the recording of a workload; docs/fit.md says how each parameter is found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 
+from hpabatch.engine.fit.kinds import Question
 from hpabatch.engine.fit.measured import Measured, SignalFit, measure
-from hpabatch.engine.fit.noise import noise_of
 from hpabatch.engine.fit.overrides import plan_overrides, signal_statement, unit_of
 from hpabatch.engine.fit.pipeline import (
     Recording,
@@ -23,11 +19,18 @@ from hpabatch.engine.fit.pipeline import (
     sync_facts,
 )
 from hpabatch.engine.fit.pods import fit_pods
-from hpabatch.engine.fit.series import Cells, cells_of
+from hpabatch.engine.fit.series import Cells, cells_of, window_ms
 from hpabatch.engine.fit.signals import fit_signal
-from hpabatch.engine.fit.stats import Mask
+from hpabatch.engine.fit.stats import F64, Mask, seed_of
 from hpabatch.engine.fit.usage import Usage, observed_usage
-from hpabatch.engine.fit.workload import ASSUMED, GIVEN, NOT_IDENTIFIED, RECORDED, Fact, Workload
+from hpabatch.engine.fit.workload import (
+    ASSUMED,
+    FITTED,
+    NOT_IDENTIFIED,
+    RECORDED,
+    Fact,
+    Workload,
+)
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.layout.records import I64
@@ -37,14 +40,18 @@ from hpabatch.model.settings.overrides import PlantOverride
 CAPACITY_SHARE: Final = 0.8
 """Of what a pod can do up to its limit, a pod is meant to do this much."""
 
+FACTORS: Final = 64
+FEWEST_CELLS: Final = 20
+_HOUR_MS: Final = 3_600_000
 _DRAWS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What can be known of one HPA's workload.
+    """Fit of one HPA's workload.
 
-    `workload` is None if it cannot be simulated; `problems` say why and what to do. By signal:
+    `workload` is None if it cannot be simulated; `problems` say why and what to do, `questions`
+    what a plant file could state of its signals. By signal:
     `gaps` are (from, to) in ms without samples, over which the work goes in straight lines, and
     `censored` is True for the pieces of work that are lower bounds, because usage was at its
     ceiling. `noise` are equally likely factors (thousandths) of samples finer than a piece of work
@@ -60,6 +67,7 @@ class Fit:
     noise: I64 | None = None
     sync_period_ms: int = 15_000
     sync_phase_ms: int = 0
+    questions: tuple[Question, ...] = ()
 
     def fact(self, name: str) -> Fact | None:
         """Return the fact of a name, such as `signals.resource/cpu.base`."""
@@ -67,9 +75,7 @@ class Fit:
 
 
 def fit_history(
-    plan: ReplayPlan,
-    overrides: Sequence[PlantOverride] = (),
-    everyone: Sequence[Candidate] = (),
+    plan: ReplayPlan, overrides: Sequence[PlantOverride] = (), everyone: Sequence[Candidate] = ()
 ) -> Iterator[Fit]:
     """Yield the fit of every HPA of a plan, in its order; one shard of samples is in memory.
 
@@ -111,7 +117,7 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         )
         return Fit(usage.candidate, None, tuple(facts), (reason,))
     statements = {name: signal_statement(entries, name) for name in usage.signals}
-    measured, problems = measure(usage, cells, statements)
+    measured, problems, questions = measure(usage, cells, statements)
     fits = {name: fit_signal(m, measured) for name, m in measured.items()}
     problems += [s.problem for s in fits.values() if s.problem]
     plant, more = _plant(usage, recording, measured, fits)
@@ -142,6 +148,7 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         noise=noise,
         sync_period_ms=period,
         sync_phase_ms=phase,
+        questions=tuple(questions),
     )
 
 
@@ -180,8 +187,7 @@ def _plant(
 
 def first_draw(cluster: str, namespace: str, hpa: str) -> int:
     """Return where the random draws of a workload begin, by its name alone."""
-    text = "\0".join((cluster, namespace, hpa))
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) % _DRAWS
+    return seed_of("\0".join((cluster, namespace, hpa))) % _DRAWS
 
 
 def _capacity(
@@ -199,7 +205,8 @@ def _capacity(
         if found.signal.kind == BACKLOG:
             rate = found.signal.rate_milli
             unit = f"{unit_of(name)}/s"
-            return rate, Fact("capacity", rate / 1000, unit, None, None, GIVEN, f"rate of {name}")
+            source = measured[name].known.source
+            return rate, Fact("capacity", rate / 1000, unit, None, None, source, f"rate of {name}")
     note = "no signal is work that pods share, so nothing says how much a pod is to do"
     return None, Fact("capacity", None, "", None, None, NOT_IDENTIFIED, note)
 
@@ -239,3 +246,52 @@ def _target_milli(m: Measured, request_milli: int | None) -> int | None:
     if target.average_utilization is not None and request_milli:
         return request_milli * target.average_utilization // 100
     return None
+
+
+# ---- noise within a piece of work ----------------------------------------------------------------
+
+
+def noise_of(measured: Mapping[str, Measured], cells: Cells) -> tuple[I64 | None, Fact]:
+    """Return up to FACTORS equally likely factors of finer samples to their cell's mean.
+
+    Of the first divisible signal, in thousandths, ascending, their mean 1000 but for rounding; None
+    where no stretch of the history is finer than its usual spacing. And their standard deviation
+    as a fact.
+    """
+    first = next((m for m in measured.values() if m.kind == DIVISIBLE), None)
+    factors = _factors(first, cells) if first is not None else np.zeros(0)
+    if not factors.size:
+        note = "no stretch of the history is finer than its usual spacing"
+        return None, Fact("noise", None, "", None, None, NOT_IDENTIFIED, note)
+    count = min(FACTORS, factors.size)
+    # The means of equal parts of the ordered factors, so that the mean of all stays.
+    parts = np.array_split(np.sort(factors), count)
+    table = np.array([round(1000 * float(part.mean())) for part in parts], np.int64)
+    note = f"standard deviation of {factors.size} finer samples around their piece's mean"
+    return table, Fact("noise", float(factors.std()), "", None, None, FITTED, note)
+
+
+def _factors(m: Measured, cells: Cells) -> F64:
+    signal = m.signal
+    # Several rows in a cell may come from pods that are scraped at different times; only where each
+    # pod itself was sampled more often they are a finer look.
+    hours = np.isin(signal.mean_ms // _HOUR_MS, _fine_hours(m, cells))
+    rows = np.flatnonzero((signal.counted > 0) & hours)
+    place = cells.of(np.asarray(signal.mean_ms[rows] - window_ms(signal) / 2, np.float64))
+    usage = signal.sum_milli[rows] / signal.counted[rows]
+    count = np.bincount(place, minlength=cells.count)
+    total = np.bincount(place, weights=usage, minlength=cells.count)
+    fine = (count >= 2) & m.series.still & (total > 0)
+    if fine.sum() < FEWEST_CELLS:
+        return np.zeros(0)
+    inside = fine[place]
+    place = place[inside]
+    return np.asarray(usage[inside] * count[place] / total[place], np.float64)
+
+
+def _fine_hours(m: Measured, cells: Cells) -> I64:
+    """Return the hours (since 1970) in which most samples came at half the spacing or less."""
+    probes = m.signal.probes
+    hour, place = np.unique(probes.ts_ms // _HOUR_MS, return_inverse=True)
+    fine = np.bincount(place, weights=2 * probes.spacing_ms <= cells.resolution_ms)
+    return hour[2 * fine > np.bincount(place)]

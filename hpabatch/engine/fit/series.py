@@ -1,4 +1,4 @@
-"""The observed usage of a workload on one regular grid, from which everything else is fitted."""
+"""Observed usage of a workload on a regular grid, from which the plant is fitted."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class Cells:
     def starts_ms(self) -> I64:
         """When each cell begins, shape (count,)."""
         return self.start_ms + np.arange(self.count, dtype=np.int64) * self.resolution_ms
+
+    @property
+    def middles_ms(self) -> I64:
+        """The middle of each cell, where the middle of its samples' windows lies."""
+        return self.starts_ms + self.resolution_ms // 2
 
     def per(self, span_ms: int) -> int:
         """Return how many cells a span has, at least one."""

@@ -1,8 +1,9 @@
-"""Small statistics that the fit of a plant rests on; each a pure function of arrays."""
+"""Small statistics for the fit of a plant: intervals, slopes, means, runs, seeds."""
 
 from __future__ import annotations
 
 import math
+from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -97,7 +98,7 @@ def past_means(values: F64, lengths: tuple[int, ...]) -> F64:
 
 
 def rolling_mean(values: F64, length: int) -> F64:
-    """Return the means of `length` neighbouring cells, NaN where one is missing; shorter by that.
+    """Return the means of `length` neighboring cells, NaN where one is missing; shorter by that.
 
     Shape (cells - length + 1,), at least (0,).
     """
@@ -114,3 +115,8 @@ def runs_of(mask: Mask) -> tuple[I64, I64]:
     """Return where runs of True begin and end (exclusive), shape (runs,) each."""
     edges = np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))
     return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+
+
+def seed_of(text: str) -> int:
+    """Return a seed for random numbers that depends on a text alone; 64 bits."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())

@@ -1,7 +1,7 @@
-"""The observed usage of each HPA's workload: what its pods used and how many served, over time.
+"""Observed usage of each HPA's workload over time: what its pods used and how many served.
 
-A pass over the samples that reads as a replay does, shard by shard and day by day, and decides
-nothing. What it yields is small: a few numbers per tick and metric, and the lives of the pods.
+One pass over the samples, shard by shard and day by day as in a replay, without decisions. The
+result is small: a few numbers per tick and metric, and the lives of the pods.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from hpabatch.engine.fit.usage_pods import Limits, Lives, lives_of_lane, read_limits
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.shards.inputs import ShardFacts
+from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.engine.shards.run import Step, ahead, shard_steps, take_in
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.kernels.usage import (
@@ -51,7 +51,7 @@ class Probes:
 
 @dataclass(frozen=True, slots=True)
 class SignalUsage:
-    """What one metric measured, at the ticks that saw something new; shape (K,) each.
+    """Samples of one metric, at the ticks that saw something new; shape (K,) each.
 
     `tick` are positions in `Usage.now_ms`. `counted` serving pods had a sample that was as new as
     the newest (at `newest_ms`; on average taken at `mean_ms`): their sum, least and most in milli;
@@ -79,9 +79,18 @@ class SignalUsage:
     pods: Records
 
 
+SIGNAL_COLUMNS: Final = (
+    "newest_ms", "mean_ms", "counted", "sum_milli", "least_milli", "most_milli",
+    "starting", "starting_milli", "requested", "request_milli",
+)  # fmt: skip
+"""The fields of `SignalUsage` that have one value per tick that saw something new."""
+
+POD_COUNTS: Final = ("ready", "serving", "starting", "deleting")
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was observed of one HPA's workload; shape (T,) by tick.
+    """Observed usage of one HPA's workload; shape (T,) by tick.
 
     `replicas` is the recorded size that each tick read (-1: not recorded yet), `period` the
     position of the spec in force in `candidate.periods`. `ready` pods were Running, Ready and not
@@ -102,22 +111,18 @@ class Usage:
     limits: Limits
 
 
-def observed_usage(plan: ReplayPlan, settle_ms: int = SETTLE_MS) -> Iterator[Usage]:
-    """Yield the observed usage of every HPA of a plan, in its order; one shard is in memory.
+def observed_usage(
+    plan: ReplayPlan, settle_ms: int = SETTLE_MS, shards: Sequence[int] | None = None
+) -> Iterator[Usage]:
+    """Yield the observed usage of the HPAs of a plan, or of some of its shards, in their order.
 
-    HPAs without any tick (see `ReplayPlan`) are left out. The result depends on the plan's
-    parameters and the HPA alone, neither on shards nor on threads.
+    One shard is in memory. HPAs without any tick (see `ReplayPlan`) are left out. The result
+    depends on the plan's parameters and the HPA alone, neither on shards nor on threads.
 
     Raises:
         HistoryError: a table is broken.
     """
-    return usage_of_shards(plan, range(len(plan.shards)), settle_ms)
-
-
-def usage_of_shards(
-    plan: ReplayPlan, shards: Sequence[int], settle_ms: int = SETTLE_MS
-) -> Iterator[Usage]:
-    """Yield the observed usage of the HPAs of some shards (see `observed_usage`)."""
+    shards = range(len(plan.shards)) if shards is None else shards
     collected: _Collected | None = None
     for step in ahead(shard_steps(plan, shards)):
         if not step.shard.candidates:
@@ -131,7 +136,7 @@ def usage_of_shards(
 
 
 class _Collected:
-    """What was seen of one shard so far."""
+    """Usage of one shard, as far as it was read."""
 
     def __init__(self, plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> None:
         self.plan = plan
@@ -193,13 +198,10 @@ class _Collected:
             now_ms=now_ms,
             period=candidate.spec_of(now_ms),
             replicas=np.where(known, ticks.replicas, -1).astype(np.int64),
-            ready=seen.ready.copy(),
-            serving=seen.serving.copy(),
-            starting=seen.starting.copy(),
-            deleting=seen.deleting.copy(),
             signals=signals,
             lives=lives_of_lane(shard, self.facts, h),
             limits=limits,
+            **{name: seen[name].copy() for name in POD_COUNTS},
         )
 
     def _signal(self, g: int, metric: MetricSpec, at: slice) -> SignalUsage:
@@ -211,22 +213,14 @@ class _Collected:
         stream = shard.observations.streams[g]
         tracks = slice(int(stream.first_track), int(stream.last_track))
         is_total = bool(stream.is_total)
+        columns: dict[str, I64] = {name: rows[name].copy() for name in SIGNAL_COLUMNS}
         return SignalUsage(
             metric=metric,
             is_total=is_total,
             tick=tick,
-            newest_ms=rows.newest_ms.copy(),
-            mean_ms=rows.mean_ms.copy(),
-            counted=rows.counted.copy(),
-            sum_milli=rows.sum_milli.copy(),
-            least_milli=rows.least_milli.copy(),
-            most_milli=rows.most_milli.copy(),
-            starting=rows.starting.copy(),
-            starting_milli=rows.starting_milli.copy(),
-            requested=rows.requested.copy(),
-            request_milli=rows.request_milli.copy(),
             probes=_probes(self.probes[g]),
             pods=self.arrays.tracks[tracks][: 0 if is_total else None].copy(),
+            **columns,
         )
 
 

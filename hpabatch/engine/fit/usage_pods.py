@@ -1,4 +1,4 @@
-"""The pods of one HPA as far as a plant is fitted from them: their lives, and their limits."""
+"""Lives and limits of the pods of one HPA, for the fit of its plant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.fleet.frames import NEVER_MS, integers
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.shards.inputs import ShardFacts
+from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64, Records
@@ -98,12 +98,14 @@ def lives_of_lane(shard: Shard, facts: ShardFacts, h: int) -> Lives:
     never = np.full(pods.size, NEVER_MS)
     owner_of_run, first_ms, last_ms = runs
     step_ms, step_ready = _steps(*_matched(shard, h, runs))
-    lost = _lost(pods.gone_ms, owner, ms, deleting, runs)
+    deleted_ms = _earliest(never, owner[deleting], ms[deleting])
+    # Readiness that ended without a deletion or the pod's end was lost.
+    lost = last_ms < np.minimum(deleted_ms, pods.gone_ms)[owner_of_run]
     return Lives(
         created_ms=pods.created_ms.copy(),
         started_ms=_earliest(never, owner[begun], states.start_ms[at][begun]),
         ready_ms=_earliest(never, owner_of_run, first_ms),
-        deleted_ms=_earliest(never, owner[deleting], ms[deleting]),
+        deleted_ms=deleted_ms,
         gone_ms=pods.gone_ms.copy(),
         generated=(candidate.cluster, candidate.namespace, candidate.name) in facts.generated,
         step_ms=step_ms,
@@ -181,15 +183,6 @@ def _steps(from_ms: I64, to_ms: I64) -> tuple[I64, I64]:
     np.add.at(by_time, place, change)
     kept = by_time != 0
     return step_ms[kept], np.cumsum(by_time)[kept]
-
-
-def _lost(gone_ms: I64, owner: I64, ms: I64, deleting: Mask, runs: Runs) -> Mask:
-    """Say which stretches of readiness ended without a deletion or the pod's end."""
-    deleted = np.full(gone_ms.size, NEVER_MS)
-    np.minimum.at(deleted, owner[deleting], ms[deleting])
-    ends = np.minimum(deleted, gone_ms)
-    pod, _, to_ms = runs
-    return np.asarray(to_ms < ends[pod])
 
 
 def _again(owner: I64, from_ms: I64) -> I64:

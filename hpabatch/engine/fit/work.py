@@ -1,4 +1,4 @@
-"""The fit of cpu and of rates per pod: base, ceiling, start-up and work."""
+"""The fit of cpu and of rates per pod: base, ceiling, start-up usage and work."""
 
 from __future__ import annotations
 
@@ -14,50 +14,40 @@ from hpabatch.engine.fit.base import (
     base_from_rate,
     highest_base,
 )
-from hpabatch.engine.fit.ceiling import ceiling_of, censored_at, observed_of, request_of
 from hpabatch.engine.fit.measured import (
     Measured,
     SignalFit,
-    kind_fact,
+    ceiling_of,
+    censored_at,
+    kind_facts,
+    observed_of,
+    request_of,
     work_fact,
 )
-from hpabatch.engine.fit.overrides import unit_of
 from hpabatch.engine.fit.pipeline import api_of
-from hpabatch.engine.fit.series import (
-    filled,
-    gaps_of,
-)
+from hpabatch.engine.fit.series import filled, gaps_of
 from hpabatch.engine.fit.stats import F64, Interval, Mask
-from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, NOT_IDENTIFIED, Fact
+from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, Fact
 from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
 
 
 def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     """Return the fit of a divisible or per-pod signal; `others` may hold rates of its work."""
-    unit, usage = unit_of(m.name), m.series.usage
+    usage = m.series.usage
     ceiling, at_limit, of_ceiling = ceiling_of(m)
     censored = censored_at(m, ceiling, at_limit)
     base, of_base = _base(m, others, censored & at_limit)
     startup, of_startup = _startup(m, base)
+    observed, of_observed = observed_of(m)
+    request, of_request = request_of(m)
     raw = np.maximum(usage - base, 0.0)
     raw = raw * m.series.ready if m.kind == DIVISIBLE else raw
     work = np.rint(filled(raw)).astype(np.int64)
-    gaps = gaps_of(m.series, m.signal, m.cells)
-    observed, of_observed = observed_of(m)
-    request, of_request = request_of(m)
     mean = float(np.nanmean(usage))
     share = float(np.isfinite(usage[censored]).sum() / np.isfinite(usage).sum())
     told = "of the cells with samples: usage was at the ceiling, so work there is a lower bound"
-    facts = [
-        kind_fact(m),
-        of_base,
-        of_ceiling,
-        of_startup,
-        *of_request,
-        of_observed,
-        work_fact(m, work, unit),
-        Fact(f"signals.{m.name}.censored", share, "", None, None, FITTED, told),
-    ]
+    of_censored = Fact(f"signals.{m.name}.censored", share, "", None, None, FITTED, told)
+    facts = (*kind_facts(m), of_base, of_ceiling, of_startup, *of_request, of_observed)
     return SignalFit(
         signal=Signal(
             kind=m.kind,
@@ -70,8 +60,8 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
         ),
         work=work,
         censored=censored,
-        gaps=gaps,
-        facts=tuple(facts),
+        gaps=gaps_of(m.series, m.signal, m.cells),
+        facts=(*facts, work_fact(m, work), of_censored),
         at_limit=at_limit,
         work_share=max(mean - base, 0.0) / mean if mean > 0 else 1.0,
         problem=_below_ceiling(m, base, ceiling),
@@ -92,13 +82,11 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
 
     Cells that are `limited` tell nothing: where work is cut off a further pod brings more of it.
     """
-    name, unit = f"signals.{m.name}.base", unit_of(m.name)
     if m.stated.base_milli is not None:
-        base = m.stated.base_milli
-        return base, Fact(name, base / 1000, unit, None, None, GIVEN)
+        return m.given("base", m.stated.base_milli)
     if m.kind == PER_POD:
         note = "usage does not depend on the number of pods, so nothing tells base from work"
-        return 0, Fact(name, 0.0, unit, None, None, ASSUMED, note)
+        return 0, m.fact("base", 0.0, ASSUMED, note)
     m = replace(m, series=replace(m.series, still=m.series.still & ~limited))
     bound = highest_base(m.series, m.cells)
     widest = WIDEST_SHARE * float(np.nanmean(m.series.usage))
@@ -109,11 +97,9 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
         found = Interval(bound / 2, 0.0, bound)
         why = "half of the lowest usage that lasted 10 min: no base can be above that"
     if found is None:
-        top = None if bound is None else bound / 1000
         note = f"plant not identified: {why}"
-        return 0, Fact(name, 0.0, unit, 0.0, top, NOT_IDENTIFIED, note)
-    value, low, high = (v / 1000 for v in found)
-    return round(found.value), Fact(name, value, unit, low, high, FITTED, why)
+        return 0, m.fact("base", 0.0, NOT_IDENTIFIED, note, (0.0, bound))
+    return round(found.value), m.fact("base", found.value, FITTED, why, (found.low, found.high))
 
 
 def _judged(
@@ -163,19 +149,17 @@ def _best_estimate(m: Measured, others: Mapping[str, Measured]) -> tuple[BaseEst
 
 
 def _is_rate(m: Measured) -> bool:
-    """Say whether a signal is work itself, such as requests per second.
+    """Return whether a signal is work itself, such as requests per second.
 
-    (A Pods metric is divisible if it is a rate by its name, or if somebody states it.)
+    A Pods metric is divisible if it is a rate by its name, or if it is stated to be.
     """
-    if m.kind == TOTAL:
-        return True
-    return m.kind == DIVISIBLE and m.signal.metric.pods is not None
+    return m.kind == TOTAL or (m.kind == DIVISIBLE and m.signal.metric.pods is not None)
 
 
 def _rate(m: Measured) -> tuple[F64, F64]:
     """Return a work rate by cell: of the workload, and per ready pod."""
     if m.kind == TOTAL:
-        ready = m.usage.lives.ready_at(m.cells.starts_ms + m.cells.resolution_ms // 2)
+        ready = m.usage.lives.ready_at(m.cells.middles_ms)
         per_pod = np.where(ready > 0, m.series.usage / np.maximum(ready, 1), np.nan)
         return m.series.usage, per_pod
     return m.series.usage * m.series.ready, m.series.usage
@@ -196,17 +180,14 @@ def _pinned(m: Measured) -> F64:
 
 
 def _startup(m: Measured, base: int) -> tuple[int, Fact]:
-    name, unit = f"signals.{m.name}.startup", unit_of(m.name)
     if m.stated.startup_milli is not None:
-        stated = m.stated.startup_milli
-        return stated, Fact(name, stated / 1000, unit, None, None, GIVEN)
+        return m.given("startup", m.stated.startup_milli)
     starting, total = m.signal.starting, m.signal.starting_milli
     seen = starting > 0
     if not seen.any():
         note = "no sample of a pod that was not ready: taken to be the base"
-        return base, Fact(name, base / 1000, unit, None, None, ASSUMED, note)
+        return base, m.fact("startup", base, ASSUMED, note)
     mean = float(total[seen].sum() / starting[seen].sum())
-    each = total[seen] / starting[seen]
-    low, high = (float(np.quantile(each, q)) / 1000 for q in (0.05, 0.95))
+    low, high = (float(np.quantile(total[seen] / starting[seen], q)) for q in (0.05, 0.95))
     note = f"mean of {int(starting.sum())} samples before readiness; 5 % and 95 %"
-    return round(mean), Fact(name, mean / 1000, unit, low, high, FITTED, note)
+    return round(mean), m.fact("startup", mean, FITTED, note, (low, high))

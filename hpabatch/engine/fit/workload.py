@@ -1,4 +1,4 @@
-"""What is known of a workload that is simulated, and where it came from."""
+"""Facts about a workload: each parameter of its plant, with interval and origin."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ __all__ = [
     "ASSUMED",
     "FITTED",
     "GIVEN",
+    "GUESSED",
     "NOT_IDENTIFIED",
     "RECORDED",
     "Fact",
@@ -25,6 +26,7 @@ RECORDED: Final = "recorded"
 FITTED: Final = "fitted"
 ASSUMED: Final = "assumed"
 GIVEN: Final = "given"
+GUESSED: Final = "guessed"
 NOT_IDENTIFIED: Final = "not identified"
 
 
@@ -32,7 +34,7 @@ NOT_IDENTIFIED: Final = "not identified"
 class Fact:
     """One parameter of a plant as it is known: a value, its interval, and where it came from.
 
-    `source` is RECORDED, FITTED, ASSUMED, GIVEN or NOT_IDENTIFIED.
+    `source` is RECORDED, FITTED, ASSUMED, GUESSED, GIVEN or NOT_IDENTIFIED.
     """
 
     name: str

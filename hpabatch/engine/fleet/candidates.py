@@ -1,16 +1,15 @@
-"""Which HPAs can be replayed: their specs over time, from a history or from manifests."""
+"""HPAs that can be replayed: their specs over time, from a history or from manifests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from hpabatch.cluster.objects.decidable import undecidable
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
@@ -20,7 +19,7 @@ from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA, HPASpec, MetricSpec
 from hpabatch.model.objects.stored import as_stored
-from hpabatch.model.objects.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.objects.validate import drop_disabled_fields, undecidable, validate_hpa
 from hpabatch.model.versions import Profile
 
 
@@ -54,7 +53,7 @@ class Candidate:
     """One HPA that may be replayed, with its specs in order of time.
 
     `earlier` are those of another target, from before: they are not replayed, but what the HPA did
-    to others then counts.
+    to others then counts. `created`: when it was created is recorded.
     """
 
     cluster: str
@@ -63,6 +62,7 @@ class Candidate:
     periods: tuple[SpecPeriod, ...]
     labels: str = "{}"
     earlier: tuple[SpecPeriod, ...] = ()
+    created: bool = False
 
     @property
     def spec(self) -> HPASpec:
@@ -86,6 +86,10 @@ class Candidate:
         """The HPA while it had one target, for each that it had, in order of time."""
         parts = groupby([*self.earlier, *self.periods], key=_target)
         return tuple(replace(self, periods=tuple(part), earlier=()) for _, part in parts)
+
+
+UNKNOWN_DRIVER: Final = "nothing says what drives "
+"""How the reason begins for which an HPA is left out until a plant file answers a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +124,6 @@ def _checked_spec(
     if complaints and not (stored and not undecidable(hpa, profile)):
         return None, f"the API server of {profile.name} refuses it: {complaints[0]}"
     return hpa.spec, ""
-
-
-def candidates_of(
-    history: History, profile_of: Callable[[str], Profile]
-) -> tuple[list[Candidate], list[Skipped]]:
-    """Return the HPAs of a history, and those whose spec is refused."""
-    return candidates_from_history(history.read("hpas"), profile_of, clusters_seen(history))
 
 
 def clusters_seen(history: History) -> frozenset[str]:
@@ -166,7 +163,8 @@ def candidates_from_history(
         if len(kept) < len(periods):
             skipped.append(Skipped(*key, _earlier_target(periods[-len(kept) - 1])))
         earlier = tuple(periods[: len(periods) - len(kept)])
-        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier))
+        created = any(row.get("created") is not None for row in rows)
+        found.append(Candidate(*key, kept, str(rows[-1]["labels"] or "{}"), earlier, created))
     return found, skipped
 
 

@@ -1,4 +1,4 @@
-"""When decisions are made: every HPA's instants, on a grid, as recorded, or at a loop's passes."""
+"""Times of decisions: every HPA's own, on a grid, as recorded, or at a loop's passes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Passes:
 
 
 Clock: TypeAlias = Grid | Passes | HpaKey
-"""What instants hang on: equal for HPAs that have the same."""
+"""Key of a sequence of instants: equal for HPAs that share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class Clocks:
     """The instants of every HPA: its own where some are known, else those of the grid.
 
     `from_ms` and `to_ms` bound the replay, both included. By HPA: `recorded` instants (ms,
-    ascending), or syncs as `estimated`; by cluster: `passes` (ms, ascending).
+    ascending), or syncs as `estimated`; by cluster: `passes` (ms, ascending). `asked_ms` is the
+    time until which decisions were asked for, if one was given.
     """
 
     from_ms: int
@@ -54,6 +55,7 @@ class Clocks:
     estimated: Mapping[HpaKey, SyncEstimate]
     recorded: Mapping[HpaKey, I64]
     passes: Mapping[str, I64] = field(default_factory=dict)
+    asked_ms: int | None = None
 
     def of(self, key: HpaKey) -> Clock:
         """Return what an HPA's instants hang on: equal for HPAs with equal instants."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from hpabatch.kernels.runs import count_changes, write_changes
+from hpabatch.kernels.steps import count_changes, write_changes
 from hpabatch.layout.records import I64
 from hpabatch.packing.arena import Arena
 

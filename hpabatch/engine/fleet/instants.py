@@ -1,4 +1,4 @@
-"""When a replay decides: as recorded, as estimated, at a loop's passes, or on a grid."""
+"""Choice of the times of decisions: recorded, estimated, a loop's passes, or a grid."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from hpabatch.engine.fleet.clocks import Clocks, Grid, HpaKey
 from hpabatch.engine.fleet.parameters import SAMPLE_TABLES, ReplayParameters, Settled, with_source
 from hpabatch.engine.fleet.sync import SyncEstimate, estimate_fleet
 from hpabatch.errors import HistoryError, HpabatchError, UsageError
+from hpabatch.history.provenance import RUN
 from hpabatch.history.reader import History
 from hpabatch.history.schema import empty_frame
+from hpabatch.history.schema_hpas import SIMULATED
 from hpabatch.layout.records import I64
-from hpabatch.model.times import show_instant
+from hpabatch.model.times import is_instant, parse_time_ms, show_instant
 
 CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
 INSTANT_TABLES = ("hpa_status", "metric_fetches")
@@ -63,19 +65,23 @@ def clocks_of(
     others = [c for c in around.values() if c.cluster not in passes]
     recorded, estimated = _own_instants(history, settled, parameters, others)
     fetched = frozenset(spans.filter(pl.col("fetched_first").is_not_null())["cluster"].to_list())
-    first, last = _bounds(_span(spans, settled.delay_ms), parameters, passes)
     grid = Grid(settled.sync_period_ms, settled.phase_ms)
+    span = _span(spans, settled.delay_ms, _simulated(history))
+    first, last, asked_ms = _bounds(span, parameters, passes, grid)
     _refuse_too_many(first, last, grid)
-    clocks = Clocks(first, last, grid, estimated, recorded, passes)
+    clocks = Clocks(first, last, grid, estimated, recorded, passes, asked_ms)
     if not recorded and not passes and not estimated and not grid.instants(first, last).size:
-        raise _no_sync(clocks, parameters)
+        raise _no_sync(clocks)
     return clocks, _told(settled, chosen, clocks), fetched
 
 
 def _bounds(
-    span: tuple[int | None, int | None], parameters: ReplayParameters, passes: Mapping[str, I64]
-) -> tuple[int, int]:
-    """Return the replay's first and last moment, ms; raises as `clocks_of` does."""
+    span: tuple[int | None, int | None],
+    parameters: ReplayParameters,
+    passes: Mapping[str, I64],
+    grid: Grid,
+) -> tuple[int, int, int | None]:
+    """Return the replay's first and last timestamp and `until`, ms; raises as `clocks_of` does."""
     # A loop decides whether there are samples or not.
     first, last = _including(*span, passes) if passes else span
     if first is None or last is None:
@@ -84,14 +90,32 @@ def _bounds(
             "pod_metrics or one of the other metric tables (of a live loop's recording: `replay` "
             "it at its passes)"
         )
-    if parameters.until_ms is None:
-        return first, last
-    if parameters.until_ms < first:
+    if parameters.until is None:
+        return first, last, None
+    until_ms = _until_ms(parameters.until, last)
+    # The sync after the last sample shows nothing newer, but it comes before the next one.
+    if not first <= until_ms < last + grid.period_ms:
         raise UsageError(
-            f"nothing was recorded before {show_instant(parameters.until_ms)}: the first "
-            f"{'pass or ' if passes else ''}sample is seen at {show_instant(first)}"
+            f"--at: expected a time from {show_instant(first)} to {show_instant(last)}, which the "
+            f"history has, got {show_instant(until_ms)}{_as_written(parameters.until)}"
         )
-    return first, min(last, parameters.until_ms)
+    return first, min(last, until_ms), until_ms
+
+
+def _as_written(until: int | str) -> str:
+    """Return what was written, where that is not the whole time."""
+    if not isinstance(until, str) or is_instant(until):
+        return ""
+    return f" ({until!r}, counted from the history's end)"
+
+
+def _until_ms(until: int | str, last: int) -> int:
+    if isinstance(until, int):
+        return until
+    try:
+        return parse_time_ms(until, last)
+    except ValueError as error:
+        raise UsageError(f"--at: {error}") from None
 
 
 def _refuse_too_many(first: int, last: int, grid: Grid) -> None:
@@ -106,9 +130,9 @@ def _refuse_too_many(first: int, last: int, grid: Grid) -> None:
         )
 
 
-def _no_sync(clocks: Clocks, parameters: ReplayParameters) -> HpabatchError:
+def _no_sync(clocks: Clocks) -> HpabatchError:
     first, last, grid = clocks.from_ms, clocks.to_ms, clocks.grid
-    if last == parameters.until_ms:
+    if last == clocks.asked_ms:
         at = int(grid.instants(first, first + grid.period_ms)[0])
         return UsageError(f"no sync until {show_instant(last)}: the first is at {show_instant(at)}")
     return HistoryError(
@@ -150,15 +174,24 @@ def _including(first: int | None, last: int | None, passes: Mapping[str, I64]) -
     return min(ends), max(ends)
 
 
-def _span(spans: pl.DataFrame, delay_ms: int) -> tuple[int | None, int | None]:
-    """Return when the first and the last sample become visible, ms; None without samples."""
+def _simulated(history: History) -> pl.DataFrame:
+    """Return the times of simulated runs (rows of `provenance`): they end with a tick."""
+    rows = history.read("provenance")
+    return rows.filter((pl.col("subject") == RUN) & (pl.col("method") == SIMULATED))
 
-    def end(column: str, more_ms: int, last: bool) -> list[int]:
-        known = spans[column].drop_nulls().to_physical().to_list()
-        return [(max if last else min)(known) + more_ms] if known else []
 
-    first = end("fetched_first", 0, last=False) + end("unfetched_first", delay_ms, last=False)
-    last = end("fetched_last", 0, last=True) + end("unfetched_last", delay_ms, last=True)
+def _span(spans: pl.DataFrame, delay_ms: int, runs: pl.DataFrame) -> tuple[int | None, int | None]:
+    """Return when the first and the last sample become visible, ms, and all of simulated runs.
+
+    None without either.
+    """
+
+    def known(column: pl.Series, more_ms: int = 0) -> list[int]:
+        return [ms + more_ms for ms in column.drop_nulls().to_physical().to_list()]
+
+    first = known(spans["fetched_first"]) + known(spans["unfetched_first"], delay_ms)
+    last = known(spans["fetched_last"]) + known(spans["unfetched_last"], delay_ms)
+    first, last = first + known(runs["valid_from"]), last + known(runs["valid_to"], -1)
     return min(first, default=None), max(last, default=None)
 
 

@@ -1,4 +1,4 @@
-"""Selectors of scales against the labels of pods, by an index: most ask for one label's value."""
+"""Index of pods by label: most selectors of scales ask for one label's value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpabatch.model.selectors import parse_selector
 
 T = TypeVar("T")
 Space = Hashable
-"""What selectors do not reach beyond: a namespace."""
+"""Scope of selectors: a namespace."""
 
 
 @lru_cache(maxsize=100_000)

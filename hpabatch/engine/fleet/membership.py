@@ -1,4 +1,4 @@
-"""Which pods a scale's selector matches, and which targets an HPA has to be read with."""
+"""Membership: the pods that a scale's selector matches, and the targets to read for an HPA."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What a replay was asked for, what it assumed instead, and where each value came from."""
+"""Parameters of a replay: as asked, as resolved, and the source of each value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,10 +17,11 @@ from hpabatch.engine.fleet.versions import Versions
 from hpabatch.errors import UsageError
 from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
+from hpabatch.model.options import Request
 from hpabatch.model.versions import ControllerFlags
 
 INSTANTS = ("grid", "recorded", "passes")
-"""What `ReplayParameters.instants` may be."""
+"""Values of `ReplayParameters.instants`."""
 
 STANDING_MS = 2**60
 """The max age of samples that stand until they are replaced or withdrawn: longer than any time."""
@@ -44,7 +46,7 @@ class ReplayParameters:
     assumed; `sync_period_ms` None takes the recorded flag, else 15 s; `phase_ms` None estimates it
     per HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
     the spacing of the samples, unless a recorder says until when each stood. No sync after
-    `until_ms` is decided.
+    `until` is decided: ms since 1970, or a time as people write it, against the history's end.
     """
 
     k8s: str | None = None
@@ -55,7 +57,7 @@ class ReplayParameters:
     delay_ms: int | None = None
     max_age_ms: int | None = None
     instants: str = "grid"
-    until_ms: int | None = None
+    until: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +230,14 @@ def evidence_of(
         "downscale_stabilization": of("downscale_stabilization_ms", " ms"),
     }
     return found | {f"sha256:{table}": text for table, text in history.digests().items()}
+
+
+def replay_parameters(request: Request, **fixed: Any) -> ReplayParameters:
+    """Return what a request states of a replay; `fixed` overrides it, the rest has its default."""
+    declared = request.options()
+    stated = {
+        f.name: getattr(request, f.name) for f in fields(ReplayParameters) if f.name in declared
+    }
+    if "at" in declared:
+        stated["until"] = request.at  # type: ignore[attr-defined]
+    return ReplayParameters(**stated | fixed)

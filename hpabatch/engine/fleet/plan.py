@@ -1,4 +1,4 @@
-"""Planning a replay: which HPAs, which instants, which shards, under which assumptions."""
+"""Replay plan: its HPAs, times of decisions, shards and resolved parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hpabatch.engine.fleet.candidates import (
     Skipped,
     candidate_frame,
     candidates_from_manifests,
-    candidates_of,
     stored_candidate,
 )
 from hpabatch.engine.fleet.clocks import Clocks, HpaKey
@@ -26,6 +25,7 @@ from hpabatch.engine.fleet.flags import (
 )
 from hpabatch.engine.fleet.frames import ALWAYS_MS
 from hpabatch.engine.fleet.instants import clocks_of, passes_of
+from hpabatch.engine.fleet.lives import candidates_of, within_lives
 from hpabatch.engine.fleet.membership import Place, Selections
 from hpabatch.engine.fleet.parameters import (
     SAMPLE_TABLES,
@@ -34,6 +34,7 @@ from hpabatch.engine.fleet.parameters import (
     evidence_of,
     settle,
 )
+from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.fleet.sources import POD_TABLES
 from hpabatch.engine.fleet.versions import Versions, versions_of
 from hpabatch.history.polars_errors import BROKEN
@@ -51,7 +52,7 @@ SHARD_DAY_ROWS = 1_500_000
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What is to be replayed; `shards` are consecutive positions of `chosen` (first, last).
+    """Plan of a replay; `shards` are consecutive positions of `chosen` (first, last).
 
     `everyone` are all HPAs of the clusters, `chosen` those to replay, in order of cluster,
     namespace and name. `places` belong to `chosen`: where their pods are. `rivals` are, of a chosen
@@ -90,6 +91,9 @@ class ReplayPlan:
         """Return a cluster's flags over time; upstream's defaults where none were recorded."""
         return self.flags.get(cluster, DEFAULT_FLAGS)
 
+
+NO_HPA = "scales: no HPA for"
+"""The begin of the warning on targets that no HPA scales."""
 
 DEFAULT_FLAGS = (FlagPeriod(ALWAYS_MS, ControllerFlags()),)
 
@@ -132,6 +136,9 @@ def plan_replay(
     pods = history.distinct("pods", ["cluster", "namespace", "target", "labels"])
     selections = Selections(scales, pods)
     chosen, more = _with_scale(chosen, selections)
+    skipped = _meant(skipped, select)
+    if isinstance(select, Selection):
+        select.check([*skipped, *more])
     rivals = _rivals(everyone, chosen, selections)
     passes_ms, began_ms = recorded_passes(passes)
     # A loop's memory is its own: that of the cluster's controller came and went beside it.
@@ -155,7 +162,7 @@ def plan_replay(
         fetched=fetched,
         days=_days(history),
         external_series=_external_series(history),
-        skipped=(*_meant(skipped, select), *more),
+        skipped=(*skipped, *more),
         warnings=(*versions.warnings, *_without_hpa(scales, everyone, skipped)),
         evidence=evidence_of(
             settled, [p.flags for c in sorted(flags) for p in flags[c]], versions, history
@@ -183,7 +190,23 @@ def _candidates(
     if manifests is None:
         return candidates_of(history, versions.of)
     targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()
-    return candidates_from_manifests(manifests, targets)
+    found, skipped = candidates_from_manifests(manifests, targets)
+    return within_lives(found, history), skipped
+
+
+def chosen_hpas(
+    history: History, profile_of: Callable[[str], Profile], select: Selection | None = None
+) -> tuple[list[Candidate], list[Skipped]]:
+    """Return the recorded HPAs that are meant, and those of them whose spec is refused.
+
+    Raises:
+        UsageError: a name or a condition of the selection is wrong.
+    """
+    candidates, skipped = candidates_of(history, profile_of)
+    chosen, skipped = _selected(candidates, select), _meant(skipped, select)
+    if select is not None:
+        select.check(skipped)
+    return chosen, skipped
 
 
 def _meant(skipped: Sequence[Skipped], select: Select | None) -> list[Skipped]:
@@ -322,6 +345,6 @@ def _without_hpa(
     names = ", ".join(f"{namespace}/{name}" for _, namespace, _, name in idle[:3])
     more = f" and {len(idle) - 3} more" if len(idle) > 3 else ""
     return (
-        f"scales: no HPA for {names}{more}; they are left out: add their HPAs to hpas (or to the "
+        f"{NO_HPA} {names}{more}; they are left out: add their HPAs to hpas (or to the "
         "manifests) if they had any",
     )

@@ -16,7 +16,14 @@ from hpabatch.engine.fleet.frames import NEVER_MS, integers, milliseconds
 from hpabatch.engine.fleet.labels import LabelIndex
 from hpabatch.engine.fleet.requests import Row, request_error_of_rows, request_of_rows
 from hpabatch.layout import codes
-from hpabatch.layout.records import I64, POD_STATE, REQUEST, Records, records_from
+from hpabatch.layout.records import (
+    I64,
+    POD_STATE,
+    REQUEST,
+    PodStates,
+    Requests,
+    records_from,
+)
 from hpabatch.model.requests import RequestRules
 from hpabatch.packing.texts import Texts
 
@@ -49,19 +56,19 @@ class PodColumns:
     gone_ms: I64
     state_first: I64
     state_ms: I64
-    states: Records
+    states: PodStates
     request_set: I64
     request_rows: Sequence[tuple[Row, ...]]
     generated: I64
 
     @property
     def count(self) -> int:
-        """How many pods there are."""
+        """Number of pods."""
         return self.created_ms.size
 
     def requests(
         self, resource: str, container: str, rules: RequestRules, texts: Texts | None = None
-    ) -> Records:
+    ) -> Requests:
         """Return the REQUEST record of every state; "" for `resource`: none is looked at.
 
         Errors of requests that are not known go to `texts`, if there are any.
@@ -144,7 +151,7 @@ def _state_keys(own: tuple[I64, I64, I64], shown: tuple[I64, I64], asked: tuple[
     return np.unique(np.concatenate(parts)).astype(np.int64)
 
 
-def _states(shown: pl.DataFrame, keys: I64, started: I64, deleted: I64) -> Records:
+def _states(shown: pl.DataFrame, keys: I64, started: I64, deleted: I64) -> PodStates:
     """Return the POD_STATE records of the (pod, time) keys.
 
     Before its first recorded state a pod is Pending, without a Ready condition.

@@ -1,4 +1,4 @@
-"""What the pods of a workload request: for what they cost, whatever its HPA measures."""
+"""Requests of a workload's pods, as the base of its cost."""
 
 from __future__ import annotations
 
@@ -31,14 +31,22 @@ NOT_REQUESTED: Final = Requested()
 
 
 def requested_of(
-    plan: ReplayPlan, candidates: Sequence[Candidate]
+    plan: ReplayPlan, candidates: Sequence[Candidate], *, limits: bool = False
 ) -> dict[tuple[str, str, str, str], Requested]:
-    """Return by target the requests of its newest pod (HistoryError: the table is broken)."""
+    """Return by target the requests of its newest pod, or its limits added up in the same way.
+
+    Raises:
+        HistoryError: the table of requests is broken.
+    """
     found = {}
     for cluster in dict.fromkeys(candidate.cluster for candidate in candidates):
         theirs = [c for c in candidates if c.cluster == cluster]
         places = list(dict.fromkeys((c.target[1], c.target[3]) for c in theirs))
         rows = plan.history.select("pod_requests", cluster, places)
+        if limits:
+            rows = rows.drop("cpu_milli", "memory_milli").rename(
+                {"cpu_limit_milli": "cpu_milli", "memory_limit_milli": "memory_milli"}
+            )
         newest = _newest(rows)
         for candidate in theirs:
             place = candidate.target[1], candidate.target[3]

@@ -1,4 +1,4 @@
-"""What a recorded pod requests at a time, by the rules of `model.requests`."""
+"""Requests of a recorded pod at a time, by the rules of `model.requests`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entries of a scenario or plant file are for which HPAs."""
+"""HPAs that the entries of a scenario or plant file apply to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _USUAL_SIGNALS = ("resource/cpu", "resource/memory")
 
 
 class Selecting(Protocol):
-    """What has a selector: a step of a scenario, an entry of a plant file."""
+    """An entry with a selector: a step of a scenario, an entry of a plant file."""
 
     @property
     def selector(self) -> Selector:

@@ -1,4 +1,4 @@
-"""Which samples a shard's streams look at, and one load of them as rows and tracks.
+"""Tracks of a shard's streams, and one load of their samples as rows.
 
 A load is the samples of one day. Tracks are fixed for a shard; each load says which of its rows
 belong to which track.
@@ -24,8 +24,9 @@ from hpabatch.layout.observations import (
     SOURCE_PLAIN,
     TRACK,
     Rows,
+    Tracks,
 )
-from hpabatch.layout.records import I8, I32, I64, Records, canonical, records
+from hpabatch.layout.records import I8, I32, I64, canonical, records
 from hpabatch.packing.arena import Arena
 
 CUSTOM_WINDOW_MS = 60_000  # metrics/client.go: what a custom metric without a window has
@@ -91,7 +92,7 @@ class TrackList:
         known = [name for name in RESOURCE_COLUMNS if name in usage.columns]
         return len(known) < len(RESOURCE_COLUMNS) and any(usage[name].has_nulls() for name in known)
 
-    def table(self) -> Records:
+    def table(self) -> Tracks:
         """Return the TRACK records without any rows or steps."""
         texts = (self.texts.get(k, 0) for k in range(len(self.rows)))
         rows = zip(self.rows, texts, strict=True)

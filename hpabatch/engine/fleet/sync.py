@@ -1,4 +1,4 @@
-"""When an HPA was synced: its effective period and phase, from what was recorded.
+"""Estimation of an HPA's effective sync period and phase from recorded times.
 
 Upstream's queue re-adds an HPA one sync period after a sync ended, so the effective period is that
 period plus the time that a sync takes, and each HPA has its own phase. Nobody records syncs; a
@@ -26,6 +26,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hpabatch.engine.columns.history import SYNCS
 from hpabatch.layout.records import I64
 
 F64: TypeAlias = NDArray[np.float64]
@@ -33,7 +34,7 @@ F64: TypeAlias = NDArray[np.float64]
 KEY: Final = ("cluster", "namespace", "hpa")
 
 SEARCH: Final = 0.04
-"""How far from the hint a period is looked for, as a part of the hint."""
+"""Range around the hint in which a period is searched, as a share of the hint."""
 
 MIN_INSTANTS: Final = 4  # fewer say nothing about a phase
 MIN_PERIOD_INSTANTS: Final = 8  # fewer say nothing about a period, whatever their angles
@@ -50,18 +51,7 @@ OVERSAMPLE: Final = 4
 MOST_BINS: Final = 1 << 18  # half a year at 15 s; older instants are left out
 ROUNDS: Final = 5
 
-COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "source": "estimated: period and phase are; hint: the period is the given one, the phase the "
-    "instants' mode; unknown: too few instants",
-    "period_ms": "the effective sync period; a fraction matters over a day; null: unknown",
-    "phase_ms": "instants of sync modulo the period, from 1970 on; null: unknown",
-    "anchor": "one instant of sync amid the recorded ones; null: unknown",
-    "support": "how many recorded instants (of distinct syncs) the estimate rests on",
-    "spread_ms": "half of them are nearer to a sync than this; a quarter of the period: no rhythm",
-}
+COLUMNS: Final = SYNCS.meanings
 
 SCHEMA: Final = pl.Schema(
     {

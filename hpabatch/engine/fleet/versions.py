@@ -1,6 +1,4 @@
-"""Which Kubernetes version's rules a cluster's HPAs are decided by: as given, as recorded, else
-the default.
-"""
+"""Kubernetes version of a cluster's rules: as given, as recorded, else the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a history's pods say about its quality: lives, restarts, requests, limits, membership."""
+"""Pods of a recording, for its quality: lives, restarts, requests, limits, membership."""
 
 from __future__ import annotations
 

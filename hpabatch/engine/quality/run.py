@@ -1,4 +1,4 @@
-"""One row per HPA: what its recording is worth, whatever the rules make of it.
+"""Quality of a recording: one row per HPA.
 
 Usage samples (`pod_metrics`) are read shard by shard and day by day: a shard is some targets of one
 cluster, of which no day has many rows. Samples of custom, object and external metrics are not
@@ -18,6 +18,7 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.engine.columns.history import QUALITY
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import Place, Selections
 from hpabatch.engine.quality.pods import (
@@ -28,12 +29,7 @@ from hpabatch.engine.quality.pods import (
     membership,
     shard_pods,
 )
-from hpabatch.engine.quality.samples import (
-    MIN_MAX_AGE_MS,
-    USAGE_COLUMNS,
-    SampleSums,
-    listed,
-)
+from hpabatch.engine.quality.samples import MIN_MAX_AGE_MS, USAGE_COLUMNS, SampleSums, listed
 from hpabatch.engine.replay.summary import KEY, MS_PER_HOUR
 from hpabatch.history.base import History
 from hpabatch.history.provenance import behavior_methods
@@ -44,48 +40,7 @@ LATE_MS: Final = 60_000
 
 Progress = Callable[[str, float], None]
 
-COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "target_kind": "kind of the target",
-    "target": "name of the target",
-    "reads": "tables that the metrics of its specs come from, sorted",
-    "utilization_of": "resources that it compares with requests, sorted; null: none",
-    "behavior": "how its behavior block is known, e.g. manifest, events (see `provenance`); absent "
-    "or assumed: not recorded; null: the history does not say",
-    "membership": "how its pods are known. selector: of the scale; owner: the selector was not "
-    "recorded, so the target's own pods are assumed; both: at times; null: no scale recorded",
-    "foreign_pods": "pods that the selector matches though they are another target's or nobody's",
-    "unmatched_pods": "the target's own pods that the selector does not match",
-    "pods": "pods of the target",
-    "synthetic_share": "pods that only stand for a recorded size",
-    "recreated": "pods that took the name of an earlier one",
-    "unready_again": "pods that were ready and then not, before they were deleted or ended",
-    "never_sampled": "pods that ran longer than max_age without any sample",
-    "unknown_requests_share": "pods whose requests are not recorded; null: no pods",
-    "without_cpu_request_share": "pods with a container without cpu request; null: no pods",
-    "without_memory_request_share": "pods with a container without memory request",
-    "samples": "usage samples of pods",
-    "stray_rows": "rows of usage whose pod is not in pods",
-    "first_ts": "first sample; null: none",
-    "last_ts": "last sample; null: none",
-    "pod_hours": "the pods' lives",
-    "interval_ms": "median time between two samples of a pod; null: unknown",
-    "jitter_ms": "how far 95 % of such times are from it at most, lost samples aside",
-    "max_age_ms": "age from which on a sample does not count: given, or 2.5 intervals, at least "
-    "60 s",
-    "coverage": "part of the pods' lives with a sample that counts; null: no pod lived",
-    "gaps": "stretches longer than max_age in which pods ran and none was sampled",
-    "gap_longest_ms": "the longest of them; null: none",
-    "limited_share": "container samples with a cpu limit; null: no samples",
-    "at_limit_share": "of these, usage at 95 % of the limit or more: demand is cut off",
-    "late_samples": "samples fetched long after they were taken (60 s)",
-    "lateness_max_ms": "longest time from sample to fetch; null: no fetch recorded",
-    "skewed_samples": "samples fetched before they were taken: clocks differ",
-    "skew_max_ms": "the most that a fetch was before its sample; null: none was",
-    "overtaken_samples": "samples fetched before the pod's one before them",
-}
+COLUMNS: Final = QUALITY.meanings
 
 _TABLES: Final = {
     "Resource": "pod_metrics",
@@ -102,10 +57,6 @@ class _Settings:
     late_ms: int
 
 
-def _silent(message: str, share: float) -> None:
-    """Report no progress."""
-
-
 def quality(
     history: History,
     candidates: Sequence[Candidate],
@@ -113,7 +64,7 @@ def quality(
     max_age_ms: int | None = None,
     late_ms: int = LATE_MS,
     shard_rows: int = SHARD_ROWS,
-    progress: Progress = _silent,
+    progress: Progress = lambda message, share: None,
 ) -> pl.DataFrame:
     """Return one row per HPA with the columns of `COLUMNS`, sorted by cluster, namespace and hpa.
 
@@ -124,7 +75,7 @@ def quality(
         late_ms: a sample fetched later than this is late.
         shard_rows: how many usage rows of a day (or pods) are held at once, if no single target
             has more.
-        progress: is told what is done and which part is done.
+        progress: called with a message and the share that is done.
 
     Raises:
         HistoryError: a table is broken.
@@ -317,18 +268,11 @@ def _part(of: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def _schema() -> pl.Schema:
-    types: dict[str, pl.DataType] = {}
-    for name in COLUMNS:
-        types[name] = pl.Int64()
-        if name in _HPA_SCHEMA:
-            types[name] = _HPA_SCHEMA[name]
-        if name == "behavior":
-            types[name] = pl.String()
-        if name.endswith("_share") or name in ("coverage", "pod_hours"):
-            types[name] = pl.Float64()
-        if name in ("first_ts", "last_ts"):
-            types[name] = pl.Datetime("ms", "UTC")
-    return pl.Schema(types)
+    types: dict[str, pl.DataType] = dict.fromkeys(COLUMNS, pl.Int64())
+    shares = [name for name in COLUMNS if name.endswith("_share")]
+    types |= _HPA_SCHEMA | dict.fromkeys((*shares, "coverage", "pod_hours"), pl.Float64())
+    types |= dict.fromkeys(("first_ts", "last_ts"), pl.Datetime("ms", "UTC"))
+    return pl.Schema(types | {"behavior": pl.String()})
 
 
 SCHEMA: Final = _schema()

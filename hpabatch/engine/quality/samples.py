@@ -1,10 +1,10 @@
 """Sums over the usage samples of some targets, day after day.
 
-A pod's life is cut by its samples into stretches without one. A stretch longer than max_age is
-uncovered for what is beyond: a sample is forgotten then, and a pod's first sample may take that
-long. The same of a target's life and all of its pods' samples gives its gaps. What a day leaves
-open (the last sample of each pod) is carried to the next; lengths are counted in bins, so that
-max_age can follow from the scrape interval once all days were seen.
+Its samples cut a pod's life into stretches without a sample. The part of a stretch beyond max_age
+is uncovered, since a sample counts no longer than that; a pod's first sample may take as long. In
+the same way, all samples of a target's pods cut the life of the target, which gives its gaps. The
+last sample of each pod is carried from day to day. Lengths are counted in bins, so that max_age can
+be computed from the scrape interval once all days were read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def listed(usage: pl.DataFrame) -> pl.DataFrame:
 
 
 class Lengths:
-    """How many lengths (ms) of each target were seen, in bins; a bin knows its mean."""
+    """Counts of lengths (ms) by target, in bins; a bin has the mean of its lengths."""
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -79,6 +79,19 @@ class Lengths:
 _SUM: Final = pl.col("sum").sum()
 
 
+def _before(owner: I64, values: I64, last: I64) -> I64:
+    """Return the value before each one of the same owner; `last` is those of earlier calls.
+
+    Rows of an owner lie together. `last` then has the newest value of each owner.
+    """
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    found = np.append(0, values[:-1])
+    found[starts] = last[owner[starts]]
+    ends = np.append(starts[1:], owner.size) - 1
+    last[owner[ends]] = values[ends]
+    return found
+
+
 class Stretches:
     """The stretches of lives that samples leave; those above a floor are kept as lengths."""
 
@@ -92,12 +105,7 @@ class Stretches:
         """Cut lives at times within them; sorted by life and time, later than all before."""
         if not life.size:
             return
-        starts = np.flatnonzero(np.diff(life, prepend=-1))
-        before = np.append(0, ms[:-1])
-        before[starts] = self._last[life[starts]]
-        ends = np.append(starts[1:], life.size) - 1
-        self._last[life[ends]] = ms[ends]
-        self._keep(life, ms - before)
+        self._keep(life, ms - _before(life, ms, self._last))
 
     def close(self) -> None:
         """Count what is left of each life behind its last sample."""
@@ -157,12 +165,8 @@ class SampleSums:
     def _add_samples(self, pod: I64, ts_ms: I64, fetched: I64) -> None:
         """Add pod samples, sorted by pod and time; `fetched` is _UNKNOWN where it is."""
         target = self._pods.target_of[pod]
-        starts = np.flatnonzero(np.diff(pod, prepend=-1))
-        ends = np.append(starts[1:], pod.size) - 1
-        before, fetched_before = np.append(0, ts_ms[:-1]), np.append(0, fetched[:-1])
-        before[starts] = self._last_ms[pod[starts]]
-        fetched_before[starts] = self._last_fetched[pod[starts]]
-        self._last_ms[pod[ends]], self._last_fetched[pod[ends]] = ts_ms[ends], fetched[ends]
+        before = _before(pod, ts_ms, self._last_ms)
+        fetched_before = _before(pod, fetched, self._last_fetched)
         step = np.where(before == _UNKNOWN, 0, ts_ms - before)
         self.steps.add(target[step > 0], step[step > 0])
         self._sums.append(_sample_sums(target, ts_ms, fetched, fetched_before, self._late_ms))

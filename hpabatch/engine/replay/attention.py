@@ -1,4 +1,4 @@
-"""Which HPAs are most worth a look, and why: one table of rules over a summary.
+"""HPAs that are most worth a look, with reasons: one table of rules over a summary.
 
 A rule reads one row of `engine.replay.summary`, says for which part of the time it applies, and
 gives one sentence with its numbers. An HPA is named once, by the rule with the highest score:

@@ -1,4 +1,4 @@
-"""Replay a history: what the HPA rules decide at every tick, beside what was recorded.
+"""Replay of a history: what the HPA rules decide at every tick, beside what was recorded.
 
 Replay is not prediction: the replicas that the rules see are the recorded ones, so `desired` and
 `applied` are separate columns. What had to be assumed is a named parameter, stored with the result.
@@ -15,7 +15,7 @@ from hpabatch.engine.fleet.candidates import Candidate, Skipped, candidate_frame
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.replay.decisions import decisions_frame
-from hpabatch.engine.shards.inputs import ShardFacts
+from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.engine.shards.run import Step, ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.history.reader import History
@@ -29,25 +29,42 @@ Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ShardResult:
-    """What one shard came to; `generated` HPAs have pods that only stand for recorded ones."""
+class ShardNotes:
+    """Notes on one shard, beside its decisions; `silent` are sentences on metrics never seen."""
 
-    decisions: pl.DataFrame
-    hpas: pl.DataFrame
     skipped: tuple[Skipped, ...]
     facts: ShardFacts
     silent: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayResult:
-    """Decisions per HPA and tick, the HPAs, those left out, and what the result rests on."""
+class ShardResult(ShardNotes):
+    """The decisions of one shard, and its HPAs."""
 
     decisions: pl.DataFrame
     hpas: pl.DataFrame
+
+    @property
+    def notes(self) -> ShardNotes:
+        """The notes without the frames."""
+        return ShardNotes(self.skipped, self.facts, self.silent)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayNotes:
+    """Notes on a replay, beside its decisions: HPAs left out, warnings, evidence."""
+
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     evidence: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult(ReplayNotes):
+    """A replay in memory: decisions per HPA and tick, and the HPAs."""
+
+    decisions: pl.DataFrame
+    hpas: pl.DataFrame
 
 
 def _silent(message: str, share: float) -> None:
@@ -106,11 +123,11 @@ def _result(step: Step, whole: bool) -> ShardResult:
     shard = step.shard
     kept = {id(candidate) for candidate in shard.candidates}
     return ShardResult(
-        decisions=decisions_frame(shard, whole),
-        hpas=candidate_frame(shard.candidates).drop("labels"),
         skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
         facts=step.facts,
         silent=tuple(_silence(shard)),
+        decisions=decisions_frame(shard, whole),
+        hpas=candidate_frame(shard.candidates).drop("labels"),
     )
 
 
@@ -120,29 +137,31 @@ def _without_time(candidate: Candidate) -> Skipped:
 
 
 def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResult:
-    """Return the results of all shards as one."""
-    empty = decisions_frame(None, plan.whole)
+    """Return the results of all shards as one, in memory."""
+    notes = join_notes(plan, results)
     return ReplayResult(
-        decisions=pl.concat([empty, *(r.decisions for r in results)]),
-        hpas=pl.concat([candidate_frame([]).drop("labels"), *(r.hpas for r in results)]),
-        skipped=(*plan.skipped, *(s for r in results for s in r.skipped)),
-        warnings=replay_warnings(plan, [(r.facts, r.silent) for r in results]),
-        evidence=plan.evidence | generated_evidence([r.facts for r in results]),
+        notes.skipped,
+        notes.warnings,
+        notes.evidence,
+        pl.concat([decisions_frame(None, plan.whole), *(r.decisions for r in results)]),
+        pl.concat([candidate_frame([]).drop("labels"), *(r.hpas for r in results)]),
     )
 
 
-def generated_evidence(facts: Sequence[ShardFacts]) -> dict[str, str]:
-    """Return what the evidence says of HPAs whose pods were generated, if there are any."""
-    hpas = sum(len(f.generated) for f in facts)
-    return {"generated_pods": f"of {hpas} HPAs the pods stand for a recorded size"} if hpas else {}
+def join_notes(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> ReplayNotes:
+    """Return the notes on a replay from those on each shard."""
+    hpas = sum(len(n.facts.generated) for n in notes)
+    generated = {"generated_pods": f"of {hpas} HPAs the pods stand for a recorded size"}
+    return ReplayNotes(
+        skipped=(*plan.skipped, *(s for n in notes for s in n.skipped)),
+        warnings=_warnings(plan, notes),
+        evidence=plan.evidence | (generated if hpas else {}),
+    )
 
 
-def replay_warnings(
-    plan: ReplayPlan, found: Sequence[tuple[ShardFacts, Sequence[str]]]
-) -> tuple[str, ...]:
-    """Return what should be told of a replay; `found` by shard: its facts and silent metrics."""
+def _warnings(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> tuple[str, ...]:
     warnings = list(plan.history.warnings)
-    facts = [f for f, _ in found]
+    facts = [n.facts for n in notes]
     strays = sum({(f.cluster, uid): n for f in facts for uid, n in f.strays.items()}.values())
     repeated = sum({(f.cluster, uid): n for f in facts for uid, n in f.repeated.items()}.values())
     if strays:
@@ -160,7 +179,7 @@ def replay_warnings(
             f"{first[1]}/{first[2]} and {second[1]}/{second[2]} match "
             "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
         )
-    silent = [text for _, texts in found for text in texts]
+    silent = [text for n in notes for text in n.silent]
     warnings += silent[:MOST_TOLD]
     if len(silent) > MOST_TOLD:
         warnings.append(f"… and {len(silent) - MOST_TOLD} more such metrics")

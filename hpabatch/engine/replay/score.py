@@ -27,6 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.columns.replay import SCORE
 from hpabatch.engine.replay.score_events import (
     CLASS,
     CLASSES,
@@ -45,40 +46,7 @@ WINDOW_MS: Final = 600_000
 
 DISAGREEMENTS: Final = tuple(name for name in CLASSES if name != "exact")
 
-COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "unscored": "why there is no score; null: there is one",
-    "ticks": "how many ticks were replayed",
-    "undecided_ticks": "ticks without a decision, which are left out",
-    "tolerance_ms": "how far a decided rescale may be from a recorded one",
-    "recorded_events": "recorded rescales",
-    "undecided_events": "recorded rescales in ticks without a decision, which are left out",
-    "decided_events": "decided rescales; a wish that stands for several ticks is one",
-    "decided_ticks": "ticks in which the rules would have rescaled",
-    "matched_events": "recorded rescales that were decided, within the tolerance and in direction",
-    "precision": "part of the decided rescales that were recorded; null: none was decided",
-    "recall": "part of the recorded rescales that were decided",
-    "mae": "mean absolute difference of decided and recorded size, in replicas",
-    "within_1_share": "ticks in which they differ by at most 1",
-    "constant": "the constant baseline: the median of the recorded sizes",
-    "constant_mae": "its mean absolute error",
-    "constant_within_1_share": "ticks in which it is wrong by at most 1",
-    "constant_skill": "skill against it",
-    "persistence_mae": "mean absolute error of the size a tick before",
-    "persistence_skill": "skill against it",
-    "window_ticks": "ticks within the window (±10 min) of a recorded rescale",
-    "window_mae": "mean absolute difference of decided and recorded size in them",
-    "window_constant_mae": "the same of the constant",
-    "window_constant_skill": "skill against it",
-    "window_persistence_mae": "the same of the size a tick before",
-    "window_persistence_skill": "skill against it",
-    "window_horizon_mae": "the same of the size a window before",
-    "window_horizon_skill": "skill against it",
-    **{name: f"rescales {text}" for name, text in CLASSES.items()},
-    **{f"{name}_binding": f"the most frequent rule of {name}" for name in DISAGREEMENTS},
-}
+COLUMNS: Final = SCORE.meanings
 
 NO_TICKS: Final = "no tick was replayed"
 NO_DECISION: Final = "no tick had a decision"

@@ -1,4 +1,4 @@
-"""Rescales that were recorded against rescales that the rules decided: which belong together.
+"""Matching of recorded rescales with the rescales that the rules decided.
 
 In a replay the rules see the recorded size at every tick. Two things follow, and both are traps:
 
@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hpabatch.engine.columns.replay import EVENTS
 from hpabatch.engine.replay.summary import KEY, SHARES
 from hpabatch.layout.records import I64
 
@@ -47,20 +48,7 @@ CLASSES: Final[dict[str, str]] = {
 }
 CLASS: Final = pl.Enum(list(CLASSES))
 
-EVENT_COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "ts": "tick of the recorded rescale, else of the decided one",
-    "class": "agreement or kind of disagreement",
-    "recorded_ts": "tick of the recorded rescale; null: extra",
-    "decided_ts": "first tick of the decided rescale; null: missed",
-    "replicas": "size before",
-    "recorded_size": "recorded size after the tick",
-    "decided_size": "size that the rules decided at the tick that counts (see binding)",
-    "binding": "the rule that made the decided size: of a missed rescale at its own tick, else at "
-    "the decision's tick nearest to the recorded rescale",
-}
+EVENT_COLUMNS: Final = EVENTS.meanings
 
 
 class Ticks(NamedTuple):
@@ -80,7 +68,7 @@ class Ticks(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """What is known of each lane: first row, all ticks, median step and tolerance (ms)."""
+    """Facts of each lane: first row, all ticks, median step and tolerance (ms)."""
 
     first_row: I64
     ticks: I64

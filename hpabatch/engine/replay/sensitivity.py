@@ -1,4 +1,4 @@
-"""How much a replay hangs on what had to be assumed: the same replay under other assumptions.
+"""Sensitivity of a replay: the same replay under other assumptions.
 
 Delay, max age and phase are seldom recorded. Each is varied alone, everything else as in the plan,
 over the same time: if the agreement hardly moves, the assumption does not matter; if it does, that
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.replay import SENSITIVITY
 from hpabatch.engine.fleet.clocks import Clocks
 from hpabatch.engine.fleet.parameters import SAMPLE_TABLES
 from hpabatch.engine.fleet.plan import ReplayPlan
@@ -23,20 +24,7 @@ AS_ASKED: Final = "as asked"
 PHASE_PARTS: Final = 4
 CHANGED_SHARE: Final = 0.01  # an HPA's agreement changed if it did by more than this
 
-COLUMNS: Final[dict[str, str]] = {
-    "setting": "what differs from the replay that was asked for",
-    "delay_ms": "from a sample's time until it is visible",
-    "max_age_ms": "how long a sample counts without a newer one; null: until it is withdrawn",
-    "phase_shift_ms": "how much later every sync is",
-    "agreement_share": "ticks with a decision whose size is the recorded one; null: none has one",
-    "agreement_change": "how much more than as asked",
-    "undecided_share": "ticks without a decision",
-    "decided_replica_hours": "decided size times time",
-    "rescales": "ticks in which the rules would have written another size",
-    "hpas_changed": "HPAs whose agreement changed by more than 0.01",
-    "most_changed": "the one whose agreement changed most; null: none changed",
-    "most_change": "by how much",
-}
+COLUMNS: Final = SENSITIVITY.meanings
 SCHEMA: Final = pl.Schema(
     {
         "setting": pl.String(),

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import polars as pl
 import polars.selectors as cs
 
+from hpabatch.engine.columns.replay import SUMMARY
 from hpabatch.layout import codes
 from hpabatch.layout.codes import BINDINGS
 
 KEY: Final = ("cluster", "namespace", "hpa")
 MS_PER_HOUR: Final = 3_600_000
-MS_PER_DAY: Final = 24 * MS_PER_HOUR
 
 
 def _names(*bindings: int) -> tuple[str, ...]:
@@ -70,52 +70,7 @@ AMBIGUOUS: Final = codes.CONDITIONS[codes.AMBIGUOUS_SELECTOR].reason
 # keeps an old number while the HPA stands still.
 DECIDED: Final = pl.when("rescaled").then("desired").otherwise("replicas")
 
-# Columns of a summary, in order, with what they mean; see also SHARES.
-COLUMNS: Final[dict[str, str]] = {
-    "cluster": "cluster",
-    "namespace": "namespace",
-    "hpa": "name of the HPA",
-    "target_kind": "kind of the target",
-    "target": "name of the target",
-    "min_replicas": "minReplicas of the last spec",
-    "max_replicas": "maxReplicas of the last spec",
-    "has_behavior": "whether the last spec has a behavior",
-    "specs": "how many specs were in force",
-    "rivals": "HPAs on the same target, this one included, sorted; null: it is alone",
-    "first_ts": "first tick",
-    "last_ts": "last tick",
-    "ticks": "how many ticks were decided",
-    "hours": "the time they stand for",
-    "applied_first": "recorded size after the first tick",
-    "applied_last": "recorded size after the last tick",
-    "applied_mean": "mean recorded size",
-    "decided_mean": "mean size that the rules decide",
-    "applied_replica_hours": "recorded size times time",
-    "decided_replica_hours": "decided size times time",
-    "agreement_share": "ticks with a decision whose size is the recorded one; null: none has one",
-    "undecided_share": "ticks without a decision: metrics, selector or scale were not usable",
-    "recorded_changes": "how often the recorded size changed",
-    "rescales": "ticks in which the rules would have written another size",
-    "reversals": "how often two such rescales that follow each other have opposite directions",
-    "reversals_per_day": "the same for a day",
-    **{name: f"bound by {' or '.join(bindings)}" for name, bindings in SHARES.items()},
-    "ambiguous_share": "the selector was ambiguous",
-    "invalid_share": "at least one metric failed",
-    "above_target_share": "the driving metric was above its target, yet within the tolerance",
-    "asked_in_share": "the metrics asked for fewer than there were",
-    "asked_out_share": "the metrics asked for more than there were",
-    "asked_min": "smallest size that the metrics asked for; null: they never answered",
-    "asked_max": "largest size that the metrics asked for; null: they never answered",
-    "ratio_max": "largest ratio of the driving metric to its target; null: none",
-    "bound_max": "maxReplicas in the ticks that it bound; null: it never did",
-    "bound_min": "minReplicas in the ticks that it bound; null: it never did",
-    "asked_at_max": "largest size that the metrics asked for in the ticks bound by maxReplicas",
-    "asked_at_min": "largest size that the metrics asked for in the ticks bound by minReplicas",
-    "asked_min_disabled": "smallest size that they asked for while scaling down was disabled",
-    "asked_max_disabled": "largest size that they asked for while scaling up was disabled",
-    "metric": "the metric that drove most ticks; null: none did",
-    "error": "the most frequent error of a metric; null: none failed",
-}
+COLUMNS: Final = SUMMARY.meanings
 
 
 class FleetTotals(NamedTuple):

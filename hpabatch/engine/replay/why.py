@@ -1,4 +1,4 @@
-"""Why a tick was decided as it was: what every metric said, and what became of the status.
+"""Reasons of a tick's decision: every metric's result, and the changes of the status.
 
 Numbers and codes as words only; sentences are made for single ticks (`engine.explain.status`).
 """
@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.layout import codes
-from hpabatch.layout.records import I64, NO_TIME_MS
+from hpabatch.layout.records import I64
+from hpabatch.layout.results import NO_TIME_MS
 from hpabatch.model.objects.describe import metric_name
 
 _GROUPS: Final = ("ready", "unready", "missing", "ignored", "stray")
@@ -37,7 +38,7 @@ METRIC_FIELDS: Final = pl.Schema(
         **dict.fromkeys(_GROUPS, pl.Int64()),
     }
 )
-"""What `metrics` says of each metric; null where the metric has no such number or was not asked."""
+"""Fields of each metric in `metrics`; null where the metric has no such number or was not asked."""
 
 SCHEMA: Final = pl.Schema(
     {

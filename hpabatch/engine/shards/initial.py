@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod
 from hpabatch.engine.fleet.frames import milliseconds
 from hpabatch.layout.codes import IS_SCALED_TO_ZERO, NOT_SCALED_TO_ZERO, SCALED_TO_ZERO
-from hpabatch.layout.records import I64, Memory, StatusMemory
+from hpabatch.layout.records import I64, Memory
+from hpabatch.layout.results import StatusMemory
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.hpa import HPAStatus
 from hpabatch.model.versions import Profile
@@ -101,7 +102,7 @@ def apply_seeds(
 ) -> None:
     """Write statuses to what lanes remember, instead of what they had.
 
-    `status_before` notes them by lane, with their instants; `status_memory` None: nobody asked for
+    `status_before` notes them by lane, with their instants; `status_memory` None: not asked for
     statuses.
     """
     for at_ms, h, status, _, zero in seeds:
@@ -179,3 +180,22 @@ def _status(row: dict[str, object]) -> HPAStatus:
         status["lastScaleTime"] = f"{last_scale:%Y-%m-%dT%H:%M:%SZ}"
     document = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "status": status}
     return decode_hpa(document)[0].status
+
+
+def lives(periods: Sequence[SpecPeriod], now_ms: I64, anew_ms: I64) -> list[int]:
+    """Return which of the objects that had an HPA's name each of its specs is of, from 0.
+
+    One that a loop begins with nothing remembered (at one of `anew_ms`) counts as the object of
+    the tick before: it has its own status to begin with, and none to forget. `now_ms`: all ticks.
+    """
+    found: list[int] = []
+    decided = 0
+    for k, period in enumerate(periods):
+        life = found[-1] + (periods[k - 1].uid != period.uid) if k else 0
+        at = int(np.searchsorted(now_ms, period.from_ms))
+        if at < now_ms.size and now_ms[at] < period.to_ms:
+            if now_ms[at] in anew_ms:
+                life = decided
+            decided = life
+        found.append(life)
+    return found

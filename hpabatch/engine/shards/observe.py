@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.columns.history import OBSERVATIONS
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.shards.run import run_step, shard_steps
@@ -19,20 +20,7 @@ from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.packing.specs import StreamKey
 
-COLUMNS: Final[dict[str, str]] = {
-    "ts": "the tick",
-    "metric_index": "place of the metric among the distinct ones of the HPA's specs, from 0",
-    "metric": "type and name of the metric",
-    "uid": "uid of the pod; null: a value of an Object or External metric",
-    "phase": "phase of the pod; null: none of the usual four",
-    "ready": "status of its Ready condition; null: it has none",
-    "deleting": "whether its deletion was requested",
-    "started": "its start time; null: not started",
-    "request_milli": "its request; null: missing, or the metric does not look at one",
-    "value_milli": "the visible sample; null: none, or a container lacks the resource",
-    "sample_ts": "when it was taken; null: no visible sample, or a total",
-    "window_ms": "over which time; null: no visible sample, or a total",
-}
+COLUMNS: Final = OBSERVATIONS.meanings
 _TIME = pl.Datetime("ms", "UTC")
 SCHEMA: Final = pl.Schema(
     {

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import TypeVar
 
 import numpy as np
 
 from hpabatch.engine.fleet.frames import NEVER_MS
-from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
-from hpabatch.engine.fleet.sources import RESOURCE_COLUMNS, Load, load_rows
+from hpabatch.engine.fleet.sources import Load
 from hpabatch.engine.shards.initial import Seed, apply_seeds
-from hpabatch.engine.shards.inputs import ShardFacts, prepare_shard
+from hpabatch.engine.shards.pack import pack_shard
+from hpabatch.engine.shards.read import DAY_MS, SampleReader, ShardFacts, read_shard
 from hpabatch.engine.shards.shard import Shard
-from hpabatch.history.schema import empty_frame
 from hpabatch.kernels.align import replay_observations
 from hpabatch.kernels.status import status_fleet
 from hpabatch.kernels.steps import count_kept, save_kept
@@ -30,7 +29,6 @@ from hpabatch.packing.arena import Arena
 
 T = TypeVar("T")
 
-DAY_MS = 86_400_000
 _EPOCH = date(1970, 1, 1)
 STEPS_AHEAD = 1
 
@@ -68,8 +66,9 @@ def shard_steps(
     for k in shards:
         first, last = plan.shards[k]
         candidates, places = plan.chosen[first:last], plan.places[first:last]
-        shard, facts = prepare_shard(plan, candidates, places, arena, rows_per_block)
-        reader = _Reader(plan, candidates[0].cluster, places, shard)
+        given = read_shard(plan, candidates, places)
+        shard, facts = pack_shard(given, arena, rows_per_block), given.facts
+        reader = SampleReader(plan, candidates[0].cluster, places, shard)
         # A fetch may come before the sample's own time, by a clock that is wrong: then a day's
         # ticks wait for the next day's samples.
         wait_ms = DAY_MS if candidates[0].cluster in plan.fetched else 0
@@ -95,7 +94,7 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 After = Callable[[Shard], None]
-"""What is done with the ticks that a call of the kernel decided."""
+"""Called with the shard after each call of the kernel, for the ticks that it decided."""
 
 
 def run_step(
@@ -173,77 +172,3 @@ def take_in(shard: Shard, load: Load, since_ms: int) -> None:
     observations.seen[:, 1] += total[streams.last_track] - total[streams.first_track]
     steps = shard.arena.take("steps", int(ends[-1]) if ends.size else 0, STEP)
     shard.observations = observations._replace(old_steps=kept, steps=steps)
-
-
-class _Reader:
-    """Reads a shard's samples, one day at a time."""
-
-    def __init__(
-        self, plan: ReplayPlan, cluster: str, places: Sequence[Sequence[Place]], shard: Shard
-    ) -> None:
-        self.plan = plan
-        self.cluster = cluster
-        self.places = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
-        self.tracks = shard.tracks
-        self.numbers = shard.numbers
-        self.tables = self._tables()
-        self.days = self._days()
-
-    def _tables(self) -> dict[str, list[Place]]:
-        """Return the metric tables that tracks look at, with the places to read."""
-        found: dict[str, list[Place]] = {"pod_metrics": list(self.places)}
-        if not self.tracks.asks_usage:
-            found = {}
-        for owner in self.tracks.owners:
-            table = owner[0]
-            if table == "pod_custom_metrics":
-                found[table] = list(self.places)
-            else:
-                place = (owner[1], owner[2])
-                found.setdefault(table, [])
-                if place not in found[table]:
-                    found[table].append(place)
-        return found
-
-    def _days(self) -> list[date]:
-        days: set[date] = set()
-        for table, places in self.tables.items():
-            sizes = self.plan.days_of(table, self.cluster)
-            for place in places:
-                days.update(sizes.get(place, ()))
-        # What is seen later than the last instant matters to nobody; a fetch may come before the
-        # sample's own time, by a clock that is wrong, but not by days.
-        last = _EPOCH + timedelta(milliseconds=self.plan.clocks.to_ms + DAY_MS)
-        return sorted(day for day in days if day <= last)
-
-    def load(self, day: date, arena: Arena) -> Load:
-        """Return the samples of a UTC day; the arena keeps what lies in pieces."""
-        frames = {
-            table: self.plan.history.select(
-                table, self.cluster, places, day=day, columns=self._columns(table)
-            )
-            for table, places in self.tables.items()
-        }
-        usage = frames.pop("pod_metrics", None)
-        if usage is None:
-            usage = empty_frame("pod_metrics")
-        elif self.tracks.lack_columns(usage):
-            # Rare: so no day is read with both columns for it.
-            names = [*self.tracks.usage_columns(), *RESOURCE_COLUMNS]
-            usage = self.plan.history.select(
-                "pod_metrics",
-                self.cluster,
-                self.tables["pod_metrics"],
-                day=day,
-                columns=list(dict.fromkeys(names)),
-            )
-        return load_rows(self.tracks, self.numbers, usage, frames, arena)
-
-    def nothing(self) -> Load:
-        """Return a load without any sample."""
-        return load_rows(self.tracks, self.numbers, empty_frame("pod_metrics"), {}, Arena())
-
-    def _columns(self, table: str) -> list[str] | None:
-        if table == "pod_custom_metrics":
-            return ["uid", "metric", "selector", "ts", "window_ms", "value_milli", "fetched_at"]
-        return self.tracks.usage_columns() if table == "pod_metrics" else None

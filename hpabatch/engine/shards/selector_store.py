@@ -1,4 +1,4 @@
-"""Which HPAs control the same pods: the selectors that a controller has seen, and their check.
+"""Selectors that a controller has seen, and its check for HPAs on the same pods.
 
 An HPA is known from its creation on, but matches nothing until a sync of its own comes to its
 metrics; from then on it keeps the selector of the last such sync. So the check is symmetric but
@@ -20,7 +20,7 @@ _NOTHING = Selector(nothing=True)
 
 
 class SelectorCheck(NamedTuple):
-    """What a scale's selector comes to: SELECTOR_* and what is wrong with it, in words."""
+    """Result of checking a scale's selector: SELECTOR_* and the error, in words."""
 
     code: int
     error: str = ""

@@ -1,8 +1,8 @@
-"""One shard: some HPAs of one cluster over all of the replayed time, as arrays for the kernels."""
+"""A shard: some HPAs of one cluster over the replayed time, as arrays for the kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,16 +10,14 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.clocks import Clocks, HpaKey
-from hpabatch.engine.fleet.flags import FlagPeriod
 from hpabatch.engine.fleet.frames import integers, milliseconds, run_starts
 from hpabatch.engine.fleet.membership import ScaleKey
-from hpabatch.engine.fleet.pod_columns import PodColumns
 from hpabatch.engine.fleet.sources import TrackList
 from hpabatch.engine.shards.initial import Seed
 from hpabatch.layout import codes
 from hpabatch.layout.observations import Observations
-from hpabatch.layout.records import I64, Fleet, Memory, Records, Results, StatusMemory
+from hpabatch.layout.records import I64, A, Fleet, Lanes, Memory, RecordType, Specs
+from hpabatch.layout.results import Results, Statuses, StatusMemory
 from hpabatch.model.objects.hpa import HPAStatus, MetricSpec
 from hpabatch.model.versions import Profile
 from hpabatch.packing.arena import Arena
@@ -116,38 +114,12 @@ def scale_columns(scales: pl.DataFrame) -> dict[ScaleKey, ScaleColumns]:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardInput:
-    """What a shard is built from.
-
-    `fetches` are the FETCH records of its HPAs, by time; `starts_ms` the recorded starts of the
-    cluster's controller, `flags` its flags over time, the first for all time before too;
-    `ambiguous` the AMBIGUOUS records of HPAs whose selector is; `texts` those that records name.
-    `whole`: statuses are asked for, beside decisions.
-    """
-
-    candidates: Sequence[Candidate]
-    clocks: Clocks
-    pods: PodColumns
-    scales: Mapping[ScaleKey, ScaleColumns]
-    fetches: Mapping[HpaKey, Records]
-    starts_ms: I64
-    flags: Sequence[FlagPeriod]
-    ambiguous: Mapping[HpaKey, Records]
-    profile: Profile
-    delay_ms: int
-    max_age_ms: int
-    recorded: bool
-    texts: Texts
-    whole: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Epoch:
     """Since when a controller had which flags: the SPEC and LANE records that follow."""
 
     from_ms: int
-    specs: Records
-    lanes: Records
+    specs: Specs
+    lanes: Lanes
 
 
 @dataclass(slots=True)
@@ -157,8 +129,8 @@ class Shard:
     `candidates` are the lanes': those of the HPAs `asked` for that have a tick. Kernels write all
     of the arena's arrays before they read them. `streams` are each lane's, with their metrics;
     `numbers` lead from a pod's uid to its number, `pods` are each lane's. `statuses` are (0,) and
-    without memory where nobody asked for them; `texts` are what records name. `seeds` are statuses
-    to begin with, `status_before` those that were applied, by lane.
+    without memory where they were not asked for; `texts` are the strings that records name. `seeds`
+    are statuses to begin with, `status_before` those that were applied, by lane.
     """
 
     asked: Sequence[Candidate]
@@ -175,14 +147,14 @@ class Shard:
     arena: Arena
     profile: Profile
     texts: Texts
-    statuses: Records
+    statuses: Statuses
     status_memory: StatusMemory
     seeds: Sequence[Seed] = ()
     status_before: dict[int, list[tuple[int, HPAStatus]]] = field(default_factory=dict)
 
     @property
     def max_age_ms(self) -> int:
-        """How long a sample counts in it without a newer one."""
+        """Time for which a sample counts without a newer one."""
         return int(self.observations.parameters[1])
 
 
@@ -191,6 +163,12 @@ def status_at(shard: Shard, h: int, t: int) -> HPAStatus:
     now_ms = int(shard.fleet.ticks.now_ms[t])
     known = [status for at_ms, status in shard.status_before.get(h, ()) if at_ms <= now_ms]
     return known[-1] if known else HPAStatus()
+
+
+def joined_records(dtype: RecordType[A], parts: Sequence[A]) -> A:
+    """Return the records of all parts as one new array."""
+    joined = np.concatenate([np.zeros(0, dtype), *parts])
+    return joined.view(np.recarray)  # type: ignore[return-value]
 
 
 class Growing:

@@ -8,9 +8,16 @@ import numpy as np
 
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.sources import TrackList
-from hpabatch.engine.shards.shard import Growing, ShardInput
+from hpabatch.engine.shards.read import ShardInput
+from hpabatch.engine.shards.shard import Growing, joined_records
 from hpabatch.layout.observations import STREAM_SOURCE
-from hpabatch.layout.records import ANSWER, REQUEST, STREAM, Records, records, records_from
+from hpabatch.layout.records import (
+    ANSWER,
+    REQUEST,
+    STREAM,
+    Requests,
+    records,
+)
 from hpabatch.model.messages import lacking_container
 from hpabatch.model.objects.hpa import LabelSelector, MetricSpec
 from hpabatch.model.requests import request_rules
@@ -37,16 +44,16 @@ class ShardStreams:
         self.rows, self.samples = Growing(np.int32), Growing(np.int64)
         self.answers, self.values = Growing(ANSWER), Growing(np.int64)
         self._blocks: dict[tuple[str, str], int] = {}
-        self._requests: list[Records] = []
+        self._requests: list[Requests] = []
 
     @property
     def count(self) -> int:
-        """How many streams there are."""
+        """Number of streams."""
         return self.stream.size
 
-    def requests(self) -> Records:
+    def requests(self) -> Requests:
         """Return REQUEST records: the blocks that the streams name."""
-        return np.concatenate([records_from(REQUEST, 0), *self._requests]).view(np.recarray)
+        return joined_records(REQUEST, self._requests)
 
     def add(
         self,

@@ -1,4 +1,4 @@
-"""What is simulated: one HPA under one setting."""
+"""Simulation case: one HPA under one setting."""
 
 from __future__ import annotations
 

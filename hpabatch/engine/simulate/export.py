@@ -1,7 +1,8 @@
-"""A simulated run as a history: replayed with its own decisions, it decides the same again.
+"""Export of a simulated run as a history, whose replay decides the same again.
 
-Every pod is its own here. The run is made tick by tick, and what the rules saw at each tick is
-noted; what nobody ever saw (a scrape between two others) is left out.
+Every pod is its own here. What the rules saw at each tick is noted while it runs
+(`kernels.trace`), as many ticks at once as the logs have room for; samples that no tick saw (a
+scrape between two others) are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import polars as pl
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.export_samples import source_of, streams_of
 from hpabatch.engine.simulate.export_tables import tables_of
-from hpabatch.engine.simulate.export_trace import Trace, Tracer
+from hpabatch.engine.simulate.export_trace import LOG_ROWS, Trace, Tracer
 from hpabatch.errors import UsageError
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import LANE_FULL
@@ -91,15 +92,16 @@ def _run(
 ) -> Trace | None:
     """Run all ticks and return what was seen; None: a lane's pods did not fit."""
     lanes = [case.lane(individual=True) for case in cases]
-    f = pack_simulation(lanes, cases[0].flags, profile, seed, cohorts)
+    f = pack_simulation(lanes, cases[0].flags, profile, seed, cohorts, trace_rows=LOG_ROWS)
     tracer, steps = Tracer(f), cases[0].steps
-    for t in range(steps):
-        simulate_fleet(f.simulation, f.fleet, f.memory, t + 1, f.results)
+    ticks = tracer.ticks_at_once()
+    for t in range(0, steps, ticks):
+        if progress is not None:
+            progress(t / steps)
+        simulate_fleet(f.simulation, f.fleet, f.memory, t + ticks, f.results)
         if (f.simulation.states.status == LANE_FULL).any():
             return None
-        tracer.look()
-        if progress is not None and t % 64 == 0:
-            progress(t / steps)
+        tracer.take()
     return tracer.trace()
 
 

@@ -17,13 +17,14 @@ from hpabatch.packing.specs import lane_streams, stream_keys
 
 CONTAINER: Final = "main"
 _MILLI_PER_BYTE: Final = 1000
+_DAY_MS: Final = 86_400_000
 _INT: Final = pl.Int64()
 _TEXT: Final = pl.String()
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What a stream of a lane measures; `window_ms` is that of its samples."""
+    """The measurement of a lane's stream; `window_ms` is that of its samples."""
 
     metric: MetricSpec
     window_ms: int
@@ -78,14 +79,34 @@ def pod_samples(
 ) -> dict[str, pl.DataFrame]:
     """Return `pod_metrics`, and `pod_custom_metrics` if it has rows."""
     streams = _stream_frame(cases)
-    names = lives.select("lane", "number", "cluster", "namespace", "target", "uid", "pod")
+    keys = ["cluster", "namespace", "target", "pod", "uid"]
+    names = lives.select("lane", "number", *keys).sort(keys).with_row_index("rank")
     found: dict[str, list[pl.DataFrame]] = {"pod_metrics": [], "pod_custom_metrics": []}
+    ranks = []
     for part in parts:
         for table, frame in _rows_of_part(part, streams, cases).items():
             named = frame.join(names, on=["lane", "number"], how="left", maintain_order="left")
             found[table].append(conform(table, named))
+            if table == "pod_metrics":
+                ranks.append(named.select(_rank(cases)).to_series())
     tables = {table: pl.concat(frames, rechunk=False) for table, frames in found.items()}
+    tables["pod_metrics"] = tables["pod_metrics"][pl.concat(ranks).arg_sort()]
     return {t: f for t, f in tables.items() if t == "pod_metrics" or not f.is_empty()}
+
+
+def _rank(cases: Sequence[SimulationCase]) -> pl.Expr:
+    """Return the place of a row in the order of its table's key: of pod, time and container.
+
+    The order of one number: to sort a million rows by their names takes 4 s.
+    """
+    containers = sorted({name for case in cases for name in containers_of(case)})
+    first_ms = min(case.start_ms - case.workload.plant.pods.initial_age_ms for case in cases)
+    since_ms = pl.col("ts").cast(_INT) - first_ms + _DAY_MS
+    span_ms = max(case.steps * case.period_ms for case in cases) + 400 * _DAY_MS
+    row = pl.col("rank").cast(_INT) * span_ms + since_ms
+    return row * len(containers) + pl.col("container").replace_strict(
+        containers, range(len(containers)), return_dtype=_INT
+    )
 
 
 def _rows_of_part(

@@ -1,4 +1,4 @@
-"""What was seen of a simulated run as the tables of a history."""
+"""Tables of a history from what was seen of a simulated run."""
 
 from __future__ import annotations
 
@@ -11,22 +11,18 @@ import polars as pl
 import hpabatch
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.export_samples import (
-    CONTAINER,
     conform,
     containers_of,
     pod_samples,
     total_samples,
 )
 from hpabatch.engine.simulate.export_trace import Trace
+from hpabatch.history.provenance import RUN
+from hpabatch.history.schema_hpas import SIMULATED
 from hpabatch.layout.plant import NEVER_MS
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.versions import ControllerFlags, Profile
-
-MARK: Final = ("hpabatch", "simulated-run")
-"""Namespace and name of a pod of no HPA: its samples are at a replay's ends, the first and the last
-tick, and no table of pods is without rows. Its label is the version of hpabatch.
-"""
 
 _INT: Final = pl.Int64()
 _TEXT: Final = pl.String()
@@ -45,15 +41,11 @@ def tables_of(
         "pod_requests": _requests(lives, cases),
         **pod_samples(trace.samples, cases, lives),
     }
-    marks = _marks(trace.scales["ts"], cases[0].workload.cluster)
     found |= {
-        name: pl.concat([conform(name, found[name]), conform(name, rows)], rechunk=False)
-        for name, rows in marks.items()
-    }
-    found |= {
-        "scales": _scales(trace.scales, names),
+        "scales": _scales(trace.scales, names, cases),
         "hpas": pl.concat([_hpas(case) for case in cases]),
         "controller": _controller(cases, profile),
+        "provenance": _provenance(cases),
         **total_samples(trace.totals, cases, names),
     }
     return {name: conform(name, frame) for name, frame in found.items()}
@@ -157,14 +149,14 @@ def _requested(case: SimulationCase, container: str) -> tuple[int | None, int | 
     return found[0], found[1]
 
 
-def _scales(scales: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+def _scales(
+    scales: pl.DataFrame, names: pl.DataFrame, cases: Sequence[SimulationCase]
+) -> pl.DataFrame:
     """Return the changes of sizes; what a tick finds changed happened after the tick before."""
-    before = pl.col("ts").shift(1).over("lane")
-    changed = pl.col("spec_replicas", "status_replicas").diff().over("lane") != 0
+    first_ms, period_ms = cases[0].start_ms, cases[0].period_ms
+    since = pl.when(pl.col("ts") > first_ms).then(pl.col("ts") - period_ms + 1).otherwise("ts")
     return (
-        scales.with_columns(before=before, changed=pl.any_horizontal(changed))
-        .filter(pl.col("before").is_null() | pl.col("changed"))
-        .with_columns(ts=pl.coalesce(pl.col("before") + 1, "ts"))
+        scales.with_columns(ts=since)
         .join(names, on="lane", how="left", maintain_order="left")
         .with_columns(selector=pl.concat_str(pl.lit("app="), "app"))
     )
@@ -218,22 +210,18 @@ def _flag_words(flags: ControllerFlags, period_ms: int) -> dict[str, str]:
     }
 
 
-def _marks(ticks: pl.Series, cluster: str) -> dict[str, pl.DataFrame]:
-    """Return the rows of the pod that marks the first and the last tick."""
-    namespace, name = MARK
-    first, last = pl.select(first=ticks.min(), last=ticks.max()).row(0)
-    pod = {"cluster": cluster, "namespace": namespace, "uid": name}
-    since = pl.DataFrame({**pod, "pod": name, "created": first, "started": first})
-    times = [first, last] if first < last else [first]
-    samples = pl.DataFrame({"ts": times, "fetched_at": times}).with_columns(
-        pl.lit(value).alias(column)
-        for column, value in {**pod, "pod": name, "container": CONTAINER}.items()
+def _provenance(cases: Sequence[SimulationCase]) -> pl.DataFrame:
+    """Return the time that the run covers: a replay decides from its first tick to its last."""
+    case = cases[0]
+    return pl.DataFrame(
+        {
+            "cluster": sorted({c.workload.cluster for c in cases}),
+            "namespace": "",
+            "name": "",
+            "subject": RUN,
+            "valid_from": case.start_ms,
+            "valid_to": case.start_ms + (case.steps - 1) * case.period_ms + 1,
+            "method": SIMULATED,
+            "detail": f"hpabatch {hpabatch.__version__}",
+        }
     )
-    request = pl.DataFrame({**pod, "container": CONTAINER, "kind": "app", "valid_from": first})
-    state = {"ts": first, "phase": "Running", "ready": "True", "last_transition": first}
-    return {
-        "pods": since.with_columns(labels=pl.lit(f'{{"hpabatch":"{hpabatch.__version__}"}}')),
-        "pod_states": pl.DataFrame({**pod, **state}),
-        "pod_requests": request.with_columns(index=pl.lit(0, dtype=_INT)),
-        "pod_metrics": samples,
-    }

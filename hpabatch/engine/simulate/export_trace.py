@@ -1,17 +1,27 @@
-"""What is seen of a simulated run, tick by tick: pods, the samples that show, and sizes."""
+"""Trace of a simulated run: pods, samples that show, and sizes, from the logs of its lanes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from hpabatch.layout.plant import PIPELINES, SIGNAL_BACKLOG, SIGNAL_TOTAL
-from hpabatch.layout.records import I64
-from hpabatch.packing.simulation import SimulatedFleet
+from hpabatch.layout.plant import (
+    NEVER_MS,
+    TRACE_COLUMNS,
+    TRACED_NOTE,
+    TRACED_POD,
+    TRACED_SAMPLE,
+    TRACED_SCALE,
+    TRACED_TOTAL,
+)
+from hpabatch.packing.simulation import SimulatedFleet, tick_rows
+
+LOG_ROWS = 2_000_000
+"""Rows of all logs together: 192 MB if every tick fills its room, which few do by a tenth."""
 
 # Rows of pods that are kept before those that say the same are dropped, and rows of samples that
 # are made a part: 80 and 20 MB.
@@ -19,15 +29,22 @@ PENDING_ROWS = 1_000_000
 PART_ROWS = 500_000
 _PODS: Final = ("pod", "created_ms", "scheduled", "started_ms", "ready_ms", "unready_ms",
                 "deletion_ms", "gone_ms", "startup")  # fmt: skip
+# What follows the kind of a row and the tick's time, as `kernels.trace` writes it.
+_ROWS: Final = {
+    TRACED_POD: ("lane", "ts", *_PODS, "note"),
+    TRACED_NOTE: ("lane", "ts", "note"),
+    TRACED_SAMPLE: ("lane", "fetched_at", "stream", "pod", "ts", "value"),
+    TRACED_TOTAL: ("lane", "fetched_at", "stream", "ts", "value"),
+    TRACED_SCALE: ("lane", "ts", "spec_replicas", "status_replicas"),
+}
 _SAMPLE: Final = ("stream", "pod", "ts", "value", "fetched_at")
 _TOTAL: Final = ("stream", "ts", "value", "fetched_at")
-_SCALE: Final = ("lane", "ts", "spec_replicas", "status_replicas")
 _SECOND_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was seen of a run; all columns int64, times ms.
+    """Observations of a run; all columns int64, times ms.
 
     pods: `lane`, `pod` (its number) and a pod's life (`layout.plant.COHORT`); of each pod rows for
         every pair of instants of its readiness, the latest last.
@@ -35,7 +52,8 @@ class Trace:
     samples: `stream` (over all lanes), `pod`, `ts`, `value`, `fetched_at`; in parts, ascending in
         time, each of whole ticks.
     totals: `stream`, `ts`, `value`, `fetched_at`.
-    scales: `lane`, `ts`, `spec_replicas`, `status_replicas`: at every tick.
+    scales: `lane`, `ts`, `spec_replicas`, `status_replicas`: at the first tick, and at those that
+        found another size.
     """
 
     pods: pl.DataFrame
@@ -46,123 +64,100 @@ class Trace:
 
 
 class Tracer:
-    """Looks at a fleet of individual pods after each of its ticks."""
+    """Takes the rows out of the logs of a fleet of individual pods."""
 
     def __init__(self, fleet: SimulatedFleet) -> None:
-        """Take a fleet that has not begun."""
+        """Take a fleet that has not begun and has logs."""
         self.fleet = fleet
-        sim, lanes = fleet.simulation, fleet.fleet.lanes
-        counts = np.array(lanes["last_stream"] - lanes["first_stream"])
-        self.lane_of_stream = np.repeat(np.arange(counts.size), counts)
-        workload = sim.lanes["workload"][self.lane_of_stream]
-        signal = sim.workloads["first_signal"][workload] + np.maximum(sim.stream_signal, 0)
-        api = sim.signals["pipeline"][signal] - sim.workloads["first_pipeline"][workload]
-        self.scrape_of_stream = self.lane_of_stream * PIPELINES + api
-        is_total = np.isin(sim.signals["kind"][signal], (SIGNAL_TOTAL, SIGNAL_BACKLOG))
-        self.shows_total = is_total & (sim.stream_signal >= 0)
-        self.shows_pods = ~is_total & (sim.stream_signal >= 0)
-        self.first_cohort = np.array(sim.lanes["first_cohort"])
-        self.sample_offset = np.array(fleet.fleet.streams["sample_offset"])
-        # Views: what they show changes with every tick.
-        self.cohorts = [sim.cohorts[name] for name in _PODS]
-        self.scrape_ms = sim.scrapes["ts_ms"]
-        self.sample_ms = fleet.fleet.timing["ts_ms"]
-        self.last_scrape_ms = np.full(sim.scrapes.size, np.iinfo(np.int64).min)
-        self.last_pods = np.zeros((1 + len(_PODS), 0), np.int64)
-        self.pods: list[pl.DataFrame] = []
-        self.pending: list[I64] = []
-        self.pending_rows = 0
-        self.vanished: list[I64] = []
-        self.samples: list[I64] = []
-        self.sample_rows = 0
+        self.kept: dict[int, list[pl.DataFrame]] = {what: [] for what in _ROWS}
+        self.pending_rows = self.sample_rows = 0
         self.parts: list[pl.DataFrame] = []
-        self.totals: list[I64] = []
-        self.scales: list[I64] = []
 
-    def look(self) -> None:
-        """Note what the last tick's rules saw, and the pods as they are after it."""
-        ticks = self.fleet.fleet.ticks
-        now_ms = np.array(ticks["now_ms"])
-        counts = np.array(self.fleet.simulation.states["cohorts"])
-        self._note_pods(counts, int(now_ms[0]))
-        self._note_samples(counts, int(now_ms[0]))
-        lane = np.arange(now_ms.size)
-        self.scales.append(np.stack([lane, now_ms, ticks["replicas"], ticks["status_replicas"]]))
+    def ticks_at_once(self) -> int:
+        """Return how many ticks fit into every lane's log."""
+        sim, lanes = self.fleet.simulation, self.fleet.fleet.lanes
+        streams = np.array(lanes["last_stream"] - lanes["first_stream"])
+        rooms = np.array(sim.lanes["cohort_capacity"])
+        most = max(map(tick_rows, rooms.tolist(), streams.tolist()))
+        return int(sim.trace_log.shape[0] // sim.traces.size // most)
 
-    def _note_pods(self, counts: I64, now_ms: int) -> None:
-        """Keep the pods' lives, and who is not there any more."""
-        rows, lane = self._rows(np.arange(counts.size), counts)
-        pods = np.stack([lane, *(column[rows] for column in self.cohorts)])
-        if pods.shape == self.last_pods.shape and (pods == self.last_pods).all():
-            return
-        lost = np.setdiff1d(_keys(self.last_pods), _keys(pods))
-        self.vanished.append(np.stack([lost >> 32, lost & 0xFFFF_FFFF, lost * 0 + now_ms]))
-        self.last_pods = pods
-        self.pending.append(pods)
-        self.pending_rows += lane.size
+    def take(self) -> None:
+        """Take out what the lanes have noted; all of them are at the same tick."""
+        for what, frame in self._frames():
+            self.kept[what].append(frame)
+            self.pending_rows += frame.height if what == TRACED_POD else 0
+            self.sample_rows += frame.height if what == TRACED_SAMPLE else 0
         if self.pending_rows > PENDING_ROWS:
             self._drop_repeated()
-
-    def _rows(self, lanes: I64, counts: I64) -> tuple[I64, I64]:
-        """Return the rows of the cohorts of some lanes, and which of the lanes each belongs to."""
-        each = counts[lanes]
-        of = np.repeat(np.arange(lanes.size), each)
-        within = np.arange(of.size) - (np.cumsum(each) - each)[of]
-        return self.first_cohort[lanes][of] + within, of
-
-    def _drop_repeated(self) -> None:
-        """Keep of each pod what it came to with each pair of instants of its readiness."""
-        both = pl.concat([*self.pods, _frame(self.pending, "lane", *_PODS)])
-        same = ["lane", "pod", "unready_ms", "ready_ms"]
-        self.pods = [both.unique(same, keep="last", maintain_order=True)]
-        self.pending, self.pending_rows = [], 0
-
-    def _note_samples(self, counts: I64, now_ms: int) -> None:
-        """Keep the samples of scrapes that this tick is the first to see."""
-        fleet = self.fleet.fleet
-        scrape_ms = np.array(self.scrape_ms)
-        is_new = (scrape_ms != self.last_scrape_ms)[self.scrape_of_stream]
-        self.last_scrape_ms = scrape_ms
-        n = np.flatnonzero(is_new & self.shows_total & (fleet.answers["code"] == 0))
-        ts_ms = scrape_ms[self.scrape_of_stream[n]]
-        self.totals.append(np.stack([n, ts_ms, fleet.values_milli[n], n * 0 + now_ms]))
-        streams = np.flatnonzero(is_new & self.shows_pods)
-        rows, of = self._rows(self.lane_of_stream[streams], counts)
-        g = streams[of]
-        at = rows + self.sample_offset[g]
-        has = (fleet.present[at] != 0) & (fleet.row_state[rows] >= 0)
-        g, at, pod = g[has], at[has], self.cohorts[0][rows[has]]
-        values = fleet.value_milli[at]
-        self.samples.append(np.stack([g, pod, self.sample_ms[at], values, g * 0 + now_ms]))
-        self.sample_rows += g.size
         if self.sample_rows > PART_ROWS:
             self._end_part()
 
+    def _frames(self) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Yield the rows of each kind, in order of ticks and within one of lanes."""
+        sim = self.fleet.simulation
+        logs = sim.trace_log.reshape(sim.traces.size, -1, TRACE_COLUMNS)
+        counts = np.array(sim.traces["rows"])
+        rows = np.concatenate([log[:count] for log, count in zip(logs, counts, strict=True)])
+        lane = np.repeat(np.arange(counts.size), counts)
+        sim.traces["rows"] = 0
+        for what, names in _ROWS.items():
+            at = np.flatnonzero(rows[:, 0] == what)
+            at = at[np.argsort(rows[at, 1], kind="stable")]
+            columns = [lane[at], *(rows[at, k + 1] for k in range(len(names) - 1))]
+            yield what, pl.DataFrame(dict(zip(names, columns, strict=True)))
+
+    def _drop_repeated(self) -> None:
+        """Keep of each pod what it came to with each pair of instants of its readiness."""
+        both = pl.concat(self.kept[TRACED_POD])
+        same = ["lane", "pod", "unready_ms", "ready_ms"]
+        self.kept[TRACED_POD] = [both.unique(same, keep="last", maintain_order=True)]
+        self.pending_rows = 0
+
     def _end_part(self) -> None:
         """Make what was sampled since the last part one of its own."""
-        self.parts.append(_frame(self.samples, *_SAMPLE))
-        self.samples, self.sample_rows = [], 0
+        if not self.kept[TRACED_SAMPLE]:
+            return
+        self.parts.append(pl.concat(self.kept[TRACED_SAMPLE]).select(_SAMPLE))
+        self.kept[TRACED_SAMPLE], self.sample_rows = [], 0
 
     def trace(self) -> Trace:
-        """Return what was seen."""
+        """Return what was noted."""
         self._drop_repeated()
         self._end_part()
+        pods = self._pods()
+        last = pods.unique(["lane", "pod"], keep="last", maintain_order=True)
+        vanished = last.filter(pl.col("end") < NEVER_MS)
+        pods = pods.select("lane", *_PODS)
         return Trace(
-            pods=pl.concat([self._as_they_began(), *self.pods]),
-            vanished=_frame(self.vanished, "lane", "pod", "ts"),
+            pods=pl.concat([self._as_they_began(pods), pods]),
+            vanished=vanished.select("lane", "pod", ts="end"),
             samples=tuple(self.parts),
-            totals=_frame(self.totals, *_TOTAL),
-            scales=_frame(self.scales, *_SCALE),
+            totals=pl.concat(self.kept[TRACED_TOTAL]).select(_TOTAL),
+            scales=pl.concat(self.kept[TRACED_SCALE]),
         )
 
-    def _as_they_began(self) -> pl.DataFrame:
+    def _pods(self) -> pl.DataFrame:
+        """Return the pods in the order in which they changed or went, those that stay last.
+
+        `end` is the tick of the first note of the lane that does not say the same of the pod.
+        """
+        next_notes = pl.concat(self.kept[TRACED_NOTE]).select(
+            "lane", end="ts", note=pl.col("note") - 1
+        )
+        pods = self.kept[TRACED_POD][0].join(
+            next_notes, on=["lane", "note"], how="left", maintain_order="left"
+        )
+        pods = pods.with_columns(pl.col("end").fill_null(NEVER_MS))
+        return pods.sort("end", "lane", maintain_order=True)
+
+    def _as_they_began(self, pods: pl.DataFrame) -> pl.DataFrame:
         """Return the scheduled pods as they were before any failure.
 
         Of one that failed in its first step in service nothing says afterwards that its tick saw it
         ready.
         """
         sim = self.fleet.simulation
-        last = self.pods[0].filter(pl.col("scheduled") != 0)
+        last = pods.filter(pl.col("scheduled") != 0)
         pods = last.unique(["lane", "pod"], keep="last", maintain_order=True)
         lane, started_ms = pods["lane"].to_numpy(), pods["started_ms"].to_numpy()
         workload = sim.lanes["workload"][lane]
@@ -173,14 +168,3 @@ class Tracer:
         return pods.with_columns(
             unready_ms="started_ms", ready_ms=pl.Series(np.where(at_start, started_ms, ready_ms))
         )
-
-
-def _keys(pods: I64) -> I64:
-    """Return one number per pod of a lane."""
-    return np.asarray((pods[0] << 32) | pods[1])
-
-
-def _frame(parts: Sequence[I64], *names: str) -> pl.DataFrame:
-    """Return rows that were noted as columns, shapes (names, n), as a frame."""
-    columns = np.concatenate([np.zeros((len(names), 0), np.int64), *parts], axis=1)
-    return pl.DataFrame({name: columns[k] for k, name in enumerate(names)})

@@ -1,10 +1,10 @@
-"""Simulate HPAs under settings: the closed loop of rules and plants, and its measures as frames."""
+"""The closed loop of rules and plants: runs of cases, and their measures as frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from hpabatch.engine.simulate.measures import Bounds, measures_frame
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.plant import LANE_FULL
-from hpabatch.layout.records import Records
+from hpabatch.layout.results import Measures
 from hpabatch.model.versions import Profile
 from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, pack_simulation
 
@@ -74,15 +74,23 @@ def parts_of(
     cases: Sequence[SimulationCase], keep_points: bool = False
 ) -> Iterator[list[SimulationCase]]:
     """Yield the cases in parts that fit memory."""
-    part: list[SimulationCase] = []
-    points = 0
-    for case in cases:
-        full = len(part) == LANES_AT_ONCE or (keep_points and points + case.steps > POINTS_AT_ONCE)
-        if part and full:
+    points = [case.steps if keep_points else 0 for case in cases]
+    return in_parts(cases, points, POINTS_AT_ONCE)
+
+
+Item = TypeVar("Item")
+
+
+def in_parts(items: Iterable[Item], points: Iterable[int], most: int) -> Iterator[list[Item]]:
+    """Yield items in parts of at most so many points (one item may have more) and LANES_AT_ONCE."""
+    part: list[Item] = []
+    held = 0
+    for item, more in zip(items, points, strict=True):
+        if part and (len(part) == LANES_AT_ONCE or held + more > most):
             yield part
-            part, points = [], 0
-        part.append(case)
-        points += case.steps
+            part, held = [], 0
+        part.append(item)
+        held += more
     if part:
         yield part
 
@@ -96,7 +104,7 @@ class Ran(NamedTuple):
     fleet: SimulatedFleet
     chosen: list[tuple[int, SimulationCase]]
     cuts: tuple[int, ...]
-    snapshots: tuple[Records, ...]
+    snapshots: tuple[Measures, ...]
 
 
 def run_cases(
@@ -137,7 +145,7 @@ def block_cuts(steps: int, period_ms: int, block_ms: int) -> tuple[int, ...]:
     return tuple(end for end in ends if 0 < end < steps)
 
 
-def _run(fleet: SimulatedFleet, cuts: Sequence[int]) -> list[Records]:
+def _run(fleet: SimulatedFleet, cuts: Sequence[int]) -> list[Measures]:
     """Run all lanes; return their sums after each of the cuts."""
     found = []
     for until in cuts:

@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.kernels.regret import perfect_pod_ms
+from hpabatch.kernels.measures import perfect_pod_ms
 from hpabatch.layout import codes
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import F64, I64
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, PER_POD, QUEUE
 from hpabatch.packing.simulation import SimulatedFleet
 from hpabatch.packing.specs import StreamKey, lane_streams
@@ -48,7 +48,7 @@ def measures_frame(
     hours = m.steps * period_ms / HOUR_MS
     bound = np.array([bounds.hours(c) if k else np.nan for c, k in zip(cases, known, strict=True)])
 
-    def share(count: I64) -> pl.Series:
+    def share(count: I64 | F64) -> pl.Series:
         return where_known(100.0 * count / steps, known)
 
     def mean(total: I64, count: I64, unit: float) -> pl.Series:
@@ -191,7 +191,7 @@ class Bounds:
         last = case.steps if last is None else last
         key = (id(case.workload), case.start_ms, case.period_ms, first, last)
         if key not in self._known:
-            # (the workload is kept: as long as it is, its id is nobody else's)
+            # (the workload is kept, so no other object can get its id)
             found = _perfect_hours(case, demand_series(case)[first:last])
             self._known[key] = case.workload, found
         return self._known[key][1]

@@ -1,4 +1,4 @@
-"""A closed loop's runs, judged: measures with costs, and whether they may be relied on."""
+"""Results of a closed loop: measures with costs, and whether to rely on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PRICED: Final = ("core", "gib", "pod")
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """What a simulation came to: one row of measures per HPA and setting.
+    """Result of a simulation: one row of measures per HPA and setting.
 
     Beside the columns of `engine.simulate.loop`: `cost` and `currency` (null without prices),
     `elastic_speedup` against the recorded setting, `usable` (nothing known speaks against relying

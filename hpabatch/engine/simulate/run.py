@@ -1,7 +1,6 @@
-"""What would have happened: fit every workload of a history and simulate its HPA under settings.
+"""Simulation of a history's HPAs: every workload fitted, its HPA run under settings.
 
-The setting RECORDED is the HPA as it was in force; PROPOSED, where manifests are given, is that of
-the manifests. Both run on the same work under the same scenario, with the same random draws.
+RECORDED: the HPA as it was in force; PROPOSED: that of manifests, with the same work and draws.
 """
 
 from __future__ import annotations
@@ -15,16 +14,19 @@ from hpabatch.engine.fit.run import Fit, fit_history
 from hpabatch.engine.fit.workload import Fact, Workload
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.fleet.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.fleet.selectors import with_others
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
 from hpabatch.engine.simulate.work import (
+    FittedWork,
+    Target,
     assumed_facts,
     censored_pct,
     effective_period_ms,
     gaps_by_api,
+    guesses_told,
     joined,
     key_of,
     lacking_signals,
@@ -32,15 +34,15 @@ from hpabatch.engine.simulate.work import (
     sync_fact,
     unproved,
     with_noise,
+    without_effect,
     work_span,
 )
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.history.reader import History, open_history
+from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.prices import PriceList
-from hpabatch.model.scenario import Overlay, Repeat, Scenario
-from hpabatch.model.selection import matches
+from hpabatch.model.scenario import Repeat, Scenario
 from hpabatch.model.settings.overrides import PlantOverride
 
 RECORDED: Final = "recorded"
@@ -49,7 +51,6 @@ NOISY: Final = " + noise"
 
 Progress = Callable[[str, float], None]
 KEY: Final = ("cluster", "namespace", "hpa")
-Target = tuple[str, str, str, str]
 Key = tuple[str, str, str]
 
 
@@ -157,7 +158,7 @@ class _Preparing:
         self.requested: dict[Target, Requested] = {}
         self.runs: dict[Target, tuple[int, int, int]] = {}
         self.sync_facts: dict[Key, Fact] = {}
-        self.others: dict[str, tuple[ReplayPlan, dict[Target, Fit]]] = {}
+        self.fitted = FittedWork(self.whole, self.fits, options.plants, parameters)
 
     def loop(self) -> Loop:
         """Return everything."""
@@ -175,6 +176,8 @@ class _Preparing:
             self._add(setting, candidate, scenario)
         if self.options.noise:
             self._add_noisy()
+        if self.whole is self.plan:
+            self.notes += guesses_told(self.facts, self.plan.history.location)
         return Loop(
             plan=self.plan,
             cases=tuple(self.cases),
@@ -183,7 +186,7 @@ class _Preparing:
             censored=self.censored,
             skipped=tuple(self.skipped),
             notes=tuple(self.notes),
-            evidence=self._evidence(),
+            evidence=loop_evidence(self.plan, self.options),
             scenarios={
                 key_of(c): steps
                 for (_, c), steps in zip(wanted, scenarios, strict=True)
@@ -310,7 +313,7 @@ class _Preparing:
                     start_ms,
                     end_ms,
                     profile=self.plan.profile_of(candidate.cluster),
-                    find_work=self._find_work,
+                    find_work=self.fitted.find,
                 )
         except (RefusedError, UsageError) as error:
             # (the scenario as a whole was checked against the fleet's run; this is about one HPA)
@@ -348,7 +351,7 @@ class _Preparing:
         """Add every case once more with the noise that its history knows within a piece."""
         without = []
         for case in list(self.cases):
-            key = case.workload.cluster, case.workload.namespace, case.workload.hpa
+            key = case.key[:3]
             noise = self.noises.get(key)
             noisy = with_noise(case.workload, noise, case.period_ms, self.options.seed)
             if noisy is case.workload:
@@ -371,14 +374,7 @@ class _Preparing:
             workload.plant, entries, Draws(self.options.seed, name, 2 * most * length_ms)
         )
         found = self.fits[candidate.target]
-        for entry in entries:
-            for glob, _ in entry.signals:
-                if not any(matches(glob, name) for name in plant.signals):
-                    self.notes.append(
-                        f"{entry.place}: {candidate.namespace}/{candidate.name} has no signal "
-                        f"{glob}, so what is stated of it has no effect there; it has "
-                        f"{', '.join(plant.signals)}"
-                    )
+        self.notes += without_effect(candidate, entries, plant)
         if self.options.keep_gaps:
             plant = with_gaps(plant, gaps_by_api(found, plant))
         if facts:
@@ -391,40 +387,6 @@ class _Preparing:
             hpa=candidate.name,
             plant=plant,
         )
-
-    def _find_work(self, overlay: Overlay, workload: Workload) -> Workload:
-        """Return the fitted workload of another HPA, of this history or of the one it names.
-
-        Raises:
-            RefusedError: there is none.
-            HistoryError: the other history cannot be read.
-        """
-        wanted = overlay.hpa.split("/")
-        plan, fits = self.whole, self.fits
-        if overlay.history is not None:
-            plan, fits = self._other(overlay.history)
-        for k, candidate in enumerate(plan.chosen):
-            if list(key_of(candidate))[-len(wanted) :] != wanted:
-                continue
-            if candidate.target not in fits and overlay.history is None:
-                # (it is in another part of the fleet)
-                alone = fit_history(narrow_plan(plan, [k]), self.options.plants, plan.everyone)
-                fits |= {found.candidate.target: found for found in alone}
-            found = fits.get(candidate.target)
-            if found is not None and found.workload is not None:
-                return found.workload
-        place = overlay.history or "this history"
-        raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in {place}")
-
-    def _other(self, path: str) -> tuple[ReplayPlan, dict[Target, Fit]]:
-        """Return another history's plan and fits, read once."""
-        if path not in self.others:
-            plan = plan_replay(open_history(path), self.parameters)
-            self.others[path] = (plan, {f.candidate.target: f for f in fit_history(plan)})
-        return self.others[path]
-
-    def _evidence(self) -> dict[str, str]:
-        return loop_evidence(self.plan, self.options)
 
 
 def loop_evidence(plan: ReplayPlan, options: LoopOptions) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the steps of a scenario do to a workload's work: whole numbers in, whole numbers out.
+"""Steps of a scenario on a workload's work: whole numbers in, whole numbers out.
 
 Work is in pieces of equal length. A step says what the work is at each instant; a piece gets what
 holds at its start. Where an instant of a step falls inside of a piece, or a ramp is longer than

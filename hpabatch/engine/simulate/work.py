@@ -1,22 +1,38 @@
-"""What a fit says of a workload that is to be simulated: gaps, noise, what is not known."""
+"""Fitted work of a workload to be simulated: gaps, noise, parts that are not known."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from hashlib import blake2b
 
 import numpy as np
 
-from hpabatch.engine.fit.run import Fit
-from hpabatch.engine.fit.workload import ASSUMED, NOT_IDENTIFIED, RECORDED, Fact, Workload
+from hpabatch.engine.fit.run import Fit, fit_history
+from hpabatch.engine.fit.workload import (
+    ASSUMED,
+    GUESSED,
+    NOT_IDENTIFIED,
+    RECORDED,
+    Fact,
+    Workload,
+)
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.frames import NEVER_MS
-from hpabatch.history.reader import History
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
+from hpabatch.errors import RefusedError
+from hpabatch.history.reader import History, open_history
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import AGE, DIVISIBLE, PER_POD, Plant, signal_name
+from hpabatch.model.scenario import Overlay
+from hpabatch.model.selection import matches
+from hpabatch.model.settings.overrides import PlantOverride
 from hpabatch.packing.workloads import primary_signal
+
+Target = tuple[str, str, str, str]
 
 Key = tuple[str, str, str]
 
@@ -120,12 +136,31 @@ def unproved(candidate: Candidate, found: Fit, plant: Plant) -> tuple[str, ...]:
         signal = plant.signals.get(name)
         if signal is None:
             continue
+        kind = found.fact(f"signals.{name}.kind")
+        if kind is not None and kind.source == GUESSED:
+            reasons.append(f"{name} is guessed by its name to be {kind.note}; state its kind")
         if signal.kind == AGE:
             reasons.append(f"{name} is taken to grow with a pod's age, which nothing has proved")
         base = found.fact(f"signals.{name}.base")
         if base is not None and base.source == NOT_IDENTIFIED and name != primary_signal(plant):
             reasons.append(f"{name}: {base.note or 'its base is not identified'}")
     return tuple(reasons)
+
+
+def guesses_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]:
+    """Return in a sentence which HPAs hang on a guess of a kind, nothing if none does."""
+    found = [
+        "/".join(key[1:])
+        for key, theirs in facts.items()
+        if any(f.source == GUESSED and f.name.endswith(".kind") for f in theirs)
+    ]
+    if not found:
+        return []
+    some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+    return [
+        f"what drives a metric is guessed by its name for {len(found)} of the HPAs ({some}); "
+        f"correct or confirm it: hpabatch fit {shlex.quote(history)} --init-plant plant.yaml"
+    ]
 
 
 def not_identified(found: Fit, plant: Plant) -> tuple[str, ...]:
@@ -191,3 +226,67 @@ def lacking_signals(candidate: Candidate, plant: Plant) -> list[str]:
     """Return the metrics of an HPA that its workload's plant has no signal for."""
     names = {signal_name(m) for p in candidate.periods for m in p.spec.metrics}
     return sorted(names - set(plant.signals))
+
+
+def without_effect(
+    candidate: Candidate, entries: Sequence[PlantOverride], plant: Plant
+) -> list[str]:
+    """Return a sentence for each stated signal that an HPA's workload does not have.
+
+    An entry for all HPAs names the signals of some; that it is for none at all is refused before.
+    """
+    return [
+        f"{entry.place}: {candidate.namespace}/{candidate.name} has no signal {glob}, so what is "
+        f"stated of it has no effect there; it has {', '.join(plant.signals)}"
+        for entry in entries
+        if entry.selector.hpas or entry.selector.where is not None
+        for glob, _ in entry.signals
+        if not any(matches(glob, name) for name in plant.signals)
+    ]
+
+
+class FittedWork:
+    """The fitted workloads of a fleet's HPAs by name, and those of other histories."""
+
+    def __init__(
+        self,
+        whole: ReplayPlan,
+        fits: dict[Target, Fit],
+        plants: Sequence[PlantOverride],
+        parameters: ReplayParameters,
+    ) -> None:
+        """Take the fleet's plan and the fits known so far, to which others are added."""
+        self.whole, self.fits = whole, fits
+        self.plants, self.parameters = plants, parameters
+        self._others: dict[str, tuple[ReplayPlan, dict[Target, Fit]]] = {}
+
+    def find(self, overlay: Overlay, workload: Workload) -> Workload:
+        """Return the fitted workload of another HPA, of this history or of the one it names.
+
+        Raises:
+            RefusedError: there is none.
+            HistoryError: the other history cannot be read.
+        """
+        wanted = overlay.hpa.split("/")
+        plan, fits = self.whole, self.fits
+        if overlay.history is not None:
+            plan, fits = self._other(overlay.history)
+        for k, candidate in enumerate(plan.chosen):
+            if list(key_of(candidate))[-len(wanted) :] != wanted:
+                continue
+            if candidate.target not in fits and overlay.history is None:
+                # (it is in another part of the fleet)
+                alone = fit_history(narrow_plan(plan, [k]), self.plants, plan.everyone)
+                fits |= {found.candidate.target: found for found in alone}
+            found = fits.get(candidate.target)
+            if found is not None and found.workload is not None:
+                return found.workload
+        place = overlay.history or "this history"
+        raise RefusedError(f"overlay: {overlay.hpa} has no fitted workload in {place}")
+
+    def _other(self, path: str) -> tuple[ReplayPlan, dict[Target, Fit]]:
+        """Return another history's plan and fits, read once."""
+        if path not in self._others:
+            plan = plan_replay(open_history(path), self.parameters)
+            self._others[path] = (plan, {f.candidate.target: f for f in fit_history(plan)})
+        return self._others[path]

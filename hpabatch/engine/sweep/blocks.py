@@ -1,4 +1,4 @@
-"""The measures of runs block by block: what can be added up, of each week or day of a run.
+"""Measures of runs by block: sums for each week or day of a run.
 
 A block is a week where a run has at least two, else a day. What is left at a run's end is a block
 of its own if it is at least half of one, else part of the last.
@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.columns.sweep import BLOCKS
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import Ran
 from hpabatch.engine.simulate.measures import (
@@ -31,29 +32,12 @@ WEEK_MS: Final = 7 * DAY_MS
 UNITS: Final = {"week": WEEK_MS, "day": DAY_MS}
 
 COUNTS: Final = ("rescales", "rescales_up", "rescales_down", "reversals")
-COLUMNS: Final[dict[str, str]] = {
-    "hours": "length of the block",
-    "replica_hours": "the target's size over time",
-    "pod_hours": "pods that are scheduled and there",
-    "core_hours": "requested cores of these; null: requests not known",
-    "gib_hours": "requested GiB of memory of these; null: requests not known",
-    "saturated_minutes": "steps in which a pod was at a ceiling; null: no work of pods is known",
-    "unserved": "work that was cut off: units of the signal times seconds; null: it waits",
-    "waiting": "work that waited for its turn: units times seconds; null: it is cut off",
-    "short_pod_hours": "pods missing to what the work asked for; null: demand not known",
-    "perfect_pod_hours": "the fewest pod-hours that would never have been short; null: as above",
-    "under_minutes": "steps with fewer pods than the work asked for; null: as above",
-    "over_minutes": "steps with more; null: as above",
-    "unstable_minutes": "steps in which pods and demand move apart; null: as above",
-    "rescales": "changes of size that the HPA made",
-    "rescales_up": "of these, up",
-    "rescales_down": "of these, down",
-    "reversals": "of these, against the direction of the last one",
-    "at_max_minutes": "ticks that wanted more than maxReplicas",
-    "invalid_minutes": "ticks in which a metric was missing",
-    "outside_minutes": "steps outside the usage per pod that was recorded; null: not known",
+COLUMNS: Final = {
+    name: meaning
+    for name, meaning in BLOCKS.meanings.items()
+    if name not in ("cluster", "namespace", "hpa", "setting_id", "block", "start", "cost")
 }
-"""What a row of blocks adds up, in its order."""
+"""Columns of a row of blocks, all of them sums."""
 
 
 def block_unit(length_ms: int) -> str:

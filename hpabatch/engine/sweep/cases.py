@@ -1,21 +1,26 @@
-"""From settings to what is simulated: settings that come to the same run once."""
+"""Simulation cases of a sweep: every HPA under its settings, equal runs once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from hpabatch.engine.fleet.candidates import Skipped, SpecPeriod
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.requested import limits_of_signals
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.simulate.scenario import with_bounds
+from hpabatch.engine.simulate.work import key_of
 from hpabatch.errors import RefusedError
 from hpabatch.inputs.grid import Grid
+from hpabatch.inputs.grid_check import Checked
 from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.plant import signal_name
 from hpabatch.model.scenario import Scenario
 from hpabatch.model.settings.policy_sets import PolicySet
 from hpabatch.model.settings.setting import (
@@ -29,8 +34,8 @@ from hpabatch.model.settings.setting import (
 from hpabatch.model.versions import Profile
 from hpabatch.packing.simulation import COMBINE_MAX
 
-LIMIT = "limit"
-_TOLD = 3
+OF_LIMIT: Final = ("percentage-of", "limit")
+_TOLD: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class SettingCases:
     unfit: Collection[Setting] = ()
 
     def fits(self, setting: Setting) -> bool:
-        """Say whether the HPA can have a setting."""
+        """Return whether the HPA can have a setting."""
         return not any(part in self.unfit for part in parts_of(setting))
 
     def spec(self, setting: Setting, sets: Mapping[str, PolicySet]) -> HPASpec:
@@ -72,7 +77,7 @@ class SettingCases:
             period_ms=period_ms,
             steps=max(case.steps * case.period_ms // period_ms, 1),
             combine=asked.combine or COMBINE_MAX,
-            requests=self.limits if asked.percentage_of == LIMIT else {},
+            requests=self.limits if asked.percentage_of == OF_LIMIT[1] else {},
         )
 
     def _periods(self, spec: HPASpec) -> tuple[SpecPeriod, ...]:
@@ -84,7 +89,7 @@ class SettingCases:
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """HPAs that can be swept under their scenarios, those that cannot, and what is to be told."""
+    """HPAs that can be swept under their scenarios, those that cannot, and notes."""
 
     hpas: tuple[SettingCases, ...]
     skipped: tuple[Skipped, ...]
@@ -125,11 +130,7 @@ def _bounds(grid: Grid) -> tuple[Setting, ...]:
 
 
 def cases_of(
-    hpas: Sequence[SettingCases],
-    grid: Grid,
-    sets: Mapping[str, PolicySet],
-    first: int,
-    last: int,
+    hpas: Sequence[SettingCases], grid: Grid, sets: Mapping[str, PolicySet], first: int, last: int
 ) -> tuple[list[SimulationCase], pl.DataFrame]:
     """Return the cases of settings first:last, and which settings each of them stands for.
 
@@ -151,3 +152,65 @@ def cases_of(
                 cases.append(hpa.under(setting, spec))
             rows.append((*key, setting.name, names[same]))
     return cases, pl.DataFrame(rows, schema=[*KEY, "wanted", "setting"], orient="row")
+
+
+# ---- percentages of limits -----------------------------------------------------------------------
+
+
+Limits = Mapping[tuple[str, str, str], Mapping[str, int]]
+"""By HPA and signal what a pod's containers may use, in milli."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlimited:
+    """The reasons, by place, of HPAs without a limit that a setting needs; and notes."""
+
+    reasons: Mapping[int, str]
+    notes: tuple[str, ...] = ()
+
+    def added_to(self, checked: Checked) -> Checked:
+        """Return what does not fit with these."""
+        of_limit = Setting((OF_LIMIT,))
+        unfit = [
+            {**parts, of_limit: (self.reasons[k],)} if k in self.reasons else parts
+            for k, parts in enumerate(checked.unfit)
+        ]
+        return replace(checked, unfit=tuple(unfit))
+
+
+def known_limits(plan: ReplayPlan, grid: Grid) -> tuple[Limits, Unlimited, list[str]]:
+    """Return the limits of a plan's HPAs, the HPAs without, and a complaint if all are without.
+
+    Nothing is read where no setting asks for them.
+
+    Raises:
+        HistoryError: the table of requests is broken.
+    """
+    values = dict(zip(grid.fields, grid.values, strict=True))
+    if OF_LIMIT[1] not in values.get(OF_LIMIT[0], ()):
+        return {}, Unlimited({}), []
+    limits = limits_of_signals(plan)
+    reasons = {}
+    for k, candidate in enumerate(plan.chosen):
+        lacking = _lacking(candidate.spec, limits[key_of(candidate)])
+        if lacking:
+            reasons[k] = f"the limit of {', '.join(lacking)} is not set, or not recorded"
+    if not reasons:
+        return limits, Unlimited({}), []
+    count, first = len(plan.chosen), min(reasons)
+    told = f"{'/'.join(key_of(plan.chosen[first])[1:])}: {reasons[first]}"
+    if len(reasons) == count:
+        return limits, Unlimited(reasons), [f"percentage-of=limit fits no HPA, such as {told}"]
+    note = f"percentage-of=limit is left out for {len(reasons)} of {count} HPAs, such as {told}"
+    return limits, Unlimited(reasons, (note,)), []
+
+
+def _lacking(spec: HPASpec, limits: Mapping[str, int]) -> list[str]:
+    """Return the signals whose targets are percentages and whose limits are not known."""
+    found = []
+    for metric in spec.metrics:
+        source, name = metric.resource or metric.container_resource, signal_name(metric)
+        by_share = source is not None and source.target.average_utilization is not None
+        if by_share and name not in limits:
+            found.append(name)
+    return found

@@ -1,4 +1,4 @@
-"""Which HPAs share a setting: `--group label:tier=web`, `namespace`, `pattern:shop/*-api`, …."""
+"""Groups of HPAs that share a setting: `--group label:tier=web`, `namespace`, `pattern:shop/*`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _by_label(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
 
 
 def _by_namespace(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
-    """Return a unit of the namespaces that a glob takes, or one for each; whatever the cluster."""
+    """Return a unit of the namespaces that a glob takes, or one for each, over all clusters."""
     found: dict[str, list[int]] = {}
     for k, candidate in enumerate(chosen):
         if not text or matches(text, candidate.namespace):
@@ -196,7 +196,7 @@ GROUP_FORMS: Final = (
               "of patterns", _by_file),
     GroupForm("fleet", "fleet", "all HPAs of the sweep", _fleet),
 )  # fmt: skip
-"""What `--group` may be."""
+"""Forms of `--group`."""
 
 _BY_KIND: Final = {form.kind: form for form in GROUP_FORMS}
 

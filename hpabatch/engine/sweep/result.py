@@ -1,11 +1,35 @@
-"""What a sweep came to: frames of settings, HPAs, results and blocks of time, and the evidence."""
+"""Result of a sweep: frames of settings, HPAs, results and blocks of time; its summary."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
+
+KEY: Final = ["cluster", "namespace", "hpa"]
+WEEK_HOURS: Final = 168.0
+COLUMNS: Final[dict[str, str]] = {
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "hpa": "name of the HPA",
+    "unit": "the unit that gets one setting",
+    "settings": "settings that fit it",
+    "days": "days that were simulated",
+    "pod_hours_per_week": "today's pod-hours",
+    "cost_per_week": "what they cost; null without prices",
+    "saturated_minutes_per_week": "today's minutes with a pod at its ceiling",
+    "unserved_per_week": "today's work that was cut off, in units times seconds",
+    "rescales_per_week": "today's changes of size",
+    "cheapest": "the cheapest setting that harms no more than today; null: no harm is known",
+    "saving_pct": "what it saves of the cost; without prices of the pod-hours",
+    "usable": "nothing known speaks against relying on today's row",
+}
+HARM: Final = ("saturated_minutes", "unserved", "waiting")
+"""Measures in which a cheaper setting must not exceed today's."""
+
+_PER_WEEK: Final = ("pod_hours", "cost", "saturated_minutes", "unserved", "rescales")
+_SLACK: Final = 1e-9  # of sums of the same numbers in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +38,7 @@ class SweepResult:
 
     `settings`: one row per setting; `hpas`: one per HPA; `results`: one per HPA and setting, with
     the measures of its whole run; `blocks`: one per HPA, setting and block of time (a week, or a
-    day of a short history), with what can be added up. `parameters` are what was asked.
+    day of a short history), with what can be added up. `parameters` are those of the request.
     """
 
     settings: pl.DataFrame
@@ -23,3 +47,43 @@ class SweepResult:
     blocks: pl.DataFrame
     evidence: dict[str, str]
     parameters: dict[str, Any]
+
+
+def summarize_sweep(result: SweepResult) -> pl.DataFrame:
+    """Return one row per HPA with COLUMNS; nothing in it is advice (`engine.advise.run` is)."""
+    rows = result.results
+    today = rows.filter(pl.col("setting_id") == 0).select(
+        *KEY,
+        *(pl.col(name).alias(f"today_{name}") for name in dict.fromkeys((*_PER_WEEK, *HARM))),
+        pl.col("hours").alias("today_hours"),
+        pl.col("usable"),
+    )
+    cheapest = _cheapest(rows.drop("usable").join(today, on=KEY, how="left", maintain_order="left"))
+    counts = rows.group_by(KEY, maintain_order=True).agg(pl.len().alias("settings"))
+    per_week = [
+        (pl.col(f"today_{name}") * WEEK_HOURS / pl.col("today_hours")).alias(f"{name}_per_week")
+        for name in _PER_WEEK
+    ]
+    joined = result.hpas.select(*KEY, "unit", "days")
+    for frame in (counts, today.with_columns(per_week), cheapest):
+        joined = joined.join(frame, on=KEY, how="left", maintain_order="left")
+    return joined.select(*COLUMNS)
+
+
+def _cheapest(compared: pl.DataFrame) -> pl.DataFrame:
+    """Return by HPA the cheapest setting that harms no more than today, and what it saves."""
+    known = [pl.col(f"today_{name}").is_not_null() for name in HARM]
+    no_worse = [
+        pl.col(name).fill_null(0) <= pl.col(f"today_{name}").fill_null(0) + _SLACK for name in HARM
+    ]
+    price, today = pl.coalesce("cost", "pod_hours"), pl.coalesce("today_cost", "today_pod_hours")
+    return (
+        compared.with_columns(price=price, today=today)
+        .filter(pl.any_horizontal(known) & pl.all_horizontal(no_worse))
+        .sort(*KEY, "price", "setting_id")
+        .group_by(KEY, maintain_order=True)
+        .agg(
+            pl.col("setting").first().alias("cheapest"),
+            (100 * (1 - pl.col("price").first() / pl.col("today").first())).alias("saving_pct"),
+        )
+    )

@@ -1,7 +1,8 @@
-"""A sweep: every HPA of a fleet under every setting of a grid, on the same work.
+"""Sweep: every HPA of a fleet under every setting of a grid, on the same work.
 
-An HPA's last spec is today's; a setting changes it (`model.settings.setting`). All settings run on
-the same fitted workload with the same random draws, so their measures differ by the setting alone.
+The last spec of an HPA holds today's settings; a setting changes it (`model.settings.setting`). All
+settings run on the same fitted workload with the same random draws, so their measures differ by the
+setting alone.
 """
 
 from __future__ import annotations
@@ -32,9 +33,8 @@ from hpabatch.engine.simulate.run import (
 )
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
-from hpabatch.engine.sweep.cases import SettingCases, cases_of, fitting
+from hpabatch.engine.sweep.cases import Limits, SettingCases, cases_of, fitting, known_limits
 from hpabatch.engine.sweep.groups import Unit, units_of
-from hpabatch.engine.sweep.limits import Limits, known_limits
 from hpabatch.history.reader import History
 from hpabatch.inputs.grid import Grid
 from hpabatch.inputs.grid_check import Checked, check_grid
@@ -71,7 +71,7 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """A sweep that was found possible.
+    """A checked sweep, ready to run.
 
     `units` have positions in `plan.chosen`; `parts` are positions of HPAs that are fitted together,
     `chunks` positions of settings that run together; `checked` says by position which settings fit
@@ -97,7 +97,7 @@ class SweepPlan:
 
     @property
     def evidence(self) -> dict[str, str]:
-        """What the results rest on."""
+        """Evidence of the results."""
         noise = "resampled" if self.options.loop.noise else "off"
         return loop_evidence(self.plan, self.options.loop) | {"noise": noise}
 
@@ -108,7 +108,7 @@ def plan_sweep(
     options: SweepOptions,
     select: Select | None = None,
 ) -> SweepPlan:
-    """Return what a sweep is to do, or refuse it with everything that is wrong about it.
+    """Return a sweep ready to run, or refuse it with all mistakes at once.
 
     Raises:
         GridError: grids, groups or settings that cannot be, all that is wrong in one message.
@@ -154,7 +154,7 @@ def plan_sweep(
 
 
 def _left_out(places: Sequence[int], chosen: Sequence[Candidate]) -> list[str]:
-    """Say which HPAs are in no group."""
+    """Return which HPAs are in no group."""
     if not places:
         return []
     first = "/".join(key_of(chosen[places[0]])[1:])

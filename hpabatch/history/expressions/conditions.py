@@ -1,4 +1,4 @@
-"""Conditions on HPAs and rows: evaluated, and refused in one sentence."""
+"""Conditions on HPAs and rows: evaluation, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hpabatch.model.expressions.tokens import ExpressionError
 
 
 def condition_on(text: str, schema: Schema, told: str) -> pl.Expr:
-    """Return a condition on HPAs; `told` is what messages call it: its place, and itself.
+    """Return a condition on HPAs; `told` is its name in messages: its place and source.
 
     Raises:
-        UsageError: it is no condition on these columns.
+        UsageError: it is not a condition on these columns.
     """
     try:
         return compile_condition(text, schema)
@@ -37,7 +37,7 @@ def is_true(frame: pl.DataFrame, condition: pl.Expr, told: str) -> pl.Series:
     """Return for which rows of a frame a condition is true (Boolean without nulls).
 
     Raises:
-        UsageError: a value cannot be converted; `told` is what the message calls the condition.
+        UsageError: a value cannot be converted; `told` is the condition's name in the message.
     """
     try:
         found = evaluate(frame, condition)

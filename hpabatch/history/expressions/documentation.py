@@ -1,4 +1,4 @@
-"""The page of docs/expressions.md, made of the grammar's tables and limits."""
+"""Generator of docs/expressions.md from the tables and limits of the grammar."""
 
 # ruff: noqa: E501 - a row of a Markdown table is one line
 

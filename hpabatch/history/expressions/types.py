@@ -1,4 +1,4 @@
-"""Row expressions: types of compiled operands, and how they are brought together."""
+"""Row expressions: types of compiled operands, and their conversions to common types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ TIMES: Final = (DATE, TIMESTAMP)
 
 # Letters of a number or a timestamp as a string.
 _PRINTED = 64
-_GREATER_CAPITALS = 3
 
 CASTS: Final[dict[str, tuple[str, pl.DataType]]] = {
     "BIGINT": (INTEGER, pl.Int64()),

@@ -1,13 +1,13 @@
-"""Writing a store: parts that appear whole or not at all.
+"""Store writer: parts that appear whole or not at all.
 
-A part's rows are checked, sorted and written to data files as they come; only the log entry at its
-end makes them count. Whoever is interrupted before leaves files that nothing names; `compact`
-removes them some day.
+A part's rows are checked, sorted and written to data files as they come; they count only from the
+log entry at the end of the part. An interrupted part leaves files that no log entry names;
+`compact` removes them later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -32,18 +32,17 @@ from hpabatch.history.store.catalog import (
     load_snapshot,
 )
 from hpabatch.history.store.datafiles import Limits, Partition, free_path, split_places, write_run
-from hpabatch.history.store.storage import Storage, disk_error
-from hpabatch.history.store.storages import open_storage
+from hpabatch.history.store.storage import Storage, disk_error, open_storage
 from hpabatch.history.store.writer import checked_rows
 
-# So many rows wait in memory (about 120 bytes each) before files are written.
+# Rows (about 120 bytes each) in memory before files are written.
 BUFFER_ROWS = 1 << 20
 
 _OWNER = ["cluster", "namespace", "uid", "target"]
 
 
 class StoreWriter:
-    """An open store, to add parts to.
+    """An open store, to which parts are added.
 
     Attributes:
         storage: its place.
@@ -58,17 +57,19 @@ class StoreWriter:
         self._owners: tuple[tuple[str, ...], pl.DataFrame] | None = None
 
     def has_part(self, name: str) -> bool:
-        """Whether a part of that name was committed, as far as this writer has seen."""
+        """Whether a part of that name is committed in this writer's snapshot."""
         return name in self.snapshot.parts
 
-    def part(self, name: str = "") -> PartWriter:
-        """Return a context in which rows are added and at whose end they count, all at once.
+    def part(self, name: str = "", amend: Amend | None = None) -> PartWriter:
+        """Return a context in which rows are added; they count, all at once, at its end.
 
         Args:
-            name: a name to ask for with `has_part` later; a part that is complete already (or was
-                completed by somebody else meanwhile) adds nothing. "": nameless, always added.
+            name: a name for `has_part`; a part that is complete already (or was completed by
+                another writer meanwhile) adds nothing. "": nameless, always added.
+            amend: is asked right before the commit, with the state to which it is added, and
+                again after a commit of another writer; what it raises ends the part.
         """
-        return PartWriter(self, name)
+        return PartWriter(self, name, amend)
 
     def owners(self) -> pl.DataFrame:
         """Return cluster, namespace, uid and target of all pods of the store."""
@@ -82,16 +83,16 @@ class StoreWriter:
         return self._owners[1]
 
     def refresh(self) -> Snapshot:
-        """Read what others have committed meanwhile."""
+        """Read the commits of other writers."""
         self.snapshot = load_snapshot(self.storage, self.snapshot)
         return self.snapshot
 
-    def commit(self, entry: LogEntry) -> None:
+    def commit(self, entry: LogEntry, amend: Amend | None = None) -> None:
         """Append a log entry, after those that others append at the same time.
 
-        An entry counts once the state that is read back afterwards comes from it: that its number
-        was free is not enough, for a compaction may have replaced and deleted somebody else's
-        entry of that number (see `catalog`). It is then appended again, later.
+        An entry counts once the state that is read back afterwards includes it. A free number is
+        not enough: a compaction may have replaced and deleted another writer's entry of that
+        number (see `catalog`). The entry is then appended again, under a later number.
 
         Raises:
             HistoryError: the log cannot be read.
@@ -102,10 +103,13 @@ class StoreWriter:
             number = self.snapshot.number + 1
             self._check_present(entry.add)
             safe = replace(entry, add=tuple(self._safe(file) for file in entry.add))
+            if amend is not None:
+                add, remove = amend(self.snapshot)
+                safe = replace(safe, add=(*add, *safe.add), remove=(*remove, *safe.remove))
             data = encode_entry(safe)
             self.storage.create(entry_name(number), data)
             self.refresh()
-            # Twice: one listing may pass a checkpoint that a newer one replaces just then.
+            # Twice: one listing may miss a checkpoint that a newer one replaces at that time.
             if self.refresh().holds(number, data):
                 return
             if self.snapshot.number < number:
@@ -114,7 +118,7 @@ class StoreWriter:
                 )
 
     def _check_present(self, files: Sequence[FileEntry]) -> None:
-        """Refuse files that a compaction deleted as nobody's, because their part took too long."""
+        """Refuse files that a compaction deleted as orphans, because their part took too long."""
         with ThreadPoolExecutor(16) as pool:
             tails = list(pool.map(lambda file: self.storage.tail(file.path, 1), files))
         for file, tail in zip(files, tails, strict=True):
@@ -126,7 +130,7 @@ class StoreWriter:
                 )
 
     def _safe(self, file: FileEntry) -> FileEntry:
-        """Return the entry under a name that no running `compact` is about to delete."""
+        """Return the entry under a path that no running `compact` is about to delete."""
         path = free_path(file.path, self.snapshot.removed)
         if path == file.path:
             return file
@@ -139,17 +143,22 @@ class StoreWriter:
         return replace(file, path=path)
 
 
+Amend = Callable[[Snapshot], tuple[Sequence[FileEntry], Sequence[str]]]
+"""Returns files that a commit adds before its own, and paths of those that it removes."""
+
+
 class PartWriter:
     """Rows of one part; use it as a context.
 
     Attributes:
         name: of the part.
-        dropped: rows whose key a later row of the part has, and which were left out.
+        dropped: rows left out because a later row of the part has the same key.
     """
 
-    def __init__(self, store: StoreWriter, name: str) -> None:
+    def __init__(self, store: StoreWriter, name: str, amend: Amend | None = None) -> None:
         """Use `StoreWriter.part`."""
         self.store = store
+        self.amend = amend
         self.name = name
         self.dropped = 0
         self._entries: list[FileEntry] = []
@@ -172,7 +181,7 @@ class PartWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Commit, or forget everything if the block failed."""
+        """Commit, or discard everything if the block failed."""
         with self._stack:
             if kind is None and not self.store.has_part(self.name):
                 self._flush([name for name in TABLES if name not in OWNED])
@@ -181,16 +190,16 @@ class PartWriter:
                     file.unlink()
                 self._flush(OWNED)
                 if self._entries or self.name:
-                    self.store.commit(LogEntry(self.name, tuple(self._entries)))
+                    self.store.commit(LogEntry(self.name, tuple(self._entries)), self.amend)
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Add rows of a table, of any clusters and times and in any order.
 
         Of rows with the same key the last one added counts. In pod_requests and pod_states a
-        target that is left out is taken from `pods` of this part, else of the store.
+        missing target is taken from `pods` of this part, else of the store.
 
         Raises:
-            HistoryError: a column is missing, unknown or of a wrong type, or a value cannot be.
+            HistoryError: a column is missing, unknown or of a wrong type, or a value is invalid.
             UsageError: the store cannot be written.
         """
         spec = table_named(table)
@@ -212,7 +221,7 @@ class PartWriter:
             self._flush([name for name in TABLES if name not in OWNED])
 
     def _spill(self) -> None:
-        """Put rows aside whose pods may still come in this part."""
+        """Write rows to temporary files whose pods may still come in this part."""
         for name in OWNED:
             frames = self._waiting.pop(name, [])
             if frames:
@@ -225,7 +234,7 @@ class PartWriter:
         self._owned_rows = 0
 
     def _flush(self, tables: Sequence[str]) -> None:
-        """Write what waits of these tables to data files."""
+        """Write the waiting rows of these tables to data files."""
         for name in tables:
             frames = self._waiting.pop(name, [])
             if frames:
@@ -262,7 +271,7 @@ class PartWriter:
         return self._folder
 
     def _with_targets(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return rows with the target of their pod where they name none."""
+        """Return rows with the target of their pod where they have none."""
         if not (frame["target"] == "").any():
             return frame
         keys = ["cluster", "namespace", "uid"]
@@ -277,15 +286,15 @@ class PartWriter:
 
 
 def open_writer(path: Path | str, *, limits: Limits | None = None) -> StoreWriter:
-    """Open a store for writing; one is made in a folder that is absent or empty.
+    """Open a store for writing; it is created in an absent or empty folder.
 
     Args:
         path: a folder, or a URL such as s3://bucket/history.
-        limits: other sizes of files and row groups than the usual ones, for tests.
+        limits: sizes of files and row groups, for tests.
 
     Raises:
         HistoryError: the store cannot be read.
-        UsageError: there is something else in that folder, or it cannot be written.
+        UsageError: the folder holds something else, or cannot be written.
     """
     storage = open_storage(path)
     snapshot = load_snapshot(storage)

@@ -1,11 +1,11 @@
-"""What a store holds: log entries, one per commit, and their fold.
+"""The log of a store: one entry per commit, and the state that the entries add up to.
 
 A data file counts only if a commit names it. Commits are numbered; each is one JSON file that is
 created whole or not at all, and never overwritten. The state of a store is the fold of the log: of
-every commit's added and removed files, beginning at the newest checkpoint (which names all).
+the files that commits add and remove, beginning at the newest checkpoint (which names all files).
 
-A checkpoint's predecessors are deleted, so that somebody who has slept could create one of their
-numbers again. Such an entry counts nothing: it is below the checkpoint. Its writer finds that out
+The entries before a checkpoint are deleted, so a writer that was delayed could create one of their
+numbers again. Such an entry has no effect: it is below the checkpoint. Its writer detects that,
 because the checkpoint names the digests of the entries that it replaces (see `Snapshot.holds`).
 """
 
@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from hpabatch.errors import HistoryError
 from hpabatch.history import schema
@@ -29,8 +29,9 @@ from hpabatch.history.store.storage import Storage
 LOG = "_log"
 _DIGITS = 20
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-_INT64 = 2**63
 _FIELDS = {"schema", "part", "add", "remove", "checkpoint", "parts", "replaces", "digest"}
+
+T = TypeVar("T")
 
 Place = tuple[str | None, str | None]
 """Namespace and place of a row; both None in a table without namespaces."""
@@ -38,7 +39,7 @@ Place = tuple[str | None, str | None]
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What the log says of one data file.
+    """One data file in the log.
 
     Attributes:
         path: below the store's root.
@@ -79,7 +80,7 @@ class FileEntry:
 
     @cached_property
     def spans(self) -> dict[Place, tuple[int, int]]:
-        """First row and row after the last of every place, in the order of the file."""
+        """First row and end of every place, in the order of the file."""
         found: dict[Place, tuple[int, int]] = {}
         row = 0
         for namespace, names, counts in self.places:
@@ -116,12 +117,12 @@ class LogEntry:
     """One commit.
 
     Attributes:
-        part: name of the part that it completes, "" for none.
-        add: files that count from now on, later than all before.
-        remove: paths of files that no longer count.
-        checkpoint: forget everything before: `add` is all there is.
-        parts: of a checkpoint: names of all parts before.
-        replaces: of a checkpoint: numbers and digests of the entries that it was folded from.
+        part: name of the completed part, "" for none.
+        add: added files, later than all before.
+        remove: paths of removed files.
+        checkpoint: `add` replaces all earlier files.
+        parts: of a checkpoint: names of all earlier parts.
+        replaces: of a checkpoint: numbers and digests of the entries that it replaces.
     """
 
     part: str = ""
@@ -138,9 +139,9 @@ class Snapshot:
 
     Attributes:
         number: of the newest commit; 0: none.
-        files: all that count, in the order in which they were added.
-        parts: names of the parts that are complete.
-        removed: paths that the newest checkpoint removed: somebody may be deleting them just now.
+        files: all files that count, in the order in which they were added.
+        parts: names of the complete parts.
+        removed: paths that the newest checkpoint removed, and that may be deleted just now.
         checkpoint: number of the newest checkpoint; 0: there is none.
         digests: of the entries from the newest checkpoint on, by number.
         replaced: digests that the newest checkpoint names.
@@ -155,10 +156,10 @@ class Snapshot:
     replaced: Mapping[int, str] = field(default_factory=dict)
 
     def holds(self, number: int, data: bytes) -> bool:
-        """Whether this state comes from a log entry of that number and these bytes.
+        """Whether this state includes a log entry of that number with these bytes.
 
-        False for an entry whose number was used before, by somebody whose entry a checkpoint
-        replaced; also if more than one checkpoint was written since.
+        False for an entry whose number was used before, for an entry that a checkpoint replaced;
+        also if more than one checkpoint was written since.
         """
         return digest_of(data) in (self.digests.get(number), self.replaced.get(number))
 
@@ -202,7 +203,7 @@ def encode_entry(entry: LogEntry) -> bytes:
 
 
 def digest_of(data: bytes) -> str:
-    """Return what a checkpoint names an entry's bytes by."""
+    """Return the digest of an entry's bytes in a checkpoint."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
@@ -213,7 +214,7 @@ def folder_of(table: str, cluster: str, day: str | None) -> str:
 
 
 def quote(name: str) -> str:
-    """Return a name that every file system and URL takes: other characters become ~xx."""
+    """Return a name that is valid in every file system and URL: other characters become ~xx."""
     data = name.encode("utf-8", "surrogatepass")
     text = "".join(chr(b) if chr(b) in _SAFE else f"~{b:02x}" for b in data)
     if len(text) <= 120:
@@ -225,7 +226,7 @@ def decode_entry(data: bytes, where: str) -> LogEntry:
     """Return the log entry in a file.
 
     Raises:
-        HistoryError: it is no log entry, or of a newer schema.
+        HistoryError: it is not a log entry, or of a newer schema.
     """
     try:
         document = json.loads(data)
@@ -237,12 +238,12 @@ def decode_entry(data: bytes, where: str) -> LogEntry:
             )
         _check_digest(document)
         return LogEntry(
-            part=_text(document["part"]),
-            add=tuple(_file(item) for item in _list(document["add"])),
-            remove=tuple(_text(path) for path in _list(document["remove"])),
+            part=_typed(document["part"], str),
+            add=tuple(_file(item) for item in _typed(document["add"], list)),
+            remove=tuple(_typed(path, str) for path in _typed(document["remove"], list)),
             checkpoint=bool(document.get("checkpoint", False)),
-            parts=tuple(_text(part) for part in document.get("parts", ())),
-            replaces=tuple((_number(n), _text(d)) for n, d in document.get("replaces", ())),
+            parts=tuple(_typed(part, str) for part in document.get("parts", ())),
+            replaces=tuple((_number(n), _typed(d, str)) for n, d in document.get("replaces", ())),
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise HistoryError(
@@ -256,7 +257,7 @@ def _canonical(document: Mapping[str, Any]) -> bytes:
 
 
 def _check_digest(document: dict[str, Any]) -> None:
-    """Refuse an entry that was changed; one without a digest is of an early version."""
+    """Refuse a changed entry; one without a digest is of an early version."""
     unknown = set(document) - _FIELDS
     if unknown:
         raise ValueError(f"unknown field {min(unknown)}")
@@ -289,7 +290,7 @@ def load_snapshot(storage: Storage, known: Snapshot | None = None) -> Snapshot:
             wanted, known = numbers, None
         with ThreadPoolExecutor(16) as pool:
             data = list(pool.map(lambda n: storage.read(entry_name(n)), wanted))
-        # Between listing and reading somebody may have compacted: then look again.
+        # A compaction may have run between listing and reading: then list again.
         if None not in data or attempt == 4:
             break
     return _fold(storage, known or Snapshot(), dict(zip(wanted, data, strict=True)))
@@ -328,22 +329,22 @@ def _file(item: Any) -> FileEntry:
     entry = FileEntry(
         path=_path(item["path"]),
         table=_table(item["table"]),
-        cluster=_text(item["cluster"]),
+        cluster=_typed(item["cluster"], str),
         day=None if item["day"] is None else date.fromisoformat(item["day"]).isoformat(),
         run=_number(item["run"]),
         rows=_number(item["rows"]),
         bytes=_number(item["bytes"]),
-        sha256=_text(item["sha256"]),
-        footer=(_number(item["footer"][0]), _text(item["footer"][1])),
+        sha256=_typed(item["sha256"], str),
+        footer=(_number(item["footer"][0]), _typed(item["footer"][1], str)),
         groups=tuple((_number(r), _number(b), _number(c)) for r, b, c in item["groups"]),
         places=tuple(
             (_name(namespace), tuple(map(_name, names)), tuple(map(_number, rows)))
             for namespace, names, rows in item["places"]
         ),
-        first=_moment(item["first"]),
-        last=_moment(item["last"]),
-        fetched=_pair(item["fetched"]),
-        unfetched=_pair(item["unfetched"]),
+        first=_optional(item["first"], _moment),
+        last=_optional(item["last"], _moment),
+        fetched=_optional(item["fetched"], _span),
+        unfetched=_optional(item["unfetched"], _span),
     )
     counted = sum(sum(rows) for _, _, rows in entry.places)
     if entry.group_offsets[-1] + entry.footer[0] != entry.bytes:
@@ -356,7 +357,7 @@ def _file(item: Any) -> FileEntry:
 
 
 def _path(value: Any) -> str:
-    text = _text(value)
+    text = _typed(value, str)
     if text.startswith(("/", "_")) or ".." in text.split("/"):
         raise ValueError(f"{text!r} is no data file's path")
     return text
@@ -368,40 +369,32 @@ def _table(value: Any) -> str:
     return str(value)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
+def _typed(value: Any, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}, got {value!r}")
     return value
 
 
 def _name(value: Any) -> str | None:
-    return None if value is None else _text(value)
+    return None if value is None else _typed(value, str)
 
 
 def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < _INT64:
-        raise TypeError(f"{value!r} is no count")
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise TypeError(f"expected a count, got {value!r}")
     return value
 
 
-def _moment(value: Any) -> int | None:
-    if value is None:
-        return None
+def _optional(value: Any, read: Callable[[Any], T]) -> T | None:
+    return None if value is None else read(value)
+
+
+def _moment(value: Any) -> int:
     if type(value) is not int or not YEAR_2000_MS <= value < YEAR_2100_MS:
-        raise TypeError(f"{value!r} is no time between 2000 and 2100")
+        raise TypeError(f"expected a time between 2000 and 2100 in ms, got {value!r}")
     return value
 
 
-def _pair(value: Any) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    low, high = (_moment(end) for end in value)
-    if low is None or high is None:
-        raise TypeError(f"{value!r} is no span of time")
+def _span(value: Any) -> tuple[int, int]:
+    low, high = map(_moment, value)
     return low, high

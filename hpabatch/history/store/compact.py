@@ -1,4 +1,4 @@
-"""Compaction: the files of each partition merged to the ones that its rows alone determine."""
+"""Compaction of a store: the files of each partition merged; equal rows give equal files."""
 
 from __future__ import annotations
 
@@ -26,35 +26,34 @@ from hpabatch.history.store.datafiles import (
     write_run,
 )
 from hpabatch.history.store.shards import StoreHistory, order_of_place
-from hpabatch.history.store.storage import WORK, LocalStorage, Storage
-from hpabatch.history.store.storages import open_storage
+from hpabatch.history.store.storage import WORK, LocalStorage, Storage, open_storage
 
 # Places are merged in batches of about this many rows: that bounds memory, with the largest place.
 BATCH_ROWS = 1 << 18
 
-# For each batch whole row groups are read, of many small files nearly all rows. If that could be
-# more rows than this, files are merged in passes: so many rows at a time to a run with small row
-# groups, and then the runs.
+# For each batch whole row groups are read, from many small files nearly all rows. If that could
+# exceed this number of rows, files are merged in two steps: this many rows at a time to a run with
+# small row groups, and then the runs.
 LOADED_ROWS = 1 << 20
 
-# Files that no commit names may belong to somebody who is writing just now, unless they are older.
+# Age from which a file that no commit names is an orphan and not of a running writer.
 GRACE_S = 86_400.0
 
 Progress = Callable[[str, float], None]
-"""Told what is being done and how much of the whole is, 0 to 1."""
+"""Called with the current step and the completed share of the whole, 0 to 1."""
 
 _Key = tuple[str, str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did.
+    """Result of a compaction.
 
     Attributes:
-        partitions: how many were rewritten.
+        partitions: number of rewritten ones.
         files_before, files_after: data files that count.
         bytes_before, bytes_after: their sizes.
-        deleted: objects that were removed, log entries included.
+        deleted: removed objects, including log entries.
     """
 
     partitions: int
@@ -72,18 +71,18 @@ def compact(
     grace_s: float = GRACE_S,
     progress: Progress = lambda message, share: None,
 ) -> Compacted:
-    """Merge the files of each partition and remove what no longer counts.
+    """Merge the files of each partition and remove obsolete files.
 
-    Afterwards the same logical content has the same data files, however many parts it came in.
-    Rows are replaced by one log entry (a checkpoint): an interruption leaves the old state or the
-    new one, and files that the next compaction removes. Parts may be added meanwhile; whoever reads
-    an older state meanwhile may find its files gone and must open the history again.
+    Afterwards equal contents have equal data files, however many parts they came in. Files are
+    replaced by one log entry (a checkpoint): an interruption leaves the old state or the new one,
+    and files that the next compaction removes. Parts may be added meanwhile; a reader of an older
+    state may find its files removed and must open the history again.
 
     Args:
         path: a store.
-        limits: other sizes of files and row groups than the usual ones, for tests.
+        limits: sizes of files and row groups, for tests.
         grace_s: files that no commit names are removed when they are older than this.
-        progress: told how far it is.
+        progress: called with the progress.
 
     Raises:
         HistoryError: there is no store, or it is damaged.
@@ -104,7 +103,7 @@ def compact(
             number = snapshot.number + 1
             data = encode_entry(_checkpoint(snapshot, after, lost))
             storage.create(entry_name(number), data)
-            # If somebody added a part, what it touched is merged again.
+            # Partitions that another writer added to meanwhile are merged again.
             snapshot = load_snapshot(storage, load_snapshot(storage, snapshot))
             if snapshot.holds(number, data):
                 break
@@ -130,7 +129,7 @@ def _merge(
     limits: Limits | None,
     progress: Progress,
 ) -> list[FileEntry]:
-    """Return the files of all partitions, merged; `done` remembers what was merged before."""
+    """Return the files of all partitions, merged; `done` holds earlier merges."""
     history = StoreHistory(storage, snapshot)
     rows = sum(file.rows for file in snapshot.files) or 1
     result: list[FileEntry] = []
@@ -143,7 +142,7 @@ def _merge(
             merged = list(files)
             if len({(file.commit, file.run) for file in files}) > 1:
                 partition = Partition(TABLES[key[0]], key[1], key[2])
-                pieces = _bounded_pieces(history, partition, files, folder)
+                pieces = bounded_pieces(history, partition, files, folder)
                 merged = write_run(pieces, partition, 0, storage, folder, limits, snapshot.removed)
             done[key] = (files, merged)
         run = result[-1].run + 1 if result else 0
@@ -158,7 +157,7 @@ def _partitions(snapshot: Snapshot) -> Iterator[tuple[_Key, tuple[FileEntry, ...
                 yield (table, cluster, day), tuple(days[day])
 
 
-def _bounded_pieces(
+def bounded_pieces(
     history: StoreHistory, partition: Partition, files: Sequence[FileEntry], folder: Path
 ) -> Iterator[Piece]:
     """Yield the merged rows of every place, in order, with bounded memory however many files."""
@@ -183,7 +182,7 @@ def _largest_group(file: FileEntry) -> int:
 
 
 def _chunks(files: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
-    """Yield neighbours in the order of commits, together of at most LOADED_ROWS, or one file."""
+    """Yield consecutive files of at most LOADED_ROWS together, or one larger file."""
     chunk: list[FileEntry] = []
     rows = 0
     for file in files:
@@ -217,14 +216,14 @@ def _pieces(
 
 
 def _is_compact(snapshot: Snapshot, after: Sequence[FileEntry]) -> bool:
-    """Whether the newest commit is a checkpoint already that names exactly these files."""
+    """Whether the newest commit is already a checkpoint with exactly these files."""
     return snapshot.is_checkpoint and [f.path for f in snapshot.files] == [f.path for f in after]
 
 
 def _orphans(
     storage: Storage, snapshot: Snapshot, after: Sequence[FileEntry], grace_s: float
 ) -> set[str]:
-    """Return old data files that nobody named."""
+    """Return old data files that no commit names."""
     named = {file.path for file in (*snapshot.files, *after)}
     return {
         item.name
@@ -236,8 +235,8 @@ def _orphans(
 def _checkpoint(snapshot: Snapshot, after: Sequence[FileEntry], lost: set[str]) -> LogEntry:
     """Return the entry that replaces all before.
 
-    It names whatever is deleted then: whoever still wants to commit such a file, perhaps because
-    its part took longer than a day, sees that and gives it another name.
+    It names all files that are deleted then: a writer that still wants to commit such a file, for
+    example because its part took longer than a day, detects that and renames the file.
     """
     kept = {file.path for file in after}
     gone = {file.path for file in snapshot.files}.union(snapshot.removed, lost) - kept
@@ -272,10 +271,10 @@ def _remove(storage: Storage, grace_s: float) -> int:
 
 
 def is_data(name: str) -> bool:
-    """Whether a name is one that a store gives to data files."""
+    """Whether a name has the form of a store's data files."""
     return "/" in name and name.split("/")[0] in TABLES
 
 
 def is_ours(name: str) -> bool:
-    """Whether a name is one that a store gives: a stranger's files are never removed."""
+    """Whether a name has the form of a store's files: other files are never removed."""
     return is_data(name) or name.startswith(f"{WORK}/")

@@ -1,4 +1,4 @@
-"""The data files of a store: sorted rows in, files with whole places in their row groups out."""
+"""Data files of a store: sorted rows, with whole places in each row group."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Piece = tuple[Place, pl.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes of what is written, in rows.
+    """Sizes of written files, in rows.
 
     Attributes:
-        group_min: a row group is closed when it has these many.
-        group_max: a place with more rows than that is split.
-        file_max: a file gets no further row group that would exceed this.
+        group_min: a row group is closed from this size on.
+        group_max: a place with more rows is split.
+        file_max: most rows of a file.
     """
 
     group_min: int
@@ -44,7 +44,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Where files belong: table, cluster, UTC day (YYYY-MM-DD) or None."""
+    """Partition of files: table, cluster, UTC day (YYYY-MM-DD) or None."""
 
     spec: Table
     cluster: str
@@ -62,7 +62,7 @@ def default_limits() -> Limits:
 
 
 def free_path(path: str, taken: Container[str]) -> str:
-    """Return a data file's path, with a number if that path is taken."""
+    """Return a data file's path, numbered if that path is taken."""
     found, number = path, 1
     while found in taken:
         number += 1
@@ -105,18 +105,17 @@ def write_run(
 ) -> list[FileEntry]:
     """Write sorted pieces as data files and put them in their place.
 
-    Only a row group is in memory at a time. The files depend on the rows alone, not on how they
-    came.
+    One row group is in memory at a time. The files depend on the rows alone, not on the pieces.
 
     Args:
         pieces: rows of each place, all registered columns, sorted by the table's key; places in
             order, each once.
-        partition: where they belong.
+        partition: of the rows.
         run: number of this run within the commit.
         storage: where the files go.
         folder: a local folder for unfinished files, see `Storage.workspace`.
-        limits: other sizes than the usual ones.
-        taken: paths not to use: a running compaction may be about to delete them.
+        limits: sizes, None: the defaults.
+        taken: excluded paths: a running compaction may be about to delete them.
 
     Raises:
         UsageError: the files cannot be written.

@@ -1,4 +1,4 @@
-"""Migration: any readable history into a store, day by day."""
+"""Migration of any readable history into a store, day by day."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hpabatch.history.base import History
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import StoreWriter, open_writer
 from hpabatch.history.store.compact import Progress
-from hpabatch.history.store.storages import as_url, open_storage
+from hpabatch.history.store.storage import as_url, open_storage
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration did.
+    """Result of a migration.
 
     Attributes:
         parts: written now; `skipped`: complete already from an earlier, interrupted run.
         rows: written now.
-        warnings: what was odd in the old history.
+        warnings: of the old history.
     """
 
     parts: int
@@ -41,12 +41,12 @@ def migrate(
     """Copy a flat history (of any schema version until now) or a store into a store.
 
     Each table, cluster and day is a part of its own: memory is bounded by the largest of them, and
-    an interrupted migration goes on where it stopped when it is started again.
+    an interrupted migration continues where it stopped when it is started again.
 
     Args:
         old: a history; it is not changed.
         new: an absent or empty folder or URL, or a store that was begun by a migration of `old`.
-        progress: told how far it is.
+        progress: called with the progress.
 
     Raises:
         HistoryError: the old history cannot be read, or is of a newer schema.
@@ -84,7 +84,7 @@ def migrate(
 
 
 def _digest(history: History) -> str:
-    """Return what tells one history, in its present state, from others."""
+    """Return a digest that identifies a history in its present state."""
     lines = [f"{table} {digest}" for table, digest in sorted(history.digests().items())]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""A store in an object storage (S3, Google Cloud Storage, Azure), through obstore.
+"""Stores in object storages (S3, Google Cloud Storage, Azure), through obstore.
 
 Credentials, region and endpoint come from the environment, under the names that the services'
 own tools use (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL, …); polars reads the same ones.
@@ -41,11 +41,11 @@ class ObjectStorage:
         """Take a URL such as s3://bucket/history.
 
         Raises:
-            HistoryError: it names no bucket, or the service cannot be used.
+            HistoryError: it has no bucket, or the service cannot be used.
         """
         self.location = url.rstrip("/")
         if _AMBIGUOUS.search(self.location):
-            # obstore reads these as URLs do, polars as they stand: they would not meet.
+            # obstore decodes these as in URLs, polars takes them literally.
             raise HistoryError(
                 "expected a URL such as s3://bucket/history, without ?, #, %, . and .. as names, "
                 f"got {url}; name another place"
@@ -62,7 +62,7 @@ class ObjectStorage:
         try:
             self._store: Any = from_url(self.location, retry_config=retry)  # type: ignore[call-overload]
         except (BaseError, ValueError) as error:
-            raise HistoryError(f"{url} is no place for a store: {_reason(error)}") from error
+            raise HistoryError(f"{url} cannot be used as a store: {_reason(error)}") from error
 
     @property
     def options(self) -> dict[str, Any] | None:
@@ -73,7 +73,7 @@ class ObjectStorage:
         """Return all objects below a folder, by name."""
         now, found = datetime.now(UTC), []
         with self._reading(folder):
-            # obstore goes on where the body of an object ends too early, not that of a list.
+            # obstore resumes when the body of an object ends too early, but not that of a list.
             batches = _repeated(
                 lambda: list(obstore.list(self._store, folder or None)), "body error"
             )
@@ -95,7 +95,7 @@ class ObjectStorage:
         """Return an object's size and last bytes."""
         with self._reading(name):
             try:
-                # Azure does not know "the last bytes": ask for the size first.
+                # Azure does not support suffix ranges: request the size first.
                 size = obstore.head(self._store, name)["size"]
                 start = max(0, size - count)
                 if start == size:
@@ -111,18 +111,18 @@ class ObjectStorage:
                 yield bytes(part)
 
     def checksum(self, name: str, start: int, stop: int) -> int:
-        """Not needed: the service and the connection have checksums of their own."""
+        """Unused: the service and the connection have checksums of their own."""
         raise NotImplementedError(name, start, stop)
 
     def create(self, name: str, data: bytes) -> bool:
         """Make an object, unless there is one of that name with other bytes.
 
-        A request whose response was lost may have made it: so it is sent again, and an object with
-        these very bytes counts as made.
+        A request whose response was lost may have made it: so the request is sent again, and an
+        object with the same bytes counts as made.
         """
         with self._writing(name):
             try:
-                # obstore repeats what is conditional only after a response.
+                # obstore retries conditional requests only after a response.
                 _repeated(
                     lambda: obstore.put(self._store, name, data, mode="create"),
                     "error sending request",
@@ -155,7 +155,7 @@ class ObjectStorage:
         return f"{self.location}/{name}"
 
     def fault(self, error: BaseException) -> str | None:
-        """Return what the service or the network did, where polars names an error of theirs."""
+        """Return the failure of the service or the network, where polars reports one."""
         return _advised(_reason(error)) if "object-store error" in str(error) else None
 
     @contextmanager
@@ -189,7 +189,7 @@ def _temporary() -> Iterator[Path]:
 
 
 def _repeated(request: Callable[[], T], fault: str) -> T:
-    """Return the result of a request, which is sent again after this fault of the network."""
+    """Return the result of a request, which is retried after this fault of the network."""
     end_s = time.monotonic() + RETRY_TIMEOUT.total_seconds()
     left = MAX_RETRIES
     while True:
@@ -203,7 +203,7 @@ def _repeated(request: Callable[[], T], fault: str) -> T:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what went wrong, without addresses, timings and the dump that obstore adds."""
+    """Return an error's message without addresses, timings and obstore's debug output."""
     text = " ".join(str(error).split()) or type(error).__name__
     status = re.search(r"status code: (\d{3}(?: [A-Z][A-Za-z]+)*)", text)
     if status:
@@ -213,7 +213,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _advised(reason: str) -> str:
-    """Return a reason with what to do: a service that fails now is not one of a wrong name."""
+    """Return a reason with the fix, which differs for failing services and wrong names."""
     if re.search(r"answered (5\d\d|429)|body error", reason):
         return f"{reason}; repeat the command later"
     return f"{reason}; check the name, the credentials and the endpoint"

@@ -1,4 +1,4 @@
-"""Rows of a store's data files: verified against the log, only the row groups that are wanted."""
+"""Rows of a store's data files: verified against the log, read by row group."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hpabatch.history.parquet import BROKEN, broken
 from hpabatch.history.store.catalog import FileEntry
 from hpabatch.history.store.storage import Storage
 
-# A file of which nearly everything is wanted, or much in many places, is read whole: every range is
-# a scan of its own, which costs some milliseconds.
+# Shares of a file from which it is read whole, all in one range or in many ranges: every range is a
+# scan of its own, which takes some milliseconds.
 _WHOLE_SHARE = 0.9
 _SCATTERED_SHARE = 0.5
 _SCATTERED_RANGES = 8
@@ -46,7 +46,7 @@ class Rows:
 
 
 class DataFiles:
-    """Reads data files; each is held against the log once. Safe to use from several threads."""
+    """Reader of data files; each is verified against the log once. Thread-safe."""
 
     def __init__(self, storage: Storage) -> None:
         """Read from a store's place."""
@@ -61,10 +61,10 @@ class DataFiles:
         wanted: Sequence[tuple[FileEntry, Sequence[tuple[int, int]]]],
         columns: Sequence[str],
     ) -> list[Rows]:
-        """Return the rows of several files, for each at least the spans asked for.
+        """Return the rows of several files, for each at least the requested spans.
 
         Raises:
-            HistoryError: a file is missing, is not the one that was committed, or is broken.
+            HistoryError: a file is missing, is not the committed one, or is broken.
         """
         jobs: list[tuple[int, FileEntry, int, int]] = []
         for number, (file, spans) in enumerate(wanted):
@@ -80,7 +80,7 @@ class DataFiles:
         return found
 
     def verify(self, file: FileEntry) -> None:
-        """Check that a file is the one that was committed, by its size and its footer.
+        """Check that a file is the committed one, by its size and its footer.
 
         Raises:
             HistoryError: it is missing, cut short, or another one.
@@ -110,12 +110,12 @@ class DataFiles:
             self._verified.add(file.path)
 
     def _verify_groups(self, jobs: Sequence[tuple[FileEntry, int, int]]) -> None:
-        """Check that row groups have the bytes that were committed: polars does not look.
+        """Check that row groups have the committed bytes, which polars does not.
 
-        That comes before polars sees them: what it makes of damaged pages may be anything.
+        This comes before polars reads them: damaged pages may decode to anything.
 
         Raises:
-            HistoryError: they have not.
+            HistoryError: the bytes differ.
         """
         if not self.storage.checksums:
             return
@@ -178,7 +178,7 @@ class DataFiles:
                 "copy"
             )
         if self.storage.checksums:
-            # Bytes that are those which were written hold what was checked when they were written.
+            # Values were checked when they were written, and the bytes are unchanged.
             wrong = [n for n, dtype in frame.schema.items() if dtype != spec.column(n).dtype]
             if wrong:
                 raise HistoryError(f"{where}: column {wrong[0]} is {frame.schema[wrong[0]]}")
@@ -193,7 +193,7 @@ class DataFiles:
 
 
 def _ranges(file: FileEntry, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the row ranges to read: whole row groups, neighbours made one."""
+    """Return the row ranges to read: whole row groups, with adjacent ones joined."""
     groups = sorted({group for span in spans for group in file.groups_of(*span)})
     starts = file.group_starts
     ranges: list[tuple[int, int]] = []

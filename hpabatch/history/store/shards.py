@@ -1,4 +1,4 @@
-"""Reading a store: the log says which rows of which files hold a place; only those are read."""
+"""Store history: reads only the rows that the log names for a place."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from hpabatch.history.schema_hpas import PASSES
 from hpabatch.history.store.catalog import FileEntry, Place, Snapshot, load_snapshot
 from hpabatch.history.store.datafiles import Partition
 from hpabatch.history.store.rows import DataFiles
-from hpabatch.history.store.storage import LocalStorage, Storage
-from hpabatch.history.store.storages import open_storage
+from hpabatch.history.store.storage import LocalStorage, Storage, open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class StoreHistory(History):
         return found
 
     def verify(self, file: FileEntry) -> None:
-        """Check that a data file is the one that was committed, by its size and its footer.
+        """Check that a data file is the committed one, by its size and its footer.
 
         Raises:
             HistoryError: it is missing, cut short, or another one.
@@ -156,7 +155,7 @@ class StoreHistory(History):
         days: Mapping[str | None, Sequence[FileEntry]],
         parts: Sequence[Sequence[_Slice]],
     ) -> pl.DataFrame:
-        """Return the keys of rows that name a target, where rows are wanted that name none."""
+        """Return the keys of rows with a target in the namespaces of selected rows without."""
         spaces = {s.place[0] for slices in parts for s in slices if s.place[1] == ""}
         found = [
             [
@@ -236,10 +235,10 @@ class StoreHistory(History):
         return self.storage.url(spec.name)
 
     def lacks(self, table: Table) -> bool:
-        """Return whether a table is absent without which some command cannot work.
+        """Return whether a table is absent that some command needs.
 
-        A live loop records whatever there is: of what its store has no table, there was none, for
-        the log would name files that were lost.
+        A live loop records everything: a table absent from its store had no rows, because the log
+        would name lost files.
         """
         return super().lacks(table) and PASSES.name not in self.files
 
@@ -290,7 +289,7 @@ def _sorted(slices: Sequence[_Slice]) -> list[_Slice]:
 
 
 def order_of_place(place: Place) -> tuple[bool, str, bool, str]:
-    """Return what sorts places as polars sorts their columns: nulls first, texts by bytes."""
+    """Return a sort key of places in polars' order of their columns: nulls first, then bytes."""
     namespace, name = place
     return (namespace is not None, namespace or "", name is not None, name or "")
 
@@ -307,13 +306,13 @@ def _names(spec: Table) -> list[str]:
 def _merge_days(frames: Sequence[pl.DataFrame], spec: Table) -> pl.DataFrame:
     """Return the rows of several days of a cluster in the order of the table's key.
 
-    Each frame is in order, and each is later than the one before. So the rows of one series (equal
-    names) are in order day after day: whole blocks are moved, no rows are compared.
+    Each frame is sorted and later than the one before. So the rows of one series (equal names) are
+    in order day after day: whole blocks are moved, no rows are compared.
     """
     names = _names(spec)
     rows = pl.concat(frames, rechunk=True)
     if not names:
-        return rows  # (the time alone is the order of a cluster's rows)
+        return rows  # the time alone orders a cluster's rows
     changed = rows.select(
         pl.any_horizontal([pl.col(name).ne_missing(pl.col(name).shift()) for name in names])
     ).to_series()
@@ -334,7 +333,7 @@ def _merge_days(frames: Sequence[pl.DataFrame], spec: Table) -> pl.DataFrame:
 
 
 def _is_mixed(slices: Sequence[_Slice]) -> bool:
-    """Whether a place's rows come from several sorted runs, so that they are not in order."""
+    """Whether a place's rows come from several sorted runs, and so are unsorted."""
     return any(
         one.place == two.place
         and (one.file.commit, one.file.run) != (two.file.commit, two.file.run)
@@ -343,7 +342,7 @@ def _is_mixed(slices: Sequence[_Slice]) -> bool:
 
 
 def _joined(slices: Sequence[_Slice]) -> Iterator[tuple[FileEntry, int, int]]:
-    """Yield slices with neighbours in the same file made one."""
+    """Yield slices with adjacent ones of the same file joined."""
     current: tuple[FileEntry, int, int] | None = None
     for piece in slices:
         if current and current[0] is piece.file and current[2] == piece.start:

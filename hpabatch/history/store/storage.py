@@ -1,4 +1,4 @@
-"""Where a store's bytes live: one small interface, for local folders here."""
+"""Storage of a store: the interface, local folders, and the choice by path or URL."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hpabatch.history.atomic import flush
 from hpabatch.history.files import open_regular, read_regular
 
 WORK = "_work"
-"""Folder of unfinished files in a local store; whatever is in it counts nothing."""
+"""Folder of unfinished files in a local store; its contents do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An object found: its name below the root, its size in bytes, its age in seconds."""
+    """A listed object: its name below the root, its size in bytes, its age in seconds."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class Listed:
 
 
 class Storage(Protocol):
-    """What a store needs of its place; names are relative to the root, with slashes.
+    """Interface to the place of a store; names are relative to the root, with slashes.
 
     Every method raises HistoryError where something cannot be read and UsageError where it cannot
     be written, each with one sentence.
@@ -61,7 +61,7 @@ class Storage(Protocol):
 
     @property
     def checksums(self) -> bool:
-        """Whether bytes are worth a checksum at every reading: object stores keep their own."""
+        """Whether bytes are checked at every first reading: object stores have their own sums."""
 
     def checksum(self, name: str, start: int, stop: int) -> int:
         """Return the CRC-32 of an object's bytes (HistoryError: they cannot be read)."""
@@ -69,26 +69,26 @@ class Storage(Protocol):
     def create(self, name: str, data: bytes) -> bool:
         """Make an object whole; False, and nothing changed, if there is one of that name.
 
-        In an object storage one with these very bytes counts as made: see `ObjectStorage`.
+        In an object storage one with the same bytes counts as made: see `ObjectStorage`.
         """
 
     def put(self, file: Path, name: str) -> None:
         """Move a local file to a name, replacing what was there; it is whole or not at all."""
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove objects; one that is gone already is no error."""
+        """Remove objects; a missing one is no error."""
 
     def workspace(self) -> Any:
         """Return a context manager that yields a local folder for files to `put`."""
 
     def tidy(self, grace_s: float) -> None:
-        """Remove what killed writers left that has no name, if it is older than that."""
+        """Remove empty folders of killed writers that are older than that."""
 
     def url(self, name: str) -> str:
-        """Return what polars opens."""
+        """Return the path or URL for polars."""
 
     def fault(self, error: BaseException) -> str | None:
-        """Return why polars got no bytes, and what to do; None: their content is at fault."""
+        """Return why polars got no bytes, and the fix; None: their contents are at fault."""
 
 
 class LocalStorage:
@@ -175,7 +175,7 @@ class LocalStorage:
             try:
                 temporary.write_bytes(data)
                 flush(temporary)
-                # A link fails if the name is taken: rename would silently replace it.
+                # A link fails if the name is taken; a rename would silently replace the file.
                 os.link(temporary, final)
             except FileExistsError:
                 return False
@@ -193,13 +193,13 @@ class LocalStorage:
                 _make_folder(final.parent)
                 os.replace(file, final)
             except FileNotFoundError:
-                # Somebody who deleted the last file there has removed the empty folder as well.
+                # Another process that deleted the last file there also removed the empty folder.
                 _make_folder(final.parent)
                 os.replace(file, final)
             flush(final.parent)
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove files, and folders that are empty then."""
+        """Remove files, and folders that this leaves empty."""
         for name in names:
             path = self.root / name
             with self._writing(name):
@@ -218,7 +218,7 @@ class LocalStorage:
             try:
                 folder.mkdir(parents=True)
             except FileNotFoundError:
-                # Somebody who was done has removed the empty folder above.
+                # Another process that finished has removed the empty folder above.
                 folder.mkdir(parents=True)
         try:
             yield folder
@@ -242,7 +242,7 @@ class LocalStorage:
         return str(self.root / name)
 
     def fault(self, error: BaseException) -> str | None:
-        """Return None: a file that `tail` has read is there."""
+        """Return None: `tail` has read the file before."""
         return None
 
     def _unreadable(self, name: str, error: OSError) -> HistoryError:
@@ -258,7 +258,7 @@ class LocalStorage:
 
 
 def disk_error(path: Path | str, error: OSError) -> UsageError:
-    """Return the sentence for a file that cannot be written."""
+    """Return the error of a file that cannot be written."""
     reason = error.strerror or str(error)
     hint = "choose another place or make room there"
     if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP):
@@ -277,7 +277,7 @@ def temporary_root() -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder with those above it; each new one is flushed to disk in the one above."""
+    """Make a folder and its parents; each new one is flushed to disk in its parent."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -287,3 +287,46 @@ def _make_folder(folder: Path) -> None:
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+SCHEMES = ("s3", "gs", "abfs", "abfss", "az")
+
+
+def as_url(path: Path | str) -> str | None:
+    """Return the URL in a path, None for a local folder; a Path loses a slash of a URL."""
+    text = str(path)
+    if isinstance(path, Path):
+        head, slash, rest = text.partition(":/")
+        return f"{head}://{rest}" if slash and head in SCHEMES else None
+    return text if "://" in text else None
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether there is a local folder of that name; False for an invalid name."""
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def open_storage(path: Path | str) -> Storage:
+    """Return the storage at a folder or URL; nothing is read yet.
+
+    Raises:
+        HistoryError: the scheme is unknown, or its library is not installed.
+    """
+    url = as_url(path)
+    if url is None:
+        return LocalStorage(path)
+    if url.partition("://")[0] not in SCHEMES:
+        known = ", ".join(f"{known}://" for known in SCHEMES)
+        raise HistoryError(f"{url}: a history is a local folder, or a store at one of {known}")
+    try:
+        from hpabatch.history.store.objects import ObjectStorage
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise HistoryError(
+            f"{url}: object storage needs the package obstore; install hpabatch[s3]"
+        ) from error
+    return ObjectStorage(url)

@@ -1,4 +1,4 @@
-"""`history check`: every file read and held against registry, order, index and digests."""
+"""`history check`: every file read and compared with registry, order, index and digests."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ FINDINGS = pl.Schema({"table": TEXT, "file": TEXT, "problem": TEXT})
 def check_history(
     history: History, progress: Progress = lambda message, share: None
 ) -> pl.DataFrame:
-    """Return what is wrong with a history: table, file and a sentence per finding.
+    """Return the findings of a history: table, file and a sentence each.
 
-    Reads every byte. Of a file with several faults at least one is named. A table
-    that some command cannot do without is a finding if it is absent, but for recordings
-    (`History.lacks`).
+    Reads every byte. For a file with several faults at least one is found. An absent table that
+    some command needs is a finding, except in recordings (`History.lacks`).
 
     Args:
         history: of either layout.
-        progress: told how far it is.
+        progress: called with the progress.
     """
     if isinstance(history, StoreHistory):
         found = list(_check_store(history, progress))
@@ -81,7 +80,7 @@ def _check_digest(history: StoreHistory, file: FileEntry) -> None:
 
 
 def _check_rows(history: StoreHistory, file: FileEntry) -> None:
-    """Check every row group: values, order, and that the index tells the truth."""
+    """Check every row group: values, order, and the index."""
     spec, where = TABLES[file.table], history.storage.url(file.path)
     places = iter((place, stop - start) for place, (start, stop) in file.spans.items())
     expected, left = None, 0

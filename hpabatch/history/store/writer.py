@@ -1,4 +1,4 @@
-"""Writing a history table: checked, sorted, deterministic, whole or not at all."""
+"""Writing of a history table as Parquet: checked, sorted, deterministic, whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpabatch.history.checks import check_columns, check_validity, conform, orde
 from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Table
 from hpabatch.history.schema import table_named
 
-# One row group of a day of a small fleet; a reader of few columns skips the others anyway.
+# A row group holds a day of a small fleet; readers skip columns that they do not need.
 ROW_GROUP_ROWS = 1 << 20
 COMPRESSION_LEVEL = 9
 
@@ -24,9 +24,9 @@ COMPRESSION_LEVEL = 9
 def write_table(frame: pl.DataFrame, path: Path | str, table: str) -> int:
     """Write a table as one Parquet file and return its size in bytes.
 
-    The frame is held to the same registry as a file that is read; optional columns may be absent.
-    Rows are sorted by the table's key. The same rows give the same bytes with the same versions of
-    this package and pyarrow.
+    The frame is checked like a file that is read; optional columns may be absent. Rows are sorted
+    by the table's key. The same rows give the same bytes with the same versions of this package and
+    pyarrow.
 
     Args:
         frame: the rows, in any order.
@@ -34,7 +34,7 @@ def write_table(frame: pl.DataFrame, path: Path | str, table: str) -> int:
         table: the name of the table.
 
     Raises:
-        HistoryError: a column is missing, unknown or of a wrong type, a value cannot be, or two
+        HistoryError: a column is missing, unknown or of a wrong type, a value is invalid, or two
             rows have the same key.
         UsageError: the file cannot be written there.
     """
@@ -65,14 +65,14 @@ def prepare_rows(frame: pl.DataFrame, spec: Table, where: str) -> pl.DataFrame:
 
 
 def checked_rows(frame: pl.DataFrame, spec: Table, where: str) -> pl.DataFrame:
-    """Return all registered columns of a frame, checked, in the order in which its rows came.
+    """Return all registered columns of a frame, checked, in the order of its rows.
 
     Raises:
-        HistoryError: a column is missing, unknown or of a wrong type, or a value cannot be.
+        HistoryError: a column is missing, unknown or of a wrong type, or a value is invalid.
     """
     unknown = check_columns(frame.columns, spec, where)
     if unknown:
-        raise HistoryError(f"{unknown[0]}; drop what is not wanted before writing")
+        raise HistoryError(f"{unknown[0]}; drop other columns before writing")
     checked = conform(frame, spec, where)
     return checked.select(
         pl.col(c.name) if c.name in checked.columns else pl.lit(c.fill, dtype=c.dtype).alias(c.name)
@@ -86,7 +86,7 @@ def open_parquet(path: Path, spec: Table, level: int = COMPRESSION_LEVEL) -> pq.
     Args:
         path: the file, which is replaced.
         spec: the table.
-        level: of zstd.
+        level: zstd compression level.
     """
     texts = [c.name for c in spec.columns if c.dtype == TEXT]
     # Times and quantities change little from row to row: differences pack to a few bits
@@ -110,7 +110,7 @@ def open_parquet(path: Path, spec: Table, level: int = COMPRESSION_LEVEL) -> pq.
 
 
 def arrow_rows(frame: pl.DataFrame, spec: Table) -> Any:
-    """Return rows as one Arrow chunk: where a frame was glued together must not show in pages."""
+    """Return rows as one Arrow chunk, so that pages do not depend on the frame's chunks."""
     return frame.rechunk().to_arrow().cast(_arrow_schema(spec)).combine_chunks()
 
 

@@ -1,8 +1,8 @@
-"""Files of JSON documents one after the other: an audit log, or what `kubectl get -w -o json` says.
+"""Reader of files of JSON documents: audit logs, output of `kubectl get -w -o json`.
 
-Documents stand on a line each, or over several lines. A new one begins with a brace at the
-beginning of a line, so that one that was cut short (its writer was killed, or is still writing)
-costs itself alone. Only a document at a time is in memory.
+A document stands on one line or over several lines. A new document begins with a brace at the start
+of a line, so a document that was cut short (its writer was killed, or is still writing) costs only
+itself. One document at a time is in memory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Document:
 
 @dataclass(slots=True)
 class Remarks:
-    """Warnings; of many of a kind the first are told, and how many there are."""
+    """Warnings; of many of a kind the first ones, and the number of the others."""
 
     told: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -60,11 +60,11 @@ class Remarks:
             self.told.append(text)
 
     def count(self, kind: str) -> None:
-        """Count something of a kind that is told as a number only."""
+        """Count an event of a kind that is reported as a number."""
         self.numbers[kind] = self.numbers.get(kind, 0) + 1
 
     def all(self) -> tuple[str, ...]:
-        """Return what was told, and what was not."""
+        """Return all warnings."""
         more = [
             f"{count - _MAX_REMARKS} more {kind}"
             for kind, count in self.counts.items()
@@ -74,7 +74,7 @@ class Remarks:
 
 
 class DocumentReader:
-    """Reads the documents of one file; `wanted` may be set between two of them.
+    """Reader of the documents of one file; `wanted` may be set between two of them.
 
     Attributes:
         wanted: documents on one line of which this is false are skipped; None: all are decoded.

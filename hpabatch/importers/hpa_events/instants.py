@@ -1,9 +1,9 @@
-"""When something happened that a document shows without saying when.
+"""Timestamps of changes that a document shows without naming the time.
 
-An audit event names its instant. A watch does not, unless its recorder adds one. What is new in an
-object may name it: `managedFields` the write of a spec, conditions and lastScaleTime that of a
-status (whole seconds, rounded down). Otherwise only a bound is known: no earlier than anything that
-was shown before, for a watch tells things in the order in which they happened.
+An audit event has a timestamp. A watch event has none, unless its recorder adds one. The object
+itself may name the time of what is new in it: `managedFields` that of a write of the spec,
+conditions and lastScaleTime that of a status (whole seconds, rounded down). Otherwise only a lower
+bound is known: nothing in a watch is earlier than what was shown before it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hpabatch.importers.hpa_events.seen import Act, Json, Sighting, instant_ms
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When an object was as it is shown, in ms.
+    """Timestamps of an object's state, in ms.
 
     Attributes:
-        spec_ms: since when its spec, labels and annotations were so.
+        spec_ms: the start of its spec, labels and annotations.
         spec_exact: whether they began then; False: they may have begun before (or, in a watch
             without instants, later).
-        status_ms: when its status was so; None: not known.
+        status_ms: the time of its status; None: not known.
     """
 
     spec_ms: int
@@ -42,7 +42,7 @@ class _Inside:
 
 @dataclass(slots=True)
 class Instants:
-    """Follows one file: what was shown before tells what is new."""
+    """Timestamps of the sightings of one file, in its order."""
 
     _floor: int = 0
     _before: dict[str, _Inside] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""The specs of one HPA name over time, from sightings in any order.
+"""Specs of one HPA name over time, from sightings in any order.
 
-A life is what one uid stands for. What is kept of it are the instants at which its spec, labels or
-annotations were seen to be others, so that a log of millions of events costs little.
+A life belongs to one uid. Kept are the timestamps at which its spec, labels or annotations differed
+from before, so a log of millions of events needs little memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hpabatch.model.objects.stored import as_stored
 from hpabatch.model.versions import profile_for
 
 LOSSY: Final = (V1, V2ALPHA1, V2BETA1)
-"""Versions whose conversion changes a spec's form: the order of metrics, say."""
+"""Versions whose conversion changes a spec's form, e.g. the order of metrics."""
 
 _STORED_AS_V1: Final = profile_for("1.20")
 _NEVER: Final = 1 << 62
@@ -32,7 +32,7 @@ SpecRow = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an HPA was at an instant.
+    """The state of an HPA at a time.
 
     Attributes:
         text: the spec as JSON.
@@ -79,7 +79,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The end of an HPA; `uid`: "" where it is not recorded; `told`: so is the instant."""
+    """The end of an HPA; `uid`: "" where it is not recorded; `told`: the time is recorded."""
 
     at_ms: int
     uid: str = ""

@@ -1,4 +1,4 @@
-"""Takes in what files say of HPAs, in any order, and gives what it comes to."""
+"""Collector of sightings of HPAs from several files, in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hpabatch.errors import UnreadableError
 from hpabatch.importers.hpa_events.documents import Document, DocumentReader, Remarks
 from hpabatch.importers.hpa_events.instants import Instants, Times
 from hpabatch.importers.hpa_events.lives import Deletion, Life, Moment, spec_rows, state_of
-from hpabatch.importers.hpa_events.scales import ScaleStore
 from hpabatch.importers.hpa_events.seen import (
     Act,
     ScaleSighting,
@@ -22,7 +21,7 @@ from hpabatch.importers.hpa_events.seen import (
     sightings,
     worth_decoding,
 )
-from hpabatch.importers.hpa_events.status import StatusStore, shown
+from hpabatch.importers.hpa_events.status import ScaleStore, StatusStore, shown
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.hpa import HPA
@@ -46,7 +45,7 @@ SPECS: Final = pl.Schema(
 EDITS: Final = pl.Schema(
     {"namespace": pl.String(), "name": pl.String(), "ts": pl.Int64(), "act": pl.String()}
 )
-"""Instants of writes whose content is not recorded: created, edited or deleted."""
+"""Times of writes whose content is not recorded: created, edited or deleted."""
 
 
 Place = tuple[str, str]
@@ -55,7 +54,7 @@ Place = tuple[str, str]
 
 @dataclass(slots=True)
 class Recorder:
-    """What was seen so far.
+    """Sightings so far, in any order.
 
     Attributes:
         remarks: what could not be read or used.
@@ -103,7 +102,7 @@ class Recorder:
             for (namespace, name), lives in sorted(self._lives.items())
             for row in spec_rows(namespace, name, lives, self._deleted((namespace, name)))
         ]
-        # A log of what was asked for only may never tell a uid.
+        # A log of requests alone may never have a uid.
         for row in rows:
             row["uid"] = row["uid"] or f"hpa-{row['namespace']}-{row['name']}"
         return pl.DataFrame(rows, schema=SPECS)
@@ -158,13 +157,13 @@ class Recorder:
         self._add_status(life, sighting, hpa, times)
 
     def _add_spec(self, life: Life, sighting: Sighting, hpa: HPA, times: Times) -> None:
-        # Who writes a status sends along the spec that it read: that says little.
+        # A writer of a status sends along the spec that it read, which may be old.
         if sighting.act is Act.reported and not sighting.stored and life.moments:
             return
         version = _version(sighting) if sighting.stored else 0
         state = state_of(hpa, defaulted=sighting.stored)
         if life.moments and not times.spec_exact and not life.moments[-1].state.same(state):
-            self.remarks.count("edits of HPAs that may have been later than is told here")
+            self.remarks.count("edits of HPAs that may have been later than recorded here")
         written = sighting.act is not Act.seen
         life.add(Moment(times.spec_ms, version, state, written))
 
@@ -179,7 +178,7 @@ class Recorder:
             written = sighting.act is Act.reported
             self.statuses.add(key, times.status_ms, _version(sighting), shown(status), written)
         elif self.statuses.pass_over(key, shown(status)):
-            self.remarks.count("statuses whose instant is not known and which are left out")
+            self.remarks.count("statuses without a known time, which are left out")
 
     def _decoded(self, sighting: Sighting) -> HPA | None:
         hpa, problems = decode_hpa(sighting.object or {})
@@ -194,7 +193,7 @@ class Recorder:
         found = _of_uid(lives, uid)
         if found is None:
             found = _newest(lives)
-            # It may be one whose uid was not told, or is not told now.
+            # It may be one whose uid was not recorded, or is not recorded now.
             if found is None or (uid and found.uid) or self._is_gone(sighting, found):
                 found = Life(uid)
                 lives.append(found)
@@ -220,7 +219,7 @@ class Recorder:
     def _edit(self, sighting: Sighting, at_ms: int) -> None:
         row = (sighting.namespace, sighting.name, at_ms, sighting.act.value)
         if row not in self._edits:
-            self.remarks.count("writes of HPAs of which only the instant is recorded")
+            self.remarks.count("writes of HPAs of which only the time is recorded")
         self._edits.add(row)
 
     def _span(self, at_ms: int) -> None:

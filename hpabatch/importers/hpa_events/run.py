@@ -1,7 +1,6 @@
-"""Audit logs of the API server and recorded watches: what happened to HPAs, exactly.
+"""Import of audit logs and recorded watches: specs, statuses and sizes of HPAs.
 
-`read_hpa_events` gives specs with the instants of their edits, statuses, and the sizes that scales
-were set to. docs/hpa-events.md tells how to record them, and which instants are exact.
+docs/hpa-events.md says how to record them and which timestamps are exact.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from hpabatch.importers.hpa_events.status import StatusStore
 
 @dataclass(frozen=True)
 class Events:
-    """What logs and watches say; times in ms.
+    """Content of logs and watches; times in ms.
 
     Attributes:
         hpas: rows of `hpas` (`recorder.SPECS`).
         scales: rows of `scales` (`SCALES`), where the size or the selector changed.
-        decisions: a row for each size that somebody (`user`) wrote to a scale (`DECISIONS`);
+        decisions: a row for each size that a `user` wrote to a scale (`DECISIONS`);
             replicas null: not recorded.
-        edits: writes of HPAs of which only the instant is recorded
+        edits: writes of HPAs of which only the time is recorded
             (`recorder.EDITS`).
         seen_first: namespace and name of HPAs whose first row begins when they were first seen,
             though they were there before.
-        first_ms, last_ms: the instants of the first and last thing that was recorded.
-        warnings: what could not be read, in sentences.
+        first_ms, last_ms: the times of the first and last sighting.
+        warnings: sentences about what could not be read.
         statuses: rows of `hpa_status`; see `StatusStore.rows`.
     """
 

@@ -1,13 +1,12 @@
-"""What a document of an audit log, or of a recorded watch, says of HPAs and scales.
+"""Sightings of HPAs and scales in the documents of audit logs and recorded watches.
 
 Audit logs: audit.k8s.io Event of the stage ResponseComplete (k8s.io/apiserver apis/audit). At the
-level RequestResponse the answer holds the object as the server stored it; at Request there is what
-was written, at Metadata the instant only. Requests that failed, or were only tried (dryRun), left
-nothing.
+level RequestResponse an event holds the object as the server stored it, at Request what was
+written, at Metadata the timestamp only. Requests that failed, or were dry runs, change nothing.
 
-Watches: {"type", "object"} as the API and `kubectl get -w --output-watch-events -o json` give them,
-or the objects alone, or lists. They name no instant. One that the recorder adds (`received`: RFC
-3339, or seconds since 1970) counts; else one that the object itself names for what is new in it.
+Watches: {"type", "object"} as in the API and in `kubectl get -w --output-watch-events -o json`, or
+bare objects, or lists. They have no timestamp. One that the recorder adds (`received`: RFC 3339, or
+seconds since 1970) counts; otherwise one that the object names for what is new in it.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ Json = dict[str, Any]
 
 
 class Act(StrEnum):
-    """What was done to an object, as far as a document tells."""
+    """The action on an object, as far as it is recorded."""
 
     created = "created"
     edited = "edited"  # spec or metadata were written
     reported = "reported"  # the status was written
-    seen = "seen"  # it was like that; since when is not said
+    seen = "seen"  # it had that state, since an unknown time
     deleted = "deleted"
 
 
@@ -101,7 +100,7 @@ def is_audit(value: Json) -> bool:
 
 
 def sightings(document: Document) -> Iterator[Sighting | ScaleSighting]:
-    """Yield what a document says of HPAs and scales, often nothing.
+    """Yield the sightings of a document, often none.
 
     Raises:
         UnreadableError: it is neither of an audit log nor of a watch.
@@ -165,33 +164,37 @@ def _audited(event: Json, place: str) -> Iterator[Sighting | ScaleSighting]:
 def _audited_hpa(event: Json, about: Json, at_ms: int, place: str) -> Iterator[Sighting]:
     verb, status = event.get("verb"), about.get("subresource") == "status"
     namespace, name = str(about.get("namespace") or ""), str(about.get("name") or "")
-    answer = _object(event, "responseObject")
+    response = _object(event, "responseObject")
     if verb in ("delete", "deletecollection"):
         yield from _deleted(event, namespace, name, at_ms, place)
     elif verb in _WRITES:
         act = Act.reported if status else Act.created if verb == "create" else Act.edited
-        stored = answer.get("kind") == KIND
+        stored = response.get("kind") == KIND
         asked = _object(event, "requestObject")
-        found = answer if stored else asked if asked.get("kind") == KIND else None
+        found = response if stored else asked if asked.get("kind") == KIND else None
         metadata = _object(found or {}, "metadata")
         name = name or str(metadata.get("name") or "")
         if name:  # else a generated one that is not recorded
             uid = str(metadata.get("uid") or about.get("uid") or "")
             yield Sighting(place, act, namespace, name, at_ms, found, stored, uid)
     elif verb in ("get", "list"):
-        yield from (_bare(item, at_ms, place) for item in _hpas(answer))
+        yield from (_bare(item, at_ms, place) for item in _hpas(response))
 
 
 def _deleted(event: Json, namespace: str, name: str, at_ms: int, place: str) -> Iterator[Sighting]:
     """Yield one deletion, those of a list, or (name "") that of all HPAs of a namespace."""
-    answer = _object(event, "responseObject")
-    items = list(_hpas(answer))
+    response = _object(event, "responseObject")
+    items = list(_hpas(response))
     if items and not name:
         for item in items:
             found = _bare(item, at_ms, place)
             yield Sighting(place, Act.deleted, found.namespace, found.name, at_ms, uid=found.uid)
     elif name or "elector=" not in str(event.get("requestURI", "")):
-        uid = _object(answer, "details").get("uid") or _object(answer, "metadata").get("uid") or ""
+        uid = (
+            _object(response, "details").get("uid")
+            or _object(response, "metadata").get("uid")
+            or ""
+        )
         yield Sighting(place, Act.deleted, namespace, name, at_ms, uid=str(uid))
 
 
@@ -200,12 +203,12 @@ def _scale(event: Json, about: Json, at_ms: int) -> Iterator[ScaleSighting]:
     verb = event.get("verb")
     if kind is None or verb not in (*_WRITES, "get"):
         return
-    answer = _object(event, "responseObject")
+    response = _object(event, "responseObject")
     asked = _object(event, "requestObject") if verb == "update" else {}
-    found = answer if answer.get("kind") == "Scale" else asked
+    found = response if response.get("kind") == "Scale" else asked
     if verb == "get" and not found:
         return
-    status = _object(found, "status") if found is answer else {}
+    status = _object(found, "status") if found is response else {}
     spec = _object(found, "spec")
     yield ScaleSighting(
         str(about.get("namespace") or ""), kind, str(about.get("name") or ""), at_ms,

@@ -1,13 +1,12 @@
-"""Lite imports: what HPAs say of themselves, as rows per workload.
+"""Lite import: a few series per HPA, imported as a table of workloads.
 
-An HPA's status says the mean utilization (or usage, or value) that it saw, and how many replicas
-there were: demand is their product. That is a handful of series per HPA where its pods have
-hundreds. The rows become a history as any table of workloads does (sources/table): as many equal
-pods as there were replicas, marked as generated.
+An HPA's status has the mean utilization (or usage, or value) that it saw and the number of
+replicas; their product is the demand. That is a handful of series per HPA where its pods have
+hundreds. The rows become a history as every table of workloads does (importers/table): as many
+equal pods as there were replicas, marked as generated.
 
-What a pod requests is not known: one core and one GiB are assumed, of which the utilization is a
-share, so usage is in units of the request. A utilization is a whole percentage, rounded down: the
-demand is up to one point of it less than it was.
+Requests are not known: one core and one GiB are assumed, so usage is in units of the request. A
+utilization is a whole percentage, rounded down: the demand is up to one point too low.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ LITE_TOLD = (
 )
 
 METRIC = "metric."
-"""What the column of a Pods metric begins with."""
+"""Prefix of the column of a Pods metric."""
 
 _HPA = "horizontalpodautoscaler"
 _KEY = ["namespace", _HPA]
@@ -87,14 +86,14 @@ def _with_column(rows: pl.DataFrame, kinds: Kinds, reader: Reader) -> pl.DataFra
     found = named.with_columns(column=column, amount=amount)
     lost = found.filter(pl.col("column").is_null()).select(*_KEY, "metric_name").n_unique()
     reader.findings.note("lite", "metrics of objects, external ones and unknown ones", lost)
-    # A utilization comes with the usage behind it, of a request that nobody told.
+    # A utilization comes with its usage; the request is not exported.
     return found.filter(pl.col("column").is_not_null()).sort(
         [*_KEY, "ts", "column", "metric_target_type"], descending=[False] * 4 + [True]
     )
 
 
 def _at(rows: pl.DataFrame, gauge: Gauge, column: str, name: str) -> pl.DataFrame:
-    """Return rows with what a gauge said then."""
+    """Return rows with the value of a gauge at their time."""
     said = gauge.changes.select(*_KEY, "ts", pl.col(column).alias(name)).sort("ts")
     return rows.sort("ts").join_asof(
         said, on="ts", by=_KEY, strategy="backward", check_sortedness=False

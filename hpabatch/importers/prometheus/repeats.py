@@ -1,7 +1,7 @@
-"""Rows that say what the row before them said: left out, whoever wrote that row.
+"""Removal of rows that repeat the row before them.
 
-After an outage a gauge is there again, and says what it had said: whether that is seen as new
-depends on where windows are cut. What the store has of a thing decides instead.
+After an outage a gauge is there again with the same value; whether that looks new depends on where
+windows are cut. The rows in the store decide.
 """
 
 from __future__ import annotations

@@ -1,184 +1,184 @@
-"""What an import was asked for, which windows that is, and which of them a store has already."""
+"""Options of an import from Prometheus."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from hpabatch.errors import UsageError
-from hpabatch.history.store.catalog import quote
-from hpabatch.importers.prometheus.client.samples import Span
+from hpabatch.importers.table.request import Destination
+from hpabatch.model.options import REQUIRED, Request, option
+from hpabatch.model.times import parse_time_ms
 
-DAY_MS = 86_400_000
 DEFAULT_CLUSTER = "default"
-PREFIX = "prometheus"
-"""What the names of an import's parts begin with."""
+TOKEN_VARIABLE = "HPABATCH_PROMETHEUS_TOKEN"  # noqa: S105 - a name, no token
+PASSWORD_VARIABLE = "HPABATCH_PROMETHEUS_PASSWORD"  # noqa: S105 - a name, no password
 
 
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
-    """What to import.
+@dataclass(frozen=True, kw_only=True)
+class LoginOptions(Request):
+    """How a server is told who asks, and how it is known itself."""
+
+    token_file: str | None = option(
+        "path", "File with a bearer token.", metavar="FILE", unset=f"${TOKEN_VARIABLE}"
+    )
+    user: str | None = option("text", "User name for basic authentication.", metavar="NAME")
+    password_file: str | None = option(
+        "path", "File with the user's password.", metavar="FILE", unset=f"${PASSWORD_VARIABLE}"
+    )
+    cert: str | None = option("path", "Client certificate (PEM).", metavar="FILE")
+    key: str | None = option(
+        "path", "Key of the client certificate (PEM).", metavar="FILE", unset="in --cert"
+    )
+    ca: str | None = option(
+        "path",
+        "Certificates of the authorities that sign the server's (PEM).",
+        metavar="FILE",
+        unset="those of the system",
+    )
+    insecure: bool = option("flag", "Do not check the server's certificate.", False)
+    tenant: str | None = option(
+        "text", "Tenant whose data are read (header X-Scope-OrgID).", metavar="NAME"
+    )
+    header: tuple[str, ...] = option(
+        "texts",
+        "Further header, 'Name: value', or @FILE with one a line; may be repeated.",
+        (),
+        metavar="TEXT",
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gentleness(Request):
+    """Limits of what a server is asked."""
+
+    max_samples: int = option(
+        "number", "Samples of one response, about.", 500_000, metavar="N", minimum=1000
+    )
+    concurrency: int = option(
+        "number", "Requests at once, at most.", 2, metavar="N", minimum=1, maximum=16
+    )
+    timeout_ms: int = option(
+        "duration", "Time to wait for a response.", 120_000, metavar="TIME", minimum=1000
+    )
+    compress: bool = option(
+        "flag", "Ask for compressed responses: a quarter of the bytes, more work for the server.",
+        False,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrometheusRequest(Gentleness, LoginOptions, Destination):
+    """An import of what Prometheus recorded.
 
     Attributes:
-        url: of the server, without user and password.
-        start_ms, end_ms: instants after the first and up to the second; None: not said.
-        resume: go on with what an earlier run began, or add to what it completed.
-        namespaces: only these; empty: all.
-        cluster: the name that the rows get where no label says one.
-        cluster_label: the label that tells clusters apart; "": there is one cluster.
-        lite: only what HPAs and their targets say of themselves.
-        all_workloads: pods of every workload, not only of those that an HPA scales.
-        manifests: HPAs beside, for what is not exported.
-        events: audit logs or recorded watches of HPAs.
-        mappings: adapter configurations, ScaledObjects and mapping files.
-        queries: a file with other names of series.
-        max_gap_ms: two samples further apart are a gap.
-        step_ms: how often a query of a custom metric is evaluated.
-        tenant: whose data they are, in Mimir, Cortex and Thanos.
-        max_samples: of one answer, about.
-        pods_at_once: pods that one question names, at most.
-        spacing_ms: of samples; by it the sizes of answers are reckoned, nothing else.
+        pods_at_once: pods that one query names, at most.
+        spacing_ms: time between samples by which the sizes of responses are estimated.
     """
 
-    url: str
-    start_ms: int | None = None
-    end_ms: int | None = None
-    resume: bool = False
-    namespaces: tuple[str, ...] = ()
-    cluster: str = DEFAULT_CLUSTER
-    cluster_label: str = ""
-    lite: bool = False
-    all_workloads: bool = False
-    manifests: tuple[Path, ...] = ()
-    events: tuple[Path, ...] = ()
-    mappings: tuple[Path, ...] = ()
-    queries: Path | None = None
-    max_gap_ms: int = 5 * 60_000
-    step_ms: int = 30_000
-    tenant: str = ""
-    max_samples: int = 500_000
+    url: str = option(
+        "text", "Address of the server, with its path prefix, without user and password.", REQUIRED,
+        metavar="URL",
+    )  # fmt: skip
+    start: str | None = option(
+        "time",
+        "Begin: RFC 3339, '2026-10-07 14:03' (UTC), 2026-10-07, or -7d (before now).",
+        metavar="TIME",
+        unset="with --resume, where the import ended",
+    )
+    end: str | None = option(
+        "time", "End, written like --start.", metavar="TIME", unset="two --max-gap ago"
+    )
+    resume: bool = option("flag", "Continue an import, or append what has come since.", False)
+    lite: bool = option("flag", "Import only HPAs and their targets, without pods.", False)
+    namespace: tuple[str, ...] = option(
+        "texts", "Only HPAs of this namespace; may be repeated.", (), metavar="NAME", short="-n"
+    )
+    cluster: str = option(
+        "text",
+        "Name of the cluster; with --cluster-label, only the cluster of that name.",
+        DEFAULT_CLUSTER,
+        metavar="NAME",
+    )
+    cluster_label: str = option(
+        "text", "Label that tells several clusters apart.", "", metavar="LABEL"
+    )
+    all_workloads: bool = option("flag", "Import pods that no HPA scales, too.", False)
+    hpas: tuple[str, ...] = option(
+        "paths",
+        "Manifests of the HPAs (files or folders), for what is not exported; may be repeated.",
+        (),
+        metavar="PATH",
+    )
+    objects: tuple[str, ...] = option(
+        "paths",
+        "Objects of the cluster, as kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml prints "
+        "them, for what is not exported; may be repeated.",
+        (),
+        metavar="FILE",
+    )
+    hpa_events: tuple[str, ...] = option(
+        "paths",
+        "Audit log or recorded watch of HPAs (docs/hpa-events.md); may be repeated.",
+        (),
+        metavar="FILE",
+    )
+    mapping: tuple[str, ...] = option(
+        "paths",
+        "Custom metrics: configuration of the adapter, ScaledObjects or mapping file; may be "
+        "repeated.",
+        (),
+        metavar="FILE",
+    )
+    queries: str | None = option(
+        "path", "Other names of series and labels (YAML).", metavar="FILE", unset="the usual names"
+    )
+    max_gap_ms: int = option(
+        "duration", "Time between two samples from which on it is a gap.", 300_000, metavar="TIME",
+        minimum=180_000,
+    )  # fmt: skip
+    step_ms: int = option(
+        "duration", "Time between two values of a custom metric.", 30_000, metavar="TIME",
+        minimum=1000,
+    )  # fmt: skip
+    expect_pods: int = option(
+        "number", "Number of pods for the estimate of --dry-run.", 1000, metavar="N", minimum=1
+    )
+    expect_hpas: int = option(
+        "number", "Number of HPAs for the estimate of --dry-run.", 100, metavar="N", minimum=1
+    )
     pods_at_once: int = 250
     spacing_ms: int = 30_000
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces, sorted; none: all."""
+        return tuple(sorted(set(self.namespace)))
+
+    def span_ms(self, now_ms: int) -> tuple[int | None, int | None]:
+        """Return begin and end in ms; None: not given (UsageError: one is no time)."""
+        return _time_ms("--start", self.start, now_ms), _time_ms("--end", self.end, now_ms)
 
     def source(self) -> str:
         """Return a name for what is read: runs of the same source continue one another.
 
-        Files beside, limits of answers and the way to the server (a forwarded port) may change
+        Files beside, limits of responses and the way to the server (a forwarded port) may change
         from one day to the next; that is no other source.
         """
         said = (
-            sorted(self.namespaces),
+            list(self.namespaces),
             self.cluster,
             self.cluster_label,
             self.lite,
             self.all_workloads,
-            self.tenant,
+            self.tenant or "",
         )
         return hashlib.sha256(repr(said).encode()).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A piece of time of one cluster, at most a UTC day, that is complete once its last part is.
-
-    Attributes:
-        span: its instants.
-        initial: nothing was imported right before it, so what holds at its beginning is written.
-    """
-
-    span: Span
-    initial: bool
-
-    def part(self, source: str, cluster: str, name: str) -> str:
-        """Return the name of a part of the store."""
-        place = f"{PREFIX}/{source}/{quote(cluster)}"
-        return f"{place}/{self.span.after_ms}-{self.span.until_ms}/{name}"
-
-
-DONE = "done"
-"""The last part of a window."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """What a store has of a source and cluster: windows as (after ms, until ms), in order."""
-
-    windows: tuple[tuple[int, int], ...] = field(default=())
-
-    @property
-    def end_ms(self) -> int | None:
-        """Up to when there is something."""
-        return max((until for _, until in self.windows), default=None)
-
-    @property
-    def start_ms(self) -> int | None:
-        """From when on there is something."""
-        return min((after for after, _ in self.windows), default=None)
-
-
-def coverage(parts: Collection[str], source: str, cluster: str) -> Coverage:
-    """Return which windows are complete, from the names of a store's parts."""
-    head, found = f"{PREFIX}/{source}/{quote(cluster)}/", []
-    for part in parts:
-        if part.startswith(head) and part.endswith(f"/{DONE}"):
-            after, _, until = part[len(head) :].split("/")[0].partition("-")
-            found.append((int(after), int(until)))
-    return Coverage(tuple(sorted(found)))
-
-
-def has_begun(parts: Collection[str], source: str) -> bool:
-    """Whether a store has anything of a source."""
-    return any(part.startswith(f"{PREFIX}/{source}/") for part in parts)
-
-
-def first_start(parts: Collection[str], source: str) -> int | None:
-    """Return from when on a store has anything of a source (ms), None: it has nothing."""
-    head = f"{PREFIX}/{source}/"
-    found = [part.split("/")[3].partition("-")[0] for part in parts if part.startswith(head)]
-    return min((int(text) for text in found), default=None)
-
-
-def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> list[Window]:
-    """Return what is still to be imported of a time, in order.
-
-    Raises:
-        UsageError: something would have to be imported before what is there: lives that ended
-            later are known already, and would be opened again.
-    """
-    found: list[Window] = []
-    at = start_ms
-    while at < end_ms:
-        inside = next((until for after, until in covered.windows if after <= at < until), None)
-        if inside is not None:
-            at = inside
-            continue
-        if covered.end_ms is not None and covered.end_ms < at and not found:
-            raise UsageError(
-                f"from {told(covered.end_ms)} to {told(at)} nothing was imported: a history has no "
-                "holes, as nobody would know what ended in them; begin where it ends (leave out "
-                "--start)"
-            )
-        later = [after for after, _ in covered.windows if after > at]
-        if later:
-            raise UsageError(
-                f"from {told(at)} to {told(min(later))} nothing was imported, but what comes after "
-                "was: a history grows forward only. Import the earlier time into a history of its "
-                "own, or all of it into a new one"
-            )
-        until = min(end_ms, at - at % DAY_MS + DAY_MS)
-        initial = not any(end == at for _, end in covered.windows) and not found
-        found.append(Window(Span(at, until, lookback_ms), initial))
-        at = until
-    return found
-
-
-def told(ms: int) -> str:
-    """Return an instant for people, e.g. 2026-10-07T00:00:00Z."""
-    from datetime import UTC, datetime
-
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
-    return moment.isoformat(timespec="seconds" if ms % 1000 == 0 else "milliseconds").replace(
-        "+00:00", "Z"
-    )
+def _time_ms(name: str, text: str | None, now_ms: int) -> int | None:
+    try:
+        return None if text is None else parse_time_ms(text, now_ms)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from None

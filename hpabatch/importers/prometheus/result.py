@@ -1,4 +1,4 @@
-"""What an import did, for people and programs."""
+"""Result of a Prometheus import, and rows of the table `provenance`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,42 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import Findings
-from hpabatch.importers.prometheus.request import told
 from hpabatch.importers.prometheus.site import Site
+from hpabatch.importers.prometheus.windows import told
+
+_SCHEMA = pl.Schema(
+    {
+        "namespace": pl.String(),
+        "name": pl.String(),
+        "subject": pl.String(),
+        "valid_from": pl.Int64(),
+        "valid_to": pl.Int64(),
+        "method": pl.String(),
+        "detail": pl.String(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Provenance of a subject: its method; "" for a name: all of them."""
+
+    subject: str
+    method: str
+    detail: str | None = None
+    namespace: str = ""
+    name: str = ""
+
+
+def provenance_rows(sources: Iterable[Source], after_ms: int, until_ms: int) -> pl.DataFrame:
+    """Return rows that hold for a window, times in ms."""
+    rows = [
+        (one.namespace, one.name, one.subject, after_ms, until_ms, one.method, one.detail)
+        for one in dict.fromkeys(sources)
+    ]
+    key = ("namespace", "name", "subject")
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row").sort(*key)
+
 
 PLACES = pl.Schema(
     {
@@ -31,42 +65,43 @@ _SENTENCES: Mapping[str, str] = {
     "no container": "series were of pods as a whole or of pause containers and are left out",
     "duplicate": "things were scraped by several sources; one counts",
     "per cpu": "counters per core were added up",
-    "together": "containers of a pod were looked at one by one; they got common times",
+    "together": "containers of a pod were sampled one by one; they got common times",
     "assumed": "assumed",
-    "downsampled": "samples were made fewer by the store",
+    "downsampled": "samples were downsampled by the store",
     "no replicas": "scale targets have no known size",
     "no pod": "rows are of no known pod and are left out",
     "no request": "containers have no request for cpu",
-    "conflict": "gauges said two values at once; the first source counts",
+    "conflict": "gauges had two values at once; the first source counts",
     "edit": "edits of HPAs changed nothing that is exported",
-    "lite": "metrics of HPAs say nothing of their pods and are left out of a lite import",
+    "lite": "metrics of HPAs do not depend on their pods and are left out of a lite import",
     "label": "series or labels of pods",
-    "annotation": "remarks of the server",
+    "annotation": "annotations of the server",
     "histogram": "native histograms are left out",
 }
 
 
 @dataclass(slots=True)
 class ImportResult:
-    """What an import did.
+    """Result of an import.
 
     Attributes:
-        start_ms, end_ms: the time that was asked for.
-        site: what the server is and has.
+        start_ms, end_ms: the requested time.
+        site: the server.
         windows: how many were imported by this run.
         earlier: how many were complete before.
         written: rows by table.
-        samples: that came from the server.
-        halved: questions whose answer was too large.
-        findings: what was noticed.
+        samples: received from the server.
+        halved: requests that were divided.
+        findings: counted by kind.
         notes: sentences that a reader of the history should know.
         seen: names of HPAs, targets and pods by cluster and namespace.
         counted: samples of this run by cluster and namespace.
         lacking: HPAs (namespace/name) by what is missing of them.
         podless, podded: HPAs of whose target no pod was found in some window, and in some one was.
         remarks: sentences of what does not fit together.
+        details: every disagreement between the server and objects; `notes` counts them.
         unused: manifests of HPAs that nobody exported, in no window and no cluster.
-        figures: what it took of the server, see `http.Figures`.
+        figures: counters of requests, see `wire.Figures`.
     """
 
     start_ms: int
@@ -85,6 +120,7 @@ class ImportResult:
     podless: set[str] = field(default_factory=set)
     podded: set[str] = field(default_factory=set)
     remarks: dict[str, None] = field(default_factory=dict)
+    details: tuple[str, ...] = ()
     unused: set[str] | None = None
     figures: Mapping[str, object] = field(default_factory=dict)
 
@@ -160,6 +196,7 @@ class ImportResult:
             ],
             "lacking": {what: sorted(names) for what, names in sorted(self.lacking.items())},
             "notes": list(self.notes),
+            "disagreements": list(self.details),
             "figures": dict(self.figures),
             "places": self.places.to_dicts(),
         }

@@ -1,8 +1,8 @@
-"""One import: which windows of which clusters, each read, made into tables and committed.
+"""Prometheus import: the windows of each cluster, read, converted and committed in order.
 
-Windows go forward in time; the parts of a window are committed one after the other, and the last
-of them makes it complete. A window's rows depend on the server, the files beside, and what the
-store says of the window before: not on how often a run was interrupted.
+The parts of a window are committed one after the other; the last of them completes it. The rows of
+a window depend on the server, the files beside it, and what the store has of the window before, not
+on how often a run was interrupted.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from pathlib import Path
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.history.store.append import StoreWriter, open_writer
-from hpabatch.importers.prometheus.beside import Beside, read_beside
-from hpabatch.importers.prometheus.client.fetch import Fetcher
+from hpabatch.importers.prometheus.claims import claim_windows
+from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.http import Limits, Server
 from hpabatch.importers.prometheus.client.login import Login, server_url
-from hpabatch.importers.prometheus.client.pieces import Pieces
 from hpabatch.importers.prometheus.lite import import_rows
 from hpabatch.importers.prometheus.reading.window import Place, import_window
 from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries
-from hpabatch.importers.prometheus.request import (
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.result import ImportResult
+from hpabatch.importers.prometheus.site import Beside, look_at, read_beside
+from hpabatch.importers.prometheus.windows import (
     PREFIX,
-    ImportRequest,
     Window,
     coverage,
     first_start,
@@ -35,67 +36,73 @@ from hpabatch.importers.prometheus.request import (
     told,
     windows,
 )
-from hpabatch.importers.prometheus.result import ImportResult
-from hpabatch.importers.prometheus.site import look_at
 from hpabatch.importers.table.groups import Sink
 from hpabatch.importers.table.run import Progress, work_folder
 from hpabatch.importers.table.spill import locked
 
 _REQUEST = "request.json"
-_NO_START = "--start is missing: from when on, such as --start 2026-10-01"
+_NO_START = "expected --start, such as --start 2026-10-01, got none"
 
 
 def import_prometheus(
-    request: ImportRequest,
+    request: PrometheusRequest,
     login: Login,
-    out: Path | str,
     *,
-    work: Path | None = None,
     limits: Limits | None = None,
     progress: Progress = lambda message, share: None,
     say: Callable[[str], None] | None = None,
     now_ms: Callable[[], int] = lambda: round(time.time() * 1000),
 ) -> ImportResult:
-    """Import what a server recorded into a store.
+    """Import from a server into a store.
 
     Args:
-        request: what to import.
-        login: how the server is told who asks.
-        out: the store, made where there is none.
-        work: folder for intermediate files; by default beside `out`.
-        limits: how gently the server is asked.
-        progress: is told how far it is.
-        say: is given a sentence about every attempt that failed.
-        now_ms: the time of day, for an end that is not said.
+        request: what to import, and where to; a store is made where there is none.
+        login: credentials for the server.
+        limits: of requests to the server; None: as the request says.
+        progress: gets a message and the share that is done.
+        say: gets a sentence about every failed attempt.
+        now_ms: the current time, for relative times and a request without an end.
 
     Raises:
         UsageError, HistoryError: the server or a file cannot be read, or the store not written.
-        RefusedError: a file beside holds something that is not valid.
+        RefusedError: a file beside holds something that is not valid, or another import has rows
+            of the same workloads and time.
     """
-    from hpabatch.importers.prometheus.client.http import Limits, Server
-
-    limits = limits or Limits()
+    request.check()
+    out = request.out
+    if out is None:
+        raise UsageError("--dry-run: expected an estimate, got an import; name a store with --out")
+    limits = limits or Limits(
+        concurrency=request.concurrency,
+        timeout_s=request.timeout_ms / 1000,
+        gzip=request.compress,
+    )
     request = replace(request, url=server_url(request.url))
-    _check_time(request, now_ms())
+    span = request.span_ms(now_ms())
+    _check_time(request, span, now_ms())
     beside = read_beside(request)
     with Server(request.url, login, limits, tell=say) as server:
-        progress("looking at the server", 0.0)
+        progress("reading the server's series", 0.0)
         # A wrong address leaves nothing behind.
         server.build_info()
-        store = open_writer(out)
         name = f"prometheus-{request.source()}"
-        folder = work_folder(out, name) if work is None else work / f"import-{name}"
+        store = open_writer(out)
+        work = request.work
+        folder = work_folder(out, name) if work is None else Path(work) / f"import-{name}"
         with locked(folder):
             store.refresh()
-            time_of = _time(request, store, folder, now_ms())
+            time_of = _time(request, span, store, folder, now_ms())
             job = _Job(request, time_of, beside, store, folder, server, limits, progress)
             result = job.run()
-            # Renamed first: what is half removed must not be gone on with.
+            # Renamed first: a half-removed folder must not be resumed.
             done = folder.with_name(f"{folder.name}.done")
             shutil.rmtree(done, ignore_errors=True)
             folder.rename(done)
             shutil.rmtree(done, ignore_errors=True)
     return result
+
+
+_Span = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +111,14 @@ class _Time:
     end_ms: int
 
 
-def _latest(request: ImportRequest, now_ms: int) -> int:
+def _latest(request: PrometheusRequest, now_ms: int) -> int:
     """Return the last possible end: after it, samples may still come in."""
     return (now_ms - 2 * request.max_gap_ms) // 60_000 * 60_000
 
 
-def _check_time(request: ImportRequest, now_ms: int) -> None:
-    """Refuse a time that cannot be before anybody is asked (UsageError)."""
-    start, end = request.start_ms, request.end_ms
+def _check_time(request: PrometheusRequest, span: _Span, now_ms: int) -> None:
+    """Refuse an impossible time before the first request (UsageError)."""
+    start, end = span
     if start is None and not request.resume:
         raise UsageError(_NO_START)
     if end is not None and end > _latest(request, now_ms):
@@ -123,11 +130,13 @@ def _check_time(request: ImportRequest, now_ms: int) -> None:
         raise UsageError(f"there is no time from {told(start)} to {told(end)}: give a later --end")
 
 
-def _time(request: ImportRequest, store: StoreWriter, folder: Path, now_ms: int) -> _Time:
+def _time(
+    request: PrometheusRequest, span: _Span, store: StoreWriter, folder: Path, now_ms: int
+) -> _Time:
     """Return the time to import.
 
     Raises:
-        UsageError: it is not said and not known, or something was begun and nobody says go on.
+        UsageError: it is neither given nor known, or an import was begun and --resume is missing.
     """
     kept = _kept(folder / _REQUEST)
     parts = store.snapshot.parts
@@ -135,15 +144,15 @@ def _time(request: ImportRequest, store: StoreWriter, folder: Path, now_ms: int)
     if begun and not request.resume:
         raise UsageError(
             f"an import from {request.url} into {store.storage.location} was begun before: add "
-            "--resume to go on with it or to append to it, or name another place with --out"
+            "--resume to continue it or to append to it, or use another --out"
         )
     if request.resume and not begun and any(part.startswith(f"{PREFIX}/") for part in parts):
         raise UsageError(
-            f"what was imported into {store.storage.location} was asked for with other options: "
+            f"the import into {store.storage.location} had other options: "
             "repeat those (--namespace, --cluster, --cluster-label, --lite, --all-workloads, "
             "--tenant), or leave out --resume"
         )
-    start, end = request.start_ms, request.end_ms
+    start, end = span
     if start is None:
         start = kept.start_ms if kept is not None else first_start(parts, request.source())
     if start is None:
@@ -172,7 +181,7 @@ class _Job:
 
     def __init__(
         self,
-        request: ImportRequest,
+        request: PrometheusRequest,
         time_of: _Time,
         beside: Beside,
         store: StoreWriter,
@@ -197,9 +206,12 @@ class _Job:
         site = look_at(
             self.server, self.request, self.beside.queries, self.time.start_ms, self.time.end_ms
         )
-        _keep(self.folder / _REQUEST, self.time)
         result = ImportResult(self.time.start_ms, self.time.end_ms, site)
-        work = [(c, w) for c in site.clusters for w in self._windows(c, result)]
+        todo = {c: self._windows(c, result) for c in site.clusters}
+        for cluster, theirs in todo.items():
+            claim_windows(self.sink, self.request, cluster, theirs)
+        _keep(self.folder / _REQUEST, self.time)
+        work = [(c, w) for c, theirs in todo.items() for w in theirs]
         pieces = Pieces(self.folder / "pieces")
         most = self.request.max_samples
         with Fetcher(self.server, pieces, self.limits.concurrency, most) as fetcher:
@@ -217,6 +229,8 @@ class _Job:
         if self.request.lite:
             self._finish_lite(result)
         result.notes.update(dict.fromkeys(self.beside.notes))
+        result.notes.update(dict.fromkeys(self.beside.told.summary()))
+        result.details = tuple(self.beside.told.details())
         result.findings.add(self.server.findings)
         result.figures = asdict(self.server.figures)
         return result

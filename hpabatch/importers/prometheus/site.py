@@ -1,29 +1,104 @@
-"""What a server is and has: its kind, the names of series, the clusters, the version."""
+"""Prometheus server as an import sees it: flavour, series, clusters, files beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.queries import Queries, Query, need
-from hpabatch.importers.prometheus.request import DEFAULT_CLUSTER, ImportRequest
+from hpabatch.importers.hpa_events.run import Events, read_hpa_events
+from hpabatch.importers.objects import Disagreements, PodRequests
+from hpabatch.importers.prometheus.client.queries import Queries, Query, need, read_queries
+from hpabatch.importers.prometheus.metrics.mapping import Mappings, read_mappings
+from hpabatch.importers.prometheus.request import DEFAULT_CLUSTER, PrometheusRequest
+from hpabatch.importers.table.hpas import load_hpas
+from hpabatch.inputs.cluster_objects import ClusterObjects, read_objects
+from hpabatch.model.objects.hpa import HPA
 
 if TYPE_CHECKING:
     from hpabatch.importers.prometheus.client.http import Server
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A server, as far as an import needs to know it.
+class Beside:
+    """Content of the files beside a server.
 
     Attributes:
-        about: what it says of itself, e.g. {"flavour": "thanos", "version": "0.37.0"}.
-        names: of all series of which the queries name one, that it has.
-        queries: those that it can answer, by name, each with the series that it has.
+        queries: names of series, with the scale targets that mapping files add.
+        mappings: where custom metrics are.
+        hpas: of manifests.
+        objects: of the cluster; None: no file was given.
+        requests: of pods, by the objects.
+        told: where the objects say something else.
+        events: recorded edits and statuses of HPAs; None: no file was given.
+        notes: sentences for the reader of the history.
+    """
+
+    queries: Queries
+    mappings: Mappings = field(default_factory=Mappings)
+    hpas: tuple[HPA, ...] = ()
+    events: Events | None = None
+    objects: ClusterObjects | None = None
+    requests: PodRequests | None = None
+    told: Disagreements = field(default_factory=Disagreements)
+    notes: tuple[str, ...] = ()
+
+
+def read_beside(request: PrometheusRequest) -> Beside:
+    """Read all files that a request names.
+
+    Raises:
+        UsageError, UnreadableError: a file cannot be read or understood.
+        RefusedError: an HPA is not valid.
+    """
+    queries = read_queries(request.queries)
+    mappings = read_mappings(request.mapping)
+    if mappings.scalables:
+        added = {one.kind: one for one in mappings.scalables}
+        queries = replace(queries, scalables={**queries.scalables, **added})
+    hpas = load_hpas(request.hpas) if request.hpas else []
+    events = read_hpa_events(request.hpa_events) if request.hpa_events else None
+    notes = mappings.notes()
+    if not request.objects:
+        return Beside(queries, mappings, tuple(hpas), events, notes=tuple(notes))
+    objects, told = read_objects(request.objects), Disagreements()
+    return Beside(
+        queries,
+        mappings,
+        _joined(hpas, objects, told),
+        events,
+        objects,
+        PodRequests(objects),
+        told,
+        notes=(*notes, *objects.notes()),
+    )
+
+
+def _joined(hpas: Sequence[HPA], objects: ClusterObjects, told: Disagreements) -> tuple[HPA, ...]:
+    """Return the HPAs of manifests, and those of objects that no manifest has."""
+    given = {(hpa.namespace or "default", hpa.name): hpa for hpa in hpas}
+    told.add(
+        "HPAs differ between --hpas and --objects (the manifest counts)",
+        [
+            "/".join(place)
+            for place, hpa in objects.hpas.items()
+            if place in given and given[place].spec != hpa.spec
+        ],
+    )
+    return (*hpas, *(hpa for place, hpa in objects.hpas.items() if place not in given))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A server, as far as an import needs it.
+
+    Attributes:
+        about: its build information, e.g. {"flavour": "thanos", "version": "0.37.0"}.
+        names: of the series of the queries, those that it has.
+        queries: those that it has series for, by name, with these series.
         clusters: values of the cluster label; one, the given name, where no label is given.
-        spaces: the namespaces of each cluster that there is anything to ask about.
+        spaces: by cluster the namespaces to read.
     """
 
     about: Mapping[str, str]
@@ -34,12 +109,12 @@ class Site:
 
 
 def look_at(
-    server: Server, request: ImportRequest, queries: Queries, start_ms: int, end_ms: int
+    server: Server, request: PrometheusRequest, queries: Queries, start_ms: int, end_ms: int
 ) -> Site:
-    """Return what a server has in a time.
+    """Return the series and clusters of a server within a time.
 
     Raises:
-        UsageError: it has none of what a history needs, or no cluster carries the label.
+        UsageError: it lacks series that a history needs, or no cluster has the label.
     """
     names: list[str] = []
     wanted = queries.names()
@@ -67,14 +142,14 @@ def look_at(
 
 
 def _clusters(
-    server: Server, request: ImportRequest, info: Query, start_ms: int, end_ms: int
+    server: Server, request: PrometheusRequest, info: Query, start_ms: int, end_ms: int
 ) -> tuple[str, ...]:
     if not request.cluster_label:
         for label in _CLUSTER_LABELS:
             several = server.label_values(label, [info.series[0]], start_ms, end_ms)
             if len(several) > 1:
                 raise UsageError(
-                    f"the server holds several clusters ({', '.join(sorted(several)[:5])}): tell "
+                    f"the server has several clusters ({', '.join(sorted(several)[:5])}): tell "
                     f"them apart with --cluster-label {label}"
                 )
         return (request.cluster,)
@@ -97,16 +172,16 @@ def _clusters(
 
 
 _CLUSTER_LABELS = ("cluster", "k8s_cluster", "cluster_name", "cluster_id")
-"""What sites call the label that tells clusters apart."""
+"""Usual names of the label that tells clusters apart."""
 
 _VERSION_JOBS = ("controller-manager", "apiserver")
-"""Whose version is the HPA controller's, by parts of the job's name, the best first."""
+"""Parts of the names of jobs that have the version of the HPA controller, best first."""
 
 
 def version_of(series: Sequence[Mapping[str, str | None]]) -> str | None:
     """Return the version of the HPA's controller among series of `kubernetes_build_info`.
 
-    Kubelets say theirs too, which may be older. Of several, during an upgrade, the last counts.
+    Kubelets have a version, too, which may be older. Of several the newest counts.
     """
     for part in (*_VERSION_JOBS, ""):
         found = [

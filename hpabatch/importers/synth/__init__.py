@@ -1,1 +1,1 @@
-"""Synthetic histories: the demo data."""
+"""Synthetic histories of large fleets."""

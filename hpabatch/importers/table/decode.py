@@ -1,4 +1,4 @@
-"""Decoding a map file: strictly, and with a note of everything that it leaves open."""
+"""Decoder of map files: a strict reader that notes everything that the map leaves open."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from hpabatch.importers.table.map import (
     Scales,
     TableMap,
 )
+from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.units import (
+    CPU_COUNTER,
     CPU_MILLI,
     DURATION_MS,
     MEMORY_BYTES,
@@ -23,6 +25,7 @@ from hpabatch.importers.table.units import (
     QUANTITY,
     Rounding,
 )
+from hpabatch.importers.table.unpivot import decode_unpivot
 from hpabatch.importers.table.values import (
     Amount,
     Source,
@@ -31,58 +34,68 @@ from hpabatch.importers.table.values import (
     decode_source,
     decode_time,
 )
-from hpabatch.inputs.fields import Section, read_document, show
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, Scalar
+from hpabatch.inputs.documents import Mistakes, read_document, show
+from hpabatch.inputs.fields import Fields
 
 _TEXTS = ("pod", "uid", "container", "namespace", "workload", "cluster", "kind")
 _DEFAULT_TEXTS = {"container": "app", "namespace": "default", "cluster": "default",
                   "kind": "Deployment"}  # fmt: skip
 _POD_ONLY = ("pod", "uid")
+_KEYS = ("columns", "window", "limits", "requests", "lives", "scales", "hpas", "where", "format",
+         "rounding", "partial", "unpivot")  # fmt: skip
 
 
-def read_map(path: Path | str) -> TableMap:
-    """Read a map file.
+def read_map(path: Path | str, beside: Beside | None = None) -> TableMap:
+    """Read a map file; with objects beside it, it may leave out what these say.
 
     Raises:
-        UsageError: it cannot be read, or says something that is unknown, of a wrong type or
-            contradictory; the message names the path in the file.
+        UsageError: it cannot be read; all mistakes in it with their lines and keys.
     """
-    source = f"map {path}"
-    top = Section(read_document(path, "map"), source)
-    return _Decoder(top, Path(path)).decode()
+    mistakes = Mistakes()
+    top = Fields(read_document(path, "map"), mistakes)
+    found = _Decoder(top, Path(path), beside).decode()
+    mistakes.refuse()
+    return found
 
 
 class _Decoder:
     """Decodes one map; `assumed` collects what it leaves open."""
 
-    def __init__(self, top: Section, path: Path) -> None:
+    def __init__(self, top: Fields, path: Path, beside: Beside | None) -> None:
         self.top = top
+        self.beside = beside
         self.path = path
         self.assumed: list[str] = []
-        level = top.one_of("level", [item.value for item in Level])
-        if level is None:
-            top.refuse("level", "say `pod` (a row per pod) or `workload` (a row per workload)")
+        names = [item.value for item in Level]
+        top.missing("level", "pod (a row per pod) or workload (a row per workload)")
+        level = top.one_of("level", names)
+        if not level:
+            top.get_all(_KEYS)
+            top.close()  # a misspelled `level` is told as such
+            top.mistakes.refuse()  # the level decides what the other keys may be
         self.level = Level(level)
 
     def decode(self) -> TableMap:
         top = self.top
-        columns = top.section("columns")
-        if columns is None:
-            top.refuse("columns", "missing: say at least time, namespace, workload and cpu")
+        top.missing("columns", "a mapping of at least time, namespace, workload and cpu")
+        columns = top.child("columns") or self._empty("columns")
         time = decode_time(columns)
         texts = self._texts(columns)
-        cpu = self._usage(columns, "cpu", CPU_MILLI, "cores")
+        cpu = self._usage(columns, "cpu", self._cpu_units(), "cores")
         memory = self._usage(columns, "memory", MEMORY_BYTES, "bytes")
         metrics = self._metrics(columns)
-        if cpu is None and memory is None and not metrics:
-            columns.refuse("cpu", "missing: map cpu, memory or one of `metrics`")
+        if not any(name in columns for name in ("cpu", "memory", "metrics")):
+            columns.missing("cpu", "cpu, memory or metrics")
         replicas = self._replicas(columns)
         ready = decode_source(columns, "ready") if self.level is Level.pod else None
-        if "ready" in columns:
-            columns.refuse("ready", "`level: workload` has no ready; say lives.ready_after")
+        if self.level is Level.workload and columns.get("ready") is not None:
+            fix = "say lives.ready_after"
+            columns.mistake("ready", "expected no ready with level workload", fix)
         window, window_ms = self._window(columns)
         columns.close()
         requests, limits = self._resources()
-        lives = self._lives(ready is not None)
         found = TableMap(
             path=self.path,
             level=self.level,
@@ -97,40 +110,51 @@ class _Decoder:
             window_ms=window_ms,
             requests=requests,
             limits=limits,
-            lives=lives,
-            scales=self._scales(replicas is not None),
-            hpas=decode_hpas(top, self.path.parent, self.assumed),
+            lives=self._lives("ready" in columns),
+            scales=self._scales("replicas" in columns),
+            hpas=decode_hpas(top, self.assumed, known=self.beside is not None),
             where=self._where(),
+            unpivot=decode_unpivot(top),
             format=self._format(),
-            rounding=self._rounding(bool(metrics)),
+            rounding=self._rounding(columns, bool(metrics)),
             assumed=tuple(self.assumed),
+            partial=bool(top.read("partial", kinds.YES_NO)),
+            beside=self.beside,
         )
         top.close()
         return found
 
-    def _texts(self, columns: Section) -> dict[str, Source]:
+    def _empty(self, key: str) -> Fields:
+        """Return a mapping in the place of one that is absent."""
+        return Fields(self.top.here.within(key, {}), Mistakes())
+
+    def _texts(self, columns: Fields) -> dict[str, Source]:
         texts: dict[str, Source] = {}
         for name in _TEXTS:
             if name in _POD_ONLY and self.level is Level.workload:
-                if name in columns:
-                    columns.refuse(name, f"`level: workload` has no {name}; drop it")
+                if columns.get(name) is not None:
+                    columns.mistake(name, f"expected no {name} with level workload", "drop it")
                 continue
             source = decode_source(columns, name)
-            if source is None and name in _DEFAULT_TEXTS:
+            left_out = self.beside is not None and name in ("kind", "container")
+            if source is None and name in _DEFAULT_TEXTS and not left_out:
                 value = _DEFAULT_TEXTS[name]
                 self.assumed.append(f"{name} {value!r} (no columns.{name})")
                 source = Source(value=value)
             if source is not None:
                 texts[name] = source
-        if self.level is Level.workload and texts["container"].value is None:
-            columns.refuse("container", "`level: workload` has one container per pod: say a value")
+        container = texts.get("container")
+        if self.level is Level.workload and container is not None and container.value is None:
+            columns.mistake("container", "expected one container per pod", "say a value")
         for name in ("workload", "pod"):
-            if name not in texts and (name == "workload" or self.level is Level.pod):
-                columns.refuse(name, f"missing: say which column holds the name of the {name}")
+            if name == "workload" and self.level is Level.pod and self.beside is not None:
+                continue
+            if name == "workload" or self.level is Level.pod:
+                columns.missing(name, f"the column with the name of the {name}")
         return texts
 
     def _usage(
-        self, columns: Section, name: str, units: Mapping[str, float], default: str
+        self, columns: Fields, name: str, units: Mapping[str, float], default: str
     ) -> Source | None:
         source = decode_source(columns, name, (*units, QUANTITY), statistic=self._statistics())
         if source is None or source.value is not None:
@@ -140,44 +164,48 @@ class _Decoder:
             source = source.with_unit(default)
         return source.with_factor(units.get(source.unit, 1e3 if name == "cpu" else 1.0))
 
+    def _cpu_units(self) -> Mapping[str, float]:
+        """Return the units of usage; a counter is one container's, so its rate is, too."""
+        return {**CPU_MILLI, CPU_COUNTER: 1e3} if self.level is Level.pod else CPU_MILLI
+
     def _statistics(self) -> tuple[str, ...]:
         return ("mean", "sum", "max") if self.level is Level.workload else ()
 
-    def _metrics(self, columns: Section) -> dict[str, Source]:
-        section = columns.section("metrics")
+    def _metrics(self, columns: Fields) -> dict[str, Source]:
+        section = columns.child("metrics")
         found: dict[str, Source] = {}
         if section is None:
             return found
-        for name, value in section.rest().items():
-            inner = Section({name: value}, section.source, section.path)
+        for name in section.members():
+            section.missing(name, "a column, or a mapping with column, sql or value")
             source = decode_source(
-                inner, name, (*METRIC_MILLI, QUANTITY), statistic=self._statistics()
+                section, name, (*METRIC_MILLI, QUANTITY), statistic=self._statistics()
             )
             if source is None:
-                section.refuse(name, "nothing is said about this metric")
+                continue
             if source.value is None and not source.unit:
                 self.assumed.append(f"columns.metrics.{name} counts whole units (no unit)")
                 source = source.with_unit("one")
             found[name] = source.with_factor(METRIC_MILLI.get(source.unit, 1e3))
         return found
 
-    def _replicas(self, columns: Section) -> Source | None:
+    def _replicas(self, columns: Fields) -> Source | None:
         source = decode_source(columns, "replicas")
-        if source is None and self.level is Level.workload:
-            columns.refuse("replicas", "missing: `level: workload` needs the number of pods")
+        if self.level is Level.workload:
+            columns.missing("replicas", "the column with the number of pods")
         if source is not None and source.value is not None:
             value = source.value
             if not isinstance(value, int) or not 0 <= value <= MAX_REPLICAS:
-                columns.refuse("replicas.value", f"a whole number of pods, found {show(value)}")
+                columns.mistake("replicas", f"expected a whole number of pods, got {show(value)}")
         return source
 
-    def _window(self, columns: Section) -> tuple[Source | None, int | None]:
+    def _window(self, columns: Fields) -> tuple[Source | None, int | None]:
         source = decode_source(columns, "window", DURATION_MS)
         if source is not None and source.value is None and not source.unit:
-            columns.refuse("window", f"say its unit: one of {', '.join(DURATION_MS)}")
-        constant = self.top.duration_ms("window")
+            columns.mistake("window", f"expected a unit, one of {', '.join(DURATION_MS)}, got none")
+        constant: int | None = self.top.read("window", kinds.duration())
         if source is not None and constant is not None:
-            self.top.refuse("window", "said here and in columns.window: keep one")
+            self.top.mistake("window", "expected one window, got columns.window too", "keep one")
         if source is None and constant is None:
             self.assumed.append("samples have no window, which counts as 0s (no `window`)")
         if source is not None:
@@ -187,13 +215,11 @@ class _Decoder:
     def _resources(self) -> tuple[dict[str, Amount], dict[str, Amount]]:
         found: list[dict[str, Amount]] = []
         for name in ("limits", "requests"):
-            section = self.top.section(name)
+            section = self.top.child(name)
             amounts: dict[str, Amount] = {}
             if section is not None:
                 for resource, units in (("cpu", CPU_MILLI), ("memory", MEMORY_BYTES)):
-                    amount = decode_amount(
-                        section, resource, units, self.path.parent, share=name == "requests"
-                    )
+                    amount = decode_amount(section, resource, units, share=name == "requests")
                     if amount is not None:
                         amounts[resource] = amount
                 section.close()
@@ -201,29 +227,35 @@ class _Decoder:
         limits, requests = found
         for resource in limits:
             if resource not in requests:
-                self.assumed.append(f"{resource} requests are the limits (no requests.{resource})")
+                other = "" if self.beside is None else " where the objects have none"
+                self.assumed.append(
+                    f"{resource} requests are the limits{other} (no requests.{resource})"
+                )
                 requests[resource] = Amount(share=1.0)
         for resource, amount in requests.items():
             if amount.share is not None and resource not in limits:
-                self.top.refuse(f"requests.{resource}", f"of_limit needs limits.{resource}")
-        if "cpu" not in requests:
+                place = self.top.at("requests").members()[resource]
+                self.top.mistakes.add(
+                    place.problem(f"expected limits.{resource} for of_limit, got no such limit")
+                )
+        if "cpu" not in requests and self.beside is None:
             self.assumed.append("containers have no cpu request (no requests.cpu or limits.cpu)")
         return requests, limits
 
     def _lives(self, has_ready: bool) -> Lives:
-        section = self.top.section("lives") or Section({}, self.top.source, "lives")
+        section = self.top.child("lives") or self._empty("lives")
         names = ["ready_after", "keep", "edge", "ran_before"]
         names += ["before", "gap"] if self.level is Level.pod else ["grace"]
         if has_ready:
             names.remove("ready_after")
-            if "ready_after" in section:
-                section.refuse("ready_after", "columns.ready says it already: keep one")
+            if section.get("ready_after") is not None:
+                section.mistake("ready_after", "expected one of it and columns.ready", "keep one")
         default = Lives(ready_after_ms=10_000 if self.level is Level.workload else 0)
         values: dict[str, int] = {"ready_after": default.ready_after_ms}
         for name in names:
-            if name == "gap" and section.is_text("gap", "never"):
+            if name == "gap" and section.get("gap") == "never":
                 continue
-            value = section.duration_ms(name)
+            value = section.read(name, kinds.duration())
             if value is not None:
                 values[name] = value
             elif name != "gap":
@@ -236,18 +268,18 @@ class _Decoder:
         return Lives(**{f"{name}_ms": value for name, value in values.items()})
 
     def _scales(self, has_replicas: bool) -> Scales:
-        section = self.top.section("scales") or Section({}, self.top.source, "scales")
+        section = self.top.child("scales") or self._empty("scales")
         allowed = ["replicas"] if has_replicas else []
         if self.level is Level.pod:
             allowed += ["pods", "most_common"]
         origin = section.one_of("from", allowed)
         size = section.whole("replicas", 0, MAX_REPLICAS) if self.level is Level.pod else None
-        if size is not None and origin is not None:
-            section.refuse("replicas", "said beside `from`: keep one")
+        if size is not None and "from" in section:
+            section.mistake("replicas", "expected one of `replicas` and `from`, got both")
         if size is not None:
             origin = "constant"
-        if origin is None:
-            origin = allowed[0]
+        if not origin:
+            origin = allowed[0] if allowed else "replicas"
             told = "the replicas column" if origin == "replicas" else "the number of pods alive"
             self.assumed.append(f"recorded sizes are {told} (no scales.from)")
         at_least = section.whole("at_least", 0, MAX_REPLICAS)
@@ -259,18 +291,18 @@ class _Decoder:
         return Scales(origin, at_least, size or 0)
 
     def _where(self) -> str | None:
-        where = self.top.text("where")
+        where: str | None = self.top.read("where", kinds.text())
         if where is not None:
             check_expression(self.top, "where", where)
         return where
 
     def _format(self) -> Format:
-        section = self.top.section("format")
+        section = self.top.child("format")
         if section is None:
             return Format()
         separator = section.one_of("separator", SEPARATORS)
         decimal = section.one_of("decimal", ["point", "comma"])
-        missing = section.texts("missing")
+        missing: tuple[str, ...] | None = section.read("missing", _MISSING)
         section.close()
         return Format(
             separator=SEPARATORS[separator] if separator else "",
@@ -278,18 +310,27 @@ class _Decoder:
             missing=Format().missing if missing is None else missing,
         )
 
-    def _rounding(self, has_metrics: bool) -> dict[str, Rounding]:
-        section = self.top.section("rounding") or Section({}, self.top.source, "rounding")
+    def _rounding(self, columns: Fields, has_metrics: bool) -> dict[str, Rounding]:
+        section = self.top.child("rounding") or self._empty("rounding")
         found: dict[str, Rounding] = {}
         for name, default in (("cpu", "up"), ("memory", "up"), ("metrics", "down")):
             value = section.one_of(name, [item.value for item in Rounding])
-            if value is None and (name != "metrics" or has_metrics):
+            if not value and (name != "metrics" or has_metrics):
                 self.assumed.append(f"fractions of {_FRACTIONS[name]} are rounded {default}")
+            if value and name not in columns:
+                section.mistake(name, f"expected columns.{name} for it, got none", "drop it")
             found[name] = Rounding(value or default)
         section.close()
         return found
 
 
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+_MISSING = ListOf(Scalar("a string", _string), "a string or a list of strings")
 _FRACTIONS = {
     "cpu": "a millicore",
     "memory": "a byte",

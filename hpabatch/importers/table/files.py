@@ -1,14 +1,17 @@
-"""The files of a table: found by name, folder or pattern, and read in pieces of bounded size."""
+"""Files of a table: by name, folder or pattern, read in pieces of bounded size."""
 
 from __future__ import annotations
 
+import csv
 import glob
 import hashlib
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -19,7 +22,7 @@ from hpabatch.history.files import check_regular, open_regular
 from hpabatch.history.parquet import FEW_ROWS, LARGE_FOOTER, MAGIC, MANY_GROUPS
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.table.map import SEPARATORS, Format, TableMap
-from hpabatch.inputs.fields import show
+from hpabatch.inputs.documents import show
 from hpabatch.model.suggestions import did_you_mean
 
 PARQUET = (".parquet", ".pq")
@@ -29,7 +32,7 @@ CHUNK_ROWS = 1 << 17
 
 _SAMPLE_BYTES = 1 << 20
 # A packed text that is cut off or damaged ends in EOFError, zlib.error or BadGzipFile (OSError).
-_BROKEN = (*BROKEN, OSError, EOFError, zlib.error)
+BROKEN_FILE = (*BROKEN, OSError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +110,24 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         if path.stat().st_size == 0:
             raise HistoryError(f"{path} is empty (0 bytes)")
         if parquet:
-            _check_parquet(path)
+            check_parquet(path)
             lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
             rows = int(lazy.select(pl.len()).collect().item())
         else:
-            separator, rows = _look_at_text(path, table)
-            lazy = _scan_text(path, separator, table.format)
+            found = look_at_text(path, table.format.separator)
+            separator, rows = found.separator, found.rows
+            _refuse_twice(path, found.names, table)
+            lazy = scan_text(path, separator, table.format)
         columns = tuple(lazy.collect_schema().names())
-    except _BROKEN as error:
-        raise HistoryError(_broken(path, error)) from None
-    missing = [name for name in table.used_columns() if name not in columns]
+    except BROKEN_FILE as error:
+        raise HistoryError(broken_file(path, error)) from None
+    wide = table.unpivot
+    known = columns if wide is None else wide.columns_of(columns)
+    missing = [name for name in table.used_columns() if name not in known]
+    if wide is not None:
+        missing = [name for name in wide.keep if name not in columns] + missing
     if missing:
-        hint = did_you_mean(missing[0], columns)
+        hint = did_you_mean(missing[0], known)
         raise HistoryError(
             f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
@@ -126,7 +135,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
     return TableFile(path, number, parquet, rows, columns, separator)
 
 
-def _check_parquet(path: Path) -> None:
+def check_parquet(path: Path) -> None:
     """Refuse what polars would take: another first word, a broken end, or far too many pieces.
 
     Raises:
@@ -138,7 +147,7 @@ def _check_parquet(path: Path) -> None:
         stream.seek(max(0, size - 8))
         tail = stream.read(8)
     if head != MAGIC:
-        raise HistoryError(f"{path} cannot be read: it is not Parquet, whatever its name says")
+        raise HistoryError(f"{path} cannot be read: expected Parquet, got another format")
     footer = int.from_bytes(tail[:4], "little")
     if tail[4:] != MAGIC or footer > size - 12:
         raise HistoryError(f"{path} cannot be read: it was cut short; copy or write it again")
@@ -147,7 +156,7 @@ def _check_parquet(path: Path) -> None:
     try:
         metadata = pq.read_metadata(path)
     except pa.ArrowException as error:
-        raise HistoryError(_broken(path, error)) from None
+        raise HistoryError(broken_file(path, error)) from None
     groups, rows = metadata.num_row_groups, metadata.num_rows
     if groups > MANY_GROUPS and rows < FEW_ROWS * groups:
         raise HistoryError(
@@ -168,7 +177,7 @@ def digest_files(files: Sequence[Path]) -> str:
             with open_regular(path) as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
-            raise HistoryError(_broken(path, error)) from None
+            raise HistoryError(broken_file(path, error)) from None
         digest.update(f"{path.name}\0{found}\0".encode())
     return digest.hexdigest()
 
@@ -185,19 +194,25 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
         if file.parquet:
             lazy = pl.scan_parquet(file.path, glob=False, hive_partitioning=False)
         else:
-            lazy = _scan_text(file.path, file.separator, table.format)
-        lazy = lazy.select(table.used_columns())
+            lazy = scan_text(file.path, file.separator, table.format)
+        wide = table.unpivot
+        used = table.used_columns()
+        lazy = lazy.select(used if wide is None else wide.needed(file.columns))
+        # A row of a wide table becomes as many as it has columns.
+        most = CHUNK_ROWS if wide is None else max(1, CHUNK_ROWS // max(1, len(file.columns)))
         first = 0
-        for frame in lazy.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True):
-            # A batch may be larger than asked for.
-            for part in frame.iter_slices(CHUNK_ROWS):
-                yield first, part
-                first += part.height
-    except _BROKEN as error:
-        raise HistoryError(_broken(file.path, error)) from None
+        for frame in lazy.collect_batches(chunk_size=most, maintain_order=True):
+            # A batch may be larger than requested.
+            for part in frame.iter_slices(most):
+                rows = part if wide is None else wide.apply(part).select(used)
+                yield first, rows
+                first += rows.height
+    except BROKEN_FILE as error:
+        raise HistoryError(broken_file(file.path, error)) from None
 
 
-def _scan_text(path: Path, separator: str, form: Format) -> pl.LazyFrame:
+def scan_text(path: Path, separator: str, form: Format) -> pl.LazyFrame:
+    """Return a CSV's rows, all of them strings."""
     return pl.scan_csv(
         path,
         separator=separator,
@@ -208,8 +223,21 @@ def _scan_text(path: Path, separator: str, form: Format) -> pl.LazyFrame:
     )
 
 
-def _look_at_text(path: Path, table: TableMap) -> tuple[str, int]:
-    """Return the separator and about how many rows there are."""
+class TextHead(NamedTuple):
+    """The beginning of a CSV: its separator, about how many rows it has, the header's names."""
+
+    separator: str
+    rows: int
+    names: tuple[str, ...]
+
+
+def look_at_text(path: Path, separator: str = "") -> TextHead:
+    """Return what the beginning of a CSV says; without a separator, it is found.
+
+    Raises:
+        HistoryError: it is not UTF-8 text, or begins with an empty line.
+        OSError, EOFError, zlib.error: it cannot be read.
+    """
     import gzip
 
     packed = path.name.lower().endswith(".gz")
@@ -225,23 +253,33 @@ def _look_at_text(path: Path, table: TableMap) -> tuple[str, int]:
     except UnicodeDecodeError:
         raise HistoryError(f"{path} is not UTF-8: convert it (iconv -t UTF-8)") from None
     if not first.strip():
-        raise HistoryError(f"{path}: its first line is empty; the names of the columns are wanted")
-    names = [name.strip('"') for name in first.split(table.format.separator or _separator(first))]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice and twice[0] in table.used_columns():
+        raise HistoryError(f"{path}: expected column names in the first line, got an empty line")
+    separator = separator or _separator(first)
+    names = next(csv.reader([first], delimiter=separator), [])
+    return TextHead(separator, rows, tuple(names))
+
+
+def _refuse_twice(path: Path, names: Sequence[str], table: TableMap) -> None:
+    wide = table.unpivot
+    used = {*table.used_columns(), *(() if wide is None else wide.needed(names))}
+    twice = [name for name in names if names.count(name) > 1 and name in used]
+    if twice:
         raise HistoryError(f"{path} has two columns {twice[0]!r}: rename one")
-    return table.format.separator or _separator(first), rows
 
 
 def _separator(line: str) -> str:
-    """Return the separator that occurs most often in the header, a comma where none does."""
-    counts = {text: line.count(text) for name, text in SEPARATORS.items() if name != "space"}
+    """Return the separator that occurs most often in the header, a comma where none does.
+
+    Inside of quotes and of a series' labels, as in `{pod="web-0",namespace="shop"}`, none is.
+    """
+    outside = re.sub(r'"(?:[^"]|"")*"|\{[^}]*\}', "", line)
+    counts = {text: outside.count(text) for name, text in SEPARATORS.items() if name != "space"}
     best = max(counts, key=lambda text: counts[text])
     return best if counts[best] else ","
 
 
-def _broken(path: Path, error: BaseException) -> str:
-    """Return a sentence for what polars says of a broken file."""
+def broken_file(path: Path, error: BaseException) -> str:
+    """Return a sentence for an error of polars about a broken file."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = lines[0] if lines else type(error).__name__

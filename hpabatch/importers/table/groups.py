@@ -1,8 +1,8 @@
-"""Group after group of an import: each is one part of the store, and what it gave is kept.
+"""Groups of an import: each is one part of the store, its result kept on disk.
 
 The lives and sizes of a group are needed again when all groups are done (a workload's size counts
-pods of several groups), so they are kept in the work folder: what an interrupted run had written is
-not computed again.
+pods of several groups). They are kept in the work folder, so a resumed import does not compute them
+again.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from hpabatch.history.store.writer import checked_rows
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.pods import GroupResult, import_pods
 from hpabatch.importers.table.spill import disk_errors
+from hpabatch.importers.table.strict import Lacking, lacking_requests
 from hpabatch.importers.table.workloads import import_workloads
 
 if TYPE_CHECKING:
-    from hpabatch.history.store.append import PartWriter, StoreWriter
+    from hpabatch.history.store.append import Amend, PartWriter, StoreWriter
 
 _BUFFER_ROWS = 1 << 18
 _SHOWN_ROWS = 5
@@ -37,7 +38,7 @@ _MEMORY_BYTES_LIKELY = 1 << 44
 
 @dataclass(slots=True)
 class Figures:
-    """What was written: rows by table, and the largest usage seen (0: none)."""
+    """Counts of written rows by table, and the largest usage seen (0: none)."""
 
     written: Counter[str] = field(default_factory=Counter)
     samples: int = 0
@@ -46,6 +47,8 @@ class Figures:
     conflicts: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
+    told: dict[str, list[str]] = field(default_factory=dict)
+    lacking: Lacking = frozenset()
 
     def add(self, other: Figures) -> None:
         """Add the figures of another group."""
@@ -56,6 +59,7 @@ class Figures:
         self.conflicts += other.conflicts
         self.cpu_milli = max(self.cpu_milli, other.cpu_milli)
         self.memory_bytes = max(self.memory_bytes, other.memory_bytes)
+        self.lacking |= other.lacking
 
     def doubts(self) -> list[str]:
         """Return warnings about usage that no container has: the unit is wrong, most likely."""
@@ -101,15 +105,18 @@ class Sink:
         return history.read(table, optional=True) if table in history.tables else None
 
     @contextmanager
-    def part(self, name: str) -> Iterator[Figures]:
-        """Commit what is added in the block as one part; yield its figures."""
+    def part(self, name: str, amend: Amend | None = None) -> Iterator[Figures]:
+        """Commit what is added in the block as one part; yield its figures.
+
+        `amend`: see `StoreWriter.part`.
+        """
         self.figures = Figures()
         self._waiting = {}
         if self.store is None:
             yield self.figures
             self._hand_on(0)
             return
-        with self.store.part(name) as self._part:
+        with self.store.part(name, amend) as self._part:
             yield self.figures
             self._hand_on(0)
 
@@ -123,6 +130,8 @@ class Sink:
             cpu, memory = (value if isinstance(value, int) else 0 for value in largest)
             self.figures.cpu_milli = max(self.figures.cpu_milli, cpu)
             self.figures.memory_bytes = max(self.figures.memory_bytes, memory)
+        if table == "pod_requests":
+            self.figures.lacking |= lacking_requests(frame)
         waiting = self._waiting.setdefault(table, [])
         waiting.append(frame)
         self._hand_on(_BUFFER_ROWS)
@@ -141,21 +150,27 @@ class Sink:
 
 
 def import_group(
-    rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, sink: Sink, part: str
+    rows: pl.DataFrame,
+    spans: pl.DataFrame,
+    table: TableMap,
+    sink: Sink,
+    part: str,
+    amend: Amend | None = None,
 ) -> tuple[GroupResult, Figures]:
-    """Write a group's rows as a part."""
+    """Write a group's rows as a part; `amend`: see `StoreWriter.part`."""
     importer = import_pods if table.level is Level.pod else import_workloads
-    with sink.part(part) as figures:
+    with sink.part(part, amend) as figures:
         result = importer(rows, spans, table, sink.add)
         figures.samples = result.samples
         figures.duplicates = result.duplicates
         figures.unsized = result.unsized
         figures.conflicts = result.conflicts
+        figures.told = {} if table.beside is None else table.beside.told.take()
     return result, figures
 
 
 def keep_result(folder: Path, number: int, result: GroupResult, figures: Figures) -> None:
-    """Keep what a group gave; the last file written makes it count."""
+    """Keep the result of a group; the file written last makes it valid."""
     for name, frame in (("lives", result.lives), ("sizes", result.sizes)):
         with (
             disk_errors(folder),
@@ -170,6 +185,8 @@ def keep_result(folder: Path, number: int, result: GroupResult, figures: Figures
         "conflicts": figures.conflicts,
         "cpu_milli": figures.cpu_milli,
         "memory_bytes": figures.memory_bytes,
+        "told": figures.told,
+        "lacking": sorted(figures.lacking),
     }
     place = folder / f"group-{number:05d}.json"
     with disk_errors(folder), atomic_path(place) as temporary:
@@ -177,10 +194,11 @@ def keep_result(folder: Path, number: int, result: GroupResult, figures: Figures
 
 
 def kept_result(folder: Path, number: int) -> tuple[GroupResult, Figures] | None:
-    """Return what a group gave in an earlier run; None: unknown, or files are damaged."""
+    """Return the result of a group from an earlier run; None: unknown, or damaged files."""
     try:
         said = json.loads((folder / f"group-{number:05d}.json").read_text())
-        figures = Figures(**{**said, "written": Counter(said["written"])})
+        lacking = frozenset(map(tuple, said["lacking"]))
+        figures = Figures(**{**said, "written": Counter(said["written"]), "lacking": lacking})
         lives, sizes = (
             pl.read_parquet(folder / f"group-{number:05d}.{name}.parquet")
             for name in ("lives", "sizes")

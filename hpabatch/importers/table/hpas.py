@@ -1,11 +1,10 @@
-"""The HPAs of an imported table: manifests, or one template with exceptions by workload."""
+"""HPAs of an imported table: manifests, or one template with exceptions by workload."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,7 +12,11 @@ import polars as pl
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TIME
-from hpabatch.inputs.fields import Section, quantity_milli, show
+from hpabatch.importers.table.objects import Beside
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf
+from hpabatch.inputs.documents import show
+from hpabatch.inputs.fields import Fields, quantity_milli
 from hpabatch.inputs.manifest_checks import UNREADABLE, VALID, check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.model.objects.decode import decode_hpa
@@ -21,6 +24,7 @@ from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.objects.validate import validate_hpa
+from hpabatch.model.suggestions import did_you_mean
 from hpabatch.model.versions import DEFAULT_K8S, profile_for
 
 Place = tuple[str, str, str, str]
@@ -29,7 +33,7 @@ Place = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What an HPA of a workload says; metrics and behavior as in autoscaling/v2."""
+    """The HPA of a workload; metrics and behavior as in autoscaling/v2."""
 
     minimum: int
     maximum: int
@@ -54,99 +58,100 @@ class HpaMap:
         return bool(self.manifests or self.template or self.exceptions)
 
 
-def decode_hpas(top: Section, folder: Path, assumed: list[str]) -> HpaMap:
-    """Take `hpas` of a map; paths are relative to the map's folder.
-
-    Raises:
-        UsageError: it says something unknown, or an HPA that the API server would refuse.
-    """
-    section = top.section("hpas")
+def decode_hpas(top: Fields, assumed: list[str], *, known: bool = False) -> HpaMap:
+    """Read `hpas` of a map; paths are relative to the map's folder. `known`: objects have HPAs."""
+    section = top.child("hpas")
+    if section is None and known:
+        return HpaMap()
     if section is None:
         assumed.append("the history has no HPA: replay it with --hpas (no hpas)")
         return HpaMap()
-    manifests = section.texts("manifests")
+    manifests = section.read("manifests", _PATHS)
+    inner, listed = section.child("template"), section.child("workloads")
+    section.close()
+    if not section.value("manifests") and inner is None and not (listed and listed.members()):
+        section.mistake("", "expected manifests, template or workloads, got none of them")
     if manifests is not None:
-        if "template" in section or "workloads" in section:
-            section.refuse("manifests", "said beside a template: keep one")
-        section.close()
+        if inner is not None or listed is not None:
+            section.mistake("manifests", "expected manifests or a template, got both")
+        folder = top.here.folder
         return HpaMap(manifests=tuple(str(folder / path) for path in manifests))
-    inner = section.section("template")
     base: dict[str, object] = {}
     template = None
     if inner is not None:
         base = _settings(inner)
-        template = _template(inner, base, assumed)
+        template = top.mistakes.tried(_template, inner, base, assumed)
     exceptions: dict[str, Template | None] = {}
-    listed = section.section("workloads")
-    if listed is not None:
-        for name, value in listed.rest().items():
-            if value is None:
-                exceptions[name] = None
-                continue
-            other = Section(value, section.source, f"{listed.path}.{name}")
-            exceptions[name] = _template(other, {**base, **_settings(other)}, [])
-    section.close()
-    found = HpaMap(template=template, exceptions=exceptions)
-    if not found.given:
-        section.refuse("", "say manifests, template or workloads")
-    return found
+    for name, place in (listed.members() if listed is not None else {}).items():
+        exceptions[name] = None
+        if place.value is not None:
+            other = Fields(place, top.mistakes)
+            said = {**base, **_settings(other)}
+            exceptions[name] = top.mistakes.tried(_template, other, said, [])
+    return HpaMap(template=template, exceptions=exceptions)
 
 
-def _settings(section: Section) -> dict[str, object]:
-    """Take what a template can say, as far as it is said."""
+_PATHS = ListOf(kinds.text("a path"), "a path or a list of paths")
+
+
+def _settings(fields: Fields) -> dict[str, object]:
+    """Return the settings of a template."""
     found: dict[str, object] = {
-        "min": section.whole("min", 0),
-        "max": section.whole("max", 1),
-        "cpu": section.take("cpu"),
-        "memory": section.take("memory"),
-        "metrics": section.take("metrics"),
-        "behavior": section.take("behavior"),
+        "min": fields.whole("min", 0),
+        "max": fields.whole("max", 1),
+        "cpu": fields.get("cpu"),
+        "memory": fields.get("memory"),
+        "metrics": fields.get("metrics"),
+        "behavior": fields.get("behavior"),
     }
-    section.close()
+    fields.close()
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _template(section: Section, said: Mapping[str, object], assumed: list[str]) -> Template:
+def _template(fields: Fields, said: Mapping[str, object], assumed: list[str]) -> Template:
+    """Return a template (MistakesError: it is none)."""
     metrics: list[Mapping[str, object]] = []
     for resource in ("cpu", "memory"):
         if resource in said:
-            metrics.append(_resource_metric(section, resource, said[resource]))
+            metrics.append(_resource_metric(fields, resource, said[resource]))
     more = said.get("metrics", [])
     if not isinstance(more, list) or not all(isinstance(item, Mapping) for item in more):
-        section.refuse("metrics", "a list of metrics as in autoscaling/v2 is wanted")
+        fields.refuse("metrics", f"expected a list of autoscaling/v2 metrics, got {show(more)}")
     metrics += more
     behavior = said.get("behavior")
     if behavior is not None and not isinstance(behavior, Mapping):
-        section.refuse("behavior", f"a behavior as in autoscaling/v2 is wanted: {show(behavior)}")
+        fields.refuse("behavior", f"expected an autoscaling/v2 behavior, got {show(behavior)}")
     if not metrics:
-        section.refuse("cpu", "missing: say a target such as `cpu: 50%`, or metrics")
+        fields.missing("cpu", "a target such as `cpu: 50%`, or metrics")
     if "max" not in said:
-        section.refuse("max", "missing: the largest size that the HPA may want")
+        fields.missing("max", "the largest size that the HPA may want")
     if "min" not in said:
         assumed.append("an HPA's minReplicas is 1 (no hpas.template.min)")
-    minimum, maximum = said.get("min", 1), said["max"]
+    minimum, maximum = said.get("min", 1), said.get("max")
     assert isinstance(minimum, int)
-    assert isinstance(maximum, int)
+    if not metrics or not isinstance(maximum, int):
+        return Template(minimum, minimum, ())  # a mistake is noted
     template = Template(minimum, maximum, tuple(metrics), behavior)
-    _spec(template, "Deployment", "workload", section)
+    _spec(template, "Deployment", "workload", fields)
     return template
 
 
-def _resource_metric(section: Section, resource: str, goal: object) -> Mapping[str, object]:
+def _resource_metric(fields: Fields, resource: str, goal: object) -> Mapping[str, object]:
     """Return a Resource metric for `50%` (of the request) or `500m` (on average)."""
     if isinstance(goal, str) and goal.endswith("%"):
         if not goal[:-1].isdecimal():
-            section.refuse(resource, f"{goal!r} is not a percentage such as 50%")
+            fields.refuse(resource, f"expected a percentage such as 50%, got {show(goal)}")
         target: dict[str, object] = {"type": "Utilization", "averageUtilization": int(goal[:-1])}
     else:
-        milli = quantity_milli(goal) if isinstance(goal, str) else "write 50% or a quantity (500m)"
+        wanted = f"expected 50% or a quantity such as 500m, got {show(goal)}"
+        milli = quantity_milli(goal) if isinstance(goal, str) else wanted
         if isinstance(milli, str):
-            section.refuse(resource, milli)
+            fields.refuse(resource, milli)
         target = {"type": "AverageValue", "averageValue": goal}
     return {"type": "Resource", "resource": {"name": resource, "target": target}}
 
 
-def _spec(template: Template, kind: str, name: str, section: Section | None = None) -> str:
+def _spec(template: Template, kind: str, name: str, fields: Fields | None = None) -> str:
     """Return the spec as JSON.
 
     Raises:
@@ -173,8 +178,8 @@ def _spec(template: Template, kind: str, name: str, section: Section | None = No
     ]  # fmt: skip
     if complaints:
         told = f"the API server would refuse this HPA: {complaints[0]}"
-        if section is not None:
-            section.refuse("", told)
+        if fields is not None:
+            fields.refuse("", told)
         raise UsageError(f"{kind}/{name}: {told}")
     return spec_to_json(hpa)
 
@@ -196,40 +201,52 @@ def load_hpas(paths: Sequence[str]) -> list[HPA]:
     return found
 
 
-def hpa_rows(hpas: HpaMap, workloads: Mapping[Place, int]) -> tuple[pl.DataFrame, list[str]]:
+def hpa_rows(
+    hpas: HpaMap, workloads: Mapping[Place, int], beside: Beside | None = None
+) -> tuple[pl.DataFrame, list[str]]:
     """Return the `hpas` table for workloads, each with the ms from which its HPA is in force.
 
-    Warnings name exceptions and manifests that fit no workload of the table.
+    What the map says of a workload goes before the objects, these before the template. Warnings
+    name manifests that fit no workload of the table.
 
     Raises:
         UsageError, RefusedError: see `load_hpas`.
     """
     rows: list[dict[str, object]] = []
-    unused: list[str] = []
+    stated: set[Place] = set()
+    astray: list[HPA] = []
     if hpas.manifests:
         for hpa in load_hpas(hpas.manifests):
             fitting = [place for place in workloads if _targets(hpa, place)]
+            stated.update(fitting)
             rows += [
                 _row(place, hpa.name, spec_to_json(hpa), workloads[place]) for place in fitting
             ]
             if not fitting:
-                unused.append(f"HPA {hpa.namespace or 'default'}/{hpa.name} has no target here")
+                astray.append(hpa)
     else:
-        known: set[str] = set()
         for place, since_ms in workloads.items():
             names = (f"{place[1]}/{place[3]}", place[3])
-            known.update(names)
             template = hpas.template
+            stated.update([place] if any(name in hpas.exceptions for name in names) else [])
+            if beside is not None and place not in stated and place[1:] in beside.objects.by_target:
+                continue
             for name in reversed(names):
                 template = hpas.exceptions.get(name, template)
             if template is not None:
                 rows.append(_row(place, place[3], _spec(template, place[2], place[3]), since_ms))
-        unused = [f"hpas.workloads.{key}: no such workload here"
-                  for key in hpas.exceptions if key not in known]  # fmt: skip
-    schema = {"cluster": pl.String, "namespace": pl.String, "name": pl.String, "uid": pl.String,
-              "spec": pl.String, "valid_from": pl.Int64}  # fmt: skip
-    frame = pl.DataFrame(rows, schema=schema).with_columns(pl.col("valid_from").cast(TIME))
-    return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), unused
+    schema: dict[str, Any] = {
+        "cluster": pl.String, "namespace": pl.String, "name": pl.String, "uid": pl.String,
+        "spec": pl.String, "valid_from": pl.Int64,
+    }  # fmt: skip
+    if beside is not None:
+        rows += beside.hpa_rows(workloads, stated, rows)
+        schema |= {"labels": pl.String, "annotations": pl.String, "created": pl.Int64,
+                   "generation": pl.Int64}  # fmt: skip
+    frame = pl.DataFrame(rows, schema=schema)
+    times = [name for name in ("valid_from", "created") if name in schema]
+    frame = frame.with_columns(pl.col(times).cast(TIME))
+    return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), _told_astray(astray, workloads)
 
 
 def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
@@ -269,6 +286,22 @@ def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
 
 
 _HPA = ("cluster", "namespace", "name")
+
+
+def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Place]) -> list[str]:
+    """Return a warning of HPAs that scale no workload of the table, if there are any."""
+    if not hpas:
+        return []
+    first = hpas[0]
+    namespace = first.namespace or "default"
+    names = [f"{place[1]}/{place[3]}" for place in workloads]
+    hint = did_you_mean(f"{namespace}/{first.spec.scale_target_ref.name}", names)
+    if len(hpas) == 1:
+        return [f"HPA {namespace}/{first.name} has no target here{hint}"]
+    return [
+        f"{len(hpas):,} HPAs of hpas.manifests have no target here, first "
+        f"{namespace}/{first.name}{hint}"
+    ]
 
 
 def _targets(hpa: HPA, place: Place) -> bool:

@@ -1,4 +1,4 @@
-"""From pods' lives to the tables pods, pod_states and pod_requests.
+"""Rows of pods, pod_states and pod_requests from the lives of pods.
 
 A life is a row with cluster, namespace, kind, target, pod, uid and, in ms, created, ready, deleted
 and gone (the last two null where nothing ended it).
@@ -15,6 +15,7 @@ import polars as pl
 
 from hpabatch.history.columns import TIME
 from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.values import Amount
 from hpabatch.model.names import label_value
 
@@ -30,14 +31,6 @@ SIZE: dict[str, pl.DataType] = {
     "seq": pl.Int64(),
 }
 """A size; of those of one workload and time the one with the largest seq counts."""
-AMOUNTS = {
-    "requests.cpu": "cpu_milli",
-    "requests.memory": "memory_milli",
-    "limits.cpu": "cpu_limit_milli",
-    "limits.memory": "memory_limit_milli",
-}
-"""Clean columns of requests and limits, and their columns in pod_requests."""
-
 _LABEL = "app"
 _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "hpabatch import table")
 
@@ -59,23 +52,31 @@ def selector_of(workload: str) -> str:
     return f"{_LABEL}={label_of(workload)}"
 
 
-def pods_table(lives: pl.DataFrame, level: Level) -> pl.DataFrame:
+def pods_table(lives: pl.DataFrame, table: TableMap) -> pl.DataFrame:
     """Return the pods table; pods of which only the number was known are marked as generated."""
     workloads = lives["target"].unique().sort().to_list()
-    labels = [json.dumps({_LABEL: label_of(name)}) for name in workloads]
-    origin = "recorded" if level is Level.pod else "generated"
-    return lives.select(
+    labels = {name: json.dumps({_LABEL: label_of(name)}) for name in workloads}
+    origin = "recorded" if table.level is Level.pod else "generated"
+    described: dict[str, pl.Series | pl.Expr] = {
+        "labels": pl.col("target").replace_strict(labels, return_dtype=pl.String),
+        "owner": pl.col("kind") + "/" + pl.col("target"),
+        "started": pl.col("created"),
+    }
+    if table.beside is not None:
+        described = {**table.beside.described(lives, labels)}
+    return lives.with_columns(**described).select(
         "cluster",
         "namespace",
         "target",
         "uid",
         "pod",
-        pl.col("target").replace_strict(workloads, labels, return_dtype=pl.String).alias("labels"),
-        (pl.col("kind") + "/" + pl.col("target")).alias("owner"),
+        "labels",
+        "owner",
         pl.col("created").cast(TIME),
-        pl.col("created").cast(TIME).alias("started"),
+        pl.col("started").cast(TIME),
         pl.col("deleted").cast(TIME).alias("deletion_requested"),
         pl.col("gone").cast(TIME),
+        *(["node"] if "node" in described else []),
         pl.lit(origin).alias("origin"),
     )
 
@@ -121,12 +122,17 @@ def requests_table(
         for kind, amounts in (("limits", table.limits), ("requests", table.requests))
         for resource, amount in amounts.items()
     }
-    rows = _with_listed(rows, listed)
+    index = pl.col("container").rank("dense").over("cluster", "uid").cast(pl.Int64) - 1
+    if table.beside is None:
+        rows = _with_listed(rows, listed).with_columns(kind=pl.lit("app"), index=index)
+    else:
+        rows = table.beside.with_requests(rows, listed, whole_pods=table.whole_pods)
     for name, amount in listed.items():
         if amount.share is not None:
             limit = pl.col(name.replace("requests", "limits"))
-            rows = rows.with_columns((limit * amount.share).round(0).cast(pl.Int64).alias(name))
-    index = pl.col("container").rank("dense").over("cluster", "uid").cast(pl.Int64) - 1
+            share = (limit * amount.share).round(0).cast(pl.Int64)
+            told = pl.coalesce(name, share) if name in rows.columns else share
+            rows = rows.with_columns(told.alias(name))
     empty = pl.lit(None, dtype=pl.Int64)
     return rows.select(
         "cluster",
@@ -134,8 +140,8 @@ def requests_table(
         "target",
         "uid",
         "container",
-        pl.lit("app").alias("kind"),
-        index.alias("index"),
+        "kind",
+        "index",
         pl.col("valid_from").cast(TIME),
         *(
             (pl.col(name).cast(pl.Int64) if name in rows.columns else empty).alias(column)

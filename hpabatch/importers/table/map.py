@@ -1,7 +1,7 @@
-"""The map file: which columns of a table mean what, in which units, and what is assumed.
+"""Map file: the meaning and unit of a table's columns, and the assumptions.
 
-`decode` reads it. What it leaves open gets the default that docs/import.md lists, and every
-default that shapes the result is named in `TableMap.assumed`.
+`decode` reads it. What it leaves open gets the default that docs/import.md lists, and every default
+that shapes the result is named in `TableMap.assumed`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from hpabatch.importers.table.hpas import HpaMap
-from hpabatch.importers.table.units import Rounding
+from hpabatch.importers.table.objects import Beside
+from hpabatch.importers.table.units import CPU_COUNTER, Rounding
+from hpabatch.importers.table.unpivot import Unpivot
 from hpabatch.importers.table.values import (
     Amount,
     Source,
@@ -27,7 +29,7 @@ MAX_REPLICAS = 100_000
 
 
 class Level(StrEnum):
-    """What a row of the table describes."""
+    """The level of a row: a pod or a workload."""
 
     pod = "pod"
     workload = "workload"
@@ -35,7 +37,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """How pods' lives follow from their samples; times in ms.
+    """Rules for the lives of pods from their samples; times in ms.
 
     before: a pod is created so long before its first sample. ready_after: it is Ready so long after
     its creation. keep: it is gone so long after its last sample. edge: a pod seen within this time
@@ -64,7 +66,7 @@ class Scales:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a CSV is written; `separator` "" is found in the first line."""
+    """Format of a CSV; `separator` "" is detected in the first line."""
 
     separator: str = ""
     decimal: str = "."
@@ -73,7 +75,11 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """A decoded map file. Sources are keyed by meaning; amounts are requests and limits."""
+    """A decoded map file. Sources are keyed by meaning; amounts are requests and limits.
+
+    `partial`: entries may match nothing. `beside`: objects of the cluster; then `texts` may lack
+    workload, kind and container, which the objects say.
+    """
 
     path: Path
     level: Level
@@ -92,12 +98,25 @@ class TableMap:
     scales: Scales
     hpas: HpaMap
     where: str | None = None
+    unpivot: Unpivot | None = None
     format: Format = field(default_factory=Format)
     rounding: Mapping[str, Rounding] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
+    partial: bool = False
+    beside: Beside | None = None
+
+    @property
+    def whole_pods(self) -> bool:
+        """Whether the table does not tell the containers of a pod apart."""
+        return "container" not in self.texts
+
+    @property
+    def has_counter(self) -> bool:
+        """Whether cpu is a counter of CPU time instead of a rate."""
+        return self.cpu is not None and self.cpu.unit == CPU_COUNTER
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return what the map says as (meaning, where it comes from)."""
+        """Return the map as (meaning, source)."""
         time = self.time.source.describe()
         time += "".join(f", {text}" for text in (self.time.unit, self.time.zone) if text)
         found = [("level", str(self.level)), ("time", time)]
@@ -107,6 +126,8 @@ class TableMap:
         found += [(name, item.describe()) for name, item in sources.items() if item is not None]
         for kind, amounts in (("limit", self.limits), ("request", self.requests)):
             found += [(f"{name} {kind}", amount.describe()) for name, amount in amounts.items()]
+        if self.unpivot is not None:
+            found.append(("unpivot", self.unpivot.describe()))
         if self.where is not None:
             found.append(("where", self.where))
         found.append(("sizes", f"{self.scales.origin}, at least {self.scales.at_least}"))
@@ -134,4 +155,4 @@ class TableMap:
 
 
 TIME_COLUMN = "_time_ms"
-"""What `where` and `sql` find the decoded time under: ms since 1970."""
+"""Name of the decoded time (ms since 1970) in `where` and `sql`."""

@@ -1,4 +1,4 @@
-"""A group of pods' rows to the tables of a history."""
+"""Rows of a group of pods as tables of a history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import polars as pl
 
 from hpabatch.history.columns import TIME
 from hpabatch.importers.table.lives import (
-    AMOUNTS,
     LIFE,
     PLACE,
     SIZE,
@@ -19,8 +18,9 @@ from hpabatch.importers.table.lives import (
     requests_table,
     states_table,
 )
-from hpabatch.importers.table.map import Level, TableMap
-from hpabatch.importers.table.rows import METRIC, POD_KEY, amounts
+from hpabatch.importers.table.map import TableMap
+from hpabatch.importers.table.objects import AMOUNTS
+from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts
 from hpabatch.importers.table.units import whole
 
 Add = Callable[[str, pl.DataFrame], None]
@@ -29,7 +29,7 @@ _POD = ["cluster", "namespace", "target", "pod"]
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What a group gave beside its rows: lives, recorded sizes (SIZE), and counts.
+    """Result of a group beside its rows: lives, recorded sizes (SIZE), and counts.
 
     `unsized` rows say no replicas, nor does an earlier one; `conflicts` are pods' metrics of which
     the containers' rows say different values.
@@ -46,15 +46,20 @@ class GroupResult:
 def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
     count = rows.height
-    rows = without_duplicates(rows, list(POD_KEY))
-    rows = rows.with_columns(life=_life_numbers(rows, table))
+    rows = without_duplicates(rows)
+    life = _life_numbers(rows, table)
+    if table.beside is not None:
+        life = table.beside.split_lives(rows, life)
+    rows = rows.with_columns(life=life)
     lives = _lives(rows, spans, table)
+    if table.has_counter:
+        rows = rows.with_columns(cpu=_rates(rows))
     rows = rows.rename({"uid": "given"}).join(
         lives.select(*_POD, "given", "life", "uid", "created"),
         on=[*_POD, "given", "life"],
         maintain_order="left",
     )
-    add("pods", pods_table(lives, Level.pod))
+    add("pods", pods_table(lives, table))
     add("pod_requests", _requests(rows, table))
     add("pod_states", states_table(lives) if table.ready is None else _states(rows, lives))
     samples = 0
@@ -79,15 +84,10 @@ def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
     return found
 
 
-def without_duplicates(rows: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Return rows sorted by key; of rows with the same key the last of the input is kept."""
-    ordered = rows.sort([*key, "seq"])
-    following = [pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in reversed(key)]
-    last = pl.any_horizontal(following)
-    mask = ordered.select(last.fill_null(value=True)).to_series()
-    if rows.height:
-        mask[-1] = True
-    return ordered.filter(mask)
+def without_duplicates(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a group; of those with one key and ts the last of the input stays."""
+    following = [pl.col(name) != pl.col(name).shift(-1) for name in ("ts", KEY)]
+    return rows.filter(pl.any_horizontal(following).fill_null(value=True)).drop(KEY)
 
 
 def _life_numbers(rows: pl.DataFrame, table: TableMap) -> pl.Series:
@@ -113,7 +113,7 @@ def _lives(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap) -> pl.DataF
     begin, end = pl.col("begin"), pl.col("end")
     stays = pl.col("last") - end < said.edge_ms
     was_there = begin - pl.col("first") < said.edge_ms
-    # A pod whose name another one takes over is gone by then, unless both were seen at once.
+    # A pod is gone when another takes its name, unless both were seen at once.
     followed = (after > end).fill_null(value=False)
     follows = (before < begin).fill_null(value=False)
     gone = (
@@ -130,7 +130,7 @@ def _lives(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap) -> pl.DataF
         given or pod_uid(*names, life)
         for *names, given, life in found.select(*_POD, "uid", "life").rows()
     ]
-    return found.with_columns(
+    found = found.with_columns(
         given="uid",
         uid=pl.Series("uid", uids, dtype=pl.String),
         created=created,
@@ -138,6 +138,7 @@ def _lives(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap) -> pl.DataF
         deleted=pl.lit(None, dtype=pl.Int64),
         gone=gone,
     )
+    return found if table.beside is None else table.beside.with_pods(found)
 
 
 def _requests(rows: pl.DataFrame, table: TableMap) -> pl.DataFrame:
@@ -230,3 +231,19 @@ def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.Dat
             )
             found.append(("pod_custom_metrics", frame))
     return found
+
+
+def _rates(rows: pl.DataFrame) -> pl.Series:
+    """Return the rate of a counter between the samples of a container, null at its first one.
+
+    A counter that fell began again at 0, as Prometheus' rate() takes it.
+    """
+    series = [*POD_KEY[:-1], "life"]
+    known = rows.with_row_index("row").filter(pl.col("cpu").is_not_null()).sort([*series, "ts"])
+    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in series)
+    before = pl.col("cpu").shift(1)
+    grown = pl.when(pl.col("cpu") < before).then(pl.col("cpu")).otherwise(pl.col("cpu") - before)
+    found = known.select("row", rate=pl.when(same).then(grown * 1e3 / pl.col("ts").diff()))
+    return rows.with_row_index("row").join(found, on="row", how="left", maintain_order="left")[
+        "rate"
+    ]

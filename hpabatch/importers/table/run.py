@@ -1,8 +1,8 @@
-"""Any tidy CSV or Parquet as a history: rows per pod, or per workload with a number of replicas.
+"""Import of a CSV or Parquet table: a row per pod, or per workload with a number of replicas.
 
-The input is read once, in pieces, into sorted runs in a work folder; group after group of
-neighbouring workloads is then written, each as one part of the store. Whoever is interrupted
-starts again with the same arguments: complete runs and parts are kept.
+The input is read once, in pieces, into sorted runs in a work folder. Groups of neighbouring
+workloads are then written, each as one part of the store. An interrupted import is started again
+with the same arguments: complete runs and parts are kept.
 """
 
 from __future__ import annotations
@@ -23,13 +23,24 @@ import polars as pl
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.storage import temporary_root
+from hpabatch.importers.objects import Disagreements
+from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.table.decode import read_map
+from hpabatch.importers.table.earlier import (
+    continued_lives,
+    earlier_pods,
+    joined_pods,
+    joined_sizes,
+    wider_spans,
+    with_next,
+)
 from hpabatch.importers.table.files import TableFile, digest_files, find_files, open_file
 from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store, load_hpas
 from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
-from hpabatch.importers.table.rows import POD_KEY, WORKLOAD_KEY
+from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.scales import (
     first_sizes,
     scales_table,
@@ -37,14 +48,16 @@ from hpabatch.importers.table.scales import (
     workload_sizes,
 )
 from hpabatch.importers.table.spill import GROUP_ROWS, Spill, locked, make_private, spill_files
+from hpabatch.importers.table.strict import check_entries, told_lacking
 from hpabatch.importers.table.workloads import unsized_rows
+from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 
-READER_VERSION = 2
+READER_VERSION = 3
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
-"""How much of the work reading is, for progress."""
+"""Share of reading in the work, for progress."""
 
 
 _UNSIZED = "no replicas, nor did an earlier row of the workload say any"
@@ -59,8 +72,9 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import did: rows read, excluded, dropped by reason, and written by table.
+    """Result of an import: rows read, excluded, dropped by reason, and written by table.
 
+    `details` has every disagreement between table, map and objects; `warnings` counts them.
     `understood` is the map in words; `first` has some rows of each table after a dry run; `resumed`
     is the number of groups that an earlier, interrupted run had written.
     """
@@ -77,6 +91,7 @@ class ImportResult:
     understood: tuple[tuple[str, str], ...] = ()
     resumed: int = 0
     first: dict[str, pl.DataFrame] = field(default_factory=dict)
+    details: tuple[str, ...] = ()
 
 
 def import_table(
@@ -84,8 +99,10 @@ def import_table(
     map_file: Path | str,
     out: Path | str | None,
     *,
+    objects: Sequence[str] = (),
     strict: bool = False,
-    work: Path | None = None,
+    replace: bool = False,
+    work: Path | str | None = None,
     group_rows: int = GROUP_ROWS,
     progress: Progress = lambda message, share: None,
 ) -> ImportResult:
@@ -95,16 +112,20 @@ def import_table(
         inputs: files, folders and patterns.
         map_file: what the columns mean.
         out: the store, made where there is none; None: a dry run that writes nothing.
+        objects: files with objects of the cluster, which say what the map need not.
         strict: refuse if any row has to be left out as faulty.
+        replace: rows that the store has of the same workloads and time may go.
         work: folder for intermediate files; by default beside `out`.
         group_rows: rows that are held in memory at once, about.
         progress: is told how far it is.
 
     Raises:
         UsageError, HistoryError: something cannot be read or written.
-        RefusedError: no row is left, rows are faulty under `strict`, or an HPA is not valid.
+        RefusedError: no row is left, rows are faulty under `strict`, an HPA is not valid, or the
+            store has rows of the same workloads and time, and not `replace`.
     """
-    table = read_map(map_file)
+    beside = Beside(read_objects(objects)) if objects else None
+    table = read_map(map_file, beside)
     paths = find_files(inputs)
     files = [open_file(path, number, table) for number, path in enumerate(paths)]
     digest = _digest(paths, Path(map_file), table)
@@ -115,17 +136,34 @@ def import_table(
             )
     from hpabatch.history.store.append import open_writer
 
-    folder = work_folder(out, digest) if work is None else work / f"import-{digest[:16]}"
+    folder = work_folder(out, digest) if work is None else Path(work) / f"import-{digest[:16]}"
     store = open_writer(out)
-    job = _Job(table, files, digest, folder, Sink(store), progress)
     with locked(folder):
         store.refresh()
-        if table.hpas.given:
-            # A store whose HPAs cannot be read is refused before the hours of reading, not after.
+        job = _Job(table, files, digest, folder, Sink(store), progress)
+        if table.hpas.given or beside is not None:
+            # A store whose HPAs cannot be read is refused before the reading, which may take hours.
             job.sink.stored_hpas()
-        result = _nothing_to_do(job) if job.is_complete else job.run(strict, group_rows)
+        result = _nothing_to_do(job) if job.is_complete else job.run(strict, group_rows, replace)
         shutil.rmtree(folder, ignore_errors=True)
     return result
+
+
+def run_import(
+    request: TableRequest, progress: Progress = lambda message, share: None
+) -> ImportResult:
+    """Import what a request names; see `import_table`."""
+    assert request.map is not None, "the request's check asks for it"
+    return import_table(
+        request.inputs,
+        request.map,
+        request.out,
+        objects=request.objects,
+        strict=request.strict,
+        replace=request.replace,
+        work=request.work,
+        progress=progress,
+    )
 
 
 def work_folder(out: Path | str, digest: str) -> Path:
@@ -151,6 +189,8 @@ def _digest(paths: Sequence[Path], map_file: Path, table: TableMap) -> str:
     hpas = load_hpas(table.hpas.manifests) if table.hpas.manifests else []
     specs = [(hpa.namespace, hpa.name, spec_to_json(hpa)) for hpa in hpas]
     digest.update(repr((READER_VERSION, table.requests, table.limits, specs)).encode())
+    if table.beside is not None:
+        digest.update(table.beside.objects.digest.encode())
     digest.update(digest_files(paths).encode())
     return digest.hexdigest()
 
@@ -185,11 +225,13 @@ class _Job:
     ) -> None:
         self.table = table
         self.files = files
-        self.name = f"table/{digest[:16]}"
+        self.name = import_name(f"table/{digest[:16]}", sink.store)
         self.folder = folder
         self.sink = sink
         self.progress = progress
         self.figures = Figures()
+        self.told = Disagreements()
+        self.earlier = self.spans = pl.DataFrame()
         self.resumed = 0
 
     @property
@@ -197,14 +239,19 @@ class _Job:
         """Whether an earlier run wrote everything."""
         return self.sink.has_part(f"{self.name}/end")
 
-    def run(self, strict: bool, group_rows: int) -> ImportResult:
+    def run(self, strict: bool, group_rows: int, replace: bool = False) -> ImportResult:
         """Read, write and tell."""
         spill = self._read(group_rows)
+        unmatched = check_entries(self.table, spill)
         self._refuse_faults(spill, strict)
+        claim_rows(self.sink, self.name, spill.workloads, replace)
+        self.earlier = earlier_pods(self.sink, self.name, spill.workloads, self.folder)
+        self.spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
         for number in range(spill.groups):
             result, figures = self._group(number, spill)
             self.figures.add(figures)
+            self.told.merge(figures.told)
             lives.append(result.lives)
             sizes.append(result.sizes)
             done = (number + 1) / spill.groups
@@ -212,7 +259,7 @@ class _Job:
                 f"writing: {self.figures.samples:,} samples", READ_SHARE + (1 - READ_SHARE) * done
             )
         workloads, unused = self._finish(pl.concat(lives), pl.concat(sizes), spill)
-        warnings = self.figures.doubts() + unused
+        warnings = self.figures.doubts() + unmatched + unused + self.told.summary()
         if self.figures.conflicts:
             warnings.append(f"{self.figures.conflicts:,} values: {_CONFLICT}: the last one counts")
         dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
@@ -233,6 +280,7 @@ class _Job:
             understood=tuple(self.table.describe()),
             resumed=self.resumed,
             first=self.sink.first,
+            details=tuple(self.told.details()),
         )
 
     def _read(self, group_rows: int) -> Spill:
@@ -257,14 +305,14 @@ class _Job:
         return spill
 
     def _refuse_faults(self, spill: Spill, strict: bool) -> None:
-        """Refuse faulty rows before anything is written, if that is asked for."""
+        """Refuse faulty rows before anything is written, if the options say so."""
         if not strict:
             return
         faults = Counter(spill.tally.dropped)
         pods = self.table.level is Level.pod
         for number in range(spill.groups):
             rows = spill.read_group(number)
-            single = without_duplicates(rows, list(POD_KEY if pods else WORKLOAD_KEY))
+            single = without_duplicates(rows)
             faults["the key of a later row"] += rows.height - single.height
             if pods:
                 faults[_CONFLICT] += metric_conflicts(single, self.table)
@@ -285,9 +333,10 @@ class _Job:
             if kept is not None:
                 return kept
             # Its intermediate files are lost: compute it again, to nowhere.
-            return import_group(spill.read_group(number), spill.spans, self.table, Sink(None), part)
+            return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
         rows = spill.read_group(number)
-        found = import_group(rows, spill.spans, self.table, self.sink, part)
+        held = while_unreplaced(self.name)
+        found = import_group(rows, self.spans, self.table, self.sink, part, held)
         keep_result(self.folder, number, *found)
         return found
 
@@ -295,12 +344,23 @@ class _Job:
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
     ) -> tuple[pl.DataFrame, list[str]]:
         """Write scales and HPAs, the last part; return a row per workload, and warnings."""
+        workloads = with_next(self.sink, self.name, spill.workloads)
+        lives = continued_lives(lives, self.earlier, workloads)
         changes = workload_sizes(lives, sizes, spill.spans, self.table)
-        hpas, unused = hpa_rows(self.table.hpas, first_sizes(changes))
+        beside = self.table.beside
+        places = first_sizes(changes)
+        hpas, unused = hpa_rows(self.table.hpas, places, beside)
+        unused += told_lacking(hpas, self.figures.lacking, self.table.beside is not None)
+        if beside is not None:
+            beside.compare_sizes(changes)
+            unused += beside.notes(hpas, places, spill.spans)
+            self.told.merge(beside.told.take())
         if not hpas.is_empty():
             hpas = in_store(hpas, self.sink.stored_hpas())
-        with self.sink.part(f"{self.name}/end") as figures:
-            self.sink.add("scales", scales_table(changes))
+        stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
+        with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as figures:
+            self.sink.add("pods", joined_pods(self.earlier, lives, spill.workloads))
+            self.sink.add("scales", scales_table(stored, beside))
             self.sink.add("hpas", hpas)
         self.figures.add(figures)
         return summarize_workloads(lives, changes, hpas), unused

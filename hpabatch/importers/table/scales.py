@@ -1,13 +1,15 @@
-"""Recorded sizes of workloads: from a column, or counted from the pods that were alive."""
+"""Recorded sizes of workloads: from a column, or counted from the pods alive."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from hpabatch.history.columns import TIME
+from hpabatch.history.provenance import ROWS, TARGET_ROWS
 from hpabatch.importers.table.hpas import Place
 from hpabatch.importers.table.lives import PLACE, changed_rows, selector_of
 from hpabatch.importers.table.map import TableMap
+from hpabatch.importers.table.objects import Beside
 
 _KEYS = list(PLACE)
 _COLUMNS = [*_KEYS, "ts", "replicas"]
@@ -67,11 +69,18 @@ def _most_common(alive: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
     return ranked.unique(_KEYS, keep="first", maintain_order=True)
 
 
-def scales_table(sizes: pl.DataFrame) -> pl.DataFrame:
-    """Return the scales table of sizes; the selector is that of the pods' labels."""
-    workloads = sizes["target"].unique().sort().to_list()
-    selectors = [selector_of(name) for name in workloads]
-    selector = pl.col("target").replace_strict(workloads, selectors, return_dtype=pl.String)
+def scales_table(sizes: pl.DataFrame, beside: Beside | None = None) -> pl.DataFrame:
+    """Return the scales table of sizes; the selector is the objects', or that of pods' labels."""
+    place = ["namespace", "kind", "target"]
+    workloads = sizes.select(place).unique(maintain_order=True)
+    known = [None if beside is None else beside.selector_of(*row) for row in workloads.rows()]
+    names = workloads["target"].to_list()
+    selectors = [
+        selector_of(name) if found is None else found
+        for name, found in zip(names, known, strict=True)
+    ]
+    workloads = workloads.with_columns(selector=pl.Series("selector", selectors, pl.String))
+    sizes = sizes.join(workloads, on=place, how="left", maintain_order="left")
     return sizes.select(
         "cluster",
         "namespace",
@@ -80,7 +89,24 @@ def scales_table(sizes: pl.DataFrame) -> pl.DataFrame:
         pl.col("ts").cast(TIME),
         pl.col("replicas").alias("spec_replicas"),
         pl.col("replicas").alias("status_replicas"),
-        selector.alias("selector"),
+        "selector",
+    )
+
+
+def rows_provenance(workloads: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return rows of `provenance`: from when to when an import has rows of each workload.
+
+    `workloads` has cluster, namespace, target, first and last ts; `name` is that of the import.
+    """
+    return workloads.select(
+        "cluster",
+        "namespace",
+        pl.col("target").alias("name"),
+        pl.lit(TARGET_ROWS).alias("subject"),
+        pl.col("first").cast(TIME).alias("valid_from"),
+        (pl.col("last") + 1).cast(TIME).alias("valid_to"),
+        pl.lit(ROWS).alias("method"),
+        pl.lit(name).alias("detail"),
     )
 
 

@@ -1,8 +1,9 @@
-"""The clean rows of a table on disk, to be read back workload by workload in bounded memory.
+"""Clean rows of a table on disk, read back workload by workload in bounded memory.
 
-Every input file becomes sorted runs (Parquet) in a work folder; a group is a range of neighbouring
-pods (or workloads), whose rows are cut out of every run. A file whose runs are complete has a
-`done.json`: an interrupted import takes up after it.
+Every input file becomes sorted runs (Parquet) in a work folder: the rows, with numbers in place of
+names, and the names by number. A group is a range of neighbouring pods (or workloads), whose rows
+are cut out of every run. A file whose runs are complete has a `done.json`: a resumed import
+continues after it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,14 @@ from hpabatch.history.atomic import atomic_path, flush
 from hpabatch.history.polars_errors import first_line
 from hpabatch.importers.table.files import CHUNK_ROWS, TableFile, read_chunks
 from hpabatch.importers.table.map import Level, TableMap
-from hpabatch.importers.table.rows import Tally, clean_rows
+from hpabatch.importers.table.rows import (
+    KEY,
+    POD_KEY,
+    WORKLOAD_KEY,
+    Tally,
+    clean_rows,
+    key_rank,
+)
 
 RUN_ROWS = 1 << 19
 """Clean rows sorted together: fewer runs make fewer, longer reads."""
@@ -38,22 +46,45 @@ GROUP_ROWS = 1 << 19
 _ROW_GROUP = 1 << 15
 _DONE = "done.json"
 _LOCK = "lock"
-_COUNTS = "counts.parquet"
+_FORMAT = 2
+"""Raise it when the runs change: those of an earlier version are then written again."""
+
+_KEYS = ".keys.parquet"
+_ROW = "\0row"
+_MERGED_KEYS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A sorted run; `starts` are the rows at which groups begin, one more than there are groups."""
+    """A sorted run and its keys.
+
+    `starts` are the rows, `key_starts` the keys at which groups begin: one more than there are
+    groups.
+    """
 
     path: Path
     starts: tuple[int, ...] = ()
+    key_starts: tuple[int, ...] = ()
+
+    @property
+    def keys(self) -> Path:
+        """The file of its keys: names, number of rows, first and last ts, in the rows' order."""
+        return self.path.with_suffix(_KEYS)
+
+    def part(self, group: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return a group's rows, whose keys count from 0, and the names by key."""
+        rows, keys = (
+            pl.scan_parquet(path, glob=False).slice(at[group], at[group + 1] - at[group]).collect()
+            for path, at in ((self.path, self.starts), (self.keys, self.key_starts))
+        )
+        return rows.with_columns(pl.col(KEY) - self.key_starts[group]), keys.drop(_COUNTED)
 
 
 @dataclass(slots=True)
 class Spill:
     """All runs of a table, what was read, and how the rows are grouped.
 
-    `spans` has a row per cluster: first and last ts in ms.
+    `spans` has a row per cluster, `workloads` one per workload: first and last ts in ms.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -61,16 +92,22 @@ class Spill:
     groups: int = 0
     rows: int = 0
     spans: pl.DataFrame = field(default_factory=pl.DataFrame)
+    workloads: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def read_group(self, number: int) -> pl.DataFrame:
-        """Return the clean rows of a group, in the order of the runs."""
-        parts = []
-        for run in self.runs:
-            first, end = run.starts[number], run.starts[number + 1]
-            if end > first:
-                parts.append(pl.scan_parquet(run.path, glob=False).slice(first, end - first))
+        """Return the clean rows of a group, sorted by key, ts and seq; `KEY` numbers the keys."""
         with disk_errors(self.runs[0].path.parents[1]):
-            return pl.concat([part.collect() for part in parts])
+            parts = [r.part(number) for r in self.runs if r.starts[number + 1] > r.starts[number]]
+        names = pl.concat([keys for _, keys in parts])
+        ranks = key_rank(names, names.columns).rank("dense").cast(pl.UInt32) - 1
+        found, first = [], 0
+        for rows, keys in parts:
+            own = ranks.slice(first, keys.height)
+            found.append(rows.with_columns(own.gather(rows[KEY]).alias(KEY)))
+            first += keys.height
+        rows = found[0] if len(found) == 1 else pl.concat(found).sort(KEY, "ts", "seq")
+        known = names.with_columns(ranks.alias(KEY)).unique(KEY).sort(KEY).drop(KEY)
+        return known[rows[KEY]].hstack(rows)
 
 
 @contextmanager
@@ -143,6 +180,11 @@ def key_names(table: TableMap) -> list[str]:
     return [*names, "pod"] if table.level is Level.pod else names
 
 
+def _names(table: TableMap) -> list[str]:
+    """Return the columns of strings, in the order in which keys are sorted."""
+    return [*(POD_KEY if table.level is Level.pod else WORKLOAD_KEY)[:-1], "kind"]
+
+
 def spill_files(
     files: Sequence[TableFile],
     table: TableMap,
@@ -160,7 +202,6 @@ def spill_files(
         RefusedError: two workloads have one name, or no row says how many replicas there were.
     """
     spill = Spill()
-    counts = []
     for file in files:
         done = folder / f"file-{file.number:05d}"
         kept = _kept_file(done)
@@ -170,10 +211,9 @@ def spill_files(
             assert kept is not None
         spill.tally.add(kept[0])
         spill.runs += kept[1]
-        with disk_errors(folder):
-            counts.append(pl.read_parquet(done / _COUNTS))
         progress(spill.tally.read)
-    _group(spill, pl.concat(counts), table, group_rows)
+    with disk_errors(folder):
+        _group(spill, table, group_rows)
     return spill
 
 
@@ -182,10 +222,12 @@ def _kept_file(folder: Path) -> tuple[Tally, list[Run]] | None:
     try:
         said = json.loads((folder / _DONE).read_text())
         sizes = said["sizes"]
-        if any((folder / name).stat().st_size != size for name, size in sizes.items()):
+        if said["format"] != _FORMAT or any(
+            (folder / name).stat().st_size != size for name, size in sizes.items()
+        ):
             return None
         tally = Tally(said["read"], said["excluded"], Counter(said["dropped"]))
-        return tally, [Run(folder / name) for name in sizes if name != _COUNTS]
+        return tally, [Run(folder / name) for name in sizes if not name.endswith(_KEYS)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
@@ -198,26 +240,22 @@ def _spill_file(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     tally = Tally()
-    runs: list[str] = []
-    counts: list[pl.DataFrame] = []
+    written: list[Path] = []
     for frame in _collected(file, table, tally, progress):
-        name = f"run-{len(runs):05d}.parquet"
-        keys = key_names(table)
-        ordered = frame.sort([*keys, "ts", "seq"])
+        rows, keys = _sorted_run(frame, table)
+        run = Run(folder / f"run-{len(written) // 2:05d}.parquet")
         with disk_errors(folder.parent):
-            ordered.write_parquet(
-                folder / name, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
+            rows.write_parquet(
+                run.path, compression="lz4", row_group_size=_ROW_GROUP, statistics=False
             )
-        runs.append(name)
-        counts = [_count(pl.concat([*counts, _count(ordered.with_columns(rows=1), keys)]), keys)]
-    empty = pl.DataFrame(schema={**dict.fromkeys(key_names(table), pl.String), **_COUNTED})
+            keys.write_parquet(run.keys, compression="lz4", row_group_size=_ROW_GROUP)
+        written += run.path, run.keys
     with disk_errors(folder.parent):
-        (counts[0] if counts else empty).write_parquet(folder / _COUNTS)
-        written = [folder / name for name in (*runs, _COUNTS)]
         for path in (*written, folder):
             flush(path)
         sizes = {path.name: path.stat().st_size for path in written}
     told = {
+        "format": _FORMAT,
         "sizes": sizes,
         "read": tally.read,
         "excluded": tally.excluded,
@@ -244,39 +282,60 @@ def _collected(
         yield pl.concat(waiting)
 
 
-_COUNTED = {
-    "rows": pl.Int64,
-    "sized": pl.Int64,
-    "first": pl.Int64,
-    "kind_first": pl.String,
-    "last": pl.Int64,
-    "kind_last": pl.String,
-}
+_COUNTED = ("rows", "sized", "first", "last")
 
 
-def _count(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """Return per key the rows, the first and last ts and kind, of rows or of earlier counts."""
-    if "ts" in frame.columns:
-        sized = pl.col("replicas").is_not_null() if "replicas" in frame.columns else pl.lit(1)
-        frame = frame.with_columns(
-            first="ts", last="ts", kind_first="kind", kind_last="kind", sized=sized.cast(pl.Int64)
+def _sorted_run(frame: pl.DataFrame, table: TableMap) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return clean rows sorted, with the number of their key for its names, and the keys."""
+    names = _names(table)
+    key = key_rank(frame, names).alias(KEY)
+    given = "replicas" if "replicas" in frame.columns else "ts"
+    counted = (
+        pl.DataFrame([key, frame["ts"], frame[given].is_not_null().alias("sized")])
+        .with_row_index(_ROW)
+        .group_by(KEY)
+        .agg(
+            pl.col(_ROW).first(),
+            pl.len().cast(pl.Int64).alias("rows"),
+            pl.col("sized").sum().cast(pl.Int64),
+            pl.col("ts").min().alias("first"),
+            pl.col("ts").max().alias("last"),
         )
-    return frame.group_by(keys).agg(
-        pl.col("rows", "sized").sum().cast(pl.Int64),
-        pl.col("first", "kind_first").min(),
-        pl.col("last", "kind_last").max(),
+        .sort(KEY)
+    )
+    keys = frame.select(names)[counted[_ROW]].hstack(counted.select(_COUNTED))
+    rows = frame.drop(names).with_columns(key).sort(KEY, "ts", "seq")
+    return rows.with_columns(pl.col(KEY).rle_id()), keys
+
+
+def _all_keys(runs: Sequence[Run], names: Sequence[str]) -> pl.DataFrame:
+    """Return the keys of all runs, sorted, each with its counts."""
+    found: list[pl.DataFrame] = []
+    for run in runs:
+        found.append(pl.read_parquet(run.keys))
+        if sum(frame.height for frame in found) > _MERGED_KEYS:
+            found = [_merged(found, names)]
+    return _merged(found, names).sort(names)
+
+
+def _merged(keys: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
+    """Return the keys of several frames, each once."""
+    return (
+        pl.concat(keys)
+        .group_by(names)
+        .agg(pl.col("rows", "sized").sum(), pl.col("first").min(), pl.col("last").max())
     )
 
 
 def _refuse_kinds(total: pl.DataFrame) -> None:
-    """Refuse two workloads of one name: a history tells their pods apart by name only.
+    """Refuse two workloads of one name: a history distinguishes their pods by name only.
 
     Raises:
         RefusedError: a namespace has a name with two kinds.
     """
     names = ["cluster", "namespace", "target"]
-    kinds = total.group_by(names).agg(pl.col("kind_first").min(), pl.col("kind_last").max())
-    twice = kinds.filter(pl.col("kind_first") != pl.col("kind_last")).sort(names)
+    kinds = total.group_by(names).agg(pl.col("kind").min(), pl.col("kind").max().alias("other"))
+    twice = kinds.filter(pl.col("kind") != pl.col("other")).sort(names)
     if twice.is_empty():
         return
     _, namespace, name, one, other = twice.row(0)
@@ -288,29 +347,34 @@ def _refuse_kinds(total: pl.DataFrame) -> None:
     )
 
 
-def _group(spill: Spill, counts: pl.DataFrame, table: TableMap, group_rows: int) -> None:
+def _group(spill: Spill, table: TableMap, group_rows: int) -> None:
     """Divide the keys into groups of neighbours and find where each begins in every run."""
-    keys = key_names(table)
-    total = _count(counts, keys).sort(keys)
-    spill.rows = int(total["rows"].sum())
-    spill.spans = total.group_by("cluster").agg(pl.col("first").min(), pl.col("last").max())
-    if not spill.rows:
+    if not spill.runs:
         return
+    names = _names(table)
+    total = _all_keys(spill.runs, names)
+    spill.rows = int(total["rows"].sum())
+    edges = pl.col("first").min(), pl.col("last").max()
+    spill.spans = total.group_by("cluster").agg(*edges)
+    workload = ["cluster", "namespace", "target"]
+    spill.workloads = total.group_by(workload).agg(*edges).sort(workload)
     _refuse_kinds(total)
     if table.level is Level.workload and not total["sized"].sum():
         raise RefusedError(
-            f"none of {spill.rows:,} rows says how many replicas there were: is columns.replicas "
+            f"none of {spill.rows:,} rows has a number of replicas: is columns.replicas "
             "right? Nothing is written"
         )
-    ends = total["rows"].cum_sum().to_numpy()
-    # The group of a key is where its rows begin in the whole, counted in group sizes.
-    number = (ends - total["rows"].to_numpy()) // group_rows
+    place = key_rank(total, key_names(table)).rle_id().to_numpy()
+    rows = np.zeros(int(place[-1]) + 1, np.int64)
+    np.add.at(rows, place, total["rows"].to_numpy())
+    # The group of a place is where its rows begin in the whole, counted in group sizes.
+    number = (np.cumsum(rows) - rows) // group_rows
     dense = np.unique(number, return_inverse=True)[1]
     spill.groups = int(dense[-1]) + 1
-    known = total.select(keys).with_columns(group=pl.Series(dense, dtype=pl.Int64))
+    known = total.select(names).with_columns(group=pl.Series(dense[place], dtype=pl.Int64))
     for i, run in enumerate(spill.runs):
-        found = pl.read_parquet(run.path, columns=keys).join(
-            known, on=keys, how="left", maintain_order="left"
-        )
-        starts = np.searchsorted(found["group"].to_numpy(), np.arange(spill.groups + 1))
-        spill.runs[i] = Run(run.path, tuple(starts.tolist()))
+        keys = pl.read_parquet(run.keys)
+        found = keys.join(known, on=names, how="left", maintain_order="left")
+        first = np.searchsorted(found["group"].to_numpy(), np.arange(spill.groups + 1))
+        ends = np.concatenate([[0], np.cumsum(keys["rows"].to_numpy())])
+        spill.runs[i] = Run(run.path, tuple(ends[first].tolist()), tuple(first.tolist()))

@@ -1,4 +1,4 @@
-"""Times of a table to milliseconds since 1970, whatever they are written as."""
+"""Times of a table, in any notation, as milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ def time_ms(raw: pl.Series, source: TimeSource, where: str) -> pl.Series:
     at = f"{where}: column of columns.time"
     if isinstance(raw.dtype, pl.Datetime):
         return _of_datetimes(raw, source, at)
+    if raw.dtype == pl.String():
+        # A time stands in a row of each pod, and its text takes longer to read than all the rest.
+        texts = raw.drop_nulls().unique(maintain_order=True)
+        if len(texts) < len(raw) // 2:
+            times = time_ms(texts, source, where)
+            return raw.replace_strict(texts, times, default=None, return_dtype=pl.Int64)
     if raw.dtype == pl.Date():
         raise HistoryError(f"{at} holds days without a time of day: name another column")
     if source.unit in TIME_PER_MS:
@@ -72,7 +78,7 @@ def _of_numbers(raw: pl.Series, per_ms: float, at: str) -> pl.Series:
         fractions = raw.str.strip_chars().cast(pl.Float64, strict=False)
         return _scaled(whole, per_ms).fill_null(_scaled(fractions, per_ms))
     if not raw.dtype.is_numeric() and raw.dtype != pl.Null():
-        raise HistoryError(f"{at} is {raw.dtype}; numbers are wanted, as columns.time.unit says")
+        raise HistoryError(f"{at} is {raw.dtype}; expected numbers, by columns.time.unit")
     return _scaled(raw, per_ms)
 
 
@@ -147,8 +153,8 @@ def _in_zone(local: pl.Series, source: TimeSource, at: str) -> pl.Series:
     naive = local.set(~inside.fill_null(value=True), None)
     if source.zone is None:
         raise HistoryError(
-            f"{at} holds times without a zone, such as {naive.drop_nulls()[:1].to_list()}: "
-            "say columns.time.zone (UTC, Europe/Berlin)"
+            f"{at}: expected times with a zone, got {naive.drop_nulls().first()!s}; add the "
+            "zone to the map: time: {column: NAME, zone: UTC} (or Europe/Berlin)"
         )
     zoned = naive.dt.replace_time_zone(
         source.zone, ambiguous=_AMBIGUOUS[source.ambiguous], non_existent="null"

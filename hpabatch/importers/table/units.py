@@ -1,4 +1,4 @@
-"""Units of a table's columns, and how fractions become the whole numbers of a history."""
+"""Units of a table's columns, and rounding to the whole numbers of a history."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ CPU_MILLI: dict[str, float] = {
     "microcores": 1e-3,
     "nanocores": 1e-6,
 }
+CPU_COUNTER = "cpu_seconds"
+"""A counter of used CPU time, such as container_cpu_usage_seconds_total."""
+
 MEMORY_BYTES: dict[str, float] = {
     "bytes": 1.0,
     "kB": 1e3,
@@ -43,7 +46,7 @@ _NOISE = 1e-6
 
 
 class Rounding(StrEnum):
-    """What becomes of a fraction."""
+    """Rounding of a fraction."""
 
     up = "up"
     nearest = "nearest"

@@ -1,4 +1,4 @@
-"""Where the map file finds a value: a column, an expression, a constant or a list."""
+"""Sources of values in a map file: columns, expressions, constants, lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 import zoneinfo
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import polars as pl
 
@@ -15,12 +14,9 @@ from hpabatch.history.expressions.conditions import quoted
 from hpabatch.history.expressions.matches import pattern_fault
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.importers.table.units import QUANTITY, TIME_PER_MS
-from hpabatch.inputs.fields import (
-    Section,
-    quantity_milli,
-    read_document,
-    show,
-)
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.documents import read_document, show
+from hpabatch.inputs.fields import Fields, amount_milli, quantity_milli
 from hpabatch.model.expressions.parser import parse_expression
 from hpabatch.model.expressions.tokens import ExpressionError
 from hpabatch.model.expressions.tree import columns
@@ -74,7 +70,7 @@ class Source:
         return pl.lit(self.value)
 
     def describe(self) -> str:
-        """Return it as a person would say it."""
+        """Return a description for people."""
         if self.column is None and self.sql is None:
             return f"always {self.value!r}"
         told = f"column {self.column}" if self.column is not None else f"sql {self.sql}"
@@ -115,7 +111,7 @@ class Amount:
     listed: Mapping[str, int] = field(default_factory=dict)
 
     def describe(self) -> str:
-        """Return it as a person would say it."""
+        """Return a description for people."""
         if self.share is not None:
             return f"{self.share:g} of the limit"
         if self.source is not None:
@@ -126,181 +122,170 @@ class Amount:
 
     def find(self, namespace: str, workload: str, container: str) -> int | None:
         """Return the listed or constant amount, None where there is none."""
+        named = self.named(namespace, workload, container)
+        return self.constant if named is None else named
+
+    def named(self, namespace: str, workload: str, container: str) -> int | None:
+        """Return the listed amount, None where there is none."""
         for key in (f"{namespace}/{workload}/{container}", f"{namespace}/{workload}", workload):
             if key in self.listed:
                 return self.listed[key]
-        return self.constant
+        return None
 
 
 def decode_source(
-    section: Section, name: str, units: Collection[str] = (), *, statistic: Collection[str] = ()
+    fields: Fields, name: str, units: Collection[str] = (), *, statistic: Collection[str] = ()
 ) -> Source | None:
-    """Take a source: the name of a column, or a mapping with `column`, `sql` or `value`.
-
-    Raises:
-        UsageError: anything else.
-    """
-    value = section.take(name)
+    """Read a source: the name of a column, or a mapping with `column`, `sql` or `value`."""
+    value = fields.get(name)
     if value is None:
         return None
-    if isinstance(value, str):
-        value = {"column": value}
     if isinstance(value, bool):  # YAML's y, n, on and off
-        section.refuse(name, f"{value} is no name of a column: put the name in quotes")
-    inner = Section(value, section.source, section.at(name))
+        fields.mistake(name, f"expected a column's name, got {value}", "put the name in quotes")
+        return None
+    inner = _inner(fields, name)
     source = _one_of(inner)
     if units:
-        source = source.with_unit(inner.one_of("unit", units) or "")
+        source = source.with_unit(inner.one_of("unit", units))
     elif not statistic:
         source = replace(source, pattern=_pattern(inner))
     if statistic:
-        chosen = inner.one_of("of", statistic)
-        if chosen is None:
-            inner.refuse("of", f"say what the usage is over the pods: {', '.join(statistic)}")
-        source = replace(source, statistic=chosen)
+        inner.missing("of", f"one of {', '.join(statistic)} (of the usage over the pods)")
+        source = replace(source, statistic=inner.one_of("of", statistic))
     inner.close()
     if units and source.value is not None:
         milli = quantity_milli(source.value)
         if isinstance(milli, str):
-            inner.refuse("value", milli)
+            inner.mistake("value", milli)
     return source
 
 
-def _one_of(inner: Section) -> Source:
-    column, sql, value = inner.text("column"), inner.text("sql"), inner.take("value")
-    given = [item for item in (column, sql, value) if item is not None]
-    if len(given) != 1:
-        inner.refuse("", "say exactly one of `column`, `sql` and `value`")
+def _inner(fields: Fields, name: str) -> Fields:
+    """Return a source's mapping, made of a column's name where that stands alone."""
+    place = fields.at(name)
+    if isinstance(place.value, str):
+        place = place.within(place.path, {"column": place.value})
+    return Fields(place, fields.mistakes)
+
+
+def _one_of(inner: Fields) -> Source:
+    column, sql = (inner.read(key, kinds.text()) for key in ("column", "sql"))
+    value = inner.get("value")
+    given = [key for key in ("column", "sql", "value") if key in inner]
+    if inner.is_mapping and len(given) != 1:
+        found = ", ".join(given) or "none of them"
+        inner.mistake("", f"expected exactly one of column, sql and value, got {found}")
     if sql is not None:
         check_expression(inner, "sql", sql)
     if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
-        hint = ": put it in quotes" if isinstance(value, bool) else ""
-        inner.refuse("value", f"a text or a number is wanted, found {show(value)}{hint}")
-    assert value is None or isinstance(value, str | int | float)
+        fix = "put it in quotes" if isinstance(value, bool) else ""
+        inner.mistake("value", f"expected a string or a number, got {show(value)}", fix)
+        value = None
     return Source(column=column, sql=sql, value=value)
 
 
-def check_expression(section: Section, key: str, text: str) -> None:
-    """Refuse what is no expression, whatever columns there are.
-
-    Raises:
-        UsageError: the place in the map, and the position in the expression.
-    """
+def check_expression(fields: Fields, key: str, text: str) -> None:
+    """Note a string that is no expression, whatever columns there are."""
     try:
         parse_expression(text)
     except ExpressionError as error:
-        section.refuse(key, f"{quoted(text)} is not an expression: {error}")
+        fields.mistake(key, f"{quoted(text)} is not an expression: {error}")
 
 
-def _pattern(inner: Section) -> str | None:
-    pattern = inner.text("pattern")
+def _pattern(inner: Fields) -> str | None:
+    pattern: str | None = inner.read("pattern", kinds.text())
     if pattern is None:
         return None
     if (fault := pattern_fault(pattern)) is not None:
-        inner.refuse("pattern", f"{quoted(pattern)}: {fault}")
+        inner.mistake("pattern", f"{quoted(pattern)}: {fault}")
+        return None
     try:
         groups = re.compile(pattern).groups
     except re.error as error:
-        inner.refuse("pattern", f"{quoted(pattern)}: expected a regular expression, got {error}")
+        inner.mistake("pattern", f"{quoted(pattern)}: expected a regular expression, got {error}")
+        return None
     if groups < 1:
-        inner.refuse("pattern", f"{pattern!r} has no group in (brackets) that says what to take")
+        inner.mistake("pattern", f"expected a group in (brackets), got none in {pattern!r}")
     return pattern
 
 
-def decode_time(columns: Section) -> TimeSource:
-    """Take `columns.time`.
-
-    Raises:
-        UsageError: it is missing or is no time.
-    """
-    value = columns.take("time")
-    if value is None:
-        columns.refuse("time", "missing: say which column holds the time of the sample")
-    if isinstance(value, str):
-        value = {"column": value}
-    inner = Section(value, columns.source, columns.at("time"))
+def decode_time(columns: Fields) -> TimeSource:
+    """Read `columns.time`."""
+    if columns.get("time") is None:
+        columns.missing("time", "the column with the time of the sample")
+        return TimeSource(Source())
+    inner = _inner(columns, "time")
     source = _one_of(inner)
     if source.value is not None:
-        inner.refuse("value", "a constant is no time of a sample: name a column")
-    unit = inner.one_of("unit", (*TIME_PER_MS, TEXT_TIME)) or ""
-    zone, form = inner.text("zone"), inner.text("format")
+        inner.mistake("value", "expected a column, got a constant time")
+    unit = inner.one_of("unit", (*TIME_PER_MS, TEXT_TIME))
+    zone, form = (inner.read(key, kinds.text()) for key in ("zone", "format"))
     ambiguous = inner.one_of("ambiguous", AMBIGUOUS) or "drop"
     inner.close()
     if form is not None and unit not in ("", TEXT_TIME):
-        inner.refuse("format", f"a format is for texts, but the unit is {unit}")
+        inner.mistake("format", f"expected no format of times in {unit}; only text has one")
     if zone is not None:
         _check_zone(inner, zone)
     return TimeSource(source, TEXT_TIME if form is not None else unit, zone, form, ambiguous)
 
 
-def _check_zone(inner: Section, zone: str) -> None:
+def _check_zone(inner: Fields, zone: str) -> None:
     try:
         zoneinfo.ZoneInfo(zone)
         # Polars knows other names than Python: neither localtime nor posix/UTC, for example.
         pl.select(pl.lit(0).cast(pl.Datetime("ms")).dt.replace_time_zone(zone))
     except (*BROKEN, ValueError, OSError, LookupError):
         hint = did_you_mean(zone, zoneinfo.available_timezones() - {zone})
-        inner.refuse("zone", f"{zone!r} is not a time zone such as UTC or Europe/Berlin{hint}")
+        wanted = "a time zone such as UTC or Europe/Berlin"
+        inner.mistake("zone", f"expected {wanted}, got {show(zone)}", hint[2:])
 
 
 def decode_amount(
-    section: Section, name: str, units: Mapping[str, float], folder: Path, *, share: bool
+    fields: Fields, name: str, units: Mapping[str, float], *, share: bool
 ) -> Amount | None:
-    """Take a request or limit; with `share`, a share of the limit is allowed.
-
-    Raises:
-        UsageError: it is no amount.
-    """
-    value = section.take(name)
+    """Read a request or limit; with `share`, a share of the limit is allowed."""
+    value = fields.get(name)
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        return Amount(constant=_quantity(section, name, value))
-    inner = Section(value, section.source, section.at(name))
+        return Amount(constant=fields.mistakes.tried(amount_milli, fields.at(name)))
+    inner = Fields(fields.at(name), fields.mistakes)
     if "column" in inner or "sql" in inner:
         source = _one_of(inner)
+        inner.missing("unit", f"one of {', '.join(units)}, or quantity (500m, 1Gi)")
         unit = inner.one_of("unit", (*units, QUANTITY))
-        if unit is None:
-            inner.refuse("unit", f"missing: one of {', '.join(units)}, or quantity (500m, 1Gi)")
         inner.close()
         # Amounts are thousandths: of a core, which `units` give, or of a byte.
         per_unit = 1.0 if name == "cpu" else 1e3
         return Amount(source=source.with_unit(unit).with_factor(units.get(unit, 1.0) * per_unit))
-    of_limit = inner.number("of_limit", 1e-6, 1.0)
-    if of_limit is not None:
+    if "of_limit" in inner:
+        of_limit = inner.read("of_limit", kinds.number(1e-6, 1.0))
         if not share:
-            inner.refuse("of_limit", "a limit is no share of itself: say an amount")
+            inner.mistake("of_limit", "expected an amount, got a share of the limit itself")
         inner.close()
         return Amount(share=of_limit)
-    listed = _listed(inner, folder)
+    listed = _listed(inner)
     constant = None
     for key in ("value", "default"):
-        given = inner.take(key)
-        if given is not None:
-            constant = _quantity(inner, key, given)
-    if constant is None and not listed:
-        inner.refuse("", "say value, column, workloads, file" + (" or of_limit" if share else ""))
+        if inner.get(key) is not None:
+            constant = fields.mistakes.tried(amount_milli, inner.at(key))
+    if not any(key in inner for key in ("value", "default", "file", "workloads")):
+        known = "value, default, column, sql, workloads, file" + (", of_limit" if share else "")
+        inner.mistake("", f"expected one of {known}, got none of them")
     inner.close()
     return Amount(constant=constant, listed=listed)
 
 
-def _listed(inner: Section, folder: Path) -> dict[str, int]:
+def _listed(inner: Fields) -> dict[str, int]:
+    mistakes = inner.mistakes
     listed: dict[str, int] = {}
-    file = inner.text("file")
+    file: str | None = inner.read("file", kinds.text())
     if file is not None:
-        place = str(folder / file)
-        rows = Section(read_document(place, inner.at("file")), place)
-        listed.update({key: _quantity(rows, key, item) for key, item in rows.rest().items()})
-    workloads = inner.section("workloads")
-    if workloads is not None:
-        listed.update(
-            {key: _quantity(workloads, key, item) for key, item in workloads.rest().items()}
-        )
-    return listed
-
-
-def _quantity(section: Section, key: str, value: object) -> int:
-    milli = quantity_milli(value)
-    if isinstance(milli, str):
-        section.refuse(key, milli)
-    return milli
+        # Paths are relative to the folder of the map.
+        path = str(inner.here.folder / file)
+        document = mistakes.tried(read_document, path, inner.path("file"))
+        rows = Fields(document, mistakes).members() if document is not None else {}
+        listed |= {key: mistakes.tried(amount_milli, place) for key, place in rows.items()}
+    workloads = inner.child("workloads")
+    rows = {} if workloads is None else workloads.members()
+    return listed | {key: mistakes.tried(amount_milli, place) for key, place in rows.items()}

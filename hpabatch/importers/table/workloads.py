@@ -1,6 +1,6 @@
-"""A group of workloads' rows to the tables of a history: as many equal pods as there were replicas.
+"""Rows of a group of workloads as tables of a history: as many equal pods as replicas.
 
-Pod number k is there while there are more than k replicas, so that the newest goes first; its uid
+Pod number k is there while there are more than k replicas, so the newest pod goes first. Its uid
 follows from its workload, number and creation. These pods are marked as generated.
 """
 
@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 
 from hpabatch.importers.table.lives import (
-    AMOUNTS,
     LIFE,
     PLACE,
     SIZE,
@@ -23,7 +22,8 @@ from hpabatch.importers.table.lives import (
     requests_table,
     states_table,
 )
-from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.map import TableMap
+from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.pods import Add, GroupResult, sample_tables, without_duplicates
 from hpabatch.importers.table.rows import WORKLOAD_KEY, amounts, usage_names
 
@@ -47,7 +47,7 @@ def import_workloads(
 ) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
     count = rows.height
-    rows = without_duplicates(rows, list(WORKLOAD_KEY))
+    rows = without_duplicates(rows)
     duplicates = count - rows.height
     edges = {cluster: (first, last) for cluster, first, last in spans.rows()}
     lives, sizes, samples, unsized = [], [], 0, 0
@@ -55,7 +55,7 @@ def import_workloads(
         part = part.with_columns(
             pl.col("replicas").forward_fill(),
             pl.col("kind").last(),
-            container=pl.lit(table.texts["container"].value),
+            container=pl.lit(_container(key, part, table)),
         )
         unsized += part["replicas"].null_count()
         part = part.filter(pl.col("replicas").is_not_null())
@@ -77,10 +77,17 @@ def import_workloads(
                 samples += made.height
                 add(name, made)
     all_lives = pl.concat(lives) if lives else pl.DataFrame(schema=LIFE)
-    add("pods", pods_table(all_lives, Level.workload))
+    add("pods", pods_table(all_lives, table))
     add("pod_states", states_table(all_lives))
     all_sizes = pl.concat(sizes) if sizes else pl.DataFrame(schema=SIZE)
     return GroupResult(all_lives, all_sizes, samples, duplicates, unsized)
+
+
+def _container(key: tuple[object, ...], part: pl.DataFrame, table: TableMap) -> str:
+    """Return the container that has a workload's usage: the map's, else the objects'."""
+    if table.beside is None or "container" in table.texts:
+        return str(table.texts["container"].value)
+    return table.beside.container_of(str(key[1]), (str(part["kind"][-1]), str(key[2])))
 
 
 def unsized_rows(rows: pl.DataFrame) -> int:

@@ -1,6 +1,6 @@
-"""The loop: every period, ask the metrics APIs, take in what changed, decide, compare, record.
+"""The live loop: each period, fetch metrics, take in changes, decide, compare, record.
 
-A pass that is late is one pass: those it missed are not made up for.
+A late pass is one pass: missed passes are not made up for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hpabatch.cluster.apis.scales import REFRESH_S
-from hpabatch.cluster.objects.types import Answers, Change, Kind, Wanted
+from hpabatch.cluster.objects.types import Change, Kind, Responses, Wanted
 from hpabatch.cluster.watch.feed import Cut
 from hpabatch.errors import HpabatchError
 from hpabatch.live.passes.decide import Decider
@@ -25,49 +25,49 @@ from hpabatch.live.serve.exporter import Exporter, WatchState
 from hpabatch.live.serve.log import LineLog, Said, problems_of
 from hpabatch.live.serve.server import Health
 
-_MOST_FETCHES = 3  # of one pass: HPAs that appear while others are asked for
+_MOST_FETCHES = 3  # of one pass: HPAs may appear during a fetch
 _WAIT_SAID_S = 10.0
-_MOST_FAILED = 5  # passes one after the other: then it is not the data of a moment
-_FINE_PASSES = 2  # without a fault before it is over: one that comes and goes is not said each time
+_MOST_FAILED = 5  # consecutive passes: then it is more than temporary data
+_FINE_PASSES = 2  # without a problem before it counts as over, so that flapping is not logged
 
 
 class Cluster(Protocol):
-    """What the loop knows of a cluster."""
+    """The part of a cluster that the loop uses."""
 
     def cut(self) -> Cut:
-        """Return what has become known since the last cut, and the instant."""
+        """Return the changes since the last cut, and its time."""
 
     def learn(self) -> None:
-        """Take in what is known so far, so that more can be watched; the next cut gives it all."""
+        """Take in known changes, to start watches for them; the next cut gives them all."""
 
     def states(self) -> Sequence[WatchState]:
-        """Return how the watches stand."""
+        """Return the states of the watches."""
 
     def problems(self) -> dict[str, str]:
-        """Return what is wrong with the cluster's APIs, by what it concerns."""
+        """Return problems of the cluster's APIs, by subject."""
 
     def is_refused(self) -> bool:
-        """Say whether what has to be known may not be read."""
+        """Return whether required objects may not be read."""
 
     def read_scales(self) -> None:
-        """Bring the scales up to date that no watch tells of."""
+        """Update the scales that no watch covers."""
 
-    def fetch(self, wanted: Wanted) -> Answers:
-        """Ask the metrics APIs; whatever fails is in the answers."""
+    def fetch(self, wanted: Wanted) -> Responses:
+        """Fetch from the metrics APIs; failures are in the responses."""
 
     def request_count(self) -> int:
-        """Return how many requests were made so far."""
+        """Return the number of requests so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """What a loop was asked for.
+    """Options of a loop.
 
     Attributes:
         period_ms: between the beginnings of two passes.
         k8s: the version whose rules are used, for the record.
-        state: where what is remembered is kept; None: nowhere.
-        state_of: what it belongs to: a file of something else is not taken up.
+        state: the file of the controller memory; None: none.
+        state_of: cluster and rules that the memory belongs to; a file of others is refused.
     """
 
     period_ms: int
@@ -78,7 +78,7 @@ class LoopOptions:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who is told of passes; each may be absent. `tells_decisions`: the log is told of them."""
+    """Consumers of passes; each may be absent. `tells_decisions`: decisions are logged."""
 
     log: LineLog | None = None
     exporter: Exporter | None = None
@@ -88,7 +88,7 @@ class Listeners:
 
 
 def longest_wait_s(budget_s: float) -> float:
-    """Return how long requests may keep a pass waiting, if those for metrics take a budget."""
+    """Return how long requests may delay a pass, given the budget of one fetch."""
     return REFRESH_S + _MOST_FETCHES * budget_s
 
 
@@ -103,7 +103,7 @@ class Loop:
         options: LoopOptions,
         listeners: Listeners | None = None,
     ) -> None:
-        """Prepare; nothing is asked yet."""
+        """Prepare; nothing is sent yet."""
         self._cluster = cluster
         self._decider = decider
         self._shadow = shadow
@@ -117,8 +117,8 @@ class Loop:
         """Wait until every watch has listed once; return what is missing when time is up, or "".
 
         Args:
-            stop: set: give up.
-            longest_s: seconds to wait; None: for ever, saying from time to time what is missing.
+            stop: ends the wait when it is set.
+            longest_s: seconds to wait; None: no limit, with log lines about what is missing.
         """
         begun = said = time.monotonic()
         while True:
@@ -143,12 +143,12 @@ class Loop:
     def run(self, stop: threading.Event) -> None:
         """Make a pass every period until `stop` is set.
 
-        A pass whose requests are under way then ends without a decision: they may fail for no other
-        reason than that nobody wants them any more. A pass that fails is said and the next one
-        made: one odd answer must not end the loop.
+        A pass whose requests are running then ends without a decision: they may fail only because
+        of the stop. A failed pass is logged, and the next one is made: one invalid response must
+        not end the loop.
 
         Raises:
-            Exception: what so many passes one after the other failed with.
+            Exception: the error of the last of several consecutive failed passes.
         """
         period_s = self._options.period_ms / 1000
         due, failed = time.monotonic(), 0
@@ -179,26 +179,26 @@ class Loop:
             )
 
     def one_pass(self) -> Comparison:
-        """Make a pass and tell everybody of it."""
+        """Make a pass and publish it."""
         comparison = self._turn()
         assert comparison is not None, "nothing stops it"
         return comparison
 
     def _turn(self) -> Comparison | None:
-        """Make a pass; None: it was stopped before anything was decided."""
+        """Make a pass; None: it was stopped before a decision."""
         watch, requests = _Watch(), self._cluster.request_count()
         if self._told.health:
             self._told.health.began()
         seen = self._observe(watch)
         if seen is None:
             return None
-        answers, now_ms = seen
+        responses, now_ms = seen
         watch.phase("apply")
-        result = self._decider.decide(now_ms, answers)
+        result = self._decider.decide(now_ms, responses)
         watch.phase("decide")
         comparison = self._shadow.compare(result)
         watch.phase("compare")
-        self._record(result, answers, watch)
+        self._record(result, responses, watch)
         watch.phase("record")
         result = replace(
             result,
@@ -210,27 +210,27 @@ class Loop:
         self._tell(comparison)
         return comparison
 
-    def _observe(self, watch: _Watch) -> tuple[Answers, int] | None:
-        """Fetch, and take in what changed until then; return the answers and the instant.
+    def _observe(self, watch: _Watch) -> tuple[Responses, int] | None:
+        """Fetch, and take in changes until then; return the responses and the time.
 
-        None: it was stopped, and what was asked for last may have been broken off.
+        None: it was stopped, and the last requests may be incomplete.
         """
         self._cluster.read_scales()
         if self._stop.is_set():
             return None
         self._take_in()
-        answers, now_ms = Answers(), 0
+        responses, now_ms = Responses(), 0
         for _ in range(_MOST_FETCHES):
-            missing = _missing(self._decider.wanted(), answers)
+            missing = self._decider.wanted().without(responses)
             if now_ms and missing == Wanted():
                 break
-            answers = _joined(answers, self._cluster.fetch(missing))
+            responses = responses.joined(self._cluster.fetch(missing))
             if self._stop.is_set():
                 return None
             watch.phase("fetch")
             now_ms = self._take_in()
             watch.phase("cut")
-        return answers, now_ms
+        return responses, now_ms
 
     def _take_in(self) -> int:
         changes, now_ms = self._cluster.cut()
@@ -240,22 +240,22 @@ class Loop:
         return now_ms
 
     def _recorded(self, changes: Sequence[Change], now_ms: int) -> list[Change]:
-        """Return what is recorded: of pods only those of namespaces that have HPAs."""
+        """Return the changes to record: of pods only those of namespaces that have HPAs."""
         had = set(self._namespaces)
         self._namespaces |= {c.key[0] for c in changes if c.kind is Kind.hpa and c.thing}
         found = [c for c in changes if c.kind is not Kind.pod or c.key[0] in had]
         for namespace in sorted(self._namespaces - had):
-            # They were known before: what is shown now stands for them.
+            # Pods that were known before are recorded in their current state.
             found += [
                 Change(Kind.pod, (namespace, pod.name), pod, now_ms - 1, listed=True)
                 for pod in self._decider.lanes.pods.pods_of(namespace)
             ]
         return found
 
-    def _record(self, result: PassResult, answers: Answers, watch: _Watch) -> None:
+    def _record(self, result: PassResult, responses: Responses, watch: _Watch) -> None:
         recorder = self._told.recorder
         if recorder is not None:
-            recorder.observe(result.now_ms, answers, self._decider.outcomes())
+            recorder.observe(result.now_ms, responses, self._decider.outcomes())
             recorder.pass_done(
                 result.now_ms, started=result.start, hpas=len(result),
                 duration_ms=round(1000 * watch.total()), k8s=self._options.k8s,
@@ -290,7 +290,7 @@ class Loop:
 
 
 class _Watch:
-    """Times the phases of a pass."""
+    """Stopwatch of the phases of a pass."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -306,22 +306,3 @@ class _Watch:
     def total(self) -> float:
         """Return the seconds since the beginning."""
         return self._clock() - self._begun
-
-
-def _missing(wanted: Wanted, answers: Answers) -> Wanted:
-    """Return what no answer was asked for yet."""
-    return Wanted(
-        frozenset(n for n in wanted.usage if answers.usage_of(n) is None),
-        wanted.pods - answers.pods.keys(),
-        wanted.objects - answers.objects.keys(),
-        wanted.external - answers.external.keys(),
-    )
-
-
-def _joined(one: Answers, other: Answers) -> Answers:
-    return Answers(
-        {**one.usage, **other.usage},
-        {**one.pods, **other.pods},
-        {**one.objects, **other.objects},
-        {**one.external, **other.external},
-    )

@@ -1,4 +1,4 @@
-"""What a live loop goes by: the rules of the cluster's version and its controller's flags."""
+"""Rules and controller flags of a live loop; its state file."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def settle(
     seen: ControllerSeen | None,
     every_ms: int | None,
 ) -> Settings:
-    """Return rules and flags: as given, else as the cluster shows, else Kubernetes' own.
+    """Return rules and flags: as given, else those of the cluster, else Kubernetes' defaults.
 
     Args:
         k8s: a version, None: the server's.
-        gates: feature gates, "" for those that the controller's pod shows.
+        gates: feature gates, "" for those of the controller's pod.
         given: flags as NAME=VALUE.
         server_version: as the API server gives it, e.g. v1.31.2-gke.1.
-        seen: the controller's command line, if it can be seen.
-        every_ms: between two passes, if that was given.
+        seen: the controller's command line, if it can be read.
+        every_ms: time between two passes, if given.
 
     Raises:
-        UsageError: no such version, gate or flag, or a value that is none.
+        UsageError: an unknown version, gate or flag, or an invalid value.
     """
     shown = dict(seen.flags) if seen else {}
     named = {**shown, **_given(given)}
@@ -81,14 +81,14 @@ def _given(flags: Sequence[str]) -> Mapping[str, str]:
         short = name.lstrip("-").removeprefix(PREFIX)
         if not equals or short not in FLAGS:
             raise UsageError(
-                f"--flag {text}: expected is NAME=VALUE, NAME one of {', '.join(FLAGS)}"
+                f"--flag {text}: expected NAME=VALUE with NAME one of {', '.join(FLAGS)}"
             )
         found[PREFIX + short] = value
     return found
 
 
 def _known_gates(version: str, seen: ControllerSeen | None) -> str:
-    """Return the gates of the controller's command line that these rules know of."""
+    """Return the gates of the controller's command line that these rules depend on."""
     if seen is None or not seen.feature_gates:
         return ""
     known = []
@@ -102,7 +102,7 @@ def _known_gates(version: str, seen: ControllerSeen | None) -> str:
 
 
 def state_file(environ: Mapping[str, str], cluster: str) -> Path:
-    """Return where a loop keeps what it remembers of a cluster, if it is not told.
+    """Return the default file of a loop's controller memory of a cluster.
 
     Raises:
         UsageError: the user has no home, as in many containers.
@@ -113,7 +113,7 @@ def state_file(environ: Mapping[str, str], cluster: str) -> Path:
     except RuntimeError:
         if not named:
             raise UsageError(
-                "there is no HOME to keep the loop's memory in: name a file with --state, or give "
+                "there is no HOME for the loop's state file: name a file with --state, or give "
                 "--stateless"
             ) from None
     folder = Path(named) if named else home / ".local" / "state"

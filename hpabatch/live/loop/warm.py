@@ -1,7 +1,7 @@
-"""`python -m hpabatch.live.loop.warm`: compile everything that a pass uses, and keep it.
+"""Warm-up: `python -m hpabatch.live.loop.warm` compiles all that a pass uses and caches it.
 
-Two passes over a made-up HPA, as the loop makes them; the compiled code goes where `_jit` puts it.
-A container image does this while it is built: where it runs its files cannot be written.
+It makes two passes over a synthetic HPA, as the loop does; the compiled code goes where `_jit`
+puts it. A container image runs it at build time, since its files are read-only at run time.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import sys
 import time
 
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     Change,
     ContainerSpec,
     ContainerUsage,
@@ -19,6 +17,8 @@ from hpabatch.cluster.objects.types import (
     Kind,
     PodObject,
     PodTemplate,
+    Response,
+    Responses,
     ScaleKey,
     ScaleObject,
     Thing,
@@ -46,11 +46,11 @@ _PODS = 2
 
 
 def two_passes() -> PassResult:
-    """Decide a made-up HPA of two pods twice and return the second pass: 2 pods, 4 wanted."""
+    """Decide a synthetic HPA of two pods twice and return the second pass: 2 pods, 4 wanted."""
     decider = Decider(profile_for(DEFAULT_K8S), ControllerFlags())
     decider.apply(_changes())
     for now_ms in (_NOW_MS, _NOW_MS + _PERIOD_MS):
-        result = decider.decide(now_ms, _answers(now_ms))
+        result = decider.decide(now_ms, _responses(now_ms))
         result.why(0)
         result.document(0)
     return result
@@ -83,14 +83,14 @@ def _pod(name: str) -> PodObject:
     )  # fmt: skip
 
 
-def _answers(now_ms: int) -> Answers:
+def _responses(now_ms: int) -> Responses:
     usage = (ContainerUsage("app", 100, None),)
     samples = tuple(UsageSample("shop", f"web-{k}", now_ms, 30_000, usage) for k in range(_PODS))
-    return Answers(usage={"": Answer(now_ms, samples)})
+    return Responses(usage={"": Response(now_ms, samples)})
 
 
 def main() -> int:
-    """Compile, and say how long it took; 0 if what was decided is right."""
+    """Compile, and print the time it took; return 0 if the decision is right."""
     begun = time.perf_counter()
     result = two_passes()
     desired = int(result.decisions.desired[0])

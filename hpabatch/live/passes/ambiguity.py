@@ -1,7 +1,7 @@
 """Ambiguous selectors among the HPAs of a running cluster: symmetric but lazy, as upstream.
 
-An HPA matches nothing for the others until a pass asks its metrics; then it keeps the selector of
-its last such pass. Within a pass HPAs are taken in the order of their names.
+An HPA matches nothing for the others until a pass computes its metrics; then it keeps the selector
+of its last such pass. Within a pass HPAs are taken in the order of their names.
 Source: horizontal.go, validateAndParseSelector; `engine.shards.ambiguity` is the same over a
 recording.
 """
@@ -19,10 +19,10 @@ from hpabatch.model.versions import Profile
 
 
 class Registry:
-    """The selectors that the controller of one cluster has seen."""
+    """Registered selectors of one cluster's HPAs."""
 
     def __init__(self, profile: Profile) -> None:
-        """Begin with none, as a controller that has just started."""
+        """Begin empty, as a controller that has just started."""
         self._profile = profile
         self._known: dict[LaneKey, str] = {}
 
@@ -31,22 +31,22 @@ class Registry:
         return self._known.get(key)
 
     def restore(self, key: LaneKey, selector: str) -> None:
-        """Register an HPA again, as an earlier loop had."""
+        """Register an HPA as an earlier loop did."""
         self._known[key] = selector
 
     def check(
         self, lanes: Sequence[Lane], reached: Sequence[bool], pods: PodTable
     ) -> dict[int, str]:
-        """Return for each lane whose selector is ambiguous what the controller says of it.
+        """Return the controller's message for each lane with an ambiguous selector.
 
         Args:
             lanes: all, in the order of their names.
-            reached: which of them ask their metrics in this pass.
-            pods: as the cluster's cache holds them.
+            reached: which of them compute their metrics in this pass.
+            pods: as in the cluster's cache.
         """
         if not self._profile.ambiguity_checked:
             return {}
-        # One that was made anew is registered anew.
+        # A recreated HPA is registered again.
         present = {lane.key for lane in lanes if not lane.recreated}
         for key in [key for key in self._known if key not in present]:
             del self._known[key]
@@ -75,7 +75,7 @@ class Registry:
     def _moved(
         self, current: Mapping[LaneKey, str], selections: Selections
     ) -> tuple[set[LaneKey], dict[int, set[LaneKey]]]:
-        """Return the HPAs that have another selector by now, and by pod those that match it still.
+        """Return the HPAs whose selector changed since their last sync, and these by matched pod.
 
         The controller knows the selector of an HPA's last sync.
         """

@@ -1,7 +1,7 @@
-"""One pass: what the cluster shows now becomes columns, and one call of the batch kernel decides.
+"""One pass of the live loop: cluster state as columns, decided by one call of the batch kernel.
 
-The rules are those of every replay; the scale events that spend the policies' budgets are the
-changes really made in the cluster.
+The rules are those of every replay. The scale events that use up the policies' budgets are the
+changes actually made in the cluster.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     Change,
-    ExternalMetricKey,
     HpaObject,
     Kind,
-    ObjectMetricKey,
-    PodMetricKey,
+    Responses,
     Wanted,
 )
 from hpabatch.cluster.objects.wanted import WantedBook
@@ -31,8 +28,6 @@ from hpabatch.layout.records import HEAD_NEXT_CHANGE, I64, Memory
 from hpabatch.live.passes.ambiguity import Registry
 from hpabatch.live.passes.fleet import (
     Layout,
-    Source,
-    Stream,
     Structure,
     join_fleet,
     members_of,
@@ -41,21 +36,18 @@ from hpabatch.live.passes.fleet import (
 )
 from hpabatch.live.passes.lanes import Lane, LaneKey, Lanes
 from hpabatch.live.passes.memory import Saved, SavedLane, is_full, moved, new_memory, save
-from hpabatch.live.passes.pods import Samples, fill_custom, fill_usage
+from hpabatch.live.passes.responses import ResponseColumns
 from hpabatch.live.passes.result import (
     NO_STATUS,
     PassResult,
     reconcile_actions,
     reconcile_errors,
 )
-from hpabatch.live.passes.rows import Outcome
 from hpabatch.live.passes.words import PassWords
-from hpabatch.model.messages import lacking_container
-from hpabatch.model.objects.stored import stored_order
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.memory import seed_status
 
-_MOST_TEXTS = 10_000  # beyond what is in use: errors that carry numbers are new in every pass
+_MOST_TEXTS = 10_000  # unused error messages: those with numbers are new in every pass
 
 
 class Decider:
@@ -63,18 +55,16 @@ class Decider:
 
     Attributes:
         lanes: the HPAs, their scales and pods.
-        strays: samples of pods that the cluster does not show, in the last pass.
-        started: whether the next pass is the first of a memory that holds nothing.
+        started: whether the next pass is the first with empty controller memory.
     """
 
     def __init__(
         self, profile: Profile, flags: ControllerFlags, saved: Saved | None = None
     ) -> None:
-        """Begin; `saved`: take up what an earlier loop remembered."""
+        """Begin, with the controller memory of an earlier loop if `saved` is given."""
         self.profile = profile
         self.flags = flags
         self.lanes = Lanes(profile)
-        self.strays = 0
         self.started = saved is None
         self._saved = saved
         self._now_ms = 0
@@ -88,11 +78,15 @@ class Decider:
         self._layout = Layout(self._structure, self.lanes.pods, [])
         self._memory: Memory = new_memory(0)
         self._members: dict[LaneKey, I64] = {}
-        self._usage: dict[tuple[str, str], Samples] = {}
-        self._custom: dict[Source, Samples] = {}
+        self._columns = ResponseColumns(self.lanes)
+
+    @property
+    def strays(self) -> int:
+        """Samples of pods that the cluster does not show, in the last pass."""
+        return self._columns.strays
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Take in changes of the cluster, in their order."""
+        """Apply changes of the cluster, in their order."""
         for change in changes:
             self.lanes.apply(change)
             if change.kind is Kind.hpa:
@@ -100,16 +94,15 @@ class Decider:
                 self._book.put((change.key[0], change.key[1]), item)
 
     def wanted(self) -> Wanted:
-        """Return what has to be fetched for the next pass."""
+        """Return the requests for the next pass."""
         return self._book.wanted()
 
-    def decide(self, now_ms: int, answers: Answers) -> PassResult:
-        """Decide every HPA at an instant, from all changes taken in and these answers."""
+    def decide(self, now_ms: int, responses: Responses) -> PassResult:
+        """Decide every HPA at an instant, from all applied changes and these responses."""
         self._now_ms = now_ms
         self._arrange()
         structure, lanes = self._structure, self._structure.lanes
-        self._fill_samples(answers)
-        values = self._fill_answers(answers)
+        values = self._columns.fill(structure, self._layout, responses)
         changes = size_changes(lanes, structure.lane_table)
         counts = np.array(structure.lane_table.last_change - structure.lane_table.first_change)
         if is_full(self._memory, counts):
@@ -130,35 +123,15 @@ class Decider:
         return result
 
     def outcomes(self) -> dict[LaneKey, list[Outcome]]:
-        """Return what the last pass was answered for each metric of every HPA's spec as read."""
-        structure = self._structure
-        rows = structure.answer_rows()
-        codes_of, texts_of = (
-            structure.answers.code[rows].tolist(),
-            structure.answers.text[rows].tolist(),
-        )
-        specs, _, metrics = structure.tables
-        first = specs.first_metric[structure.spec_now].tolist()
-        streams = metrics.stream.tolist()
-        found = {}
-        for h, lane in enumerate(structure.lanes):
-            spec = lane.item.hpa.spec
-            own = [Outcome("ok")] * len(spec.metrics)
-            for j, k in enumerate(stored_order(spec, self.profile)):
-                if k is not None:
-                    g = streams[first[h] + j]
-                    word = _ANSWERS.get(codes_of[g], "ok")
-                    text = self.lanes.texts[texts_of[g]] if word == "error" else ""
-                    own[k] = Outcome(word, text, self._fetched_ms[g])
-            found[lane.key] = own
-        return found
+        """Return the outcome of the last pass for each metric of every HPA's spec as read."""
+        return self._columns.outcomes(self._structure)
 
     def save(self, path: Path, what: str) -> None:
-        """Write what is remembered (UsageError: it cannot be written)."""
+        """Write the controller memory to a file (UsageError: it cannot be written)."""
         save(path, Saved(self._now_ms, self._passed(), self._memory), what)
 
     def _passed(self) -> list[SavedLane]:
-        """Return the HPAs as the last pass found them, whatever came since."""
+        """Return the HPAs as of the last pass, without later changes."""
         said = self._last
         if said is None:
             return []
@@ -171,7 +144,7 @@ class Decider:
     # ---- structure and layout
 
     def _arrange(self) -> None:
-        """Bring structure, memory and layout up to date, whatever of them changed."""
+        """Update structure, memory and layout where they changed."""
         lanes, pods = self.lanes, self.lanes.pods
         lanes.drop_gone()
         rebuilt = lanes.restructured
@@ -206,9 +179,9 @@ class Decider:
             self._saved = None
 
     def _take_up(self, saved: Saved, lanes: Sequence[Lane]) -> None:
-        """Give the lanes what an earlier loop remembered of them.
+        """Give the lanes the controller memory of an earlier loop.
 
-        One that was made anew meanwhile keeps what it would have kept between two passes.
+        An HPA recreated meanwhile keeps what it would have kept between two passes.
         """
         known = {lane[:2]: k for k, lane in enumerate(saved.lanes)}
         source = np.array([known.get(lane.key, -1) for lane in lanes], np.int64)
@@ -224,83 +197,10 @@ class Decider:
             if before.replicas >= 0 and before.target == lane.target:
                 self.lanes.recall_size(lane, before.replicas)
 
-    # ---- values
-
-    def _fill_samples(self, answers: Answers) -> None:
-        """Write what the metrics APIs answered to columns by pod."""
-        room, streams = self.lanes.pods.room, self._structure.streams
-        sources = {stream.source for stream in streams if stream.of_pods}
-        usage = {(s[1], s[2]) for s in sources if s[0] == "usage"}
-        self._usage = {key: _cleared(self._usage.get(key), room) for key in sorted(usage)}
-        self.strays = 0
-        self._lacking: dict[str, list[int]] = {}
-        for answer in {id(a): a for a in answers.usage.values()}.values():
-            if answer.error:
-                continue
-            lacking, strays = fill_usage(self._usage, answer.samples, self.lanes.pods)  # type: ignore[arg-type]
-            self.strays += strays
-            for container, slots in lacking.items():
-                self._lacking.setdefault(container, []).extend(slots)
-        custom = sorted(s for s in sources if s[0] == "pods")
-        self._custom = {source: _cleared(self._custom.get(source), room) for source in custom}
-        for key, answer in answers.pods.items():
-            column = self._custom.get(("pods", *key))
-            if column is not None and not answer.error:
-                self.strays += fill_custom(column, key.namespace, answer.samples, self.lanes.pods)  # type: ignore[arg-type]
-        samples: dict[Source, Samples] = dict(self._custom)
-        samples |= {("usage", *key): column for key, column in self._usage.items()}
-        self._layout.gather(samples)
-
-    def _fill_answers(self, answers: Answers) -> I64:
-        """Write the code of every stream's answer; return the values of totals, end to end."""
-        structure, table = self._structure, self._structure.answers
-        rows = structure.answer_rows()
-        listed = self._layout.listed_of_streams()
-        values: list[int] = []
-        code = np.where(listed > 0, codes.METRIC_OK, codes.METRIC_ANSWER_EMPTY)
-        first, last = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
-        text = np.zeros(rows.size, np.int64)
-        self._fetched_ms: list[int | None] = [None] * rows.size
-        for g, stream in enumerate(structure.streams):
-            answer = self._answer_of(stream, answers)
-            self._fetched_ms[g] = answer.fetched_ms if answer else None
-            if answer is None or answer.error:
-                code[g] = codes.METRIC_FETCH_FAILED
-                text[g] = self.lanes.texts.number(answer.error if answer else NOT_FETCHED)
-            elif not stream.of_pods:
-                first[g] = len(values)
-                values += [sample.value_milli for sample in answer.samples]  # type: ignore[union-attr]
-                last[g] = len(values)
-                code[g] = codes.METRIC_OK if answer.samples else codes.METRIC_ANSWER_EMPTY
-        if not self.profile.container_may_lack and any(self._lacking.values()):
-            self._refuse_lacking(code, text)
-        table.code[rows], table.text[rows] = code, text
-        table.first_value[rows], table.last_value[rows] = first, last
-        return np.array(values, np.int64)
-
-    def _answer_of(self, stream: Stream, answers: Answers) -> Answer | None:
-        kind, namespace = stream.source[0], self._structure.lanes[stream.lane].key[0]
-        if kind == "usage":
-            return answers.usage_of(namespace)
-        return answer_of(stream.source, answers)
-
-    def _refuse_lacking(self, code: I64, text: I64) -> None:
-        """In old versions a sample that lacks the metric's container fails the whole metric."""
-        sets = {container: set(slots) for container, slots in self._lacking.items()}
-        for g, stream in enumerate(self._structure.streams):
-            container = stream.key.container
-            if code[g] != codes.METRIC_OK or container not in sets or not stream.of_pods:
-                continue
-            lane = self._structure.lanes[stream.lane]
-            for slot in self._layout.members[stream.lane].tolist():
-                if slot in sets[container]:
-                    said = lacking_container(container, lane.key[0], self.lanes.pods.names[slot])
-                    code[g] = codes.METRIC_CONTAINER_LACKS
-                    text[g] = self.lanes.texts.number(said)
-                    break
+    # ---- ticks
 
     def _fill_ticks(self, now_ms: int) -> None:
-        """Write this pass's TICK records; the last pass's only need their spec."""
+        """Write the TICK records of this pass; those of the last pass only need their spec."""
         structure, lanes, layout = self._structure, self._structure.lanes, self._layout
         ticks, rows = structure.ticks, structure.tick_rows()
         ticks.spec[rows - 1], ticks.spec[rows] = structure.spec_before, structure.spec_now
@@ -328,7 +228,7 @@ class Decider:
         ticks.restart[rows] = 0
 
     def _take_zero(self) -> None:
-        """Take over who was scaled to zero by its HPA: the writes are the cluster's, not ours."""
+        """Take over ScaledToZero from the cluster, whose controller does the writes."""
         for h, lane in enumerate(self._structure.lanes):
             zero = zero_of(lane.status)
             if zero != lane.zero and not lane.fresh:
@@ -371,33 +271,6 @@ class Decider:
             problems=self.lanes.problems,
             start=self.started,
         )
-
-
-_ANSWERS = {
-    codes.METRIC_OK: "ok",
-    codes.METRIC_ANSWER_EMPTY: "empty",
-    codes.METRIC_FETCH_FAILED: "error",
-}
-NOT_FETCHED = "not asked in this pass: the HPA had only just appeared"
-
-
-def answer_of(source: Source, answers: Answers) -> Answer | None:
-    """Return the answer that a source other than usage comes from, None if it was not asked."""
-    kind, key = source[0], source[1:]
-    if kind == "pods":
-        return answers.pods.get(PodMetricKey(*key))
-    if kind == "object":
-        return answers.objects.get(ObjectMetricKey(*key))
-    if kind == "external":
-        return answers.external.get(ExternalMetricKey(*key))
-    return None
-
-
-def _cleared(samples: Samples | None, room: int) -> Samples:
-    if samples is None or samples.present.size != room:
-        return Samples(room)
-    samples.clear()
-    return samples
 
 
 def _scale_code(lane: Lane) -> int:

@@ -1,8 +1,8 @@
-"""Lanes as the columns that kernels read: two ticks each, the last pass's and this one's.
+"""Columns of a pass as kernels read them: two ticks per lane, the last pass's and this one's.
 
-Three things change at different paces, and each is made anew only when it has to: the structure
-(HPAs and their specs: rarely), the layout (which pods belong to whom: when pods come and go) and
-the values (every pass).
+Three parts change at different rates, and each is rebuilt only when necessary: the structure
+(HPAs and their specs: rarely), the layout (pods of each lane: when pods come and go) and the
+values (every pass).
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from hpabatch.layout.records import (
     TIMING,
     Fleet,
     Records,
-    Results,
-    empty_results,
     records,
     records_from,
 )
+from hpabatch.layout.results import Results, empty_results
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.live.passes.pods import PodTable, Samples
 from hpabatch.live.passes.result import MetricColumns
@@ -37,16 +36,16 @@ from hpabatch.model.objects.hpa import HPASpec, MetricSpec
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes, stream_keys
 
-TICKS = 2  # of a lane: the last pass's, of which only the spec matters, and this one's
+TICKS = 2  # per lane: the last pass's, of which only the spec matters, and this one's
 
 Source = tuple[str, ...]
-"""Where samples of pods come from: ("usage", resource, container) or ("pods", namespace, metric,
-selector); of Object and External metrics (kind, …)."""
+"""Source of samples: ("usage", resource, container) or ("pods", namespace, metric, selector);
+(kind, …) for Object and External metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One metric that a lane looks at: where its samples come from, and what it is."""
+    """One metric of a lane: its source and spec."""
 
     lane: int
     key: StreamKey
@@ -60,7 +59,7 @@ class Stream:
 
 
 class Structure:
-    """Everything that hangs on the HPAs and their specs alone.
+    """The columns that depend on the HPAs and their specs alone.
 
     Attributes:
         lanes: in the order of all columns.
@@ -92,17 +91,17 @@ class Structure:
         self.lane_table = pack_lanes(count, flags, profile)
         ticks = TICKS * np.arange(count)
         self.lane_table.first_tick, self.lane_table.last_tick = ticks, ticks + TICKS
-        self.lane_table.first_stream = first_stream[:-1]
-        self.lane_table.last_stream = first_stream[1:]
+        self.lane_table.first_stream = np.array(first_stream[:-1], np.int64)
+        self.lane_table.last_stream = np.array(first_stream[1:], np.int64)
         self.lane_of_stream = np.array([s.lane for s in self.streams], np.int64)
         self.ticks = records_from(TICK, TICKS * count)
         self.answers = records_from(ANSWER, TICKS * len(self.streams))
         self.results: Results = empty_results(self.ticks.size, self.answers.size, details=True)
-        # Answers of stream g are rows 2 g (last pass) and 2 g + 1 (this one).
+        # Responses of stream g are rows 2 g (last pass) and 2 g + 1 (this one).
         self.answer_offset = TICKS * (np.arange(len(self.streams)) - self.lane_of_stream)
 
     def answer_rows(self) -> I64:
-        """Return the rows of this pass's answers, by stream."""
+        """Return the rows of this pass's responses, by stream."""
         return TICKS * np.arange(len(self.streams), dtype=np.int64) + TICKS - 1
 
     def tick_rows(self) -> I64:
@@ -114,14 +113,14 @@ def _streams(
     h: int, namespace: str, specs: Sequence[HPASpec], keys: Sequence[StreamKey]
 ) -> list[Stream]:
     metric_of: dict[StreamKey, MetricSpec] = {}
-    for spec in reversed(specs):  # the newest spec says what a metric is
+    for spec in reversed(specs):  # the newest spec defines a metric
         for metric, key in zip(spec.metrics, stream_keys(spec), strict=True):
             metric_of.setdefault(key, metric)
     return [Stream(h, key, metric_of[key], source_of(namespace, metric_of[key])) for key in keys]
 
 
 def source_of(namespace: str, metric: MetricSpec) -> Source:
-    """Return where a metric of an HPA of a namespace comes from."""
+    """Return the source of a metric of an HPA in a namespace."""
     member = metric.resource or metric.container_resource
     if metric.type == "Resource" and metric.resource:
         return ("usage", metric.resource.name, "")
@@ -131,22 +130,22 @@ def source_of(namespace: str, metric: MetricSpec) -> Source:
     try:
         key = metric_key(namespace, metric)
     except ValueError:
-        key = None  # its selector does not convert: nothing is asked for
+        key = None  # its selector does not convert: nothing is requested
     if key is None:
         return ("none",)
     return (metric.type.lower(), *key)
 
 
 class Layout:
-    """Which rows hold which pods: everything that hangs on the pods of each lane.
+    """The columns that depend on the pods of each lane.
 
     Attributes:
-        room: of the table of pods that this was made for.
+        room: size of the pod table.
         members: by lane the slots of its pods, in the order of their names.
         row_state: (R,) the slot of each row; lane h has the rows first_row[h]:first_row[h + 1].
         sample_slot: (N,) the slot of each sample, source by source.
-        spans: by source where its samples are.
-        stream_span: (G, 2) where each stream's samples are; (0, 0) of totals.
+        spans: range of samples by source.
+        stream_span: (G, 2) range of samples of each stream; (0, 0) for totals.
     """
 
     def __init__(self, structure: Structure, pods: PodTable, members: Sequence[I64]) -> None:
@@ -186,7 +185,7 @@ class Layout:
         self.timing = records_from(TIMING, size)
 
     def gather(self, samples: Mapping[Source, Samples]) -> None:
-        """Take over what each source says of the pods now; of one without samples, nothing."""
+        """Copy the current samples of each source; a source without samples gives none."""
         self.present.fill(0)
         self.listed.fill(0)
         for source, (first, last) in self.spans.items():
@@ -200,7 +199,7 @@ class Layout:
             self.timing[first:last] = column.timing[slots]
 
     def listed_of_streams(self) -> I64:
-        """Return (G,) how many of a lane's pods the answer of each of its streams lists."""
+        """Return (G,) the number of the lane's pods listed in each stream's response."""
         until = np.concatenate([[0], np.cumsum(self.listed, dtype=np.int64)])
         return np.asarray(until[self.stream_span[:, 1]] - until[self.stream_span[:, 0]])
 
@@ -212,7 +211,7 @@ def members_of(pods: PodTable, key: tuple[str, str]) -> I64:
 
 
 def _request_key(stream: Stream) -> tuple[str, str]:
-    """Return the resource and container of which a stream looks at requests."""
+    """Return resource and container of the requests that a stream uses."""
     resource = stream.key.resource if stream.of_pods else ""
     return resource, stream.key.container if resource else ""
 
@@ -224,7 +223,7 @@ def _joined(parts: Sequence[I64]) -> I64:
 def join_fleet(
     structure: Structure, layout: Layout, pods: PodTable, values_milli: I64, changes: Records
 ) -> Fleet:
-    """Return the columns as kernels take them; nothing is copied."""
+    """Return the columns for the kernels, without copies."""
     specs, policies, metrics = structure.tables
     return Fleet(
         lanes=structure.lane_table,
@@ -248,7 +247,7 @@ def join_fleet(
 
 
 def size_changes(lanes: Sequence[Lane], table: Records) -> Records:
-    """Return the CHANGE records of all lanes since the last pass; notes in `table` where they are.
+    """Return the CHANGE records of all lanes since the last pass; set their ranges in `table`.
 
     `table`: the LANE records.
     """
@@ -265,7 +264,7 @@ def size_changes(lanes: Sequence[Lane], table: Records) -> Records:
 
 
 def metric_columns(structure: Structure) -> MetricColumns:
-    """Return what the metrics of every lane's spec said, in the order of the spec."""
+    """Return the results of the metrics of every lane, in the order of the spec."""
     specs, _, metrics = structure.tables
     first = np.asarray(specs.first_metric[structure.spec_now], np.int64)
     counts = np.asarray(specs.last_metric[structure.spec_now], np.int64) - first

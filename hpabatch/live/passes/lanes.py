@@ -1,6 +1,6 @@
-"""The HPAs of a cluster with what belongs to each: spec, scale, selector, size changes.
+"""HPAs of a cluster with their specs, scales, selectors and size changes.
 
-Changes of the cluster go in one by one; who decides reads lanes, pods and what is dirty.
+Changes of the cluster are applied one by one; the decider reads lanes, pods and what is dirty.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Lane:
         spec: in the form that the controller of its version reads.
         before: the spec of the last pass where it was another; None: the same, or there was none.
         scale: the target's, None where it was never seen.
-        replicas, status_replicas: the sizes as last read; None: never.
-        selector: SELECTOR_* of the scale's selector, and what is wrong with it.
+        replicas, status_replicas: the sizes as last read; None: never read.
+        selector: SELECTOR_* of the scale's selector; `selector_error` is its error.
         changes: (ms, before, after) of the size since the last pass.
-        found: when its target's size was first read, and the size; None: never.
+        found: time and size of the first reading of the target's size; None: never read.
         fresh: no pass has decided it yet.
-        recreated: it is another object of its name than at the last pass.
+        recreated: another object of the same name since the last pass.
         gone: it was deleted since the last pass.
         zero: the status of the cluster's own condition ScaledToZero as last taken over.
     """
@@ -84,12 +84,12 @@ class Lanes:
     Attributes:
         profile: the rules of the cluster's version.
         pods: the pods as columns.
-        texts: errors, as numbers.
-        restructured: lanes came, went or have another spec since this was last set to False.
+        texts: error messages by number.
+        restructured: lanes were added, removed or got another spec since this was set to False.
     """
 
     def __init__(self, profile: Profile) -> None:
-        """Begin with nothing."""
+        """Begin empty."""
         self.profile = profile
         self.texts = Texts()
         self.pods = PodTable(request_rules(profile), self.texts)
@@ -115,7 +115,7 @@ class Lanes:
         return [Problem(*key, text) for key, text in sorted(self._refused.items())]
 
     def apply(self, change: Change) -> None:
-        """Take in a change of the cluster."""
+        """Apply a change of the cluster."""
         thing = change.thing
         if change.kind is Kind.pod:
             if isinstance(thing, PodObject):
@@ -133,12 +133,12 @@ class Lanes:
             self._put_scale(change.key, scale, change.seen_ms)
 
     def retell(self) -> None:
-        """Begin the table of texts anew: what is no longer said goes."""
+        """Rebuild the table of error messages, without unused ones."""
         self.texts = Texts()
         self.pods.retell(self.texts)
 
     def close_pass(self) -> None:
-        """Forget what only the pass that was just made had to know."""
+        """Clear the data that only the finished pass needed."""
         for lane in self._lanes.values():
             lane.changes.clear()
             lane.fresh = lane.recreated = False
@@ -147,7 +147,7 @@ class Lanes:
                 self.restructured = True
 
     def recall_size(self, lane: Lane, replicas: int) -> None:
-        """Take in the size that a lane's target had when an earlier loop last looked."""
+        """Restore the size of a lane's target as an earlier loop last saw it."""
         at = target_key(lane.key[0], lane.spec.scale_target_ref)
         if lane.found is None:
             lane.replicas, lane.status_replicas = self._sizes.setdefault(at, (replicas, replicas))
@@ -192,11 +192,11 @@ class Lanes:
         if lane.fresh:
             self._drop(lane)
         else:
-            lane.gone = True  # made anew before the next pass it keeps what it remembers
+            lane.gone = True  # if recreated before the next pass, it keeps its memory
         self.restructured = True
 
     def drop_gone(self) -> None:
-        """Let go of the HPAs that were deleted since the last pass: this one finds them gone."""
+        """Remove the HPAs that were deleted since the last pass."""
         for lane in [lane for lane in self._lanes.values() if lane.gone]:
             self._drop(lane)
 
@@ -274,8 +274,8 @@ class Lanes:
 def _note_change(lane: Lane, seen_ms: int, before: int, after: int) -> None:
     """Note a change of the size.
 
-    Of several that were seen in one ms their sum, as is recorded; of a size that was found in it
-    none.
+    Several changes in one ms become their sum, as in a recording; a size that was first read in
+    that ms is not a change.
     """
     if lane.changes and lane.changes[-1][0] == seen_ms:
         before = lane.changes.pop()[1]

@@ -1,4 +1,4 @@
-"""What the live loop remembers of every HPA: moved to other lanes, made larger, kept in a file.
+"""Controller memory of the live loop: recommendations and scale events, moved, enlarged and saved.
 
 Upstream keeps recommendations and scale events in memory only; here they may outlive the process.
 """
@@ -46,7 +46,7 @@ _KEPT: Final = (
     HEAD_SEEN,
     *range(HEAD_CONDITIONS, HEAD_CONDITIONS + 4),
 )
-_FEW_RECOMMENDATIONS: Final = 24  # five minutes at 15 s, and some
+_FEW_RECOMMENDATIONS: Final = 24  # five minutes at 15 s, with a reserve
 _FEW_EVENTS: Final = 8
 _FORMAT: Final = 1
 _CODES: Final = [
@@ -61,25 +61,25 @@ _CODES: Final = [
 
 
 def lane_room(memory: Memory) -> tuple[I64, I64]:
-    """Return for how many recommendations and events a direction each lane has room (H,)."""
+    """Return the room of each lane for recommendations, and for events per direction (H,)."""
     head = memory.head
     return head[:, HEAD_REC_SIZE].copy(), head[:, HEAD_DOWN_START] - head[:, HEAD_UP_START]
 
 
 def new_memory(lanes: int) -> Memory:
-    """Return the memory of lanes that remember nothing."""
+    """Return the empty memory of lanes."""
     return make_sized_memory(
         np.full(lanes, _FEW_RECOMMENDATIONS, np.int64), np.full(lanes, _FEW_EVENTS, np.int64)
     )
 
 
 def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
-    """Return the memory of other lanes: lane h remembers what lane source[h] did, nothing at -1.
+    """Return the memory of other lanes: lane h has that of lane source[h], -1: an empty one.
 
     Args:
         memory: of the lanes before.
         source: (H,) lanes of `memory`, or -1.
-        more: (H,) for how many events each list needs room besides those it has; None: for none.
+        more: (H,) additional room for events in each list; None: none.
     """
     known = source >= 0
     at = source[known]
@@ -97,7 +97,7 @@ def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
     to = np.flatnonzero(known)
     for k in _KEPT:
         found.head[to, k] = memory.head[at, k]
-    # The rings beside the list are built anew at its next use.
+    # The rings beside the list are rebuilt at its next use.
     found.head[to, HEAD_UNSORTED] = 1
     _copy(
         memory.recs,
@@ -115,23 +115,23 @@ def moved(memory: Memory, source: I64, more: I64 | None = None) -> Memory:
 
 
 def _room(had: I64, needed: I64) -> I64:
-    """Return the old room where it is enough, else twice what is needed."""
+    """Return the old room where it suffices, else twice the needed one."""
     return np.where(needed <= had, had, 2 * needed).astype(np.int64)
 
 
 def _copy(source: Any, first: I64, target: Any, to: I64, counts: I64) -> None:
-    """Copy stretches of records, lane by lane."""
+    """Copy ranges of records, lane by lane."""
     target[_stretches(to, counts)] = source[_stretches(first, counts)]
 
 
 def _stretches(first: I64, counts: I64) -> I64:
-    """Return the positions first:first + count of every stretch, joined."""
+    """Return the positions first:first + count of every range, joined."""
     ends = np.cumsum(counts)
     return np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if ends.size else 0)
 
 
 def is_full(memory: Memory, changes: I64) -> bool:
-    """Whether another tick, with so many changes (H,) before it, may find no room in some lane."""
+    """Whether another tick, after that number of changes (H,), may exceed the room of a lane."""
     head = memory.head
     recommendations, events = lane_room(memory)
     used = np.maximum(head[:, HEAD_UP_COUNT], head[:, HEAD_DOWN_COUNT]) + changes
@@ -139,11 +139,11 @@ def is_full(memory: Memory, changes: I64) -> bool:
 
 
 class SavedLane(NamedTuple):
-    """Whose memory it is, and what else is remembered of it.
+    """Identity and further saved state of one lane.
 
-    `target`: `Kind/name`; `replicas`: the size that it had, -1 if none was known; `selector`: the
-    one with which the HPA is registered for others (`live.passes.ambiguity`), None if it is not;
-    `zero`: the status of the cluster's own condition ScaledToZero, "" without one.
+    `target`: `Kind/name`; `replicas`: its last size, -1 if unknown; `selector`: the registered one
+    (`live.passes.ambiguity`), None if there is none; `zero`: the status of the cluster's own
+    condition ScaledToZero, "" without one.
     """
 
     namespace: str
@@ -157,10 +157,10 @@ class SavedLane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a loop remembered when it was saved.
+    """Saved controller memory of a loop.
 
     Attributes:
-        saved_ms: when.
+        saved_ms: time of saving.
         lanes: the HPAs.
         memory: of those lanes.
     """
@@ -171,7 +171,7 @@ class Saved:
 
 
 def save(path: Path, saved: Saved, what: str) -> None:
-    """Write what a loop remembers, whole or not at all; `what` it belongs to: cluster and rules.
+    """Write controller memory, whole or not at all; `what` names its cluster and rules.
 
     Raises:
         UsageError: the file cannot be written.
@@ -206,10 +206,10 @@ def save(path: Path, saved: Saved, what: str) -> None:
 
 
 def load(path: Path, what: str) -> Saved | None:
-    """Return what was saved; None: there is no such file.
+    """Return saved controller memory; None: there is no such file.
 
     Raises:
-        UsageError: it cannot be read, is no such file, or belongs to something else.
+        UsageError: it cannot be read, is damaged, or belongs to another cluster or other rules.
     """
     try:
         data = read_regular(path)
@@ -226,7 +226,7 @@ def load(path: Path, what: str) -> Saved | None:
 
 
 class _WrongStateError(ValueError):
-    """What is wrong with a state that can be read."""
+    """A readable state that cannot be used."""
 
 
 _ARRAYS: Final = ("meta", "head", "value", "ms", "change", "event_ms", "outdated")
@@ -268,7 +268,7 @@ def _decoded(columns: dict[str, Any], what: str) -> Saved:
 
 
 def _counts(head: I64, columns: dict[str, Any]) -> tuple[I64, I64, I64]:
-    """Return how many recommendations, events up and down each lane has, once all is checked."""
+    """Check all columns; return each lane's numbers of recommendations and events up and down."""
     column = {at: head[:, k] for k, at in enumerate(_KEPT)}
     counts = [column[k] for k in (HEAD_REC_COUNT, HEAD_UP_COUNT, HEAD_DOWN_COUNT)]
     # (Before they are added up, where they could wrap.)
@@ -297,7 +297,7 @@ def _check(fits: bool) -> None:
 
 
 def _is_lane(lane: SavedLane) -> bool:
-    """Say whether a lane's fields are what they have to be (ValueError: its selector is none)."""
+    """Return whether a lane's fields are valid (ValueError: its selector does not parse)."""
     if lane.selector is not None:
         parse_selector(lane.selector)
     texts = all(isinstance(text, str) for text in (*lane[:4], lane.zero))

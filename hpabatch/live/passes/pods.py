@@ -1,7 +1,7 @@
-"""The pods of a cluster as columns that watch events update in place; a pod's slot is its state.
+"""Pods of a cluster as columns that watch events update in place; a pod's slot is its state.
 
-Which pods a scale's selector matches is kept too, selector by selector: a change of a pod's labels
-or of a selector moves what it has to and nothing else.
+The pods that each selector matches are kept too: a change of a pod's labels or of a selector moves
+only what it has to.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FIRST_SLOTS = 1024
 
 
 class Samples:
-    """What one source says of every pod: `present`, `value_milli` and `timing` by slot (P,).
+    """Samples of one source: `present`, `value_milli` and `timing` by slot (P,).
 
-    `listed` is 1 where the newest answer has an item of the pod at all, with a value or without.
+    `listed` is 1 where the newest response has an item of the pod, with or without a value.
     """
 
     __slots__ = ("listed", "present", "timing", "value_milli")
@@ -38,12 +38,12 @@ class Samples:
         self.timing: Records = records_from(TIMING, slots)
 
     def clear(self) -> None:
-        """Forget everything: a new answer comes."""
+        """Clear all samples before a new response."""
         self.listed.fill(0)
         self.present.fill(0)
 
     def put(self, at: I64, values: Sequence[int | None], ts_ms: I64, window_ms: I64) -> None:
-        """Write the items of some slots; None: no value. Of several of a slot the last counts."""
+        """Write items by slot; None: no value. Of several items of a slot the last counts."""
         has = np.array([value is not None for value in values], np.bool_)
         self.listed[at] = 1
         self.present[at[has]] = 1
@@ -53,12 +53,12 @@ class Samples:
 
 
 class PodTable:
-    """All pods that the cluster's cache would hold.
+    """All pods of the cluster.
 
     Attributes:
         states: POD_STATE (P,) by slot, as kernels take them.
         names: names by slot, "" where a slot is free.
-        selections: which pods each selector matches.
+        selections: the pods that each selector matches.
     """
 
     def __init__(self, rules: RequestRules, texts: Texts) -> None:
@@ -75,16 +75,16 @@ class PodTable:
         self._known: dict[tuple[int, str, str], tuple[object, PodRequest]] = {}
 
     def __len__(self) -> int:
-        """Return how many pods there are."""
+        """Return the number of pods."""
         return len(self._slots)
 
     @property
     def room(self) -> int:
-        """How many slots there are, free ones among them (P)."""
+        """The number of slots, including free ones (P)."""
         return int(self.states.size)
 
     def slot(self, namespace: str, name: str) -> int | None:
-        """Return the slot of a pod, None if it is not there."""
+        """Return the slot of a pod, None if it is unknown."""
         return self._slots.get((namespace, name))
 
     def labels(self, slot: int) -> Mapping[str, str]:
@@ -98,7 +98,7 @@ class PodTable:
         return sorted((pod for pod in pods if pod is not None), key=lambda pod: pod.name)
 
     def put(self, pod: PodObject) -> None:
-        """Take a pod in, or what has changed about it."""
+        """Add or update a pod."""
         key = (pod.namespace, pod.name)
         slot = self._slots.get(key)
         if slot is None:
@@ -117,7 +117,7 @@ class PodTable:
             self.selections.put_pod(slot, pod.namespace, pod.labels)
 
     def remove(self, namespace: str, name: str) -> None:
-        """Let a pod go."""
+        """Remove a pod."""
         slot = self._slots.pop((namespace, name), None)
         if slot is not None:
             self._pods[slot], self.names[slot] = None, ""
@@ -127,9 +127,9 @@ class PodTable:
     def requests(
         self, keys: Iterable[tuple[str, str]]
     ) -> tuple[Records, dict[tuple[str, str], int]]:
-        """Return REQUEST records by (resource, container) and slot, and where each key's begin.
+        """Return REQUEST records by (resource, container) and slot, and the offset of each key.
 
-        "" for the resource: none is looked at. Keys that are not named are forgotten.
+        "" for the resource: no requests are used. Other keys are forgotten.
         """
         wanted = list(dict.fromkeys(keys))
         self._requests = {key: self._requests[key] for key in wanted if key in self._requests}
@@ -143,14 +143,14 @@ class PodTable:
         parts = [self._requests[key] for key in wanted]
         joined = np.concatenate([records_from(REQUEST, 0), *parts]).view(np.recarray)
         views = np.split(joined, len(parts)) if parts else []
-        # What is updated in place is what the kernels read.
+        # The kernels read the tables that are updated in place.
         self._requests = {
             key: part.view(np.recarray) for key, part in zip(wanted, views, strict=True)
         }
         return joined, {key: k * self.room for k, key in enumerate(wanted)}
 
     def retell(self, texts: Texts) -> None:
-        """Put the errors of requests into another table of texts."""
+        """Put the errors of requests into another table of messages."""
         self.texts = texts
         for (resource, container), table in self._requests.items():
             for slot in np.flatnonzero(table.known == 0).tolist():
@@ -159,7 +159,7 @@ class PodTable:
                     table[slot] = self._request(pod, resource, container)
 
     def _request(self, pod: PodObject, resource: str, container: str) -> tuple[int, int]:
-        """Return (known, milli or the error's text) of a pod."""
+        """Return (known, milli or the number of the error message) of a pod."""
         if not resource:
             return 1, 0
         key = (id(pod.template), resource, container)
@@ -207,7 +207,7 @@ def _longer(table: Records, length: int, known: int = 0) -> Records:
 def fill_usage(
     columns: Mapping[tuple[str, str], Samples], items: Iterable[UsageSample], pods: PodTable
 ) -> tuple[dict[str, list[int]], int]:
-    """Write the items of a metrics API's answer to the columns of (resource, container).
+    """Write the items of a metrics API's response to the columns of (resource, container).
 
     A pod whose containers do not all have a resource has no value of it (metrics/client.go).
     Returns by container the slots of listed pods that have no such container, and how many items
@@ -271,7 +271,7 @@ def _sum_of(containers: tuple[ContainerUsage, ...], resource: str) -> int | None
 def fill_custom(
     samples: Samples, namespace: str, items: Iterable[PodSample], pods: PodTable
 ) -> int:
-    """Write the items of a custom metric's answer; of several of one pod the last counts.
+    """Write the items of a custom metric's response; of several of one pod the last counts.
 
     Returns how many items are of pods that are not known.
     """

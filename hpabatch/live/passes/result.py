@@ -1,4 +1,4 @@
-"""What one pass of the live loop decided: plain arrays by lane, read by everything that tells it.
+"""Result of one pass: arrays by lane, read by logs, metrics and the recorder.
 
 A lane is an HPA, in one order for all columns of a pass; another pass may have another order.
 """
@@ -18,7 +18,7 @@ from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import Profile
 
 NO_STATUS: Final = -1
-"""In `theirs_desired` and `theirs_current`: nobody has written the HPA's status yet."""
+"""In `theirs_desired` and `theirs_current`: the HPA's status was never written."""
 
 ACTION_NONE: Final = 0
 ACTION_UP: Final = 1
@@ -35,7 +35,7 @@ PHASES: Final = ("fetch", "cut", "apply", "decide", "compare", "record")
 
 
 class Problem(NamedTuple):
-    """An HPA that could not be decided, and why."""
+    """An HPA that could not be decided, with the reason."""
 
     namespace: str
     name: str
@@ -44,13 +44,13 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetricColumns:
-    """What the metrics of all lanes said; lane h has the rows start[h]:start[h + 1].
+    """Results of the metrics of all lanes; lane h has the rows start[h]:start[h + 1].
 
     Attributes:
         start: (H + 1,).
         source: (M,) SOURCE_*.
-        code: (M,) METRIC_*; METRIC_NOT_COMPUTED where the pass did not look at it.
-        proposal: (M,) what it alone would have proposed; anything where its code is not METRIC_OK.
+        code: (M,) METRIC_*; METRIC_NOT_COMPUTED where the pass did not compute it.
+        proposal: (M,) its own proposal; undefined where its code is not METRIC_OK.
     """
 
     start: I64
@@ -68,7 +68,7 @@ class PassResult:
     """One pass: every HPA known then, decided at one instant.
 
     Attributes:
-        now_ms: the instant (UTC).
+        now_ms: the instant of the pass (UTC).
         namespaces, names, uids: of the lanes.
         targets: `Kind/name` of the lanes' targets.
         decisions: (H,) DECISION.
@@ -78,13 +78,13 @@ class PassResult:
         current_before: (H,) status.currentReplicas as it was before this pass, which upstream
             compares a metric's proposal with for its own metrics.
         action: (H,) ACTION_*.  error: (H,) ERROR_*.
-        metrics: what each metric said.
-        why: says in a sentence why a lane's decision is as it is.
-        document: gives a lane's HPA with our status, as kubectl would be given it.
-        duration_s: of the whole pass, its phases (names of PHASES) included.
-        requests: made to the API server for this pass.
-        problems: HPAs that are no lane, as they could not be decided.
-        start: the first pass of a loop that remembers nothing.
+        metrics: the results of the metrics.
+        why: returns the reason of a lane's decision in one sentence.
+        document: returns a lane's HPA with hpabatch's status, as kubectl would get it.
+        duration_s: of the whole pass; `phases` by names of PHASES.
+        requests: to the API server for this pass.
+        problems: HPAs that are not lanes, because they could not be decided.
+        start: the first pass of a loop with empty controller memory.
     """
 
     now_ms: int
@@ -114,12 +114,12 @@ class PassResult:
 
     @property
     def ours_desired(self) -> I64:
-        """(H,) what we would write to status.desiredReplicas."""
+        """(H,) the decided status.desiredReplicas."""
         return np.asarray(self.decisions.desired, np.int64)
 
     @property
     def decided(self) -> NDArray[np.bool_]:
-        """(H,) whether anything was decided: it is not while a scale was never seen."""
+        """(H,) whether there is a decision: not while the scale was never seen."""
         return np.asarray(self.decisions.binding != codes.BOUND_BY_NO_SCALE)
 
     def binding(self, h: int) -> str:

@@ -1,7 +1,6 @@
-"""Which pods a selector matches, kept up to date: pods and selectors come, change and go.
+"""Pods matched by each selector, kept up to date as pods and selectors change.
 
-Most selectors ask for one label's value, so that a pod finds them by its labels and they find their
-pods by theirs.
+Most selectors require one label's value, so pods and selectors find each other by that label.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TypeVar
 from hpabatch.model.selectors import Selector
 
 Owner = Hashable
-"""Whose selector it is."""
+"""The owner of a selector."""
 
 _At = tuple[str, str, str]  # namespace, label, value
 _KeyT = TypeVar("_KeyT", bound=Hashable)
@@ -23,7 +22,7 @@ class Selections:
     """Pods by slot and selectors by owner, each in a namespace.
 
     Attributes:
-        dirty: owners whose pods are others than when this was last emptied (by whoever reads it).
+        dirty: owners whose pods changed since the reader last emptied this set.
     """
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class Selections:
         self._shared: set[int] = set()
 
     def put_pod(self, slot: int, namespace: str, labels: Mapping[str, str]) -> None:
-        """Add a pod, or give it other labels."""
+        """Add a pod, or update its labels."""
         before = self._owners.get(slot, set())
         self._unindex(slot)
         self._labels[slot] = (namespace, labels)
@@ -52,12 +51,12 @@ class Selections:
             self._members[owner].add(slot)
         for owner in before - after:
             self._members[owner].discard(slot)
-        self.dirty |= after | before  # a pod that was made anew has the slot of its predecessor
+        self.dirty |= after | before  # a recreated pod has the slot of its predecessor
         self._owners[slot] = after
         self._count(slot)
 
     def remove_pod(self, slot: int) -> None:
-        """Let a pod go."""
+        """Remove a pod."""
         self._unindex(slot)
         self._labels.pop(slot, None)
         for owner in self._owners.pop(slot, set()):
@@ -66,7 +65,7 @@ class Selections:
         self._shared.discard(slot)
 
     def put_selector(self, owner: Owner, namespace: str, selector: Selector) -> None:
-        """Give an owner a selector, instead of any that it has."""
+        """Set or replace an owner's selector."""
         self.remove_selector(owner)
         at = _first_label(namespace, selector)
         self._selectors[owner] = (namespace, selector, at)
@@ -81,7 +80,7 @@ class Selections:
         self.dirty.add(owner)
 
     def remove_selector(self, owner: Owner) -> None:
-        """Take an owner's selector away, if it has one."""
+        """Remove an owner's selector, if there is one."""
         known = self._selectors.pop(owner, None)
         if known is None:
             return
@@ -96,23 +95,23 @@ class Selections:
         self.dirty.add(owner)
 
     def slots_of(self, namespace: str) -> set[int]:
-        """Return the slots of a namespace's pods; not to be changed."""
+        """Return the slots of a namespace's pods; read-only."""
         return self._by_namespace.get(namespace, _NONE)
 
     def members(self, owner: Owner) -> set[int]:
-        """Return the slots that an owner's selector matches; not to be changed."""
+        """Return the slots that an owner's selector matches; read-only."""
         return self._members.get(owner, _NONE)
 
     def owners(self, slot: int) -> set[Owner]:
-        """Return the owners whose selectors match a pod; not to be changed."""
+        """Return the owners whose selectors match a pod; read-only."""
         return self._owners.get(slot, set())
 
     def sharing(self) -> set[Owner]:
-        """Return the owners of which a pod is matched by another's selector too."""
+        """Return the owners that share a pod with another owner."""
         return {owner for slot in self._shared for owner in self._owners[slot]}
 
     def matching(self, namespace: str, selector: Selector) -> set[int]:
-        """Return the slots of a namespace that any selector matches."""
+        """Return the slots of a namespace that a selector matches."""
         at = _first_label(namespace, selector)
         slots = self._by_namespace.get(namespace, _NONE)
         if at is not None:
@@ -143,7 +142,7 @@ _NONE: set[int] = set()
 
 
 def _drop(table: dict[_KeyT, set[_MemberT]], key: _KeyT, member: _MemberT) -> None:
-    """Take a member out of a set, and the set away once it is empty: label values come and go."""
+    """Remove a member from a set, and the set once it is empty: label values come and go."""
     found = table.get(key)
     if found is not None:
         found.discard(member)

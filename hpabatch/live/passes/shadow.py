@@ -1,9 +1,9 @@
-"""Our decisions beside those of the cluster's own controller: who differs, since when, how often.
+"""Comparison of hpabatch's decisions with those of the cluster's own controller.
 
-Ours is what a pass decided, theirs the HPA's status.desiredReplicas as last seen. Both loops turn
-at the same period in other phases, so one of them is always late: a difference counts only once it
-has lasted for a grace and is no lag, which it is while either side's value is one that the other
-had within the grace.
+"Ours" is the decision of a pass, "theirs" the HPA's status.desiredReplicas as last seen. Both
+loops run at the same period but at different phases, so one of them is always late: a difference
+counts only once it has lasted for a grace period and is no lag, which it is while either side's
+value is one that the other had within the grace period.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _UNSEEN = -2  # no number of replicas, and not NO_STATUS
 
 
 class Difference(NamedTuple):
-    """An HPA about which the two do not agree; times in UTC ms, `lane` of the pass compared.
+    """An HPA on which the two controllers differ; times in UTC ms, `lane` of the compared pass.
 
-    `theirs_since_ms`: since when theirs is seen to be what it is.
+    `theirs_since_ms`: time at which the current value of theirs was first seen.
     """
 
     lane: int
@@ -51,18 +51,18 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One pass compared; all arrays by the lanes of `result` or numbers of its lanes.
+    """One compared pass; all arrays are by lanes of `result`, or hold numbers of its lanes.
 
     Attributes:
         state: (H,) place in STATES.
         since_ms: (H,) since when ours and theirs are unequal, NEVER_MS if they are not.
-        theirs_since_ms: (H,) since when theirs is what it is; at most since the loop began.
+        theirs_since_ms: (H,) since when theirs has its value; at most since the loop began.
         fresh: lanes that the last pass did not have.
-        moved: lanes whose desired replicas are not what the last pass decided, fresh ones too.
-        failing: lanes whose decision fails now and did not in the last pass, fresh ones too.
+        moved: lanes whose desired replicas changed since the last pass, including fresh ones.
+        failing: lanes whose decision fails now and did not before, including fresh ones.
         working: lanes whose decision no longer fails.
-        begun: lanes about which the two now differ.
-        ended: lanes about which they no longer do.
+        begun: lanes on which the two now differ.
+        ended: lanes on which they no longer differ.
     """
 
     result: PassResult
@@ -82,7 +82,7 @@ class Comparison:
         return dict(zip(STATES, found.tolist(), strict=True))
 
     def share(self) -> float | None:
-        """Return the share of HPAs about which the two agree; None where none can be compared."""
+        """Return the share of HPAs on which the two agree; None where none can be compared."""
         return _share(np.bincount(self.state, minlength=len(STATES)).tolist())
 
     def differences(self) -> list[Difference]:
@@ -90,7 +90,7 @@ class Comparison:
         return [self.difference(h) for h in np.flatnonzero(self.state == DIFFERS).tolist()]
 
     def difference(self, h: int) -> Difference:
-        """Return what is known of lane h, whether it differs or not."""
+        """Return the comparison of lane h, whether it differs or not."""
         result = self.result
         return Difference(
             lane=h,
@@ -106,9 +106,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What was found since the loop began; `seconds` are HPA-seconds by state.
+    """Totals since the loop began; `seconds` are HPA-seconds by state.
 
-    A disagreement has ended, too, when its HPA is gone.
+    A disagreement also ends when its HPA is deleted.
     """
 
     passes: int
@@ -122,13 +122,13 @@ class Totals:
 
 
 class Shadow:
-    """Compares pass after pass; owned by the loop's thread. Deleted HPAs are forgotten."""
+    """Comparison over all passes, for the loop's thread. Deleted HPAs are forgotten."""
 
     def __init__(self, grace_ms: int) -> None:
-        """Begin with nothing known.
+        """Begin without HPAs.
 
         Args:
-            grace_ms: how long a difference may last until it counts; two sync periods.
+            grace_ms: how long a difference lasts before it counts; two sync periods.
         """
         self._grace_ms = grace_ms
         self._uids: list[str] = []
@@ -142,14 +142,14 @@ class Shadow:
         self._passes = self._begun = self._ended = 0
 
     def compare(self, result: PassResult) -> Comparison:
-        """Compare a pass with what the cluster's own controller has decided."""
+        """Compare a pass with the decisions of the cluster's own controller."""
         now = result.now_ms
         self._spend(now)
         self._align(result.uids)
         # Copies: the decider may use its arrays again.
         ours, theirs = np.array(result.ours_desired), np.array(result.theirs_desired, np.int64)
         last_ours, last_theirs = self._last(len(ours))
-        # A value that has just been seen for the first time stands since now.
+        # A value seen for the first time holds since now.
         self._theirs_since = np.where(theirs == last_theirs, self._theirs_since, now)
         before = self._state
         comparable = result.decided & (theirs != NO_STATUS)
@@ -178,7 +178,7 @@ class Shadow:
         return found
 
     def totals(self) -> Totals:
-        """Return what was found since the loop began."""
+        """Return the totals since the loop began."""
         seconds = (self._spent_ms / 1000).tolist()
         return Totals(
             self._passes, self._begun, self._ended, dict(zip(STATES, seconds, strict=True))
@@ -193,7 +193,7 @@ class Shadow:
             self._spent_ms += np.bincount(self._state, minlength=len(STATES)) * elapsed
 
     def _align(self, uids: Sequence[str]) -> None:
-        """Put what is remembered into the order of `uids`; new HPAs are unseen."""
+        """Put the kept columns into the order of `uids`; new HPAs are unseen."""
         if list(uids) == self._uids:
             return
         place = self._place
@@ -230,7 +230,7 @@ class Shadow:
 
     def _keep(self, now: int, ours: I64, theirs: I64, found: Comparison) -> None:
         self._past.append((now, ours, theirs))
-        # The one before the first within the grace held until then.
+        # The last pass before the grace period still held at its beginning.
         while len(self._past) > 1 and now - self._past[1][0] >= self._grace_ms:
             del self._past[0]
         self._passes += 1

@@ -1,4 +1,4 @@
-"""What a pass decided, in words: why, and the HPA with our status as kubectl would be given it."""
+"""Explanations of a pass: the reason of each decision, and each HPA with hpabatch's status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from hpabatch.engine.explain.status import LaneWords, StatusReader, row_of
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
-from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, STATUS_NEXT, Fleet, Records
+from hpabatch.layout.records import HEAD_STATUS_CURRENT, I64, Fleet, Records
+from hpabatch.layout.results import STATUS_NEXT
 from hpabatch.live.passes.fleet import TICKS, Structure
 from hpabatch.live.passes.lanes import Lane
 from hpabatch.model.messages import condition_message
@@ -28,7 +29,7 @@ _FAILED = (codes.BOUND_BY_SCALE_READ, codes.BOUND_BY_SELECTOR, codes.BOUND_BY_IN
 
 
 class PassWords:
-    """The words of one pass; good until the next one is decided.
+    """Explanations of one pass; valid until the next one is decided.
 
     Attributes:
         current_before: (H,) status.currentReplicas before the pass.
@@ -50,7 +51,7 @@ class PassWords:
         self._profile = profile
 
     def why(self, h: int) -> str:
-        """Return why lane h's decision is what it is, in one sentence."""
+        """Return the reason of lane h's decision in one sentence."""
         reader, lane = self._reader, self._structure.lanes[h]
         words, t = LaneWords(lane.key[0], name=lane.key[1]), TICKS * h + 1
         decision = row_of(self._structure.results.decisions, t)
@@ -66,13 +67,13 @@ class PassWords:
         return f"{', '.join(parts)}: {sentence}" if parts else sentence
 
     def document(self, h: int) -> HPA:
-        """Return lane h's HPA with our status instead of the cluster's own."""
+        """Return lane h's HPA with hpabatch's status instead of the cluster's own."""
         lane = self._structure.lanes[h]
         status = self._reader_of_statuses.status(self._lane_words(h), TICKS * h + 1)
         return replace(lane.item.hpa, status=status)
 
     def _said(self, h: int, decision: Any) -> str:
-        """Return what the metric that decided says."""
+        """Return the result of the metric that decided, in words."""
         structure, number = self._structure, int(self._structure.spec_now[h])
         specs, _, metrics = structure.tables
         m = int(specs.first_metric[number]) + decision.metric
@@ -86,7 +87,7 @@ class PassWords:
 
     @cached_property
     def _reader(self) -> StatusReader:
-        """Return what reads events and errors; it needs no statuses."""
+        """Return a reader of events and errors; it needs no statuses."""
         return self._reader_with(empty_statuses(0))
 
     def _reader_with(self, statuses: Records) -> StatusReader:
@@ -97,7 +98,7 @@ class PassWords:
 
     @cached_property
     def _reader_of_statuses(self) -> StatusReader:
-        """Return what reads our statuses, each made from the one that the cluster shows."""
+        """Return a reader of hpabatch's statuses, each derived from the cluster's."""
         memory, statuses = make_status_memory(self._fleet), empty_statuses(self._fleet.ticks.size)
         for h in range(len(self._structure.lanes)):
             seed_status_memory(memory, h, self._before(h))
@@ -113,9 +114,9 @@ class PassWords:
         return LaneWords(lane.key[0], self._before(h), lane.key[1], known)
 
     def _before(self, h: int) -> HPAStatus:
-        """Return the status that the cluster shows, with the conditions that we have set.
+        """Return the cluster's status with hpabatch's conditions.
 
-        They are in our order; where the cluster's own say something else, ours stand.
+        These come first, in hpabatch's order, and win where the cluster's own differ.
         """
         lane: Lane = self._structure.lanes[h]
         decision = row_of(self._structure.results.decisions, TICKS * h + 1)
@@ -136,9 +137,9 @@ def _at(condition: Condition, now: str) -> Condition:
 
 
 def _condition(code: int, theirs: Condition | None, now: str) -> Condition:
-    """Return a condition of ours: the cluster's own where that says the same."""
+    """Return a condition of hpabatch: the cluster's own where both are the same."""
     words = codes.CONDITIONS.get(code)
-    if words is None:  # what we found when the HPA was first seen
+    if words is None:  # the condition was there when the HPA was first seen
         status = "True" if code & 15 == codes.OTHER_TRUE else "False"
         return theirs or Condition(_KINDS[code >> 4], status, last_transition_time=now)
     if theirs is not None and condition_code(theirs) == code:

@@ -1,25 +1,26 @@
-"""HPAs as rows: `hpas`, `hpa_status` and `metric_fetches`."""
+"""HPAs and scales as rows: `hpas`, `hpa_status`, `metric_fetches` and `scales`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hpabatch.cluster.objects.types import HpaObject, PodKey
-from hpabatch.history.provenance import ABSENT
-from hpabatch.live.passes.rows import (
+from hpabatch.cluster.objects.rows import (
     Outcome,
     ShownStatus,
     compact_json,
     instant_or_none,
+    replicas,
     shown_status,
 )
+from hpabatch.cluster.objects.types import HpaObject, PodKey, ScaleKey, ScaleObject
+from hpabatch.history.provenance import ABSENT
 from hpabatch.live.record.segments import Segment
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA, HPAStatus
 
 SPEC = "hpas.spec"
-"""The subject of a row of `provenance` about a spec that cannot be used."""
+"""The subject of a row of `provenance` about an unusable spec."""
 
 _NO_STATUS = HPAStatus()
 
@@ -39,7 +40,7 @@ class Period:
     generation: int | None
 
     def says(self, other: Period) -> bool:
-        """Whether both tell the same of the same object."""
+        """Whether both state the same about the same object."""
         return (self.uid, self.spec, self.labels, self.annotations, self.generation) == (
             *(other.uid, other.spec, other.labels, other.annotations, other.generation),
         )
@@ -47,7 +48,7 @@ class Period:
 
 @dataclass(slots=True)
 class _Known:
-    """What was last seen of an HPA; `since_ms`: since when its spec cannot be used, 0: it can."""
+    """The last state of an HPA; `since_ms`: since when its spec is unusable, 0: it is usable."""
 
     hpa: HPA
     status: HPAStatus
@@ -56,17 +57,17 @@ class _Known:
 
 
 class HpaRows:
-    """All HPAs that there are, and what was last written of them."""
+    """All present HPAs, and their last written rows."""
 
     def __init__(self, stored: Iterable[Period] = ()) -> None:
-        """Begin with the periods that the store takes for open."""
+        """Begin with the open periods of the store."""
         self.periods = {(period.namespace, period.name): period for period in stored}
         self._known: dict[PodKey, _Known] = {}
         self._outcomes: dict[PodKey, tuple[tuple[str, str], ...]] = {}
         self._late: dict[PodKey, int] = {}  # ends after their instant: begun in the same ms
 
     def put(self, thing: HpaObject, at_ms: int, into: Segment) -> Period | None:
-        """Take in an HPA as it is from `at_ms` on; return the period that ended by that."""
+        """Record an HPA as it is from `at_ms` on; return the period that this ended."""
         key, hpa = (thing.namespace, thing.name), thing.hpa
         known = self._known.get(key)
         if known is None:
@@ -84,14 +85,14 @@ class HpaRows:
         return ended
 
     def remove(self, key: PodKey, at_ms: int, into: Segment) -> Period | None:
-        """Let an HPA go at an instant; return the period that ended by that."""
+        """Record the end of an HPA; return the period that this ended."""
         known = self._known.pop(key, None)
         if known is not None:
             self._tell_problem(key, known, "", at_ms, into)
         return self._close(key, at_ms, into)
 
     def close_stored(self, at_ms: int, into: Segment) -> int:
-        """End the periods of the store whose HPA nothing was seen of; return how many."""
+        """End the open periods of the store whose HPA was not seen; return their number."""
         lost = [key for key in self.periods if key not in self._known]
         for key in lost:
             self._close(key, at_ms, into)
@@ -104,7 +105,7 @@ class HpaRows:
         earliest_ms: int,
         into: Segment,
     ) -> None:
-        """Write what the metrics APIs answered, where that is not what they answered before."""
+        """Write outcomes of metrics API requests where they changed."""
         add = into.table("metric_fetches").add
         for key, outcomes in found.items():
             said = tuple([(one.answer, one.error) for one in outcomes])
@@ -122,7 +123,7 @@ class HpaRows:
                 add(*key, index, ts, one.answer, one.error or None, text_bytes=len(one.error))
 
     def write_all(self, at_ms: int, into: Segment) -> None:
-        """Write how every HPA is at an instant, as if nothing had been written before."""
+        """Write the state of every HPA, as if nothing had been written before."""
         for period in self.periods.values():
             add_period(period, None, into)
         for key, known in self._known.items():
@@ -147,7 +148,7 @@ class HpaRows:
         if before is not None and before.says(period):
             return None
         if before is None or (before.uid, before.spec) != (period.uid, period.spec):
-            self._outcomes.pop(key, None)  # Answers are told of metrics by their place.
+            self._outcomes.pop(key, None)  # outcomes are keyed by the metric's place in the spec
         ended = None
         if before is not None and (before.uid != period.uid or before.from_ms < at_ms):
             ended = self._close(key, at_ms, into)
@@ -207,3 +208,58 @@ def add_period(period: Period, until_ms: int | None, into: Segment) -> None:
         *(period.labels, period.annotations, period.created_ms, period.generation),
         text_bytes=len(period.spec) + len(period.labels) + len(period.annotations),
     )
+
+
+NOT_THERE = "the scale is no longer there"
+"""The error of a removed scale."""
+
+Target = tuple[str, str, str]
+"""Namespace, kind and name."""
+
+ScaleRow = tuple[int, int, str, str | None]
+"""Sizes, selector and error."""
+
+
+class ScaleRows:
+    """All present scales, and their last written rows.
+
+    The table identifies a target by kind and name. Among scales of several groups with the same
+    kind and name (for example of an HPA with a wrong group) the readable one counts.
+    """
+
+    def __init__(self, stored: Mapping[Target, ScaleRow] | None = None) -> None:
+        """Begin with the last rows of the store."""
+        self._groups: dict[Target, dict[str, ScaleObject]] = {}
+        self._written: dict[Target, ScaleRow] = {}
+        self._stored = dict(stored or {})
+
+    def put(self, key: ScaleKey, scale: ScaleObject | None, at_ms: int, into: Segment) -> None:
+        """Record a scale as it is from `at_ms` on; None: it is no longer there."""
+        place = (key.namespace, key.kind, key.name)
+        groups = self._groups.setdefault(place, {})
+        if scale is None:
+            groups.pop(key.group, None)
+        else:
+            groups[key.group] = scale
+        before = self._written.get(place) or self._stored.pop(place, None)
+        row = _row_of(groups, before)
+        self._written[place] = row
+        if row != before:
+            into.table("scales").add(*place, at_ms, *row, text_bytes=len(row[3] or ""))
+        if not groups:
+            # A scale that comes back is written again.
+            del self._groups[place], self._written[place]
+
+    def write_all(self, at_ms: int, into: Segment) -> None:
+        """Write the state of every scale."""
+        for place, row in self._written.items():
+            into.table("scales").add(*place, at_ms, *row)
+
+
+def _row_of(groups: dict[str, ScaleObject], before: ScaleRow | None) -> ScaleRow:
+    for _, scale in sorted(groups.items()):
+        if not scale.error:
+            return replicas(scale.replicas), replicas(scale.status_replicas), scale.selector, None
+    sizes = before[:3] if before is not None else (0, 0, "")
+    error = groups[min(groups)].error if groups else NOT_THERE
+    return (*sizes, error)

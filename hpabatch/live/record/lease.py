@@ -1,8 +1,8 @@
-"""One recorder at a time for each store and cluster.
+"""Recorder lease: one recorder at a time for each store and cluster.
 
 In a local folder the kernel keeps the lock, so it ends with the process, however that ends. An
-object storage has nothing but "create if absent": there a lease is a numbered object that tells
-its holder; it is renewed by creating the next number, and runs out if it is not.
+object storage has only "create if absent": there a lease is a numbered object that names its
+holder; it is renewed by creating the next number, and expires otherwise.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Lease(Protocol):
     """The right to record a cluster into a store."""
 
     def renew(self) -> None:
-        """Keep it (UsageError: somebody else has it now, or the store cannot be written)."""
+        """Keep it (UsageError: another recorder has it now, or the store cannot be written)."""
 
     def release(self) -> None:
-        """Give it up; never fails."""
+        """Release it; never fails."""
 
 
 def take_lease(storage: Storage, cluster: str) -> Lease:
@@ -74,20 +74,20 @@ class FileLease:
         if not os.fstat(file).st_nlink:
             os.close(file)  # Its last holder removed it just now.
             return self._locked()
-        with suppress(OSError):  # on a full disk the lock holds, and nobody reads whose it is
+        with suppress(OSError):  # on a full disk the lock holds without its owner's number
             os.ftruncate(file, 0)
             os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         return file
 
     def renew(self) -> None:
-        """Make the file young: what is old in that folder is removed by a compaction."""
+        """Touch the file: a compaction removes old files of that folder."""
         if self._is_own():
             try:
                 os.utime(self._file)
             except OSError as error:
                 raise UsageError(f"cannot write {self._path}: {error.strerror}") from error
             return
-        self._close()  # somebody removed it, and may have taken a new one
+        self._close()  # another process removed it, and may have locked a new one
         self._file = self._locked()
 
     def release(self) -> None:
@@ -98,7 +98,7 @@ class FileLease:
         self._close()
 
     def _is_own(self) -> bool:
-        """Say whether the file of that name is the one that is locked."""
+        """Return whether the file of that name is the locked one."""
         if self._file < 0:
             return False
         try:
@@ -114,7 +114,7 @@ class FileLease:
 
 
 class ObjectLease:
-    """Numbered objects; the highest one that has not run out tells who may write."""
+    """Numbered objects; the highest one that has not expired names the holder."""
 
     def __init__(
         self, storage: Storage, cluster: str, clock_s: Any = time.time, owner: str = ""
@@ -129,7 +129,7 @@ class ObjectLease:
         self.renew()
 
     def renew(self) -> None:
-        """Create the next number, unless that is not yet needed."""
+        """Create the next number when it is due."""
         now_s = self._clock_s()
         if 0 <= now_s - self._renewed_s < RENEW_S:
             return
@@ -138,24 +138,24 @@ class ObjectLease:
             raise UsageError(self._taken(holder, until_s - now_s))
         text = json.dumps({"owner": self._owner, "until": now_s + EXPIRES_S})
         if not self._storage.create(self._name(number + 1), text.encode()):
-            raise UsageError(self._taken("somebody", EXPIRES_S))
+            raise UsageError(self._taken("another recorder", EXPIRES_S))
         self._renewed_s = now_s
         old = [item.name for item in self._storage.names(self._folder)]
         self._storage.delete([name for name in old if name < self._name(number + 1)])
 
     def release(self) -> None:
-        """Let it run out at once."""
+        """Expire it at once."""
         try:
             number, holder, _ = self._newest()
             if holder == self._owner:
                 text = json.dumps({"owner": self._owner, "until": 0})
                 self._storage.create(self._name(number + 1), text.encode())
                 self._storage.delete([self._name(number)])
-        except Exception:  # noqa: BLE001 - nothing depends on it: it runs out anyway
+        except Exception:  # noqa: BLE001 - not required: the lease expires anyway
             return
 
     def _newest(self) -> tuple[int, str, float]:
-        """Return number, holder and end of the newest lease; holder "": there is none."""
+        """Return number, holder and expiry of the newest lease; holder "": there is none."""
         for _ in range(5):
             names = [item.name for item in self._storage.names(self._folder)]
             if not names:

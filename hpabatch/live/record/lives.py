@@ -1,7 +1,7 @@
-"""The lives of pods as rows: `pods`, `pod_states` and `pod_requests`.
+"""Lives of pods as rows: `pods`, `pod_states` and `pod_requests`.
 
 A row of `pods` has one set of labels, one owner and one end. So a pod that gets other labels, or
-that comes back after it was gone, goes on as another one: its uid gets `#2` behind it, then `#3`.
+that comes back after it was gone, continues as another one: its uid gets `#2` behind it, then `#3`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hpabatch.cluster.objects.types import PodKey, PodObject, PodTemplate
-from hpabatch.history.checks import YEAR_2000_MS
-from hpabatch.live.passes.rows import (
+from hpabatch.cluster.objects.rows import (
     PodState,
     RequestRow,
     changed_requests,
@@ -23,10 +21,12 @@ from hpabatch.live.passes.rows import (
     target_of,
     time_or_none,
 )
+from hpabatch.cluster.objects.types import PodKey, PodObject, PodTemplate
+from hpabatch.history.checks import YEAR_2000_MS
 from hpabatch.live.record.segments import Segment
 
 GONE_KEPT: Final = 10_000
-"""Of so many pods that are gone it is remembered that they were there."""
+"""The most deleted pods whose uids are kept."""
 
 _TEMPLATES_KEPT = 1000
 
@@ -34,7 +34,7 @@ _TEMPLATES_KEPT = 1000
 class Stream:
     """Samples of one pod or series: the last one seen, and the `ts` of its last row.
 
-    `shown`: a sample stands in the tables; `mark`: the number of the pass that listed it last.
+    `shown`: its last row has a sample; `mark`: the number of the last pass that listed it.
     """
 
     __slots__ = ("gone_ms", "last_ms", "life", "mark", "sample", "shown")
@@ -50,10 +50,7 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """A pod as it is recorded.
-
-    `uid` is that of the rows, `began_ms` when it was first seen by this process.
-    """
+    """A recorded pod; `uid` is that of its rows, `began_ms` when this process first saw it."""
 
     uid: str
     namespace: str
@@ -71,7 +68,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class StoredLife:
-    """A row of `pods` whose pod was not gone, and the `ts` of its last usage sample, if known."""
+    """A row of `pods` without an end, with the `ts` of its last usage sample, if known."""
 
     uid: str
     namespace: str
@@ -87,15 +84,15 @@ class StoredLife:
 
 
 class PodRows:
-    """All pods that there are, and what was last written of them.
+    """All present pods, and their last written rows.
 
     Attributes:
         lives: by namespace and name.
-        floor_ms: no sample's row has a later `ts` of a pod that nothing is remembered of.
+        floor_ms: upper bound of the `ts` of sample rows of unknown pods.
     """
 
     def __init__(self, stored: Iterable[StoredLife] = (), floor_ms: int = 0) -> None:
-        """Begin with the pods that the store takes for living."""
+        """Begin with the pods of the store that have no end."""
         self.lives: dict[PodKey, Life] = {}
         self.floor_ms = floor_ms
         self._stored = {_base(life.uid): life for life in stored}
@@ -103,9 +100,9 @@ class PodRows:
         self._templates: dict[int, tuple[PodTemplate, tuple[RequestRow, ...]]] = {}
 
     def put(self, pod: PodObject, at_ms: int, earliest_ms: int, into: Segment) -> list[Life]:
-        """Take in a pod as it is from `at_ms` on; return the life that ended by that, if one did.
+        """Record a pod as it is from `at_ms` on; return the lives that this ended.
 
-        `earliest_ms`: what is seen first now may have been created then, but not before.
+        `earliest_ms`: the earliest creation of a pod that is first seen now.
         """
         key = (pod.namespace, pod.name)
         life, ended = self.lives.get(key), []
@@ -121,11 +118,11 @@ class PodRows:
         return ended
 
     def remove(self, key: PodKey, at_ms: int, into: Segment) -> Life | None:
-        """Let a pod go at an instant; return its life."""
+        """Record the end of a pod; return its life."""
         return self._end(key, at_ms, into) if key in self.lives else None
 
     def close_stored(self, at_ms: int, into: Segment) -> int:
-        """End the pods of the store that nothing was seen of; return how many."""
+        """End the pods of the store that were not seen; return their number."""
         count = len(self._stored)
         for stored in self._stored.values():
             _add_stored(stored, at_ms, into)
@@ -134,7 +131,7 @@ class PodRows:
         return count
 
     def write_all(self, at_ms: int, into: Segment) -> None:
-        """Write how every pod is at an instant, as if nothing had been written before."""
+        """Write the state of every pod, as if nothing had been written before."""
         for life in self.lives.values():
             add_life(life, None, into)
             _add_state(life, at_ms, into)
@@ -206,7 +203,7 @@ class PodRows:
         return life
 
     def _name(self, uid: str) -> str:
-        """Return the uid of a pod's rows: another one if rows of it have ended already."""
+        """Return the uid of a pod's rows: another one if earlier rows of it have ended."""
         ended = self._gone.get(uid)
         return uid if ended is None else f"{uid}#{ended + 1}"
 
@@ -241,7 +238,7 @@ def _is_same(life: Life, pod: PodObject, target: str | None) -> bool:
 
 
 def add_life(life: Life, gone_ms: int | None, into: Segment) -> None:
-    """Write the row of a pod; `gone_ms` None: it is still there."""
+    """Write the row of a pod; `gone_ms` None: it is still present."""
     pod = life.pod
     into.table("pods").add(
         *(life.namespace, life.target, life.uid, life.name, life.labels, pod.owner),
@@ -262,7 +259,7 @@ def _add_stored(life: StoredLife, gone_ms: int, into: Segment) -> None:
 
 
 def _after(life: Life | StoredLife, ms: int | None) -> int | None:
-    """Return a time of a life, its creation at least: clocks are set back."""
+    """Return a time of a life, at least its creation: clocks may be set back."""
     return None if ms is None else max(ms, life.created_ms)
 
 
@@ -271,9 +268,9 @@ def _add_state(life: Life, at_ms: int, into: Segment) -> None:
 
 
 def _all_of(rows: tuple[RequestRow, ...]) -> tuple[RequestRow, ...]:
-    """Return rows, and those of the pod as a whole unset where there are none.
+    """Return rows, with unset rows for the pod as a whole where there are none.
 
-    Before, there may have been some: nobody looked. Containers stay as long as their pod.
+    There may have been some before the recording. Containers stay as long as their pod.
     """
     kinds = {row.kind for row in rows}
     return (*rows, *(RequestRow("", kind, 0) for kind in ("pod", "overhead") if kind not in kinds))

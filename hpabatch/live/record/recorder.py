@@ -1,7 +1,7 @@
-"""Records what the live loop saw and decided on, so that a replay of it decides the same.
+"""Recorder of a live loop, so that a replay of the recording decides the same.
 
-What was known to a pass, and nothing else, has an instant after the pass before and not after its
-own. Rows wait in memory and become a part of the store every few minutes; a kill loses what waits.
+What was known to a pass, and nothing else, has a time after the previous pass and not after its
+own. Rows wait in memory and become a part of the store every few minutes; a kill loses those rows.
 """
 
 from __future__ import annotations
@@ -14,26 +14,25 @@ from pathlib import Path
 from typing import Final
 
 from hpabatch.cluster.objects.inbox import clock_ms
+from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
-    Answers,
     Change,
     HpaObject,
     Kind,
     PodKey,
     PodObject,
+    Responses,
     ScaleKey,
     ScaleObject,
 )
 from hpabatch.errors import UsageError
 from hpabatch.history.provenance import ABSENT, RECORDER
 from hpabatch.history.store.append import open_writer
-from hpabatch.live.passes.rows import Outcome
-from hpabatch.live.record.hpa_rows import HpaRows, add_period
+from hpabatch.live.record.hpa_rows import HpaRows, ScaleRows, add_period
 from hpabatch.live.record.lease import take_lease
 from hpabatch.live.record.lives import Life, PodRows, add_life
 from hpabatch.live.record.resume import resume
 from hpabatch.live.record.sample_rows import SampleRows
-from hpabatch.live.record.scale_rows import ScaleRows
 from hpabatch.live.record.segments import Segment, SegmentWriter, Upkeep
 from hpabatch.model.times import show_instant
 
@@ -46,31 +45,31 @@ SUBJECTS: Final = (
     "pods",
     "hpas",
 )
-"""What `provenance` says that a recorder saw."""
+"""Subjects of a recorder's rows in `provenance`."""
 
 SEGMENT_S: Final = 300.0
 LIMIT_BYTES: Final = 256 << 20
 _EARLY_SHARE = 8
-"""A segment of that part of the limit does not wait for its time."""
+"""A segment above this fraction of the limit is written before its time."""
 
 _BEHIND_MS = 60_000
 _CLOSE_S = 60.0
 _HOPELESS_S = 5.0
-"""At the end, where nothing could be written before; a pod is given 30 s."""
+"""Time limit at the end if nothing could be written before; a pod gets 30 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a recorder has done so far.
+    """Counters of a recorder.
 
     Attributes:
         rows_waiting, bytes_waiting: in memory, not yet in the store.
         rows_written, parts_written: in the store.
-        rows_lost: never written, for want of room; each gap is told in `provenance`.
-        rows_refused: that the registry refused, which is a fault of ours.
-        values_bent: that no table can hold, and were written as the nearest that one can.
+        rows_lost: never written, for lack of memory; each gap has a row in `provenance`.
+        rows_refused: refused by the registry, which is a bug.
+        values_bent: outside a table's range, and written as the nearest value within.
         strays: samples of unknown pods in the last pass.
-        trouble: why nothing can be written just now; "": all is well.
+        trouble: why nothing can be written now; "": no problem.
     """
 
     rows_waiting: int
@@ -87,11 +86,11 @@ class Figures:
 class Recorder:
     """Writes a cluster's history while a loop decides. All calls come from one thread.
 
-    In each pass: `apply` what was cut, `observe` the answers, then `pass_done`. The first pass must
-    know all of the cluster: what the store takes for living and it does not show, has ended.
+    In each pass: `apply` the cut changes, `observe` the responses, then `pass_done`. The first pass
+    must know the whole cluster: objects that only the store has then have ended.
 
     Attributes:
-        resumed_ms: the store's last pass of before, 0 if there was none.
+        resumed_ms: the store's last pass before this recorder, 0 if there was none.
     """
 
     def __init__(
@@ -106,22 +105,22 @@ class Recorder:
         clock: Callable[[], int] = clock_ms,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open a store, which is made if there is none, and read how it ends.
+        """Open or create a store, and read the state at its end.
 
         Args:
             location: a folder, or a URL such as s3://bucket/history.
-            cluster: under which name to record.
-            segment_s: how often rows become a part of the store.
-            limit_bytes: so many rows are kept while they cannot be written.
+            cluster: the name to record.
+            segment_s: time until rows become a part of the store.
+            limit_bytes: memory for rows that cannot be written.
             upkeep: when to compact.
-            say: told, once each time it changes, that something is wrong, or right again.
-            clock: UTC ms, the one that the passes are on.
+            say: is called with a message when a problem begins, changes or ends.
+            clock: UTC ms, the clock of the passes.
             monotonic_s: for segments, seconds.
 
         Raises:
             HistoryError: the store is damaged.
-            UsageError: it cannot be written, another recorder has it, it is of later than now, or
-                there is something else in that folder.
+            UsageError: it cannot be written, another recorder has it, its end is in the future, or
+                the folder holds something else.
         """
         store = open_writer(location)
         lease = take_lease(store.storage, cluster)
@@ -130,8 +129,8 @@ class Recorder:
             if before.last_ms > clock() + _BEHIND_MS:
                 raise UsageError(
                     f"{store.storage.location}: cluster {cluster} is recorded until "
-                    f"{show_instant(before.last_ms // 1000 * 1000)}, which by the clock here is "
-                    "yet to come: correct the clock, or record to another place"
+                    f"{show_instant(before.last_ms // 1000 * 1000)}, which is in the future by the "
+                    "clock here: correct the clock, or record to another place"
                 )
         except BaseException:
             lease.release()
@@ -160,7 +159,7 @@ class Recorder:
     # ---- what is recorded
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Take in what was cut for a pass, in order."""
+        """Record the cut changes of a pass, in order."""
         earliest_ms = self._now_ms + 1
         if changes:
             self._begin(max(min(change.seen_ms for change in changes), earliest_ms))
@@ -178,20 +177,20 @@ class Recorder:
     def observe(
         self,
         now_ms: int,
-        answers: Answers,
+        responses: Responses,
         outcomes: Mapping[PodKey, Sequence[Outcome]],
     ) -> None:
-        """Take in the answers of a pass.
+        """Record the responses of a pass.
 
         Args:
             now_ms: its instant.
-            answers: all that was fetched for it.
-            outcomes: for each HPA that was decided, what every metric of its spec got, in order.
+            responses: all responses of its fetches.
+            outcomes: the outcome of every metric of each decided HPA, in the order of the spec.
         """
         self._begin(now_ms)
         earliest_ms = self._now_ms + 1
         within = (min(earliest_ms, now_ms), now_ms)
-        self._samples.add(answers, self._pods.lives, within, self._segment)
+        self._samples.add(responses, self._pods.lives, within, self._segment)
         self._hpas.outcomes(outcomes, now_ms, within[0], self._segment)
 
     def pass_done(
@@ -202,13 +201,13 @@ class Recorder:
         duration_ms: int | None = None,
         k8s: str | None = None,
     ) -> None:
-        """Note that everything was decided at an instant; what is applied from now on is later.
+        """Record a finished pass; later changes belong to later passes.
 
         Args:
-            now_ms: the instant.
-            started: it was decided with empty memory.
-            hpas: how many.
-            duration_ms: how long it took.
+            now_ms: its instant.
+            started: it began with empty controller memory.
+            hpas: number of decided HPAs.
+            duration_ms: its duration.
             k8s: the version whose rules were used.
         """
         self._begin(now_ms)
@@ -227,21 +226,21 @@ class Recorder:
         version: str | None = None,
         flags: Mapping[str, object] | None = None,
     ) -> None:
-        """Note what is known of the cluster's own controller; `event` is start or observed."""
+        """Record facts about the cluster's own controller; `event` is start or observed."""
         text = None if flags is None else json.dumps(flags, separators=(",", ":"), sort_keys=True)
         self._segment.table("controller").add(now_ms, event, version, text)
 
     # ---- segments
 
     def tick(self) -> None:
-        """Let a segment become a part if it is time, and say what has changed."""
+        """Hand over the segment when it is due, and report changes."""
         full = self._segment.bytes > self._limit // _EARLY_SHARE
         if full or self._clock_s() - self._opened_s >= self._segment_s:
             self._hand_over()
         self._say_changes()
 
     def flush(self, timeout_s: float = _CLOSE_S) -> bool:
-        """Write everything now and wait for it; False: not done in that time."""
+        """Write everything now and wait for it; False: not finished in that time."""
         self._hand_over()
         done = self._writer.drain(timeout_s)
         self._say_changes()
@@ -264,7 +263,7 @@ class Recorder:
 
     @property
     def figures(self) -> Figures:
-        """What was done so far."""
+        """The counters so far."""
         writer = self._writer
         return Figures(
             rows_waiting=self._segment.rows,
@@ -287,8 +286,8 @@ class Recorder:
             self._keep_end(ended, at_ms)
             return
         assert isinstance(change.thing, PodObject)
-        # Of what a watch tells the beginning was seen; a list may tell of what is older, which was
-        # not there for any pass before.
+        # The beginning of a watched pod was seen; a listed pod may be older, but earlier passes did
+        # not know it.
         since = earliest_ms if change.listed else at_ms
         for life in self._pods.put(change.thing, at_ms, since, self._segment):
             self._keep_end(life, at_ms)
@@ -304,12 +303,12 @@ class Recorder:
             add_period(ended, max(at_ms, ended.from_ms + 1), self._kept)
 
     def _keep_end(self, ended: Life | None, at_ms: int) -> None:
-        """While rows are lost: keep that of a pod's end whose beginning was written."""
+        """While rows are lost: keep the end of a pod whose beginning was written."""
         if ended is not None and self._kept is not None and ended.began_ms < self._gap_ms:
             add_life(ended, at_ms, self._kept)
 
     def _begin(self, at_ms: int) -> None:
-        """Say, once, from when on a recorder saw what there was, and when nobody did."""
+        """Write, once, when the recording begins, and the gap before it."""
         if self._began:
             return
         self._began = True
@@ -325,7 +324,7 @@ class Recorder:
             self._segment.table("provenance").add("", "", subject, from_ms, to_ms, method, why)
 
     def _close_stored(self, now_ms: int) -> None:
-        """End what vanished while nobody looked; once, at the first pass."""
+        """End objects that vanished before the recording; once, at the first pass."""
         self._pods.close_stored(now_ms, self._segment)
         self._hpas.close_stored(now_ms, self._segment)
         self._complete = True
@@ -337,7 +336,7 @@ class Recorder:
             self._segment = Segment(self.cluster)
 
     def _keep_bounds(self) -> None:
-        """Begin to lose rows where they cannot be written, and cease where they can be again."""
+        """Begin to drop rows where they cannot be written, and stop once they can be again."""
         if self._kept is not None:
             self._lost_here += self._segment.rows
             self._segment = Segment(self.cluster)
@@ -347,12 +346,10 @@ class Recorder:
             self._hand_over()
             self._kept, self._gap_ms, self._lost_here = Segment(self.cluster), self._now_ms + 1, 0
             self._gap_why = self._writer.trouble or "they come faster than they are written"
-            self._say(
-                f"recording: no more rows are kept, from now on they are lost: {self._gap_why}"
-            )
+            self._say(f"recording: rows are dropped from now on: {self._gap_why}")
 
     def _end_gap(self, at_ms: int) -> None:
-        """Write how everything is now, and that there is a gap before."""
+        """Write the state of everything, and the gap before it."""
         assert self._kept is not None
         self._lost_here += self._segment.rows
         self._segment, self._kept = self._kept, None
@@ -368,7 +365,7 @@ class Recorder:
     def _say_changes(self) -> None:
         trouble, writer = self._writer.trouble, self._writer
         if bool(trouble) != self._in_trouble:
-            # A text may name another file each time: what counts is whether there is one.
+            # The message may name another file each time: only its presence counts.
             self._in_trouble = bool(trouble)
             if trouble:
                 self._say(f"recording: rows wait, they cannot be written: {trouble}")

@@ -1,4 +1,4 @@
-"""What a recorder has to know of what an earlier one wrote to the same store."""
+"""State of a store at its end, from which a recorder resumes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from hpabatch.history.store.catalog import FileEntry, Snapshot
 from hpabatch.history.store.rows import DataFiles
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import Storage
-from hpabatch.live.record.hpa_rows import Period
+from hpabatch.live.record.hpa_rows import Period, ScaleRow, Target
 from hpabatch.live.record.lives import StoredLife
-from hpabatch.live.record.scale_rows import ScaleRow, Target
 
 LOOK_BACK_MS: Final = 7_200_000
-"""Samples from so long before the last ones are looked at one by one."""
+"""Period before the last samples that is read for the last `ts` of each stream."""
 
 SCALES_BACK_MS: Final = 7 * 86_400_000
-"""Rows of `scales` from so long before the end are looked at."""
+"""Period before the end that is read for the last row of each scale."""
 
 _SEEN_TABLES = ("pod_states", "scales", "hpa_status", "metric_fetches", "passes")
 _SAMPLE_KEYS: Final[dict[str, tuple[str, ...]]] = {
@@ -39,16 +38,16 @@ _POD_COLUMNS = (
 
 @dataclass(slots=True)
 class Resumed:
-    """What a store holds of a cluster at its end.
+    """State of a cluster at the end of a store.
 
     Attributes:
-        last_ms: nothing was seen later; 0: nothing was recorded.
+        last_ms: time of the last record; 0: nothing was recorded.
         pass_ms: the last pass; 0: there is none.
-        lives, periods: pods and specs that have no end.
-        pods: by (namespace, metric, selector) and uid, the `ts` of the last sample.
-        series: by table and key, and by series ("" of an object's), that of theirs.
-        floor_ms: whatever is not among these has no later `ts`.
-        scales: the last row of each target, of the last days.
+        lives, periods: pods and specs without an end.
+        pods: `ts` of the last sample by (namespace, metric, selector) and uid.
+        series: the same by table and key, and by series ("" for an object's).
+        floor_ms: upper bound of the `ts` of all other streams.
+        scales: the last row of each target within the last days.
     """
 
     last_ms: int = 0
@@ -62,10 +61,10 @@ class Resumed:
 
 
 def resume(storage: Storage, snapshot: Snapshot, cluster: str) -> Resumed:
-    """Read what a store holds of a cluster at its end.
+    """Read the state of a cluster at the end of a store.
 
     Raises:
-        HistoryError: it is damaged.
+        HistoryError: the store is damaged.
     """
     files = [file for file in snapshot.files if file.cluster == cluster]
     found = Resumed()

@@ -1,4 +1,4 @@
-"""Samples of the metrics APIs to rows: each once, and one more where a pod is no longer listed.
+"""Samples of the metrics APIs as rows: each once, and one more where a pod is no longer listed.
 
 A metrics API gives the same sample until it has a newer one. A row's `ts` is the sample's own,
 unless a row of the same pod or series has that or a later one: then it is 1 ms later than that
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     ExternalMetricKey,
     ObjectMetricKey,
     PodMetricKey,
     PodSample,
+    Response,
+    Responses,
     SeriesSample,
     UsageSample,
 )
@@ -28,72 +28,79 @@ from hpabatch.live.record.lives import Life, Stream
 from hpabatch.live.record.segments import NULL, Segment
 
 AHEAD_MS: Final = 300_000
-"""A sample from further in the future is told as being from there: the order must go on."""
+"""A timestamp further in the future is written as this much ahead, to keep the order."""
 
 FORGET_MS: Final = 3_600_000
-"""What nobody asked for in that time is withdrawn and forgotten."""
+"""Streams that were not requested for this long are withdrawn and forgotten."""
 
 _FORGET_EVERY = 100
 _INT64_MAX = 2**63 - 1
 
 Window = tuple[int, int]
-"""From after the last pass until this one, ms: all that is fetched for it was fetched then."""
+"""The time from after the last pass to this one, ms, in which its responses were fetched."""
+
+Lives = Mapping[tuple[str, str], Life]
+"""Pods by namespace and name."""
 
 SeriesKey = tuple[str, ...]
-"""The columns of a row of object_metrics or external_metrics that say whose it is."""
+"""The identifying columns of a row of object_metrics or external_metrics."""
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Recorded:
     """The streams of one request, by pod or series."""
 
     streams: dict[Any, Stream] = field(default_factory=dict)
-    asked_ms: int = 0
+    requested_ms: int = 0
 
 
 class SampleRows:
-    """What was last written of every pod's and series' samples.
+    """Last written samples of every pod and series.
 
     Attributes:
-        strays: samples of pods that are not known, in the last pass.
-        bent: values that no table can hold, and were written as the nearest that one can.
-        floor_ms: no row has a later `ts` of whatever is not remembered.
+        strays: samples of unknown pods in the last pass.
+        bent: values outside a table's range, written as the nearest value within.
+        floor_ms: upper bound of the `ts` of rows of unknown streams.
     """
 
     def __init__(self, floor_ms: int = 0) -> None:
-        """Begin without memory."""
+        """Begin without streams."""
         self.strays = self.bent = 0
         self.floor_ms = floor_ms
         self._mark = 0
-        self._pods: dict[PodMetricKey, _Asked] = {}
-        self._objects: dict[ObjectMetricKey, _Asked] = {}
-        self._external: dict[ExternalMetricKey, _Asked] = {}
+        self._pods: dict[PodMetricKey, _Recorded] = {}
+        self._objects: dict[ObjectMetricKey, _Recorded] = {}
+        self._external: dict[ExternalMetricKey, _Recorded] = {}
         self.resumed_pods: dict[tuple[str, str, str], dict[str, int]] = {}
         self.resumed_series: dict[SeriesKey, dict[str, int]] = {}
 
     def add(
-        self, answers: Answers, lives: Mapping[tuple[str, str], Life], within: Window, into: Segment
+        self,
+        responses: Responses,
+        lives: Lives,
+        within: Window,
+        into: Segment,
     ) -> None:
-        """Write what is new in a pass's answers; `lives` by namespace and name of the pod."""
+        """Write the new samples of a pass's responses."""
         self.strays = 0
         self._mark += 1
-        self._usage(answers.usage, lives, within, into)
-        for key, answer in answers.pods.items():
-            self._custom(key, answer, lives, within, into)
-        for thing, answer in answers.objects.items():
+        self._usage(responses.usage, lives, within, into)
+        for key, response in responses.pods.items():
+            self._custom(key, response, lives, within, into)
+        for thing, response in responses.objects.items():
             name = _name_of(thing)
             row = (thing.namespace, thing.kind, name, thing.metric, thing.selector)
-            self._series("object_metrics", row, self._objects, thing, answer, within, into)
-        for item, answer in answers.external.items():
-            self._series("external_metrics", item, self._external, item, answer, within, into)
+            self._series("object_metrics", row, self._objects, thing, response, within, into)
+        for item, response in responses.external.items():
+            self._series("external_metrics", item, self._external, item, response, within, into)
         if self._mark % _FORGET_EVERY == 0:
             self._forget(within, into)
 
-    def lose(self, lives: Mapping[tuple[str, str], Life]) -> None:
-        """Take it that rows were lost: whatever is seen next is written, or withdrawn."""
+    def lose(self, lives: Lives) -> None:
+        """Handle lost rows: the next sample of each stream is written, or its end."""
         streams = [life.usage for life in lives.values()]
         for group in (self._pods, self._objects, self._external):
-            streams += [s for asked in group.values() for s in asked.streams.values()]
+            streams += [s for recorded in group.values() for s in recorded.streams.values()]
         for stream in streams:
             stream.sample = None
             stream.shown = stream.shown or stream.last_ms > 0
@@ -102,18 +109,18 @@ class SampleRows:
 
     def _usage(
         self,
-        answers: Mapping[str, Answer],
-        lives: Mapping[tuple[str, str], Life],
+        responses: Mapping[str, Response],
+        lives: Lives,
         within: Window,
         into: Segment,
     ) -> None:
         fetched: dict[str, int | None] = {}
-        for namespace, answer in answers.items():
-            if answer.error:
+        for namespace, response in responses.items():
+            if response.error:
                 fetched[namespace] = None
                 continue
-            at_ms = fetched[namespace] = _fetched(answer, within)
-            self._usage_rows(answer.samples, lives, at_ms, into)  # type: ignore[arg-type]
+            at_ms = fetched[namespace] = _fetched(response, within)
+            self._usage_rows(response.samples, lives, at_ms, into)  # type: ignore[arg-type]
         if not fetched:
             return
         whole, mark = fetched.get(""), self._mark
@@ -127,11 +134,11 @@ class SampleRows:
     def _usage_rows(
         self,
         samples: tuple[UsageSample, ...],
-        lives: Mapping[tuple[str, str], Life],
+        lives: Lives,
         fetched_ms: int,
         into: Segment,
     ) -> None:
-        """Write the samples that are new; this is the loop that counts: some 1 µs a sample."""
+        """Write the new samples; the hot loop of recording: about 1 µs a sample."""
         append = {name: b.append for name, b in into.table("pod_metrics").buffers.items()}
         namespace, target, uid, pod = (append[n] for n in ("namespace", "target", "uid", "pod"))
         container, ts, window = append["container"], append["ts"], append["window_ms"]
@@ -147,14 +154,14 @@ class SampleRows:
                 stream.mark = mark
                 continue
             if not sample.containers:
-                continue  # An item without containers has no value: it is as good as not there.
+                continue  # an item without containers has no value: as if it were absent
             at_ms = self._next_ts(stream, sample.ts_ms, latest)
             stream.sample, stream.mark, stream.shown = sample, mark, True
             span = sample.window_ms
             if span is None or not 0 <= span <= _INT64_MAX:
                 span = NULL
             if at_ms > sample.ts_ms:
-                # A decision asks whether a sample began before an instant: so it still does.
+                # Decisions depend on the sample's beginning, which therefore must stay.
                 span = max(span, 0) + at_ms - sample.ts_ms
             for name, milli, memory_milli in sample.containers:
                 namespace(life.namespace)
@@ -188,21 +195,21 @@ class SampleRows:
     def _custom(
         self,
         key: PodMetricKey,
-        answer: Answer,
-        lives: Mapping[tuple[str, str], Life],
+        response: Response,
+        lives: Lives,
         within: Window,
         into: Segment,
     ) -> None:
-        asked = self._pods.get(key)
-        if asked is None:
+        recorded = self._pods.get(key)
+        if recorded is None:
             resumed = self.resumed_pods.pop((key.namespace, key.metric, key.selector), {})
-            asked = self._pods[key] = _Asked(_resumed_streams(key.namespace, resumed, lives))
-        asked.asked_ms = within[1]
-        if answer.error:
+            recorded = self._pods[key] = _Recorded(_resumed_streams(key.namespace, resumed, lives))
+        recorded.requested_ms = within[1]
+        if response.error:
             return
-        fetched_ms, mark, streams = _fetched(answer, within), self._mark, asked.streams
+        fetched_ms, mark, streams = _fetched(response, within), self._mark, recorded.streams
         add = into.table("pod_custom_metrics").add
-        samples: tuple[PodSample, ...] = answer.samples  # type: ignore[assignment]
+        samples: tuple[PodSample, ...] = response.samples  # type: ignore[assignment]
         for sample in samples:
             life = lives.get((key.namespace, sample.pod))
             if life is None:
@@ -230,11 +237,11 @@ class SampleRows:
         key: PodMetricKey,
         streams: dict[str, Stream],
         fetched_ms: int,
-        lives: Mapping[tuple[str, str], Life],
+        lives: Lives,
         into: Segment,
         every: bool = False,
     ) -> None:
-        """Write of which pods there is no sample any more, and forget those of pods gone."""
+        """Write the end of samples of pods that are no longer listed; forget deleted pods."""
         add = into.table("pod_custom_metrics").add
         for uid, stream in list(streams.items()):
             life = stream.life
@@ -252,28 +259,28 @@ class SampleRows:
         self,
         table: str,
         row: SeriesKey,
-        group: dict[Any, _Asked],
+        group: dict[Any, _Recorded],
         key: ObjectMetricKey | ExternalMetricKey,
-        answer: Answer,
+        response: Response,
         within: Window,
         into: Segment,
     ) -> None:
         """Write the new values of an object's metric, or of an external metric's series."""
-        asked = group.get(key)
-        if asked is None:
+        recorded = group.get(key)
+        if recorded is None:
             known = self.resumed_series.pop((table, *row), {})
             streams = {name: Stream(ms, shown=True) for name, ms in known.items()}
-            asked = group[key] = _Asked(streams)
-        asked.asked_ms = within[1]
-        if answer.error:
+            recorded = group[key] = _Recorded(streams)
+        recorded.requested_ms = within[1]
+        if response.error:
             return
-        fetched_ms, mark = _fetched(answer, within), self._mark
+        fetched_ms, mark = _fetched(response, within), self._mark
         add = into.table(table).add
-        samples: tuple[SeriesSample, ...] = answer.samples  # type: ignore[assignment]
+        samples: tuple[SeriesSample, ...] = response.samples  # type: ignore[assignment]
         for sample in samples:
-            stream = asked.streams.get(sample.series)
+            stream = recorded.streams.get(sample.series)
             if stream is None:
-                stream = asked.streams[sample.series] = Stream(self.floor_ms)
+                stream = recorded.streams[sample.series] = Stream(self.floor_ms)
             stream.mark = mark
             if stream.sample == sample:
                 continue
@@ -281,19 +288,19 @@ class SampleRows:
             stream.sample, stream.shown = sample, True
             whose = row if table == "object_metrics" else (*row, sample.series)
             add(*whose, ts, self._value(sample.value_milli), fetched_ms)
-        self._withdraw_series(table, row, asked, fetched_ms, into)
+        self._withdraw_series(table, row, recorded, fetched_ms, into)
 
     def _withdraw_series(
         self,
         table: str,
         row: SeriesKey,
-        asked: _Asked,
+        recorded: _Recorded,
         fetched_ms: int,
         into: Segment,
         every: bool = False,
     ) -> None:
         add = into.table(table).add
-        for series, stream in list(asked.streams.items()):
+        for series, stream in list(recorded.streams.items()):
             if stream.mark == self._mark and not every:
                 continue
             if stream.shown:
@@ -302,12 +309,12 @@ class SampleRows:
                 stream.gone_ms = fetched_ms
             elif fetched_ms - stream.gone_ms > FORGET_MS:
                 self.floor_ms = max(self.floor_ms, stream.last_ms)
-                del asked.streams[series]
+                del recorded.streams[series]
 
     # ---- common
 
     def _next_ts(self, stream: Stream, ts_ms: int, latest_ms: int) -> int:
-        """Return the `ts` of a stream's next row, and take note of it."""
+        """Return the `ts` of a stream's next row, and keep it."""
         if not YEAR_2000_MS <= ts_ms <= latest_ms:
             self.bent += 1
             ts_ms = min(max(ts_ms, YEAR_2000_MS), latest_ms)
@@ -317,7 +324,7 @@ class SampleRows:
         return ts_ms
 
     def _withdrawn(self, stream: Stream) -> int:
-        """Return the `ts` of the row that withdraws a stream's last one, and take note of it."""
+        """Return the `ts` of the row that withdraws a stream's last one, and keep it."""
         stream.last_ms = max(stream.last_ms, self.floor_ms, YEAR_2000_MS) + 1
         stream.sample, stream.shown = None, False
         return stream.last_ms
@@ -330,38 +337,36 @@ class SampleRows:
         return min(max(value, least), most)
 
     def _forget(self, within: Window, into: Segment) -> None:
-        """Let go of what was not asked for in a long time."""
+        """Withdraw and forget streams that were not requested for a long time."""
         since = within[1] - FORGET_MS
-        for key in [k for k, asked in self._pods.items() if asked.asked_ms < since]:
+        for key in [k for k, recorded in self._pods.items() if recorded.requested_ms < since]:
             streams = self._pods.pop(key).streams
             self._withdraw_pods(key, streams, within[1], _lives_of(streams), into, every=True)
             self._raise_floor(streams)
-        for thing in [k for k, asked in self._objects.items() if asked.asked_ms < since]:
+        for thing in [k for k, recorded in self._objects.items() if recorded.requested_ms < since]:
             row = (thing.namespace, thing.kind, _name_of(thing), thing.metric, thing.selector)
-            asked = self._objects.pop(thing)
-            self._withdraw_series("object_metrics", row, asked, within[1], into, every=True)
-            self._raise_floor(asked.streams)
-        for item in [k for k, asked in self._external.items() if asked.asked_ms < since]:
-            asked = self._external.pop(item)
-            self._withdraw_series("external_metrics", item, asked, within[1], into, every=True)
-            self._raise_floor(asked.streams)
+            recorded = self._objects.pop(thing)
+            self._withdraw_series("object_metrics", row, recorded, within[1], into, every=True)
+            self._raise_floor(recorded.streams)
+        for item in [k for k, recorded in self._external.items() if recorded.requested_ms < since]:
+            recorded = self._external.pop(item)
+            self._withdraw_series("external_metrics", item, recorded, within[1], into, every=True)
+            self._raise_floor(recorded.streams)
 
     def _raise_floor(self, streams: Mapping[Any, Stream]) -> None:
         self.floor_ms = max([self.floor_ms, *(s.last_ms for s in streams.values())])
 
 
-def _fetched(answer: Answer, within: Window) -> int:
-    return min(max(answer.fetched_ms, within[0]), within[1])
+def _fetched(response: Response, within: Window) -> int:
+    return min(max(response.fetched_ms, within[0]), within[1])
 
 
 def _name_of(key: ObjectMetricKey) -> str:
-    """Return whom the table names: a Namespace metric is that of the HPA's own namespace."""
+    """Return the object's name in the table; a Namespace metric has the HPA's own namespace."""
     return key.namespace if key.kind == "Namespace" and not key.group else key.name
 
 
-def _resumed_streams(
-    namespace: str, resumed: Mapping[str, int], lives: Mapping[tuple[str, str], Life]
-) -> dict[str, Stream]:
+def _resumed_streams(namespace: str, resumed: Mapping[str, int], lives: Lives) -> dict[str, Stream]:
     if not resumed:
         return {}
     return {

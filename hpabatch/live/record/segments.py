@@ -1,7 +1,7 @@
-"""Rows that wait in memory, and the thread that makes them parts of a store.
+"""Segments of a recording: rows in memory, and the thread that writes them to the store as parts.
 
 A segment is all rows of some time, as columns. It becomes one part: all of it counts at once, or
-nothing does. The thread that decides only appends; Parquet and compaction are another's.
+none of it. The deciding thread only appends; Parquet and compaction are the writing thread's work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CELL_BYTES: Final = 8
 
 
 class Columns:
-    """Rows of one table without its cluster, by column: texts as lists, numbers as arrays."""
+    """Rows of one table by column, without the cluster: strings as lists, numbers as arrays."""
 
     __slots__ = ("_columns", "_numeric", "buffers", "table", "text_bytes")
 
@@ -54,25 +54,25 @@ class Columns:
         self.text_bytes = 0
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return len(self._columns[0])
 
     @property
     def bytes(self) -> int:
-        """About how much memory the rows take, texts that rows share aside."""
+        """Approximate memory of the rows, without strings that rows share."""
         return len(self) * len(self._columns) * _CELL_BYTES + self.text_bytes
 
     def add(self, *values: object, text_bytes: int = 0) -> None:
         """Add a row, in the order of the table's columns.
 
-        `text_bytes`: how long its texts are that no other row shares.
+        `text_bytes`: length of its strings that no other row shares.
         """
         for buffer, numeric, value in zip(self._columns, self._numeric, values, strict=True):
             buffer.append(NULL if value is None and numeric else value)
         self.text_bytes += text_bytes
 
     def frame(self, cluster: str) -> pl.DataFrame:
-        """Return the rows with all registered columns; nothing may be added afterwards."""
+        """Return the rows with all registered columns; no rows may be added afterwards."""
         found: list[pl.Series] = []
         for column in self.table.columns:
             if column.name == "cluster":
@@ -105,12 +105,12 @@ class Segment:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(len(columns) for columns in self._tables.values())
 
     @property
     def bytes(self) -> int:
-        """About how much memory they take."""
+        """Their approximate memory."""
         return sum(columns.bytes for columns in self._tables.values())
 
     def frames(self) -> list[tuple[str, pl.DataFrame]]:
@@ -120,9 +120,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """When the store is compacted: at most so often, and if a partition has more parts than that.
+    """Schedule of compactions: the least interval, and the parts of a partition that trigger one.
 
-    Of a day that is not over at least a quarter of the rows must be new. `every_s` 0: never.
+    Of an unfinished day at least a quarter of the rows must be new. `every_s` 0: never.
     """
 
     every_s: float = COMPACT_EVERY_S
@@ -130,14 +130,14 @@ class Upkeep:
 
 
 class SegmentWriter:
-    """Writes segments in a thread of its own, one after the other, and compacts now and then.
+    """Writes segments in a thread of its own, one after the other, and compacts the store.
 
-    What cannot be written is tried again until it can. A row that the registry refuses is left out
-    and counted: it must not hold up the others.
+    Failed writes are retried until they succeed. A row that the registry refuses is left out and
+    counted, so that it does not block the others.
 
     Attributes:
-        trouble: why nothing can be written just now; "": all is well.
-        refused: rows left out; `refusal` is why the last of them was.
+        trouble: why nothing can be written now; "": no problem.
+        refused: rows left out; `refusal` is the reason of the last one.
         parts, rows: written so far.
     """
 
@@ -165,11 +165,11 @@ class SegmentWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """About how much memory the rows take that wait to be written."""
+        """Approximate memory of the rows that are not written yet."""
         return self._bytes
 
     def submit(self, segment: Segment) -> None:
-        """Hand a segment over; its rows must not be changed afterwards."""
+        """Hand over a segment; its rows must not be changed afterwards."""
         size = segment.bytes
         with self._wake:
             self._queue.append((segment, size))
@@ -177,15 +177,15 @@ class SegmentWriter:
             self._wake.notify_all()
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until everything is written; False: it is not, in that time."""
+        """Wait until everything is written; False: not in that time."""
         with self._wake:
             if self._failures:
                 self._failures = 0
-                self._wake.notify_all()  # Do not wait for the next try.
+                self._wake.notify_all()  # retry at once
             return self._wake.wait_for(lambda: not self._queue, timeout_s)
 
     def close(self, timeout_s: float) -> bool:
-        """Write what waits and end the thread; False: something was not written in that time."""
+        """Write all segments and end the thread; False: not all were written in that time."""
         self._ending = True
         until_s = time.monotonic() + timeout_s
         done = self.drain(timeout_s)
@@ -193,7 +193,7 @@ class SegmentWriter:
             self._closing = True
             self._wake.notify_all()
         self._thread.join(max(1.0, until_s - time.monotonic()))
-        if not self._thread.is_alive():  # else it may still write: the lease ends by itself
+        if not self._thread.is_alive():  # otherwise it may still write: the lease expires by itself
             self._lease.release()
         return done
 
@@ -211,7 +211,7 @@ class SegmentWriter:
             self._attempt(head)
 
     def _attempt(self, head: tuple[Segment, int] | None) -> None:
-        """Write a segment, or do what is to do without one."""
+        """Write a segment, or compact if it is due."""
         try:
             self._lease.renew()
             if head is not None:
@@ -220,7 +220,7 @@ class SegmentWriter:
                 self._compact()
         except InterruptedError:
             return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the rows wait and it is said
+        except Exception as error:  # noqa: BLE001 - any error is reported, and the rows wait
             self.trouble = str(error) or type(error).__name__
             with self._wake:
                 self._failures += 1
@@ -246,7 +246,7 @@ class SegmentWriter:
         self.refused += refused
 
     def _sound(self, frame: pl.DataFrame, spec: Table) -> pl.DataFrame:
-        """Return the rows that the registry takes."""
+        """Return the rows that the registry accepts."""
         try:
             checked_rows(frame, spec, spec.name)
         except HistoryError as error:
@@ -270,9 +270,9 @@ class SegmentWriter:
         return False
 
     def _is_scattered(self, files: Sequence[FileEntry], *, finished: bool) -> bool:
-        """Whether a partition has many parts, and merging them is worth it.
+        """Whether a partition has many parts that are worth merging.
 
-        A day that is not over will be merged again: so not for a few rows beside many.
+        An unfinished day will be merged again, so a few new rows are not worth it.
         """
         runs: dict[tuple[int, int], int] = {}
         for file in files:
@@ -284,13 +284,13 @@ class SegmentWriter:
         return finished or (total - max(runs.values())) * WORTH_SHARE >= total
 
     def _go_on(self, message: str, share: float) -> None:
-        """Keep the lease; end a compaction, which loses nothing, when the recorder ends."""
+        """Keep the lease; interrupt a compaction, which loses nothing, when the recorder ends."""
         self._lease.renew()
         if self._ending:
             raise InterruptedError
 
     def _compact(self) -> None:
-        self._compacted_s = self._clock_s()  # A failure is not tried again before the next hour.
+        self._compacted_s = self._clock_s()  # a failure is not retried before the next interval
         place = self._store.storage.location
         compact(place, progress=self._go_on)
         self._store.refresh()

@@ -1,7 +1,7 @@
-"""The live loop's Prometheus metrics: upstream's names, and ours of passes, shadow and cluster.
+"""Prometheus metrics of the live loop: upstream's names, and those of passes, shadow and cluster.
 
-The loop publishes a pass, a scrape renders the newest one: series of HPAs that are gone vanish
-with the pass that no longer has them.
+The loop publishes a pass, a scrape renders the newest one: series of deleted HPAs vanish with the
+first pass without them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from hpabatch.cluster.connection.requests import Request
+from hpabatch.cluster.connection.wire import Request
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
 from hpabatch.live.passes.result import (
@@ -52,7 +52,7 @@ _COMPUTED: Final = [(*outcome, _TYPES[s]) for s in range(len(_TYPES)) for outcom
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the process is: its version, the rules in use and the cluster's name."""
+    """Identity of the process: its version, the rules in use and the cluster's name."""
 
     version: str
     k8s: str
@@ -61,7 +61,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class WatchState:
-    """A watch as it stands; `synced`: what it shows is up to date, as far as it knows.
+    """State of a watch; `synced`: its objects are up to date, as far as known.
 
     `listed`: it has listed once, or is not needed; None: as `synced`.
     """
@@ -75,13 +75,13 @@ class WatchState:
 
     @property
     def has_listed(self) -> bool:
-        """Whether nobody has to wait for it."""
+        """Whether it need not be waited for."""
         return self.synced if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a scrape asks for what no pass holds; each is called from the scrape's thread.
+    """Sources of values that no pass holds; each is called from the scrape's thread.
 
     `requests` gives a `RequestCounter`'s snapshot.
     """
@@ -92,7 +92,7 @@ class Sources:
 
 
 class _Histogram:
-    """Counts by label set and bucket; `cells` (labels, buckets + 1), the last for what is above."""
+    """Counts by label set and bucket; `cells` (labels, buckets + 1), the last for larger values."""
 
     def __init__(self, labels: int, bounds: Sequence[float]) -> None:
         self.bounds = bounds
@@ -105,13 +105,13 @@ class _Histogram:
         self.sums += counts * value
 
     def copy(self) -> _Histogram:
-        """Return the counts as they are now."""
+        """Return a copy of the counts."""
         copied = _Histogram(0, self.bounds)
         copied.cells, copied.sums = self.cells.copy(), self.sums.copy()
         return copied
 
     def family(self, name: MetricName, labels: Sequence[tuple[str, ...]]) -> Metric:
-        """Return the family; label sets that never occurred are left out."""
+        """Return the metric family, without label sets that never occurred."""
         family = HistogramMetricFamily(name.name, name.help, labels=name.labels)
         bounds = [*(str(bound) for bound in self.bounds), "+Inf"]
         for values, row, total in zip(labels, self.cells, self.sums, strict=True):
@@ -123,7 +123,7 @@ class _Histogram:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """What has been counted since the loop began."""
+    """Counts since the loop began."""
 
     reconciliations: I64
     computations: I64
@@ -141,7 +141,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What a scrape shows of a pass: copies, as the decider uses its arrays again."""
+    """Values of a pass for scrapes: copies, because the decider reuses its arrays."""
 
     now_s: float
     hpas: int
@@ -158,7 +158,7 @@ def _shown(comparison: Comparison, totals: Totals, recorder: Figures | None) -> 
     result = comparison.result
     lanes = list(zip(result.namespaces, result.names, strict=True))
     ours, by = result.ours_desired.tolist(), result.ours_desired - result.theirs_desired
-    # Of an HPA without a decision there is no number to show.
+    # An HPA without a decision has no number.
     decided = np.flatnonzero(result.decided).tolist()
     differ = np.flatnonzero(comparison.state == DIFFERS).tolist()
     return _Shown(
@@ -175,9 +175,9 @@ def _shown(comparison: Comparison, totals: Totals, recorder: Figures | None) -> 
 
 
 class Exporter(Collector):
-    """Renders the newest pass; `publish` is the loop's, everything else a scrape's.
+    """Renders the newest pass; the loop calls `publish`, scrapes the other methods.
 
-    `registry` holds this and the process's own cpu, memory and handles.
+    `registry` holds this collector and the process's own cpu, memory and handles.
     """
 
     def __init__(self, about: About, profile: Profile, sources: Sources | None = None) -> None:
@@ -198,13 +198,13 @@ class Exporter(Collector):
         ProcessCollector(registry=self.registry)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry need not collect in order to know the names."""
+        """Return nothing, so that the registry does not collect at registration."""
         return ()
 
     def publish(
         self, comparison: Comparison, totals: Totals, recorder: Figures | None = None
     ) -> None:
-        """Count a pass and make it the one that is shown, with a recorder's figures after it."""
+        """Count a pass and show it from now on, with the recorder's figures after it."""
         result = comparison.result
         outcomes = (result.action * len(ERRORS) + result.error)[result.decided]
         reconciled = np.bincount(outcomes, minlength=len(_OUTCOMES))
@@ -225,7 +225,7 @@ class Exporter(Collector):
             self._newest = shown
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family, as the registry asks for them."""
+        """Yield every metric family for the registry."""
         about = self._about
         yield _gauge(names.INFO, [((about.version, about.k8s, about.cluster), 1)])
         with self._lock:
@@ -240,7 +240,7 @@ class Exporter(Collector):
     # ---- parts
 
     def _computed(self, result: PassResult) -> I64:
-        """Return how many metrics of each kind of outcome were computed in a pass."""
+        """Return the number of computed metrics of a pass by outcome."""
         metrics = result.metrics
         outcome = metric_actions(result) * len(ERRORS) + metric_errors(result, self._profile)
         place = metrics.source.astype(np.int64) * len(_OUTCOMES) + outcome
@@ -282,7 +282,7 @@ def _counter(name: MetricName, samples: _Samples) -> Metric:
 def _occurred(
     labels: Sequence[tuple[str, ...]], counts: NDArray[np.int64]
 ) -> list[tuple[tuple[str, ...], int]]:
-    """Return the label sets that have been counted."""
+    """Return the label sets with a count."""
     return [pair for pair in zip(labels, counts.tolist(), strict=True) if pair[1]]
 
 

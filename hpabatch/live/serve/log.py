@@ -1,12 +1,12 @@
-"""What the live loop says while it runs: lines for people, or a JSON object a line.
+"""Log of the live loop: lines for people, or one JSON object a line.
 
-It speaks of changes. Something that is wrong is said once when it begins and once when it is over;
-an HPA is mentioned when our decision about it changes, when it begins or ceases to fail, and when
-the two controllers begin or cease to differ.
+Only changes are logged. A problem is logged once when it begins and once when it is over; an HPA is
+logged when its decision changes, when it begins or ceases to fail, and when the two controllers
+begin or cease to differ.
 
-Fields of a JSON line; those that say nothing are left out:
+Fields of a JSON line; empty ones are left out:
 
-    ts         when (RFC 3339, UTC, ms)
+    ts         timestamp (RFC 3339, UTC, ms)
     event      start, stop, note; problem, fine: of the cluster or an HPA that is not decided;
                decision, fails, works, differs, agrees: of an HPA
     cluster    its name
@@ -14,16 +14,16 @@ Fields of a JSON line; those that say nothing are left out:
     hpa        its name
     target     `Kind/name` of what it scales
     current    replicas of the target
-    desired    ours
-    proposal   the metrics' own answer, before windows, policies and bounds
-    theirs     status.desiredReplicas of the cluster's own controller; absent: nobody wrote it
+    desired    replicas decided by hpabatch
+    proposal   combined proposal of the metrics, before windows, policies and bounds
+    theirs     status.desiredReplicas of the cluster's own controller; absent: never written
     action     scale_up, scale_down or none
     error      none, spec or internal
     binding    the rule that bound the decision
-    since      since when ours and theirs differ (of `differs` and `agrees`)
-    why        a sentence
-    about      what a problem concerns
-    text       what is wrong, or was
+    since      since when the two differ (of `differs` and `agrees`)
+    why        the reason in one sentence
+    about      the subject of a problem
+    text       the problem, or the one that is over
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ FIELDS: Final = (
 _OF_HPAS: Final = (DECISION, FAILS, WORKS, DIFFERS, AGREES)
 _MOST_LINES: Final = 50
 _MOST_TEXTS: Final = 10
-"""Of so many texts about one thing that is wrong it is known that they were said."""
+"""The most messages per problem that are kept to avoid repetition."""
 _Field = str | int
 
 
 def show_ms(ms: int) -> str:
-    """Return an instant as RFC 3339 with milliseconds, in UTC."""
+    """Return a timestamp as RFC 3339 with milliseconds, in UTC."""
     shown = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
     return shown.replace("+00:00", "Z")
 
 
 class LineLog:
-    """Writes lines, each at once; JSON, or text for people. Any thread may have something to say.
+    """Writes lines at once, as JSON or text for people. Any thread may write.
 
-    A stream whose reader has gone raises BrokenPipeError at the writer, as print does. Where there
-    is no room, as on a full disk, lines are left out until there is, and counted then.
+    A closed pipe raises BrokenPipeError, as with print. On a full disk lines are left out and
+    counted until there is room.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class LineLog:
         self._full, self._left_out = "", 0
 
     def close(self) -> None:
-        """Write what was not yet; what cannot be is dropped, with all that comes later."""
+        """Flush; if that fails, all remaining and later output is dropped."""
         try:
             self._out.flush()
         except BrokenPipeError:
             raise
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())  # else Python tries again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())  # or Python flushes again
 
     def say(self, event: str, text: str, about: str = "", ts_ms: int | None = None) -> None:
-        """Write a line that is about no HPA in particular."""
+        """Write a line that is not about a single HPA."""
         fields: dict[str, _Field] = {"about": about, "text": text} if about else {"text": text}
         named = f"{about}: {text}" if about else text
         if event == FINE:
@@ -112,8 +112,8 @@ class LineLog:
     def tell(self, comparison: Comparison) -> None:
         """Write a line for each HPA whose decision, error or agreement has changed in a pass.
 
-        An HPA that is seen for the first time is told in JSON, and to people if it would scale.
-        People are told of so many in a pass, and how many more there are.
+        An HPA that is seen for the first time is logged in JSON, and as text only if it would
+        scale. As text the lines of a pass are limited, with the number of further changes.
         """
         lines = self._changes(comparison)
         most = len(lines) if self._as_json else _MOST_LINES
@@ -130,11 +130,11 @@ class LineLog:
             self._try(self._out.flush)
 
     def _changes(self, comparison: Comparison) -> list[tuple[int, str]]:
-        """Return what to tell of which lane, in the order of lanes."""
+        """Return lanes and events to log, in the order of lanes."""
         result, fresh = comparison.result, set(comparison.fresh.tolist())
         moved = comparison.moved[result.decided[comparison.moved]].tolist()
         if not self._as_json:
-            failing = set(comparison.failing.tolist())  # that it fails says why, too
+            failing = set(comparison.failing.tolist())  # their line has the reason, too
             moved = [h for h in moved if h not in failing and (h not in fresh or result.action[h])]
         same = comparison.state[comparison.ended] == SAME
         found = [(h, DECISION) for h in moved]
@@ -151,7 +151,7 @@ class LineLog:
                 self._left_out += 1
                 return
             self._try(lambda: self._out.write(f"{line}\n"))
-            if event not in _OF_HPAS:  # those come by the thousand
+            if event not in _OF_HPAS:  # there may be thousands of those
                 self._try(self._out.flush)
 
     def _line(self, event: str, ts_ms: int, fields: dict[str, _Field], text: str) -> str:
@@ -162,7 +162,7 @@ class LineLog:
         return f"{ts[:19]}Z {printable_line(text)}"
 
     def _try(self, put: Callable[[], object]) -> None:
-        """Write or flush; a disk that is full must not end the loop. The lock is held."""
+        """Write or flush; a full disk must not end the loop. The lock is held."""
         try:
             put()
         except BrokenPipeError:
@@ -171,7 +171,7 @@ class LineLog:
             self._full = error.strerror or type(error).__name__
 
     def _has_room(self) -> bool:
-        """Say whether what waits can be written by now, and write how much was left out."""
+        """Return whether lines can be written again; if so, log how many were left out."""
         why, self._full = self._full, ""
         self._try(self._out.flush)
         if self._full:
@@ -186,9 +186,9 @@ class LineLog:
 
 @dataclass(slots=True)
 class _Wrong:
-    """Something that is wrong: the texts that were said of it, and the newest.
+    """A current problem: its logged messages, and the newest one.
 
-    `missed`: of how many calls of `only` in a row it was no part.
+    `missed`: consecutive calls of `only` without it.
     """
 
     texts: set[str]
@@ -197,18 +197,18 @@ class _Wrong:
 
 
 class Said:
-    """Says what is wrong when it changes: when it begins, when it is another, when it is over.
+    """Logs problems when they begin, change or end.
 
-    What goes to and fro between texts is said once in each.
+    A problem that alternates between messages is logged once with each.
     """
 
     def __init__(self, log: LineLog) -> None:
-        """Begin with everything fine."""
+        """Begin without problems."""
         self._log = log
         self._wrong: dict[str, _Wrong] = {}
 
     def say(self, about: str, text: str) -> None:
-        """Say that something is wrong with `about`, unless that was said since it began."""
+        """Log a problem of `about`, unless this message was logged since it began."""
         known = self._wrong.setdefault(about, _Wrong(set(), text))
         known.newest, known.missed = text, 0
         if text not in known.texts and len(known.texts) < _MOST_TEXTS:
@@ -216,18 +216,18 @@ class Said:
             self._log.say(PROBLEM, text, about)
 
     def fine(self, about: str) -> None:
-        """Say that nothing is wrong with `about` any more, if something was."""
+        """Log that the problem of `about` is over, if there was one."""
         known = self._wrong.pop(about, None)
         if known is not None:
             self._log.say(FINE, known.newest, about)
 
     def only(self, kind: str, wrong: dict[str, str], times: int = 1) -> None:
-        """Say what is wrong with a kind of things: all else of that kind, and the kind, is fine.
+        """Log all current problems of a kind: other ones of that kind are over.
 
         Args:
-            kind: of things.
-            wrong: texts by what they are about; said as `kind what`.
-            times: how often in a row something is no part of it before it is fine.
+            kind: of subjects.
+            wrong: messages by subject; logged as `kind subject`.
+            times: consecutive calls without a problem before it is over.
         """
         said = {f"{kind} {what}": text for what, text in wrong.items()}
         of_kind = [a for a in self._wrong if a == kind or a.startswith(f"{kind} ")]
@@ -241,17 +241,17 @@ class Said:
 
     @property
     def wrong(self) -> dict[str, str]:
-        """What is wrong now."""
+        """The current problems."""
         return {about: known.newest for about, known in self._wrong.items()}
 
 
 def problems_of(result: PassResult) -> dict[str, str]:
-    """Return what kept HPAs from being decided, as `Said.only` takes it."""
+    """Return the reasons why HPAs could not be decided, as `Said.only` takes them."""
     return {f"{p.namespace}/{p.name}": p.text for p in result.problems}
 
 
 def lane_fields(comparison: Comparison, h: int) -> dict[str, _Field]:
-    """Return what a line says of lane h; also a row of `--once --output json`."""
+    """Return the fields of a line about lane h; also a row of `--once --output json`."""
     result, decision = comparison.result, comparison.result.decisions[h]
     fields: dict[str, _Field] = {
         "namespace": result.namespaces[h],

@@ -1,7 +1,7 @@
-"""The names, labels and help texts of the live loop's Prometheus metrics; docs/live.md lists them.
+"""Names, labels and help texts of the live loop's Prometheus metrics; docs/live.md lists them.
 
 Upstream's names are those of kube-controller-manager (pkg/controller/podautoscaler/monitor), so
-that its dashboards work. The texts are our own: a batch cannot know what one HPA took.
+that its dashboards work. The help texts differ: a batch cannot tell the time of a single HPA.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ REQUESTS = MetricName(
     f"{PREFIX}api_requests",
     COUNTER,
     ("verb", "resource", "code"),
-    "Requests to the API server; code is the HTTP status, or 0 where no answer came.",
+    "Requests to the API server; code is the HTTP status, or 0 without a response.",
 )
 SHADOW_HPAS = MetricName(
     f"{PREFIX}shadow_hpas",

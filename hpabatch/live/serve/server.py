@@ -1,9 +1,9 @@
-"""The HTTP endpoint of the live loop: /metrics, /healthz, /readyz.
+"""HTTP endpoint of the live loop: /metrics, /healthz, /readyz.
 
-It has its own threads and never waits for the loop, nor the loop for it. A client that is slow or
-silent is cut off, at once where there are many: first those that have not yet sent a request, so
-that a probe, which sends it with its connection, is always answered. Few scrapes are answered at
-once, others with 503.
+It has its own threads and never waits for the loop, nor the loop for it. A slow or silent client
+is disconnected, at once where there are many: first those that have not sent a request yet, so
+that a probe, which sends it with its connection, always gets a response. Only a few scrapes run at
+once, others get 503.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from prometheus_client.exposition import choose_encoder
 from hpabatch.errors import UsageError
 from hpabatch.live.serve.exporter import WatchState
 
-_SILENT_S: Final = 5.0  # a client may say nothing for so long
-_LONGEST_S: Final = 15.0  # and all in all take so long
+_SILENT_S: Final = 5.0  # time limit of a client between two packets
+_LONGEST_S: Final = 15.0  # time limit of a client in total
 _MAX_CLIENTS: Final = 64
 _MAX_SCRAPES: Final = 16
 _MOST_BYTES: Final = 2**16  # of a request
@@ -37,9 +37,9 @@ _ADDRESS = re.compile(r"(?:\[([^\]]*)\]|([^:\[\]]*)):([0-9]{1,5})", re.ASCII)
 
 
 class Health:
-    """Whether the loop still turns and whether it knows the cluster.
+    """Liveness of the loop, and readiness of its watches.
 
-    `watches`: the state of all that have to be synced. Thread-safe: single values only.
+    `watches`: the states of all required watches. Thread-safe: single values only.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Health:
         *,
         pass_s: float = 0.0,
     ) -> None:
-        """Begin as alive, not as ready; `pass_s`: how long requests may keep a pass waiting."""
+        """Begin as alive, not as ready; `pass_s`: how long requests may delay a pass."""
         self._grace_s = max(_GRACE_PERIODS * period_s, _LEAST_GRACE_S) + pass_s
         self._watches, self._clock = watches, clock
         self._began_s = clock()
@@ -58,25 +58,25 @@ class Health:
         self._synced: set[str] = set()
 
     def began(self) -> None:
-        """Note that a pass begins, or that the loop waits for something and knows it."""
+        """Note that a pass begins, or that the loop waits on purpose."""
         self._began_s = self._clock()
 
     def done(self) -> None:
-        """Note that a pass was done."""
+        """Note that a pass is finished."""
         self._done = True
 
     def not_alive(self) -> str:
-        """Return why the process should be started anew, "" if it should not."""
+        """Return why the process should be restarted, "" if it should not."""
         ago_s = self._clock() - self._began_s
         if ago_s < self._grace_s:
             return ""
         return f"the last pass began {ago_s:.0f} s ago (at most {self._grace_s:.0f} s is well)"
 
     def not_ready(self) -> str:
-        """Return what is missing before anything shown can be relied on, "" for nothing.
+        """Return what is missing before the output is reliable, "" for nothing.
 
-        A watch that was synced once stays so: an API server that is away for a while makes the
-        loop late, and no other process would know more.
+        A watch that was synced once counts as synced: while the API server is unreachable, another
+        process would not know more.
         """
         watches = list(self._watches())
         self._synced |= {watch.name for watch in watches if watch.has_listed}
@@ -95,7 +95,7 @@ def parse_address(text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text)
     port = int(found[3]) if found else 0
     if found is None or port > 65_535:
-        raise UsageError(f"--metrics-addr {text!r} is no address: give :9099 or HOST:PORT")
+        raise UsageError(f"--metrics-addr: expected :9099 or HOST:PORT, got {text!r}")
     return found[1] or found[2] or "", port
 
 
@@ -107,7 +107,7 @@ class MetricsServer:
     """
 
     def __init__(self, address: str, registry: CollectorRegistry, health: Health) -> None:
-        """Listen; requests are answered from now on."""
+        """Listen and serve requests from now on."""
         host, port = parse_address(address)
         try:
             self._server = _Server(host, port, registry, health)
@@ -123,11 +123,11 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The listening port."""
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        """Stop listening and cut off clients; the thread has ended afterwards."""
+        """Stop listening, disconnect clients and end the thread."""
         self._server.shutdown()
         self._server.cut_off(0.0)
         self._server.server_close()
@@ -136,14 +136,14 @@ class MetricsServer:
 
 @dataclass(slots=True)
 class _Client:
-    """A client since when it is connected; `has_asked`: it sent its whole request."""
+    """A client, connected since `since_s`; `has_asked`: it sent its whole request."""
 
     since_s: float
     has_asked: bool = False
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread per client, at most so many, none for long."""
+    """A thread per client, with limits of number and time."""
 
     daemon_threads = True
     block_on_close = False
@@ -156,7 +156,7 @@ class _Server(ThreadingHTTPServer):
         self._lock = threading.Lock()
         self._dual_stack = host == "" and socket.has_dualstack_ipv6()
         info = socket.getaddrinfo(
-            "::" if self._dual_stack else host or "0.0.0.0",  # noqa: S104 - what ":9099" asks for
+            "::" if self._dual_stack else host or "0.0.0.0",  # noqa: S104 - meant by ":9099"
             port,
             type=socket.SOCK_STREAM,
         )
@@ -166,7 +166,7 @@ class _Server(ThreadingHTTPServer):
     def server_bind(self) -> None:
         if self._dual_stack:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        # Not the base class's: that one asks the resolver for a name that nobody needs.
+        # Not the base class's, which resolves a host name that is not needed.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -181,7 +181,7 @@ class _Server(ThreadingHTTPServer):
             return True
 
     def has_asked(self, request: Any) -> None:
-        """Note that a client's request is there."""
+        """Note that a client's request is complete."""
         with self._lock:
             if request in self._clients:
                 self._clients[request].has_asked = True
@@ -192,11 +192,11 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Cut off whoever takes too long; called about twice a second."""
+        """Disconnect slow clients; called about twice a second."""
         self.cut_off(_LONGEST_S)
 
     def cut_off(self, longest_s: float) -> None:
-        """Cut off who takes longer; it makes room for others at once."""
+        """Disconnect clients connected for longer, which frees their places at once."""
         now = time.monotonic()
         with self._lock:
             for client, told in list(self._clients.items()):
@@ -204,17 +204,17 @@ class _Server(ThreadingHTTPServer):
                     self._cut(client)
 
     def _cut(self, client: socket.socket) -> None:
-        """Cut a client off; the lock is held."""
+        """Disconnect a client; the lock is held."""
         del self._clients[client]
-        with suppress(OSError):  # it has gone by itself
+        with suppress(OSError):  # it is disconnected already
             client.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that goes away in the middle is no error of ours."""
+        """Log nothing: a client that disconnects early is no error."""
 
 
 class _AtMost:
-    """The beginning of what a client sends: after that many bytes it is at its end."""
+    """The beginning of a client's request; it ends after the byte limit."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -285,4 +285,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: scrapes are not talk."""
+        """Log nothing: scrapes are not logged."""

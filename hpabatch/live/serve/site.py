@@ -1,4 +1,4 @@
-"""A real cluster as the loop knows it: its stream of changes, its metrics APIs, what is wrong."""
+"""A real cluster as the loop uses it: stream of changes, metrics APIs, problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.objects import Decoder
 from hpabatch.cluster.objects.pods import PodDecoder
-from hpabatch.cluster.objects.types import Answer, Answers, ScaleKey, Wanted
+from hpabatch.cluster.objects.types import Response, Responses, ScaleKey, Wanted
 from hpabatch.cluster.objects.workloads import BUILT_IN, WorkloadDecoder
 from hpabatch.cluster.watch.feed import FAILED_OFTEN, HPAS, PODS, Cut, Feed
 from hpabatch.cluster.watch.watch import Collection, Watcher
@@ -27,15 +27,15 @@ _KINDS = {(group, resource): kind for (group, kind), resource in BUILT_IN.items(
 
 _NEEDED = (f"{HPAS}.autoscaling", PODS)
 _MOST_NAMED: Final = 10
-"""So many of a kind that fail are named one by one, more of them all at once."""
+"""Failures of one kind up to this number are listed one by one, more as a summary."""
 _SKEW_PASSES: Final = 8
-"""The clocks are compared every so many passes: with the usual period, every two minutes."""
+"""Passes between two comparisons of the clocks: with the default period, two minutes."""
 _QUOTED: Final = re.compile(r'"[a-z]+://([^/"]+)[^"]*"')
 _ASKED: Final = re.compile(r" \(get [^)]*\)$")
 
 
 class Site:
-    """A cluster that is watched. One thread calls it, another may ask for `states`."""
+    """A watched cluster. One thread calls it, another may call `states`."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class Site:
         """Prepare; `start` begins.
 
         Args:
-            client: asks the API server.
-            discovery: what it serves.
+            client: of the API server.
+            discovery: of the API server.
             profile: the rules of its version.
             namespaces: only these; none: all.
-            budget_s: how long all requests for the metrics of a pass may take together.
-            at_once: how many of them at once.
+            budget_s: time limit of one fetch of metrics.
+            at_once: number of concurrent requests.
 
         Raises:
-            ApiError: the API server serves no HPAs, or does not say.
+            ApiError: the API server serves no HPAs, or does not respond.
         """
         self._client = client
         self._namespaces = tuple(namespaces)
@@ -77,54 +77,54 @@ class Site:
         self._passes = 0
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the watches."""
         self.feed.start()
 
     def end(self) -> None:
-        """Break off what is asked for just now, in error, and the client. For any thread."""
+        """Interrupt running requests with errors, and close the client. For any thread."""
         self._fetcher.end()
         self.feed.end()
         self._client.close()
 
     def stop(self) -> None:
         """End all watches and requests, and the client."""
-        self.end()  # else every watch would wait for its server
+        self.end()  # otherwise every watch would wait for its server
         self.feed.stop()
         self._fetcher.close()
         self._skew.stop()
 
     def cut(self) -> Cut:
-        """Return what has become known since the last cut, and the instant."""
+        """Return the changes since the last cut, and its time."""
         return self.feed.cut()
 
     def learn(self) -> None:
-        """Take in what is known so far, so that more can be watched."""
+        """Take in known changes, to start watches for them."""
         self.feed.learn()
 
     def read_scales(self) -> None:
-        """Bring the scales up to date that no watch tells of; a pass begins with it."""
+        """Update the scales that no watch covers; a pass begins with this."""
         if self._passes % _SKEW_PASSES == 0:
             self._skew.look()
         self._passes += 1
         self._failing, self._notes = {}, ()
         self.feed.read_scales()
 
-    def fetch(self, wanted: Wanted) -> Answers:
-        """Ask the metrics APIs; whatever fails is in the answers."""
-        answers = self._fetcher.fetch(wanted)
-        failing, any_good = _failing(answers)
+    def fetch(self, wanted: Wanted) -> Responses:
+        """Fetch from the metrics APIs; failures are in the responses."""
+        responses = self._fetcher.fetch(wanted)
+        failing, any_good = _failing(responses)
         self._failing |= failing
         self._notes += self._fetcher.notes
         if any_good:
             for watch in self.feed.watches.values():
                 watch.hurry()
-        return answers
+        return responses
 
     def states(self) -> list[WatchState]:
-        """Return how the watches stand.
+        """Return the states of the watches.
 
-        One of workloads that is not allowed, or fails again and again, counts as listed: their
-        scales are asked for one by one. Without HPAs and pods nothing can be decided.
+        A watch of workloads that is forbidden, or fails repeatedly, counts as listed: their scales
+        are requested one by one. Those of HPAs and pods are required.
         """
         found = []
         for name, watch in sorted(self.feed.watches.items()):
@@ -140,16 +140,16 @@ class Site:
         return found
 
     def clock_skew_s(self) -> float | None:
-        """Return the API server's clock less ours, to about a second; None: not known yet."""
+        """Return the API server's clock less the local clock, to a second; None: unknown."""
         return self._skew.seconds
 
     def is_refused(self) -> bool:
-        """Say whether HPAs or pods may not be read, wherever they were asked for."""
+        """Return whether HPAs or pods may not be read in any watched namespace."""
         watches = self.feed.watches
         return any(name in watches and watches[name].state.refused for name in _NEEDED)
 
     def problems(self) -> dict[str, str]:
-        """Return what is wrong with the cluster's APIs, by what it concerns."""
+        """Return problems of the cluster's APIs, by subject."""
         found: dict[str, str] = {}
         for name, watch in sorted(self.feed.watches.items()):
             for state in watch.states:
@@ -163,7 +163,7 @@ class Site:
         return found | ({"items": notes[0]} if notes else {}) | ({"clock": skew} if skew else {})
 
     def request_count(self) -> int:
-        """Return how many requests were made so far."""
+        """Return the number of requests so far."""
         return self._client.requests.total
 
     def _book(self, watched: Callable[[ScaleKey], bool]) -> ScaleBook:
@@ -186,41 +186,41 @@ class Site:
         return WorkloadDecoder(group, _KINDS[group, resource])
 
 
-def _failing(answers: Answers) -> tuple[dict[str, str], bool]:
-    """Return the errors of the metrics APIs, by API and what was asked; and if any answered."""
+def _failing(responses: Responses) -> tuple[dict[str, str], bool]:
+    """Return the errors of the metrics APIs by subject, and whether any request succeeded."""
     found: dict[str, dict[str, str]] = {}
     good = False
-    for api, about, answer in _asked(answers):
-        if answer.error:
-            found.setdefault(api, {}).setdefault(f"{api}{about}", answer.error)
+    for api, about, response in _asked(responses):
+        if response.error:
+            found.setdefault(api, {}).setdefault(f"{api}{about}", response.error)
         else:
             good = True
     few = [_few(api, wrong) for api, wrong in found.items()]
     return {about: text for wrong in few for about, text in wrong.items()}, good
 
 
-def _asked(answers: Answers) -> Iterator[tuple[str, str, Answer]]:
-    """Yield of each answer its API, what was asked, and the answer."""
-    for namespace, answer in sorted(answers.usage.items()):
-        yield "metrics.k8s.io", f" in {namespace}" if namespace else "", answer
-    for pods, answer in sorted(answers.pods.items()):
-        yield "custom.metrics.k8s.io", f" {pods.metric} in {pods.namespace}", answer
-    for key, answer in sorted(answers.objects.items()):
+def _asked(responses: Responses) -> Iterator[tuple[str, str, Response]]:
+    """Yield API, subject and response of each request."""
+    for namespace, response in sorted(responses.usage.items()):
+        yield "metrics.k8s.io", f" in {namespace}" if namespace else "", response
+    for pods, response in sorted(responses.pods.items()):
+        yield "custom.metrics.k8s.io", f" {pods.metric} in {pods.namespace}", response
+    for key, response in sorted(responses.objects.items()):
         about = f" {key.metric} of {key.kind} {key.namespace}/{key.name}"
-        yield "custom.metrics.k8s.io", about, answer
-    for series, answer in sorted(answers.external.items()):
-        yield "external.metrics.k8s.io", f" {series.metric} in {series.namespace}", answer
+        yield "custom.metrics.k8s.io", about, response
+    for series, response in sorted(responses.external.items()):
+        yield "external.metrics.k8s.io", f" {series.metric} in {series.namespace}", response
 
 
 def _few(kind: str, wrong: dict[str, str]) -> dict[str, str]:
-    """Return what is wrong with things of a kind: one by one, or of many the commonest."""
+    """Return problems of one kind: one by one, or a summary with the most frequent one."""
     if len(wrong) <= _MOST_NAMED:
         return wrong
     texts = Counter(_general(text) for text in wrong.values())
-    # How many they are is not said: it would be another number in every pass.
+    # Their number is left out: it would differ in every pass.
     return {kind: f"many fail, most of them so: {min(texts, key=lambda t: (-texts[t], t))}"}
 
 
 def _general(text: str) -> str:
-    """Return an error without what was asked for, as many have it."""
+    """Return an error without its subject, to count equal ones."""
     return _ASKED.sub("", _QUOTED.sub(r"\1", text))

@@ -1,4 +1,4 @@
-"""Row expressions: functions, types and parts of a timestamp, and what is refused by name."""
+"""Row expressions: functions, types and parts of a timestamp; refused functions with reasons."""
 
 from __future__ import annotations
 
@@ -134,64 +134,17 @@ PARTS: Final = {
 """Parts of a date or timestamp for EXTRACT."""
 
 _AGGREGATES = [
-    "ANY_VALUE",
-    "APPROX_COUNT_DISTINCT",
-    "ARRAY_AGG",
-    "AVG",
-    "BOOL_AND",
-    "BOOL_OR",
-    "CORR",
-    "COUNT",
-    "COVAR_POP",
-    "COVAR_SAMP",
-    "CUME_DIST",
-    "DENSE_RANK",
-    "FIRST",
-    "FIRST_VALUE",
-    "LAG",
-    "LAST",
-    "LAST_VALUE",
-    "LEAD",
-    "LISTAGG",
-    "MEAN",
-    "MEDIAN",
-    "MODE",
-    "NTH_VALUE",
-    "NTILE",
-    "PERCENTILE_CONT",
-    "PERCENTILE_DISC",
-    "PERCENT_RANK",
-    "QUANTILE",
-    "QUANTILE_CONT",
-    "QUANTILE_DISC",
-    "RANK",
-    "ROW_NUMBER",
-    "STDDEV",
-    "STDDEV_POP",
-    "STDDEV_SAMP",
-    "STDEV",
-    "STRING_AGG",
-    "SUM",
-    "UNNEST",
-    "VAR",
-    "VARIANCE",
-    "VAR_POP",
-    "VAR_SAMP",
-]
+    "ANY_VALUE", "APPROX_COUNT_DISTINCT", "ARRAY_AGG", "AVG", "BOOL_AND", "BOOL_OR", "CORR",
+    "COUNT", "COVAR_POP", "COVAR_SAMP", "CUME_DIST", "DENSE_RANK", "FIRST", "FIRST_VALUE", "LAG",
+    "LAST", "LAST_VALUE", "LEAD", "LISTAGG", "MEAN", "MEDIAN", "MODE", "NTH_VALUE", "NTILE",
+    "PERCENTILE_CONT", "PERCENTILE_DISC", "PERCENT_RANK", "QUANTILE", "QUANTILE_CONT",
+    "QUANTILE_DISC", "RANK", "ROW_NUMBER", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "STDEV",
+    "STRING_AGG", "SUM", "UNNEST", "VAR", "VARIANCE", "VAR_POP", "VAR_SAMP",
+]  # fmt: skip
 _READERS = [
-    "READ_CSV",
-    "READ_CSV_AUTO",
-    "READ_IPC",
-    "READ_JSON",
-    "READ_NDJSON",
-    "READ_PARQUET",
-    "READ_TEXT",
-    "READ_BLOB",
-    "SCAN_CSV",
-    "SCAN_PARQUET",
-    "GLOB",
-    "GETENV",
-]
+    "READ_CSV", "READ_CSV_AUTO", "READ_IPC", "READ_JSON", "READ_NDJSON", "READ_PARQUET",
+    "READ_TEXT", "READ_BLOB", "SCAN_CSV", "SCAN_PARQUET", "GLOB", "GETENV",
+]  # fmt: skip
 _LARGE = ["LPAD", "RPAD", "REPEAT", "SPACE"]
 
 REFUSED: Final = {

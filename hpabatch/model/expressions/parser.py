@@ -1,7 +1,7 @@
 """Row expressions: the parser of conditions and computed columns.
 
-The grammar has no subquery, table, aggregate or window, so an expression can neither read anything
-but the columns of its row nor look at other rows. docs/expressions.md describes it.
+The grammar has no subquery, table, aggregate or window, so an expression reads the columns of its
+own row and nothing else. docs/expressions.md describes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Row expressions: the reader of tokens below the parser, which keeps the limits."""
+"""Row expressions: the token reader below the parser, which enforces the limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpabatch.model.expressions.tree import Literal, Node
 
 
 class Reader:
-    """The tokens of a text, looked at before they are taken; every fault is an ExpressionError."""
+    """Token reader with lookahead; every fault is an ExpressionError."""
 
     def __init__(self, text: str) -> None:
         """Begin at the first token."""
@@ -45,14 +45,14 @@ class Reader:
         return token
 
     def took(self, word: str) -> bool:
-        """Take the next token if it is this word or symbol, and say whether it was."""
+        """Take the next token if it is this word or symbol; return whether it was."""
         if self.peek().word != word:
             return False
         self.next()
         return True
 
     def expect(self, word: str, told: str = "") -> None:
-        """Take a word or symbol that must come; `told` is what messages say is expected."""
+        """Take a required word or symbol; `told` names it in messages."""
         token = self.peek()
         if token.word != word:
             self.fail(f"expected {told or word}, got {token.show()}", token)
@@ -97,7 +97,7 @@ class Reader:
 
 
 def number_of(token: Token) -> int | float:
-    """Return what a number says: whole ones of more than 64 bits are floating-point, too."""
+    """Return the value of a number; a whole number of more than 64 bits is floating-point."""
     if token.text.isdigit() and len(token.text) <= 19 and int(token.text) < 2**63:
         return int(token.text)
     value = float(token.text)

@@ -1,6 +1,6 @@
-"""Row expressions: their tokens, limits and errors.
+"""Row expressions: tokens, limits and errors.
 
-`parser` parses them; docs/expressions.md is the grammar.
+`parser` parses the tokens; docs/expressions.md describes the grammar.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNCLOSED = {"'": "string", '"': "quoted name", "`": "quoted name", "/": "commen
 
 
 class ExpressionError(ValueError):
-    """A text that is not a row expression, or not one on these columns.
+    """A source that is not a row expression, or not one on these columns.
 
     `at` is the position of the first wrong character, counted from 1.
     """
@@ -75,7 +75,7 @@ class Token(NamedTuple):
 
 
 def shown(text: str) -> str:
-    """Return a text for a message, quoted and shortened."""
+    """Return a string for a message, quoted and shortened."""
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
 
 
@@ -101,7 +101,7 @@ def tokens(text: str) -> Iterator[Token]:
             raise ExpressionError(f"expected an operator after the number, got {shown(told)}",
                                   begin + 1)  # fmt: skip
         if kind != "blank":
-            # Other alphabets have letters whose capitals are ASCII: they spell no word of ours.
+            # Other alphabets have letters whose capitals are ASCII: they are no keywords.
             word = told.upper() if told.isascii() and kind in ("word", "symbol") else ""
             yield Token(Kind(kind), told, word, begin + 1)
         begin = found.end()
@@ -121,6 +121,6 @@ def _no_token(text: str, begin: int) -> ExpressionError:
 
 
 def unquoted(token: Token) -> str:
-    """Return what a string or a quoted name says."""
+    """Return the value of a string or a quoted name."""
     quote = token.text[0]
     return token.text[1:-1].replace(quote * 2, quote)

@@ -1,4 +1,4 @@
-"""Row expressions: the syntax tree. `at` is a position in the text, counted from 1."""
+"""Row expressions: the syntax tree. `at` is a position in the source, counted from 1."""
 
 from __future__ import annotations
 

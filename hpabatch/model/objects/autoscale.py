@@ -1,9 +1,9 @@
-"""The HPA that `kubectl autoscale` creates: what it scales, between which sizes, by which metrics.
+"""HPAs as `kubectl autoscale` creates them: target, replica limits and resource metrics.
 
 Follows k8s.io/kubectl pkg/cmd/autoscale/autoscale.go (the form since 1.34, with --cpu and
 --memory), cli-runtime pkg/resource/builder.go for the arguments and client-go scale/util.go.
-Texts are kubectl's where it has one. There is no server to ask here: which types there are and
-which have a scale subresource is a table of the built-in ones.
+Messages are kubectl's where it has one. No API server is involved: the types with a scale
+subresource are a table of the built-in ones.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hpabatch.model.objects.hpa import (
     MetricTarget,
     ResourceMetricSource,
 )
+from hpabatch.model.options import Request, option
 from hpabatch.model.quantity import Quantity
 
 _INT32 = (-(2**31), 2**31 - 1)
@@ -54,7 +55,7 @@ class ResourceType:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def is_named(self, name: str, rest: str) -> bool:
-        """Whether `name` and what stands behind its first dot name this type."""
+        """Whether `name` and the part after its first dot name this type."""
         if not name or name not in (self.plural, self.kind.lower(), self.short):
             return False
         return rest in ("", self.group, f"{self.version}.{self.group}")
@@ -85,26 +86,56 @@ _SCALABLE = ", ".join(f"{item.plural}.{item.group}".rstrip(".") for item in TYPE
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What an HPA shall scale; `namespace` is "" where nothing names one."""
+    """The target of an HPA; `namespace` is "" if none is named."""
 
     reference: CrossVersionObjectReference
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AutoscaleRequest:
-    """The flags of `kubectl autoscale`; None and "" stand for a flag that is not given."""
+@dataclass(frozen=True, kw_only=True)
+class AutoscaleRequest(Request):
+    """The arguments and flags of `kubectl autoscale`; None and "" stand for one that is absent."""
 
-    max_replicas: int | None = None
-    min_replicas: int | None = None
-    cpu: str = ""
-    memory: str = ""
-    cpu_percent: int | None = None
-    name: str = ""
+    target: tuple[str, ...] = option(
+        "texts",
+        "Object that the HPA scales; several give several HPAs.",
+        (),
+        metavar="TYPE/NAME | TYPE NAME",
+        positional=True,
+    )
+    max_replicas: int | None = option(
+        "number", "Upper limit of the replicas. Required.", metavar="PODS", flag="--max"
+    )
+    min_replicas: int | None = option(
+        "number", "Lower limit of the replicas.", metavar="PODS", flag="--min",
+        unset="1",
+    )  # fmt: skip
+    cpu: str = option(
+        "text", "Target for cpu: 70%, 500m, or a number of milli-cpu.", "", metavar="TARGET"
+    )
+    memory: str = option(
+        "text", "Target for memory: 80%, 500Mi, or a number of MiB.", "", metavar="TARGET"
+    )
+    cpu_percent: int | None = option("number", "Deprecated: --cpu N%.", metavar="N")
+    name: str = option("text", "Name of the HPA.", "", metavar="NAME", unset="that of the target")
+    namespace: str = option("text", "Namespace of the HPA.", "", metavar="NAME", short="-n")
+    filename: tuple[str, ...] = option(
+        "paths", "Manifest of the target, - for stdin; may be repeated.", (), metavar="FILE",
+        short="-f",
+    )  # fmt: skip
+
+    def check(self) -> None:
+        """Refuse a target that is given twice (UsageError, in kubectl's words)."""
+        super().check()
+        if self.filename and self.target:
+            raise UsageError(
+                "when paths, URLs, or stdin is provided as input, you may not specify resource "
+                f"arguments as well: leave out -f, or {' '.join(self.target)}"
+            )
 
 
 def autoscale(targets: Sequence[Target], request: AutoscaleRequest) -> list[HPA]:
-    """Return the HPAs that the flags ask for, one per target, neither defaulted nor validated.
+    """Return the HPAs of the flags, one per target, neither defaulted nor validated.
 
     Raises:
         UsageError: flags that kubectl refuses, or several HPAs of one name.
@@ -171,7 +202,7 @@ def resource_target(text: str, resource: str) -> MetricTarget:
     """Return the target of --cpu or --memory: `70%`, `500m`, or a number of milli-cpu or MiB.
 
     Raises:
-        UsageError: another text; the message names the flag and what it takes.
+        UsageError: another string; the message names the flag and its forms.
     """
     try:
         return _parse_target(text.strip(_BLANKS), resource)
@@ -183,10 +214,10 @@ def resource_target(text: str, resource: str) -> MetricTarget:
 
 
 def _parse_target(text: str, resource: str) -> MetricTarget:
-    """Parse a target that has no blanks around it.
+    """Parse a target without surrounding blanks.
 
     Raises:
-        ValueError: another text, in kubectl's words.
+        ValueError: another string, in kubectl's words.
     """
     if not text:
         raise ValueError("empty input")
@@ -280,13 +311,13 @@ def _type_named(text: str) -> ResourceType:
 
 
 def target_of_document(document: Mapping[str, object], namespace: str = "") -> Target:
-    """Return the target that a manifest is; `namespace` is the one asked for, "" if none is.
+    """Return the target in a manifest; `namespace` is the requested one, "" for none.
 
     The target is in the namespace of its manifest, and so is its HPA, which could not scale it
-    from another one. (kubectl makes it in the namespace of the context.)
+    from another one. (kubectl creates it in the namespace of the context.)
 
     Raises:
-        UsageError: the manifest's namespace is not the one that was asked for.
+        UsageError: the manifest's namespace is not the requested one.
         RefusedError: a manifest without name, or of a kind without a scale subresource.
     """
     metadata = document.get("metadata")

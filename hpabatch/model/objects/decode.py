@@ -1,6 +1,6 @@
-"""JSON objects to HPAs: autoscaling/v1, v2alpha1, v2beta1, v2beta2 and v2, all to the shape of v2.
+"""Decoding of HPAs: autoscaling/v1, v2alpha1, v2beta1, v2beta2 and v2, all to the shape of v2.
 
-Nothing is defaulted or validated here (`model.objects.defaults`, `model.objects.validate`); but a
+Nothing is defaulted or validated here (`model.objects.defaults`, `model.objects.validate`); a
 value of the wrong JSON type is a `Problem`, and all of them are collected. Follows k8s.io/api
 autoscaling/* and pkg/apis/autoscaling/*/conversion.go.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from hpabatch.model.objects.decode_fields import INT64, Fields, Problem, load_json
 from hpabatch.model.objects.decode_legacy import (
@@ -18,16 +19,24 @@ from hpabatch.model.objects.decode_legacy import (
     restore_metrics,
     restore_tolerances,
 )
-from hpabatch.model.objects.decode_parts import read_behavior, read_conditions, read_reference
+from hpabatch.model.objects.decode_parts import (
+    read_behavior,
+    read_condition,
+    read_identifier,
+    read_reference,
+)
 from hpabatch.model.objects.decode_status import cpu_metric_statuses, read_metric_statuses
-from hpabatch.model.objects.decode_v2 import read_metric
 from hpabatch.model.objects.hpa import (
     HPA,
     Behavior,
+    ContainerResourceMetricSource,
+    ExternalMetricSource,
     HPASpec,
     HPAStatus,
     MetricSpec,
     MetricTarget,
+    ObjectMetricSource,
+    PodsMetricSource,
     ResourceMetricSource,
 )
 
@@ -46,7 +55,7 @@ _OBJECT_META = (
 
 
 def hpa_from_json(text: str) -> tuple[HPA, list[Problem]]:
-    """Decode the JSON text of an HPA, or of a bare v2 `spec` as `spec_to_json` writes it.
+    """Decode the JSON of an HPA, or of a bare v2 `spec` as `spec_to_json` writes it.
 
     Raises:
         ValueError: the text is not JSON, or not a JSON object.
@@ -71,21 +80,22 @@ def decode_hpa(document: Mapping[str, object]) -> tuple[HPA, list[Problem]]:
     root.ignore("kind")
     if version not in VERSIONS:
         return HPA(api_version=version), [_unknown_version(version)]
-    spec_fields, status_fields = root.child("spec"), root.child("status")
-    metadata = root.child("metadata")
+    spec, status, metadata = root.child("spec"), root.child("status"), root.child("metadata")
     root.close()
-    spec = _read_spec(spec_fields, version) if spec_fields else HPASpec()
-    status = _read_status(status_fields, version) if status_fields else HPAStatus()
-    hpa = HPA(spec=spec, status=status, api_version=version)
+    hpa = HPA(
+        spec=spec.built(partial(_read_spec, version=version)) if spec else HPASpec(),
+        status=status.built(partial(_read_status, version=version)) if status else HPAStatus(),
+        api_version=version,
+    )
     if metadata is not None:
-        hpa = _restore_annotations(_read_metadata(metadata, hpa), problems)
+        hpa = _restore_annotations(metadata.built(partial(_read_metadata, hpa=hpa)), problems)
     return hpa, problems
 
 
 def _read_metadata(fields: Fields, hpa: HPA) -> HPA:
     """Put the metadata that hpabatch uses into the HPA."""
     fields.ignore(*_OBJECT_META)
-    hpa = replace(
+    return replace(
         hpa,
         name=fields.string("name"),
         namespace=fields.string("namespace"),
@@ -96,8 +106,6 @@ def _read_metadata(fields: Fields, hpa: HPA) -> HPA:
         generate_name=fields.string("generateName"),
         creation_timestamp=fields.time("creationTimestamp"),
     )
-    fields.close()
-    return hpa
 
 
 def _restore_annotations(hpa: HPA, problems: list[Problem]) -> HPA:
@@ -120,32 +128,29 @@ def _unknown_version(version: str) -> Problem:
 
 def _read_spec(fields: Fields, version: str) -> HPASpec:
     """Read `spec`; what a version does not have is an unknown field of it."""
-    spec = HPASpec(
-        scale_target_ref=read_reference(fields.child("scaleTargetRef")),
+    return HPASpec(
+        scale_target_ref=read_reference(fields, "scaleTargetRef"),
         min_replicas=fields.integer("minReplicas"),
         max_replicas=fields.integer("maxReplicas") or 0,
         metrics=_read_metrics(fields, version),
         behavior=_read_behavior(fields, version),
     )
-    fields.close()
-    return spec
 
 
 def _read_metrics(fields: Fields, version: str) -> tuple[MetricSpec, ...]:
     if version == V1:
         utilization = fields.integer("targetCPUUtilizationPercentage")
         return () if utilization is None else (cpu_utilization(utilization),)
-    items = fields.children("metrics") or []
+    read = _read_metric
     if version in (V2ALPHA1, V2BETA1):
-        return tuple(read_metric_v2beta1(item, alpha=version == V2ALPHA1) for item in items)
-    return tuple(read_metric(item) for item in items)
+        read = partial(read_metric_v2beta1, alpha=version == V2ALPHA1)
+    return fields.read_all("metrics", read) or ()
 
 
 def _read_behavior(fields: Fields, version: str) -> Behavior | None:
     if version not in (V2, V2BETA2):
         return None
-    behavior = fields.child("behavior")
-    return read_behavior(behavior, tolerance=version == V2) if behavior else None
+    return fields.read("behavior", partial(read_behavior, tolerance=version == V2))
 
 
 def cpu_utilization(percent: int) -> MetricSpec:
@@ -161,13 +166,52 @@ def _read_status(fields: Fields, version: str) -> HPAStatus:
     else:
         items = fields.children("currentMetrics")
         metrics = None if items is None else read_metric_statuses(items, version)
-    status = HPAStatus(
+    return HPAStatus(
         current_replicas=fields.integer("currentReplicas") or 0,
         desired_replicas=fields.integer("desiredReplicas") or 0,
         last_scale_time=fields.time("lastScaleTime"),
         observed_generation=fields.integer("observedGeneration", INT64),
-        conditions=() if version == V1 else read_conditions(fields.children("conditions") or []),
+        conditions=() if version == V1 else fields.read_all("conditions", read_condition) or (),
         current_metrics=metrics,
     )
-    fields.close()
-    return status
+
+
+def _read_metric(fields: Fields) -> MetricSpec:
+    """Read one entry of `spec.metrics` of v2 or v2beta2, with every member that is present."""
+    return MetricSpec(
+        type=fields.string("type"),
+        object=fields.read("object", _read_object),
+        pods=fields.read("pods", lambda f: PodsMetricSource(read_identifier(f), _target(f))),
+        resource=fields.read(
+            "resource", lambda f: ResourceMetricSource(f.string("name"), _target(f))
+        ),
+        container_resource=fields.read("containerResource", _read_container),
+        external=fields.read(
+            "external", lambda f: ExternalMetricSource(read_identifier(f), _target(f))
+        ),
+    )
+
+
+def _read_object(fields: Fields) -> ObjectMetricSource:
+    described = read_reference(fields, "describedObject")
+    return ObjectMetricSource(described, read_identifier(fields), _target(fields))
+
+
+def _read_container(fields: Fields) -> ContainerResourceMetricSource:
+    return ContainerResourceMetricSource(
+        fields.string("name"), fields.string("container"), _target(fields)
+    )
+
+
+def _target(fields: Fields) -> MetricTarget:
+    """Read `target` of a metric; absent is empty."""
+    return fields.read("target", _read_target) or MetricTarget()
+
+
+def _read_target(fields: Fields) -> MetricTarget:
+    return MetricTarget(
+        fields.string("type"),
+        fields.quantity("value"),
+        fields.quantity("averageValue"),
+        fields.integer("averageUtilization"),
+    )

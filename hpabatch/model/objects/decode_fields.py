@@ -1,33 +1,39 @@
-"""Reading one JSON object field by field, with every problem collected and none raised.
+"""Decoding of a JSON object field by field, with all problems collected and none raised.
 
-A `Fields` knows its path, checks the JSON type of each field that is asked for, and at the end
-(`close`) reports the fields nobody asked for. Numbers are checked as Go's decoder does after
-kubectl turned YAML into JSON: `3.0` is the integer 3, `"3"` is not.
+A `Fields` knows its path, checks the JSON type of each field that is read, and at the end
+(`close`) reports the fields that were not read. Numbers are checked as Go's decoder does after
+kubectl converted YAML to JSON: `3.0` is the integer 3, `"3"` is not.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TypeGuard
+from functools import lru_cache
+from typing import Final, TypeGuard, TypeVar
 
 from hpabatch.model.quantity import Quantity
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 
-_TIME = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
+_TIME: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]+))?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN_VALUE = 80  # characters of a wrong value that a message shows
 
 
+T = TypeVar("T")
+
+
 class Severity(StrEnum):
-    """Whether a problem refuses the document or is only talk."""
+    """Whether a problem refuses the document or is only reported."""
 
     error = "error"
     warning = "warning"
@@ -35,7 +41,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with the JSON itself, at a field path such as `spec.metrics[0].type`.
+    """A problem of the JSON itself, at a field path such as `spec.metrics[0].type`.
 
     An error is a value of the wrong JSON type (the API server cannot decode the document); a
     warning is a field that the API server drops.
@@ -54,7 +60,7 @@ def load_json(text: str) -> object:
     """Parse JSON text, strictly: no NaN, no Infinity.
 
     Raises:
-        ValueError: not JSON, or nested too deeply; the message says where.
+        ValueError: not JSON, or nested too deeply; the message has the position.
     """
     try:
         value: object = json.loads(text, parse_constant=_refuse_constant)
@@ -80,12 +86,28 @@ def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+@lru_cache(maxsize=20_000)
+def api_time_ms(text: str) -> int:
+    """Return an RFC 3339 timestamp in ms since 1970, rounded down (metav1.Time, MicroTime).
+
+    Raises:
+        ValueError: another form, or a date that no calendar has; the message quotes it.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a time such as 2026-01-31T12:00:00Z (RFC 3339)")
+    whole, fraction, zone = found.groups()
+    try:
+        since = datetime.fromisoformat(whole + zone) - _EPOCH
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no time of any calendar: {error}") from None
+    return since // timedelta(milliseconds=1) + int((fraction or "")[:3].ljust(3, "0"))
+
+
 def _is_time(text: str) -> bool:
     """Whether metav1.Time would decode a string (Go's time.RFC3339)."""
-    if _TIME.fullmatch(text) is None:
-        return False
     try:
-        datetime.fromisoformat(text)
+        api_time_ms(text)
     except ValueError:
         return False
     return True
@@ -134,7 +156,7 @@ class Fields:
         """Return an integer field within its Go type's bounds, None where absent or null."""
         value = self._get(key)
         if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-            value = int(value)  # reaches the server as an integer
+            value = int(value)  # the server gets an integer
         if value is None:
             return None
         if _is_integer(value) and bounds[0] <= value <= bounds[1]:
@@ -155,6 +177,25 @@ class Fields:
                 return None
         self._refuse(key, value, "a quantity (a string or a number)")
         return None
+
+    def read(self, key: str, build: Callable[[Fields], T]) -> T | None:
+        """Return what `build` makes of an object field, None where it is absent or null.
+
+        Fields that `build` does not read are reported, see `close`.
+        """
+        child = self.child(key)
+        return None if child is None else child.built(build)
+
+    def read_all(self, key: str, build: Callable[[Fields], T]) -> tuple[T, ...] | None:
+        """Return what `build` makes of each object of a list, as `read`."""
+        items = self.children(key)
+        return None if items is None else tuple([item.built(build) for item in items])
+
+    def built(self, build: Callable[[Fields], T]) -> T:
+        """Return what `build` makes of this object, and report the fields that it does not read."""
+        found = build(self)
+        self.close()
+        return found
 
     def child(self, key: str) -> Fields | None:
         """Return an object field, None where it is absent or null."""
@@ -199,11 +240,11 @@ class Fields:
         return tuple(pairs)
 
     def ignore(self, *keys: str) -> None:
-        """Take fields for known without reading them."""
+        """Mark fields as known without reading them."""
         self._asked.update(keys)
 
     def close(self) -> None:
-        """Warn of every field that nobody asked for; the API server drops it."""
+        """Warn of every field that was not read; the API server drops it."""
         if self._folded is not None:
             return
         self._problems.extend(

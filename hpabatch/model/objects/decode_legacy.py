@@ -1,4 +1,4 @@
-"""What older API versions say in another shape: v2beta1 metric specs and the annotations of v1.
+"""Decoding of older API versions: v2beta1 metric specs and the annotations of v1.
 
 Follows pkg/apis/autoscaling/{v1,v2beta1,v2beta2}/conversion.go and annotations.go, with one
 deliberate difference: upstream's v2beta1 conversion forgets `containerResource.container`.
@@ -7,11 +7,12 @@ deliberate difference: upstream's v2beta1 conversion forgets `containerResource.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from hpabatch.model.objects.decode_fields import Fields, Problem, Severity, load_json, show_value
 from hpabatch.model.objects.decode_parts import (
     read_behavior,
-    read_conditions,
+    read_condition,
     read_reference,
     read_selector,
 )
@@ -58,18 +59,18 @@ def drop_annotations(hpa: HPA) -> HPA:
 
 
 def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:
-    """Put v1's metrics annotation before the cpu metric, what it says of the status there."""
+    """Put the metrics of v1's annotations before the cpu metric, and their status into status."""
     annotations = dict(hpa.annotations)
     metrics = _objects_of(annotations, METRICS_ANNOTATION, problems)
     if metrics is not None:
         items, found = metrics
-        specs = tuple(read_metric_v2beta1(item) for item in items)
+        specs = tuple([item.built(read_metric_v2beta1) for item in items])
         if _sound(found, METRICS_ANNOTATION, problems):
             hpa = replace(hpa, spec=replace(hpa.spec, metrics=specs + hpa.spec.metrics))
     conditions = _objects_of(annotations, CONDITIONS_ANNOTATION, problems)
     if conditions is not None:
         items, found = conditions
-        read = read_conditions(items)
+        read = tuple([item.built(read_condition) for item in items])
         if _sound(found, CONDITIONS_ANNOTATION, problems):
             hpa = replace(hpa, status=replace(hpa.status, conditions=read))
     statuses = _objects_of(annotations, CURRENT_METRICS_ANNOTATION, problems)
@@ -84,8 +85,8 @@ def restore_metrics(hpa: HPA, problems: list[Problem]) -> HPA:
 def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
     """Read the behavior annotation of v1 and v2beta1, if it parses and is not empty.
 
-    Those versions default no behavior, so a direction without policies is one with none: it
-    fails validation.
+    Those versions default no behavior, so a direction without policies has none and fails
+    validation.
     """
     text = dict(hpa.annotations).get(BEHAVIOR_ANNOTATION)
     if text is None:
@@ -94,7 +95,8 @@ def restore_behavior(hpa: HPA, problems: list[Problem]) -> HPA:
     value = _parse(text)
     behavior = None
     if isinstance(value, dict):
-        behavior = read_behavior(Fields(value, "", found, fold=True), tolerance=True)
+        fields = Fields(value, "", found, fold=True)
+        behavior = fields.built(partial(read_behavior, tolerance=True))
     elif value is not None:
         found.append(Problem("", "not an object"))
     if not _sound(found, BEHAVIOR_ANNOTATION, problems):
@@ -159,7 +161,7 @@ def _objects_of(
 
 
 def _sound(found: list[Problem], name: str, problems: list[Problem]) -> bool:
-    """Say once that an annotation is ignored, which upstream does without a word."""
+    """Report once that an annotation is ignored, which upstream does silently."""
     if not found:
         return True
     message = f"ignored, as the API server does: {found[0].message}"
@@ -173,67 +175,49 @@ def _annotation_path(name: str) -> str:
 
 def read_metric_v2beta1(fields: Fields, alpha: bool = False) -> MetricSpec:
     """Read a metric of v2beta1, of v2alpha1 (`alpha`), or of v1's annotation, as one of v2."""
-    spec = MetricSpec(
+    return MetricSpec(
         type=fields.string("type"),
-        object=_read_object(fields.child("object"), alpha),
-        pods=_read_pods(fields.child("pods"), alpha),
-        resource=_read_resource(fields.child("resource")),
-        container_resource=None if alpha else _read_container(fields.child("containerResource")),
-        external=None if alpha else _read_external(fields.child("external")),
+        object=fields.read("object", partial(_read_object, alpha=alpha)),
+        pods=fields.read("pods", partial(_read_pods, alpha=alpha)),
+        resource=fields.read("resource", _read_resource),
+        container_resource=None if alpha else fields.read("containerResource", _read_container),
+        external=None if alpha else fields.read("external", _read_external),
     )
-    fields.close()
-    return spec
 
 
 def _read_identifier(fields: Fields, selector: str | None) -> MetricIdentifier:
     name = fields.string("metricName")
-    return MetricIdentifier(name, read_selector(fields.child(selector)) if selector else None)
+    return MetricIdentifier(name, read_selector(fields, selector) if selector else None)
 
 
-def _read_object(fields: Fields | None, alpha: bool) -> ObjectMetricSource | None:
-    """The value target is always set, even zero; averageValue decides the type."""
-    if fields is None:
-        return None
+def _read_object(fields: Fields, alpha: bool) -> ObjectMetricSource:
+    """Read an Object metric: its value target is always set, averageValue decides the type."""
     average = None if alpha else fields.quantity("averageValue")
     kind = "Value" if average is None else "AverageValue"
     value = fields.quantity("targetValue") or Quantity()
-    source = ObjectMetricSource(
-        read_reference(fields.child("target")),
+    return ObjectMetricSource(
+        read_reference(fields, "target"),
         _read_identifier(fields, None if alpha else "selector"),
         MetricTarget(kind, value=value, average_value=average),
     )
-    fields.close()
-    return source
 
 
-def _read_pods(fields: Fields | None, alpha: bool) -> PodsMetricSource | None:
-    if fields is None:
-        return None
+def _read_pods(fields: Fields, alpha: bool) -> PodsMetricSource:
     average = fields.quantity("targetAverageValue") or Quantity()
-    source = PodsMetricSource(
+    return PodsMetricSource(
         _read_identifier(fields, None if alpha else "selector"),
         MetricTarget("AverageValue", average_value=average),
     )
-    fields.close()
-    return source
 
 
-def _read_resource(fields: Fields | None) -> ResourceMetricSource | None:
-    if fields is None:
-        return None
-    source = ResourceMetricSource(fields.string("name"), _read_usage_target(fields))
-    fields.close()
-    return source
+def _read_resource(fields: Fields) -> ResourceMetricSource:
+    return ResourceMetricSource(fields.string("name"), _read_usage_target(fields))
 
 
-def _read_container(fields: Fields | None) -> ContainerResourceMetricSource | None:
-    if fields is None:
-        return None
-    source = ContainerResourceMetricSource(
+def _read_container(fields: Fields) -> ContainerResourceMetricSource:
+    return ContainerResourceMetricSource(
         fields.string("name"), fields.string("container"), _read_usage_target(fields)
     )
-    fields.close()
-    return source
 
 
 def _read_usage_target(fields: Fields) -> MetricTarget:
@@ -243,14 +227,10 @@ def _read_usage_target(fields: Fields) -> MetricTarget:
     return MetricTarget(kind, average_value=average, average_utilization=utilization)
 
 
-def _read_external(fields: Fields | None) -> ExternalMetricSource | None:
-    if fields is None:
-        return None
+def _read_external(fields: Fields) -> ExternalMetricSource:
     value = fields.quantity("targetValue")
     average = fields.quantity("targetAverageValue")
     kind = "AverageValue" if value is None else "Value"
-    source = ExternalMetricSource(
+    return ExternalMetricSource(
         _read_identifier(fields, "metricSelector"), MetricTarget(kind, value, average)
     )
-    fields.close()
-    return source

@@ -1,13 +1,14 @@
-"""`status.currentMetrics` of every API version, as one form.
+"""Decoding of `status.currentMetrics` of every API version to one form.
 
 Follows pkg/apis/autoscaling/{v1,v2beta1,v2beta2}/conversion.go. The older versions, and v1's
-annotation with them, name the current numbers after the metric's type, and know no absent number
-where v2 has one: it is zero.
+annotation, name the current numbers after the metric's type, and have a zero where v2 leaves a
+number out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from hpabatch.model.objects.decode_fields import Fields
@@ -30,17 +31,17 @@ def read_metric_statuses(items: Sequence[Fields], version: str) -> tuple[MetricS
     """Read the entries of `currentMetrics` of an API version such as `autoscaling/v2beta1`.
 
     For `autoscaling/v1` they are those of its current-metrics annotation. Wrong types become
-    problems of the fields. An entry that has not the member of its type is the one of a metric
-    that could not be computed, unless it has another member: that one counts then, as in upstream.
+    problems of the fields. An entry without the member of its type stands for a metric that could
+    not be computed, unless it has another member, which then counts, as in upstream.
     """
-    nested = version in _NESTED_VERSIONS
-    return tuple(_read_entry(item, nested) for item in items)
+    read = partial(_read_entry, nested=version in _NESTED_VERSIONS)
+    return tuple([item.built(read) for item in items])
 
 
 def cpu_metric_statuses(utilization: int | None) -> tuple[MetricStatus, ...] | None:
-    """Return what v1's currentCPUUtilizationPercentage stands for; without it: None (unset).
+    """Return the metrics of v1's currentCPUUtilizationPercentage; without it: None (unset).
 
-    The current-metrics annotation, where it parses, is taken in place of it, not beside it.
+    The current-metrics annotation, where it parses, replaces them.
     """
     if utilization is None:
         return None
@@ -50,13 +51,11 @@ def cpu_metric_statuses(utilization: int | None) -> tuple[MetricStatus, ...] | N
 
 def _read_entry(fields: Fields, nested: bool) -> MetricStatus:
     kind = fields.string("type")
-    found: dict[str, MetricStatus] = {}
-    for name, key in MEMBERS.items():
-        member = fields.child(key)
-        if member is not None:
-            found[name] = _read_nested(member, name) if nested else _read_flat(member, name)
-            member.close()
-    fields.close()
+    read = _read_nested if nested else _read_flat
+    read_members = {
+        name: fields.read(key, partial(read, kind=name)) for name, key in MEMBERS.items()
+    }
+    found = {name: status for name, status in read_members.items() if status is not None}
     if kind in found:
         return found[kind]
     nameless = MetricStatus("" if kind in MEMBERS else kind)
@@ -66,26 +65,22 @@ def _read_entry(fields: Fields, nested: bool) -> MetricStatus:
 def _read_nested(fields: Fields, kind: str) -> MetricStatus:
     """Read a member of v2 or v2beta2, which has its numbers in `current`."""
     of_resource = kind in ("Resource", "ContainerResource")
-    described = read_reference(fields.child("describedObject")) if kind == "Object" else None
-    current = fields.child("current")
     return MetricStatus(
         kind,
+        described_object=read_reference(fields, "describedObject") if kind == "Object" else None,
         name=fields.string("name") if of_resource else "",
         container=fields.string("container") if kind == "ContainerResource" else "",
-        metric=None if of_resource else read_identifier(fields.child("metric")),
-        described_object=described,
-        current=MetricValueStatus() if current is None else _read_current(current),
+        metric=None if of_resource else read_identifier(fields),
+        current=fields.read("current", _read_current) or MetricValueStatus(),
     )
 
 
 def _read_current(fields: Fields) -> MetricValueStatus:
-    current = MetricValueStatus(
+    return MetricValueStatus(
         fields.quantity("value"),
         fields.quantity("averageValue"),
         fields.integer("averageUtilization"),
     )
-    fields.close()
-    return current
 
 
 def _read_flat(fields: Fields, kind: str) -> MetricStatus:
@@ -95,7 +90,7 @@ def _read_flat(fields: Fields, kind: str) -> MetricStatus:
             return MetricStatus(
                 kind,
                 metric=_flat_identifier(fields, "selector"),
-                described_object=read_reference(fields.child("target")),
+                described_object=read_reference(fields, "target"),
                 current=MetricValueStatus(
                     _number(fields, "currentValue"), fields.quantity("averageValue")
                 ),
@@ -127,7 +122,7 @@ def _read_flat(fields: Fields, kind: str) -> MetricStatus:
 
 
 def _flat_identifier(fields: Fields, selector: str) -> MetricIdentifier:
-    return MetricIdentifier(fields.string("metricName"), read_selector(fields.child(selector)))
+    return MetricIdentifier(fields.string("metricName"), read_selector(fields, selector))
 
 
 def _number(fields: Fields, key: str) -> Quantity:

@@ -1,4 +1,4 @@
-"""Metric descriptions as they stand in events, reasons and conditions.
+"""Metric descriptions as in events, reasons and conditions.
 
 Source: horizontal.go, the metric names that computeStatusFor* functions return.
 """
@@ -40,7 +40,7 @@ def metric_name(metric: MetricSpec, kind: int, container_named: bool = True) -> 
 
 
 def metric_subject(metric: MetricSpec) -> str:
-    """Return the short name of what a metric observes, for messages of our own."""
+    """Return the short name of a metric's subject, for hpabatch's own messages."""
     if metric.resource is not None:
         return metric.resource.name
     if metric.container_resource is not None:

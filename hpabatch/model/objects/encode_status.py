@@ -1,4 +1,4 @@
-"""The status of an HPA as the JSON of autoscaling/v2, field by field as the API server writes it.
+"""HPA status as JSON of autoscaling/v2, field by field as the API server writes it.
 
 Follows k8s.io/api autoscaling/v2 types.go: the order of the fields, and which are left out when
 they are empty.

@@ -1,4 +1,4 @@
-"""Field errors that print exactly as the API server prints them.
+"""Field errors, printed exactly as the API server prints them.
 
 Follows apimachinery pkg/util/validation/field/errors.go.
 """
@@ -14,7 +14,7 @@ from hpabatch.model.quantity import Quantity
 
 
 class ErrorKind(StrEnum):
-    """The kinds of field errors; the value is the printed text."""
+    """The kinds of field errors; the value is the printed string."""
 
     required = "Required value"
     invalid = "Invalid value"
@@ -25,7 +25,7 @@ class ErrorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One complaint: `spec.maxReplicas: Invalid value: 0: must be greater than 0`.
+    """One field error: `spec.maxReplicas: Invalid value: 0: must be greater than 0`.
 
     `value` is the offending value as printed, "" for kinds that show none.
     """
@@ -41,33 +41,33 @@ class FieldError:
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """Say that a value is missing."""
+    """Return the error of a missing value."""
     return FieldError(ErrorKind.required, path, detail=detail)
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """Say that a value may not be there."""
+    """Return the error of a value that may not be set."""
     return FieldError(ErrorKind.forbidden, path, detail=detail)
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """Say that a value has more than `limit` bytes."""
+    """Return the error of a value with more than `limit` bytes."""
     return FieldError(ErrorKind.too_long, path, detail=f"may not be more than {limit} bytes")
 
 
 def invalid(path: str, value: int | str | Quantity, detail: str) -> FieldError:
-    """Say that a value is wrong; a plain Go string is printed with %q."""
+    """Return the error of a wrong value; a plain Go string is printed with %q."""
     shown = go_quote(str(value)) if isinstance(value, str | Quantity) else str(value)
     return FieldError(ErrorKind.invalid, path, shown, detail)
 
 
 def invalid_typed(path: str, value: str, detail: str) -> FieldError:
-    """Say that a value of a named Go string type is wrong; those print as JSON."""
+    """Return the error of a wrong value of a named Go string type, which prints as JSON."""
     return FieldError(ErrorKind.invalid, path, _json_quote(value), detail)
 
 
 def not_supported(path: str, value: str, supported: Sequence[str]) -> FieldError:
-    """Say that a value is none of an enumeration, which is given sorted."""
+    """Return the error of a value outside an enumeration, which is given sorted."""
     choices = ", ".join(go_quote(choice) for choice in supported)
     detail = f"supported values: {choices}"
     return FieldError(ErrorKind.not_supported, path, _json_quote(value), detail)

@@ -176,8 +176,8 @@ class MetricValueStatus:
 class MetricStatus:
     """One entry of `status.currentMetrics`; all is empty for a metric that could not be computed.
 
-    `type` names the member that the API has per type; what of it a type lacks is empty: `name` and
-    `container` are those of a resource, `metric` and `described_object` of the other types.
+    `type` names the member that the API has per type; fields of other types are empty: `name` and
+    `container` belong to resources, `metric` and `described_object` to the other types.
     """
 
     type: str = ""
@@ -201,9 +201,9 @@ class HPAStatus:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether no controller has ever written it: each writes conditions with its first.
+        """Whether no controller has ever written it: the first write includes conditions.
 
-        They are absent only where an old API server gives autoscaling/v1; then replicas count.
+        They are absent only where an old API server returns autoscaling/v1; then replicas count.
         """
         return not (
             self.conditions
@@ -218,8 +218,7 @@ class HPAStatus:
 class HPA:
     """A HorizontalPodAutoscaler: metadata that hpabatch uses, spec and status.
 
-    `api_version` is the version the document was written in. `namespace` is "" where the
-    document names none.
+    `api_version` is the version of the document. `namespace` is "" where the document has none.
     """
 
     name: str = ""

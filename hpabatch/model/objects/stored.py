@@ -1,7 +1,7 @@
-"""An HPA's spec as an API server of old hands it back: stored as autoscaling/v1.
+"""HPA specs as older API servers return them: stored as autoscaling/v1.
 
-Until 1.26 every HPA was stored as v1, whatever version it was written in, so that all readers saw
-what the conversion to v1 and back makes of it. Doing it twice changes nothing more, unless an old
+Until 1.26 every HPA was stored as v1, whatever version it was written in, so all readers saw the
+result of the conversion to v1 and back. A second conversion changes nothing more, unless an old
 server (`first_cpu_utilization_kept` is false) has two Resource metrics of cpu: then it loses one.
 Source: pkg/apis/autoscaling/v1/conversion.go and defaults.go, install/install.go.
 """
@@ -20,7 +20,7 @@ _ZERO = Quantity.from_milli(0)
 
 
 def as_stored(spec: HPASpec, profile: Profile) -> HPASpec:
-    """Return a spec (defaults filled in) as a server of that version hands it back."""
+    """Return a spec (defaults filled in) as a server of that version returns it."""
     if profile.stored_as_v2:
         return spec
     kept = stored_order(spec, profile)
@@ -31,8 +31,8 @@ def as_stored(spec: HPASpec, profile: Profile) -> HPASpec:
 def stored_order(spec: HPASpec, profile: Profile) -> tuple[int | None, ...]:
     """Return the places in `spec.metrics` that the metrics of the stored spec come from.
 
-    What is known of the metrics as written, such as answers to them, goes along. None stands for
-    the metric that a server adds where there is no other.
+    Data by metric of the written spec, such as responses, can be moved by these places. None stands
+    for the metric that a server adds where there is no other.
     """
     metrics = spec.metrics
     if profile.stored_as_v2:

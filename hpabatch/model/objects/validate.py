@@ -1,8 +1,8 @@
-"""Validation of an HPA as the API server does it, with its complaints in its order.
+"""Validation of an HPA as the API server does it, with its errors in its order.
 
 Follows pkg/apis/autoscaling/validation/validation.go, pkg/registry/autoscaling/
 horizontalpodautoscaler/strategy.go and apimachinery pkg/api/validation/objectmeta.go. The HPA is
-taken after `model.objects.defaults`. What the server does not check is not checked here: that a
+taken after `model.objects.defaults`. The server does not check, nor does this module: that a
 target's type agrees with its member, metric selectors, duplicates, a tolerance above 1.
 """
 
@@ -41,12 +41,12 @@ _POLICY_TYPES = ("Percent", "Pods")
 
 
 def validate_hpa(hpa: HPA, profile: Profile, old: HPA | None = None) -> list[FieldError]:
-    """Return the complaints about a new HPA, or about an update of `old`; empty means valid."""
+    """Return the errors of a new HPA, or of an update of `old`; empty means valid."""
     return [*_validate_metadata(hpa), *_validate_spec(hpa, profile, old)]
 
 
 def drop_disabled_fields(hpa: HPA, profile: Profile) -> HPA:
-    """Remove what a write drops: tolerances and container metrics where their gates are off."""
+    """Remove the fields that a write drops: those of disabled feature gates."""
     if not profile.gate_container_metrics:
         metrics = tuple(replace(m, container_resource=None) for m in hpa.spec.metrics)
         hpa = replace(hpa, spec=replace(hpa.spec, metrics=metrics))
@@ -173,7 +173,7 @@ def _validate_target(
 
 
 def _has_invalid_object_metric(hpa: HPA) -> bool:
-    """Whether an Object metric already stored names an apiVersion that would not pass today."""
+    """Whether a stored Object metric has an apiVersion that is invalid today."""
     return any(
         metric.type == "Object"
         and metric.object is not None
@@ -220,3 +220,23 @@ def _validate_policy(policy: ScalingPolicy, path: str) -> list[FieldError]:
         text = f"must be less than or equal to {MAX_PERIOD_S}"
         errors.append(invalid(field, policy.period_seconds, text))
     return errors
+
+
+# Paths of errors that a server may have stored and the rules handle: an unknown type of metric, a
+# version or target that fails at the sync, names that are no longer valid.
+_DECIDABLE = ("metadata.", "spec.metrics", "spec.scaleTargetRef")
+
+
+def undecidable(hpa: HPA, profile: Profile) -> str:
+    """Return why a defaulted HPA cannot be decided, "" if it can.
+
+    Some HPAs that a server refuses today can: older servers have stored them, and their controller
+    decides on them.
+    """
+    found = [
+        str(complaint)
+        for complaint in validate_hpa(hpa, profile)
+        if not complaint.path.startswith(_DECIDABLE)
+        and not (complaint.path == "spec.minReplicas" and hpa.spec.min_replicas == 0)
+    ]
+    return "; ".join(found)

@@ -1,4 +1,4 @@
-"""Validation of one metric spec: which members are set, and the member that counts.
+"""Validation of one metric spec: the members that are set, and the contents of the first one.
 
 Follows validateMetricSpec and below in pkg/apis/autoscaling/validation/validation.go.
 """
@@ -43,7 +43,7 @@ def validate_metric(
     check_api_version: bool = True,
     containers_served: bool = True,
 ) -> list[FieldError]:
-    """Check one metric; only the first member present is looked into."""
+    """Check one metric; only the contents of the first member present are checked."""
     errors: list[FieldError] = []
     if not metric.type:
         errors.append(required(f"{path}.type", "must specify a metric source type"))
@@ -67,7 +67,7 @@ def validate_metric(
 
 
 def _present(metric: MetricSpec) -> list[str]:
-    """Return the names of the members that are set, in the order upstream looks at them."""
+    """Return the names of the members that are set, in upstream's order."""
     members = {
         "object": metric.object,
         "external": metric.external,
@@ -79,7 +79,7 @@ def _present(metric: MetricSpec) -> list[str]:
 
 
 def _validate_source(metric: MetricSpec, path: str, check_api_version: bool) -> list[FieldError]:
-    """Check the first member present, in upstream's order; no member is no complaint here."""
+    """Check the first member present, in upstream's order; no member is no error here."""
     if metric.object is not None:
         return _validate_object(metric.object, f"{path}.object", check_api_version)
     if metric.external is not None:
@@ -104,7 +104,7 @@ def validate_names(reference: CrossVersionObjectReference, path: str) -> list[Fi
 
 
 def api_version_complaint(api_version: str, allow_empty_group: bool) -> str:
-    """Return what is wrong with the apiVersion of a reference, or ""."""
+    """Return the error of a reference's apiVersion, or ""."""
     if api_version.count("/") > 1:
         return f"unexpected GroupVersion string: {api_version}"
     group, slash, _ = api_version.partition("/")

@@ -1,1 +1,1 @@
-"""Settings of an HPA that a sweep can change, and patches."""
+"""Settings of an HPA that a sweep can change; patches."""

@@ -1,4 +1,4 @@
-"""The fields that a setting can change: their names, values and what they act on."""
+"""Fields that a setting can change: names, kinds of values and the parts of a spec they act on."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ _SPELLINGS: Final = {
 
 @lru_cache(maxsize=10_000)
 def find_field(name: str) -> tuple[str, Field]:
-    """Return a field and its name in one spelling; capital letters, - and _ do not count.
+    """Return a field and its canonical name; case, - and _ do not matter.
 
-    In `target.NAME` the metric's name counts as it is.
+    In `target.NAME` the metric's name is taken literally.
 
     Raises:
         ValueError: there is no such field; the message quotes the name.
@@ -115,20 +115,20 @@ def find_field(name: str) -> tuple[str, Field]:
 
 
 def metric_of(name: str) -> str | None:
-    """Return the metric that a field's name names, None for that which is tuned."""
+    """Return the metric in a field's name, None for the tuned one."""
     return name.removeprefix(_TARGET_PREFIX) if name.startswith(_TARGET_PREFIX) else None
 
 
 def field_order(name: str) -> tuple[int, str]:
-    """Return what sorts fields by name in the order of FIELDS."""
+    """Return a sort key of field names in the order of FIELDS."""
     return _ORDER[find_field(name)[1].name], name
 
 
 def canonical_value(field: Field, text: str, sets: Collection[str]) -> str:
-    """Return the one way to write a value; what changes nothing is `today`.
+    """Return the canonical form of a value; `today` for one that changes nothing.
 
     Raises:
-        ValueError: it is no value of the field; the message quotes it and says what is possible.
+        ValueError: it is not a value of the field; the message quotes it and the possible forms.
     """
     text = text.strip()
     if text.lower() == AS_TODAY:

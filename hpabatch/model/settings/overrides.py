@@ -1,4 +1,4 @@
-"""What somebody states about workloads: parts of `model.plant`, None where nothing is said.
+"""Stated workload parameters: parts of `model.plant`, None where nothing is stated.
 
 Times are ms, quantities milli-units.
 """
@@ -75,11 +75,11 @@ class CapacityShare:
 
 @dataclass(frozen=True, slots=True)
 class PlantOverride:
-    """One entry of a plant file: what is stated of the HPAs that it is for.
+    """One entry of a plant file: stated parameters of the selected HPAs.
 
-    `signals` are (glob of signal names, statement), `pipelines` (API, statement), both in order.
-    `capacity` is the SLO capacity of one pod in milli-units, or a share. `place` says where in
-    which file the entry stands.
+    `signals` are (glob of signal names, override), `pipelines` (API, override), both in order.
+    `capacity` is the SLO capacity of one pod in milli-units, or a share. `place` is the position of
+    the entry in a file.
     """
 
     selector: Selector = field(default_factory=Selector)

@@ -1,4 +1,4 @@
-"""A change of an HPA's spec as a strategic-merge patch that names only what changes.
+"""Strategic-merge patches of an HPA's spec that name only what changes.
 
 `spec.metrics` and a direction's `policies` are atomic lists: a patch carries the whole list. What
 a patch leaves out of a behavior the API server fills in as it always does. Source: the list types
@@ -34,8 +34,8 @@ def patch_version(profile: Profile) -> str:
 def spec_patch(today: HPASpec, wanted: HPASpec) -> dict[str, object]:
     """Return the part of a spec that a strategic-merge patch must send; empty: nothing changes.
 
-    Both are specs of one HPA. `today` is as it was written, or as stored; `wanted` has its defaults
-    filled in, and its scaleTargetRef is not looked at. A null removes a field.
+    Both are specs of one HPA. `today` is as written, or as stored; `wanted` has its defaults filled
+    in, and its scaleTargetRef is ignored. A null removes a field.
     """
     old, new = encode_spec(default_spec(today)), encode_spec(wanted)
     behavior = _behavior_patch(today, wanted)
@@ -50,7 +50,7 @@ def spec_patch(today: HPASpec, wanted: HPASpec) -> dict[str, object]:
 
 
 def _as_accepted(metric: MetricSpec) -> MetricSpec:
-    """Return a metric without what servers that store HPAs as v1 hand out but do not take.
+    """Return a metric without the fields that servers with v1 storage return but refuse.
 
     They add a value of 0 to an Object metric's average (autoscaling/v1 conversion.go), and refuse
     every update of a spec in which it stands (validation.go: must be positive).

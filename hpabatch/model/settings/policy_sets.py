@@ -1,7 +1,7 @@
-"""Policy sets: scaling policies under a name, so that settings can exchange them as a whole.
+"""Policy sets: scaling policies under a name, exchanged as a whole by settings.
 
-A set says for one direction or both which policies there are and which of them counts. It says
-nothing of windows and tolerances, which are fields of their own.
+A set states for one direction or both the policies and the select policy. Windows and tolerances
+are fields of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PolicySet:
     meaning: str = ""
 
     def rules(self, direction: str) -> ScalingRules | None:
-        """Return what the set says of a direction, `scaleUp` or `scaleDown`."""
+        """Return the set's rules of a direction, `scaleUp` or `scaleDown`."""
         return self.scale_up if direction == "scaleUp" else self.scale_down
 
 
@@ -62,7 +62,7 @@ SHIPPED: Final[Mapping[str, PolicySet]] = MappingProxyType(
 
 
 def describe_rules(rules: ScalingRules | None) -> str:
-    """Return a direction of a set in short: `Max of 2 pods/60s, 50%/60s`."""
+    """Return a short description of one direction: `Max of 2 pods/60s, 50%/60s`."""
     if rules is None:
         return "as today"
     parts = [f"{p.value}{_unit(p)}/{p.period_seconds}s" for p in rules.policies or ()]

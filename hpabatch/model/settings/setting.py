@@ -1,4 +1,4 @@
-"""Settings: values of fields that are put on an HPA's spec of today, and the specs they make."""
+"""Settings: values of fields applied to today's spec of an HPA, and the resulting specs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DEFAULT_FLAGS: Final = ControllerFlags()
 
 
 class SettingError(UsageError):
-    """A setting that cannot be, or does not fit an HPA; `reasons` are sentences."""
+    """An invalid setting, or one that does not fit an HPA; `reasons` are sentences."""
 
     def __init__(self, reasons: Iterable[str]) -> None:
         """Keep the reasons one by one."""
@@ -50,9 +50,9 @@ class SettingError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Values of fields (name, text), in the order of `fields.FIELDS`; no values: today.
+    """Values of fields (name, value), in the order of `fields.FIELDS`; no values: today.
 
-    Make one with `setting_of` or `parse_setting`, which write names and values in one way.
+    `setting_of` and `parse_setting` make one with canonical names and values.
     """
 
     values: tuple[tuple[str, str], ...] = ()
@@ -68,7 +68,7 @@ TODAY: Final = Setting()
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What a setting changes that is in no spec; None: as it is today.
+    """Changes of a setting outside the spec; None: as today.
 
     `sync_period_ms` is the controller's. Beyond upstream: `combine` is min or mean (of the metrics'
     proposals), `percentage_of` is limit.
@@ -88,7 +88,7 @@ def setting_of(
     `sets` are the names of the policy sets that there are.
 
     Raises:
-        SettingError: unknown fields, values that are none, or a field twice; all of them.
+        SettingError: unknown fields, invalid values, or a field twice; all of them.
     """
     pairs = values.items() if isinstance(values, Mapping) else values
     found: dict[str, str] = {}
@@ -109,16 +109,16 @@ def setting_of(
 
 
 def made_setting(values: Mapping[str, str]) -> Setting:
-    """Return the setting of fields and values that are written in the one way already."""
+    """Return the setting of fields and values in canonical form."""
     changed = [name for name in values if values[name] != AS_TODAY]
     return Setting(tuple((name, values[name]) for name in sorted(changed, key=field_order)))
 
 
 def parse_setting(text: str, sets: Collection[str] = SHIPPED) -> Setting:
-    """Return the setting of a text such as `target=70 scaleDown.window=300`, or `today`.
+    """Return the setting of a string such as `target=70 scaleDown.window=300`, or `today`.
 
     Raises:
-        SettingError: all that is wrong with it.
+        SettingError: with all its errors.
     """
     if text.strip() in ("", AS_TODAY):
         return TODAY
@@ -131,9 +131,9 @@ def parse_setting(text: str, sets: Collection[str] = SHIPPED) -> Setting:
 
 
 def parts_of(setting: Setting) -> tuple[Setting, ...]:
-    """Return the parts of a setting that fit an HPA, or do not, each by itself.
+    """Return the parts of a setting that fit an HPA, or not, independently.
 
-    A setting fits where all of its parts do: only min and max ask for each other.
+    A setting fits where all of its parts do: only min and max depend on each other.
     """
     bounds = tuple(pair for pair in setting.values if pair[0] in ("min", "max"))
     others = tuple(Setting((pair,)) for pair in setting.values if pair not in bounds)
@@ -141,7 +141,7 @@ def parts_of(setting: Setting) -> tuple[Setting, ...]:
 
 
 def what_if(setting: Setting) -> WhatIf:
-    """Return what a setting changes besides the spec."""
+    """Return the changes of a setting besides the spec."""
     values = dict(setting.values)
     period_ms = None
     if "sync" in values:
@@ -152,7 +152,7 @@ def what_if(setting: Setting) -> WhatIf:
 
 
 def effective_key(spec: HPASpec, changes: WhatIf, sync_period_ms: int) -> Hashable:
-    """Return what two settings of an HPA share where they cannot differ.
+    """Return a key that two settings of an HPA share if their effects are equal.
 
     `spec` is what `apply_setting` returns, `sync_period_ms` the period of today. Equal proposals of
     one metric combine to the same, and without utilization targets there is no percentage.
@@ -217,9 +217,9 @@ def apply_setting(
 
 
 def _new_errors(spec: HPASpec, today: HPASpec, profile: Profile) -> list[FieldError]:
-    """Return what is wrong with a spec and was not before.
+    """Return the errors of a spec that today's spec does not have.
 
-    What a server of old hands back need not be what it would take: `value: 0` beside an average.
+    An older server may return a spec that it would refuse: `value: 0` beside an average.
     """
     errors = validate_hpa(HPA(name="hpa", spec=spec), profile)
     if not errors:
@@ -229,7 +229,7 @@ def _new_errors(spec: HPASpec, today: HPASpec, profile: Profile) -> list[FieldEr
 
 
 def _bounds_complaint(setting: Setting, spec: HPASpec) -> list[str]:
-    """Say in words of the setting that min is above max, for which the API has a field error."""
+    """Return the error of min above max in terms of the setting, before the API's field error."""
     low, high = spec.min_replicas, spec.max_replicas
     if low is None or low <= high:
         return []
@@ -243,7 +243,7 @@ def _bounds_complaint(setting: Setting, spec: HPASpec) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """What edits need to know besides the value."""
+    """Inputs of edits besides the value."""
 
     today: HPASpec
     sets: Mapping[str, PolicySet]
@@ -357,7 +357,7 @@ def _rules(spec: HPASpec, direction: str) -> ScalingRules | None:
 
 
 def _with_rules(spec: HPASpec, direction: str, **changes: Any) -> HPASpec:
-    """Return a spec with other rules of one direction; what is left open is filled in later."""
+    """Return a spec with other rules of one direction; unset fields are defaulted later."""
     behavior = spec.behavior or Behavior()
     rules = replace(_rules(spec, direction) or ScalingRules(), **changes)
     if direction == "scaleUp":

@@ -1,6 +1,6 @@
-"""Which metric of an HPA a setting tunes, and how its target changes.
+"""Targets of metrics: the metric that a setting tunes, and its new target.
 
-Which member of a target counts: horizontal.go, computeStatusFor*Metric.
+The member of a target that counts follows horizontal.go, computeStatusFor*Metric.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Member = Literal["average_utilization", "average_value", "value"]
 
 
 def tuned_metric(spec: HPASpec, name: str | None) -> int:
-    """Return the place of the metric of that name; None: of the one that is meant to be tuned.
+    """Return the place of the metric of that name; None: of the metric to tune.
 
-    That is the only one, else the first Resource or ContainerResource metric of cpu.
+    The metric to tune is the only one, else the first Resource or ContainerResource metric of cpu.
 
     Raises:
         ValueError: there is no such metric, or there are several; the message names them.
@@ -53,7 +53,7 @@ def tuned_metric(spec: HPASpec, name: str | None) -> int:
 
 
 def _choices(spec: HPASpec) -> str:
-    """Return the fields that name one metric of an HPA each, as a demand."""
+    """Return the fields that name one metric of an HPA each, as the fix in a message."""
     short = [_subject(metric) for metric in spec.metrics]
     names = [
         own if short.count(own) == 1 else signal_name(metric)
@@ -68,7 +68,7 @@ def _is_resource(metric: MetricSpec) -> bool:
 
 
 def _subject(metric: MetricSpec) -> str:
-    """Return the short name of what a metric observes: `cpu`, whatever the container."""
+    """Return the short name of a metric's subject: `cpu`, whatever the container."""
     member = metric.container_resource
     return metric_subject(metric) if member is None else member.name
 
@@ -103,10 +103,10 @@ def counting_member(metric: MetricSpec) -> Member:
 
 
 def with_target(spec: HPASpec, today: HPASpec, name: str | None, amount: Amount) -> HPASpec:
-    """Return a spec with another target of a metric; `today` is what it is relative to.
+    """Return a spec with another target of a metric, relative to that of `today`.
 
     Raises:
-        ValueError: there is no such metric, or the value is none for its target; no subject.
+        ValueError: there is no such metric, or the value does not fit its target.
     """
     place = tuned_metric(today, name)
     metric = today.metrics[place]

@@ -1,7 +1,7 @@
-"""Values of settings as people write them: `70`, `5m`, `x0.8`, `+2`, `Max`, `fast`.
+"""Values of settings as they are written: `70`, `5m`, `x0.8`, `+2`, `Max`, `fast`.
 
 A number is absolute, a factor of today's value (`x0.8`) or a difference to it (`+2`, `-60`). Each
-kind of value reads what people write and writes it in one way, so that equal values are one.
+kind of value reads what users write and has one canonical form, so that equal values are one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DECIMAL = re.compile(rf"[0-9]{{1,9}}(?:\.[0-9]{{1,{_DECIMALS}}})?", re.ASCII)
 
 Operation = Literal["", "x", "+"]
 Shape = Literal["plain", "decimal", "binary"]
-"""How a target is written: a whole number (of percents), with a unit (500m), with a binary one."""
+"""Form of a target: a whole number (percent), with a decimal unit (500m), with a binary unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,15 @@ class Numbers:
     relative: bool = True
 
     def parse(self, text: str) -> Amount:
-        """Return what a text means.
+        """Return the amount of a string.
 
         Raises:
-            ValueError: it means nothing of this kind; the message quotes it.
+            ValueError: it is not of this kind; the message quotes it.
         """
         return _parse_number(self, text)
 
     def text(self, amount: Amount) -> str:
-        """Return the one way to write an amount, which `parse` reads again."""
+        """Return the canonical form of an amount, which `parse` reads again."""
         if amount.is_today:
             return AS_TODAY
         if amount.operation == "x":
@@ -109,11 +109,11 @@ class Words:
 
     @property
     def wants(self) -> str:
-        """What is wanted, after "is not"."""
+        """The expected values, for messages after "is not"."""
         return f"one of {', '.join(self.words)}"
 
     def parse(self, text: str) -> str:
-        """Return the word as it is written in the API; `neutral`, which changes nothing, as today.
+        """Return the word as in the API; `neutral`, which changes nothing, as today.
 
         Raises:
             ValueError: it is none of them; the message quotes it.
@@ -126,7 +126,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetNames:
-    """The kind of a policy set's name; which sets there are is known only when it is read."""
+    """The kind of a policy set's name; the sets are given when it is parsed."""
 
     wants: str = "the name of a policy set"
 
@@ -164,7 +164,7 @@ def _factor(text: str) -> Fraction:
 
 
 def decimal_text(number: Fraction) -> str:
-    """Return a number of at most six decimals without needless ones: 3/2 -> `1.5`."""
+    """Return a number with at most six decimals and no trailing zeros: 3/2 -> `1.5`."""
     millionths = number * 10**_DECIMALS
     assert millionths.denominator == 1
     whole, rest = divmod(abs(millionths.numerator), 10**_DECIMALS)
@@ -173,7 +173,7 @@ def decimal_text(number: Fraction) -> str:
 
 
 def rounded(number: Fraction, step: Fraction = Fraction(1)) -> Fraction:
-    """Return the multiple of a step that is nearest, the half upwards."""
+    """Return the nearest multiple of a step, halves rounded up."""
     return (number / step + Fraction(1, 2)).__floor__() * step
 
 
@@ -277,7 +277,7 @@ def _read_target(text: str) -> tuple[Fraction, Shape]:
 
 
 def exact(quantity: Quantity) -> Fraction:
-    """Return a quantity as the number that it is."""
+    """Return a quantity as an exact number."""
     return Fraction(quantity.unscaled) * Fraction(10) ** quantity.exponent
 
 

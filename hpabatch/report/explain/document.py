@@ -1,27 +1,31 @@
-"""What `hpabatch explain` tells, as text for people and as JSON.
+"""The result of `hpabatch explain`: the steps of one decision.
 
-Both are made of the same lines; JSON has every number beside them, and every pod.
+JSON has every number beside them, and every pod.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
+from hpabatch.engine.columns.history import EXPLANATION
 from hpabatch.engine.explain.facts import Explanation
-from hpabatch.model.printable import printable, printable_line
+from hpabatch.model.printable import printable
 from hpabatch.model.times import show_api_time, show_instant
-from hpabatch.report.console import drawn
+from hpabatch.report.base import Grid, Head, Layout, Report, View, label
 from hpabatch.report.explain.steps import explanation_steps
+from hpabatch.report.explain.summary import summary_sentence
 from hpabatch.report.explain.text import Step
-from hpabatch.report.texts import label
+from hpabatch.report.forms import schema_of
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
-# Instants among the numbers: shown as RFC 3339, under a name without the unit. Other `_ms` are
+# Numbers that are points in time: shown as RFC 3339, under a name without the unit. Other `_ms` are
 # lengths of time.
 _INSTANTS: Final = {
     f"{name}_ms": name
@@ -36,74 +40,97 @@ _LEGEND: Final = (
     "calcPlainMetricReplicas, groupPods and Tolerances in replica_calculator.go, Get…Ratio in "
     "metrics/utilization.go, all others in horizontal.go."
 )
+_HEADS: Final = (
+    Head.of(EXPLANATION["step"], "STEP")._replace(left=True),
+    Head.of(EXPLANATION["text"], "RESULT")._replace(left=True, folds=True),
+)
 
 
-def to_table(explanation: Explanation, width: int | None = None, *, styled: bool = False) -> str:
-    """Return the text for people.
+@dataclass(frozen=True, slots=True)
+class ExplainReport(Report):
+    """One decision."""
 
-    Args:
-        explanation: what to tell.
-        width: of the terminal, in characters; None: no terminal, so nothing is wrapped.
-        styled: with ANSI styles.
-    """
-    parts = [
-        *_head(explanation),
-        "",
-        _steps_table(explanation_steps(explanation)),
-        "",
-        *(printable_line(line) for line in _foot(explanation)),
-    ]
-    return drawn(parts, width, styled=styled)
+    explanation: Explanation
+
+    def verdict(self) -> str:
+        """Return the change of size, and why."""
+        decision = self.explanation.decision
+        change = f"{decision.current}, unchanged"
+        if decision.rescaled or decision.binding == "scale_write":
+            change = f"{decision.current} -> {decision.limited}"
+        return f"{change}: {decision.sentence}"
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate which sync it was, and the steps."""
+        explanation, asked = self.explanation, self.explanation.asked_ms
+        name = label(explanation.cluster, explanation.namespace, explanation.hpa, with_cluster=True)
+        sync = f"{printable(name)}, sync of {show_instant(explanation.sync_ms)}"
+        if asked is None:
+            sync += ", the last one"
+        elif asked != explanation.sync_ms:
+            sync += f", the last one at or before {show_instant(asked)}"
+        yield sync
+        yield ""
+        yield _steps_grid(explanation_steps(explanation))
+        if view.legend:
+            yield ""
+            yield _LEGEND
+
+    def basis(self) -> list[str]:
+        """Return version, parameters and flags."""
+        of = self.explanation.assumed.get
+        return [
+            f"Rules of Kubernetes {self.explanation.k8s} ({of('k8s_source')}; "
+            f"{of('k8s_evidence')}: {of('k8s_proof')}).",
+            f"Syncs {of('syncs')}; samples visible after {of('delay')}, for {of('max_age')}; "
+            f"policies' budgets spent by the {of('events')} changes.",
+            f"Flags ({of('flags')}): tolerance {of('tolerance')}, cpu initialization period "
+            f"{of('cpu_initialization_period')}, initial readiness delay "
+            f"{of('initial_readiness_delay')}, downscale stabilization "
+            f"{of('downscale_stabilization')}.",
+        ]
+
+    def hints(self) -> list[str]:
+        """Return the decision in one plain sentence: what is read last."""
+        return [summary_sentence(self.explanation)]
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per line of the steps."""
+        return pl.DataFrame(list(self._steps()), schema=schema_of(EXPLANATION))
+
+    def _steps(self) -> Iterator[dict[str, str | int | None]]:
+        for s in explanation_steps(self.explanation):
+            yield {
+                "step": s.step, "metric": s.metric, "text": s.text, "upstream": s.upstream or None,
+            }  # fmt: skip
+
+    def layout(self) -> Layout:
+        """Return how the JSON document is written."""
+        return Layout(keys=2)
+
+    def document(self) -> dict[str, Any]:
+        """Return the numbers, the table's lines as `steps`, its last sentence as `summary`.
+
+        Timestamps are RFC 3339, lengths of time ms, quantities milli; a ratio that is no number is
+        a string.
+        """
+        numbers = _plain(asdict(self.explanation))
+        assert isinstance(numbers, dict)
+        summary = summary_sentence(self.explanation)
+        return numbers | {"steps": list(self._steps()), "summary": summary}
 
 
-def _head(explanation: Explanation) -> list[RenderableType]:
-    from rich.text import Text
-
-    decision, asked = explanation.decision, explanation.asked_ms
-    name = label(explanation.cluster, explanation.namespace, explanation.hpa, with_cluster=True)
-    sync = f"{printable(name)}, sync of {show_instant(explanation.sync_ms)}"
-    if asked is None:
-        sync += ", the last one"
-    elif asked != explanation.sync_ms:
-        sync += f", the last one at or before {show_instant(asked)}"
-    change = f"{decision.current}, unchanged"
-    if decision.rescaled or decision.binding == "scale_write":
-        change = f"{decision.current} -> {decision.limited}"
-    return [sync, Text(f"{change}: {decision.sentence}", style="bold")]
-
-
-def _foot(explanation: Explanation) -> list[str]:
-    """Return the legend and what the decision rests on."""
-    of = explanation.assumed.get
-    return [
-        _LEGEND,
-        f"Rules of Kubernetes {explanation.k8s} ({of('k8s_source')}; {of('k8s_evidence')}: "
-        f"{of('k8s_proof')}).",
-        f"Syncs {of('syncs')}; samples visible after {of('delay')}, for {of('max_age')}; "
-        f"policies' budgets spent by the {of('events')} changes.",
-        f"Flags ({of('flags')}): tolerance {of('tolerance')}, cpu initialization period "
-        f"{of('cpu_initialization_period')}, initial readiness delay "
-        f"{of('initial_readiness_delay')}, downscale stabilization "
-        f"{of('downscale_stabilization')}.",
-    ]
-
-
-def _steps_table(steps: list[Step]) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _steps_grid(steps: list[Step]) -> Grid:
+    rows = []
     before = Step("", "")
     for step in steps:
         same_step = (step.step, step.metric) == (before.step, before.metric)
-        text = Text(printable_line(step.text))
+        line = step.text
         if step.upstream and not (same_step and step.upstream == before.upstream):
-            text.append(f"  [{step.upstream.partition(' ')[2]}]", style="dim")
-        table.add_row("" if same_step else _label(step, steps), text)
+            line += f"  [{step.upstream.partition(' ')[2]}]"
+        rows.append(("" if same_step else _label(step, steps), line))
         before = step
-    return table
+    return Grid(_HEADS, rows, with_heads=False, quotes=True)
 
 
 def _label(step: Step, steps: list[Step]) -> str:
@@ -114,24 +141,6 @@ def _label(step: Step, steps: list[Step]) -> str:
         return f"{_INDENT}{step.step}"
     count = max(s.metric or 0 for s in steps)
     return f"metric {step.metric}" if count > 1 else "metric"
-
-
-# ---- JSON ----------------------------------------------------------------------------------------
-
-
-def to_json(explanation: Explanation) -> str:
-    """Return one JSON object: the numbers, and the text's lines as `steps`.
-
-    Times are RFC 3339, lengths of time ms, quantities milli; a ratio that is no number is a text.
-    """
-    numbers = _plain(asdict(explanation))
-    assert isinstance(numbers, dict)
-    steps = [
-        {"step": s.step, "metric": s.metric, "text": s.text, "upstream": s.upstream or None}
-        for s in explanation_steps(explanation)
-    ]
-    document = numbers | {"steps": steps}
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -254,9 +255,9 @@ def _end_steps(fact: facts.MetricFact, current: int) -> Iterator[Step]:
     assert test is not None
     assert fact.last is not None
     if test.within:
-        yield _tolerance_step(test, f"within, so it proposes to stay at {current}")
+        yield _tolerance_step(test, f"so it proposes to stay at {current}")
         return
-    yield _tolerance_step(test, "not within")
+    yield _tolerance_step(test)
     pods = count_text(fact.multiplier or 0, "pod")
     product = f"ceil({number_text(test.ratio)} x {pods}) = {fact.wanted}"
     if fact.step == STEPS[STEP_DIRECTION_GUARD]:
@@ -272,13 +273,23 @@ def _end_steps(fact: facts.MetricFact, current: int) -> Iterator[Step]:
     yield Step("proposal", product)
 
 
-def _tolerance_step(test: facts.Tolerance, verdict: str) -> Step:
+def _tolerance_step(test: facts.Tolerance, conclusion: str = "") -> Step:
+    """Return where the ratio lies, so that the comparison is true as it reads."""
+    verdict = "within the tolerance" if test.within else "outside the tolerance"
+    verdict += f", {conclusion}" if conclusion else ""
     if test.deviation is None or test.most is None:
         low, ratio, high = number_texts(test.low, test.ratio, test.high)
-        return Step("tolerance", f"{low} <= {ratio} <= {high}: {verdict}", _TOLERANCE)
+        place = f"is between {low} and {high}"
+        if not test.within:
+            place = "is no number"
+            if not math.isnan(test.ratio):
+                place = f"is below {low}" if test.ratio < test.low else f"is above {high}"
+        return Step("tolerance", f"ratio {ratio} {place}: {verdict}", _TOLERANCE)
     deviation, most = number_texts(test.deviation, test.most)
-    text = f"|1 - {number_text(test.ratio)}| = {deviation}, at most {most}: {verdict}"
-    return Step("tolerance", text)
+    place = f"is {deviation} from 1, {'at most' if test.within else 'more than'} {most}"
+    if math.isnan(test.deviation):
+        place = "is no number"
+    return Step("tolerance", f"ratio {number_text(test.ratio)} {place}: {verdict}")
 
 
 # ---- totals --------------------------------------------------------------------------------------
@@ -309,9 +320,9 @@ def _total_steps(fact: facts.MetricFact, current: int, now_ms: int) -> Iterator[
         yield Step("proposal", text, _BY_COUNT)
         return
     if fact.tolerance.within:
-        yield _tolerance_step(fact.tolerance, f"within, so it proposes to stay at {current}")
+        yield _tolerance_step(fact.tolerance, f"so it proposes to stay at {current}")
         return
-    yield _tolerance_step(fact.tolerance, "not within")
+    yield _tolerance_step(fact.tolerance)
     yield from _pod_steps(fact, now_ms, _READY_PODS)
     if fact.wanted is not None:
         pods_text = count_text(fact.multiplier or 0, "pod")
@@ -328,9 +339,10 @@ def _total_average_steps(fact: facts.MetricFact, total: str, target: str) -> Ite
     yield Step("ratio", text)
     stays = f"so it proposes the status' {replicas} replicas"
     if test.within:
-        yield _tolerance_step(test, f"within, {stays}")
+        yield _tolerance_step(test, stays)
     elif fact.wanted is None:
-        yield _tolerance_step(test, f"not outside either, {stays}")
+        text = f"ratio {number_text(test.ratio)} is no number: not outside the tolerance either"
+        yield Step("tolerance", f"{text}, {stays}")
     else:
-        yield _tolerance_step(test, "not within")
+        yield _tolerance_step(test)
         yield Step("proposal", f"ceil({total} / {target}) = {fact.wanted}")

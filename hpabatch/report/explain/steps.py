@@ -34,7 +34,7 @@ _STORE: Final = f"{HORIZONTAL} storeScaleEvent"
 _STATUS: Final = f"{HORIZONTAL} setStatus, updateStatusIfNeeded"
 _CONDITION: Final = f"{HORIZONTAL} setCondition"
 
-_ZERO: Final = {
+ZERO_REASONS: Final = {
     facts.MIN_NOT_ZERO: "minReplicas is not 0",
     facts.GATE_OFF: "the feature gate HPAScaleToZero is off",
     facts.NOT_BY_HPA: "this HPA did not put it there",
@@ -99,7 +99,8 @@ def _path_steps(explanation: facts.Explanation) -> Iterator[Step]:
         text = f"{current} is {'above' if above else 'below'} {limit}: to that {at_once}"
         yield Step("bounds", text, _RECONCILE)
     elif path == "zero":
-        text = f"the target is at 0 and stays there: {_ZERO[explanation.zero_reason]} ({bounds})"
+        why = ZERO_REASONS[explanation.zero_reason]
+        text = f"the target is at 0 and stays there: {why} ({bounds})"
         yield Step("bounds", text, _RECONCILE)
     elif explanation.from_zero:
         text = f"the target is at 0, from where this HPA may scale it ({bounds}): metrics decide"

@@ -6,11 +6,16 @@ Follows k8s.io/kubectl pkg/describe/describe.go: describeHorizontalPodAutoscaler
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
+from typing import TYPE_CHECKING, Any, Final
 
-from hpabatch.model.events import COMPONENT, Event
+import polars as pl
+
+from hpabatch.model.messages import COMPONENT, Event
 from hpabatch.model.objects.field_errors import go_quote
 from hpabatch.model.objects.hpa import (
     HPA,
@@ -20,6 +25,7 @@ from hpabatch.model.objects.hpa import (
     ScalingRules,
 )
 from hpabatch.model.printable import printable_line
+from hpabatch.report.base import Grid, Head, Output, Report, View
 from hpabatch.report.kubectl.text import (
     NONE,
     UNKNOWN,
@@ -33,10 +39,63 @@ from hpabatch.report.kubectl.text import (
     target_of,
 )
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATION = 140  # bytes of `key: value`; a longer one stands below its key, cut
 _Cells = tuple[str, ...]
 _NO_TIME = "Mon, 01 Jan 0001 00:00:00 +0000"
+
+
+_EVENT: Final = ("type", "reason", "message", "count", "firstTimestamp", "lastTimestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeReport(Report):
+    """HPAs as `kubectl describe hpa` shows them.
+
+    Attributes:
+        texts: a description for each HPA.
+        items: the same as plain values: cluster, sync, k8s, hpa, error, events.
+    """
+
+    texts: Sequence[str]
+    items: Sequence[Mapping[str, Any]]
+
+    def own(self, output: Output, view: View) -> str | None:
+        """Return kubectl's text, and JSON with every character as it is."""
+        if output is Output.table:
+            return "\n\n".join(self.texts)
+        if output is Output.json:
+            return json.dumps({"items": self.items}, indent=2, ensure_ascii=False) + "\n"
+        return None
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate the events."""
+        frame = self.frame()
+        heads = [Head(name.upper(), "") for name in frame.columns]
+        yield Grid(heads, [tuple(map(str, row)) for row in frame.rows()])
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per HPA and event."""
+        rows = [
+            (
+                item["cluster"],
+                item["hpa"]["metadata"]["namespace"],
+                item["hpa"]["metadata"]["name"],
+                *event.values(),
+            )
+            for item in self.items
+            for event in item["events"]
+        ]
+        names = ("cluster", "namespace", "hpa", *_EVENT)
+        types = {name: pl.Int64() if name == "count" else pl.String() for name in names}
+        return pl.DataFrame(rows, types, orient="row")
+
+    def document(self) -> dict[str, Any]:
+        """Return the items."""
+        return {"items": list(self.items)}
 
 
 def describe_text(hpa: HPA, events: Sequence[Event], now_ms: int, *, k8s: str) -> str:

@@ -6,11 +6,18 @@ pkg/printers/tableprinter.go (kubectl prints them).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from hpabatch.engine.columns.history import GET
 from hpabatch.model.objects.hpa import HPA, MetricSpec, MetricTarget, MetricValueStatus
 from hpabatch.model.printable import printable
+from hpabatch.report.base import Grid, Layout, Output, Report, View
+from hpabatch.report.forms import frame_grid, schema_of
+from hpabatch.report.kubectl.manifest import list_document, live_document, yaml_manifests
 from hpabatch.report.kubectl.text import (
     NONE,
     UNKNOWN,
@@ -24,11 +31,14 @@ from hpabatch.report.kubectl.text import (
     target_of,
 )
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 _SHOWN_METRICS = 2
 # The first release whose TARGETS names the resource, `cpu: 45%/80%` (kubernetes#122804).
 _NAMED_SINCE = (1, 30)
-_MIN_WIDTH = 6
-_PADDING = 3
+MIN_WIDTH = 6
+PADDING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,51 @@ def get_table(rows: Sequence[GetRow], with_namespace: bool) -> str:
     fields = [name for name in GetRow.__slots__ if with_namespace or name != "namespace"]
     lines = ["\t".join(name.upper() for name in fields)]
     lines += ["\t".join(printable(str(getattr(row, name))) for name in fields) for row in rows]
-    return columns(lines, _MIN_WIDTH, _PADDING)
+    return columns(lines, MIN_WIDTH, PADDING)
+
+
+@dataclass(frozen=True, slots=True)
+class GetReport(Report):
+    """HPAs as `kubectl get hpa` shows them.
+
+    Attributes:
+        documents: the HPAs with their status.
+        rows: those of the table, by cluster.
+        with_namespace: as with `-A`.
+    """
+
+    documents: Sequence[HPA]
+    rows: Mapping[str, Sequence[GetRow]]
+    with_namespace: bool = True
+
+    def own(self, output: Output, view: View) -> str | None:
+        """Return kubectl's table, and its YAML."""
+        if output is Output.yaml:
+            return yaml_manifests(self.documents, live_document)
+        if output is not Output.table:
+            return None
+        tables = {name: get_table(part, self.with_namespace) for name, part in self.rows.items()}
+        if len(tables) > 1:
+            # kubectl is asked cluster by cluster, and each may have another version's layout.
+            tables = {c: f"cluster {printable(c)}\n{table}" for c, table in tables.items()}
+        return "\n".join(tables.values())
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate the HPAs."""
+        yield frame_grid(self.frame(), GET)
+
+    def frame(self) -> pl.DataFrame:
+        """Return the table's cells with the cluster of each row."""
+        cells = [{"cluster": c} | asdict(row) for c, part in self.rows.items() for row in part]
+        return pl.DataFrame(cells, schema=schema_of(GET))
+
+    def layout(self) -> Layout:
+        """Return how kubectl writes JSON."""
+        return Layout(4, 4, ascii_only=False)
+
+    def document(self) -> dict[str, Any]:
+        """Return the manifest, or a List of several."""
+        return list_document(self.documents, live_document)
 
 
 def _row(hpa: HPA, now_ms: int, named: bool) -> GetRow:

@@ -17,7 +17,7 @@ Encode = Callable[[HPA], dict[str, object]]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what Kubernetes' YAML reader would not take for text, `1e3` or `on` for example."""
+    """Quotes what Kubernetes' YAML reader would not take for a string, such as `1e3` or `on`."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -46,11 +46,15 @@ def yaml_manifests(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> str:
 
 def json_manifests(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> str:
     """Return an HPA, or a List of several, as JSON; fields in the order of the API's types."""
+    return json.dumps(list_document(hpas, encode), indent=4, ensure_ascii=False) + "\n"
+
+
+def list_document(hpas: Sequence[HPA], encode: Encode = encode_hpa) -> dict[str, object]:
+    """Return the manifest of an HPA, or a List of several."""
     items = [_typed_first(encode(hpa)) for hpa in hpas]
     if len(items) == 1:
-        return json.dumps(items[0], indent=4, ensure_ascii=False) + "\n"
-    document = {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
-    return json.dumps(document, indent=4, ensure_ascii=False) + "\n"
+        return items[0]
+    return {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items}
 
 
 def _typed_first(document: dict[str, object]) -> dict[str, object]:

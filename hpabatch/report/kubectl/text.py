@@ -1,4 +1,4 @@
-"""What kubectl's views share: ages, columns, escaping, and the numbers of a metric.
+"""Parts of kubectl's views: ages, columns, escaping, and the numbers of a metric.
 
 Follows apimachinery pkg/util/duration, Go's text/tabwriter and cli-runtime pkg/printers.
 """

@@ -1,4 +1,4 @@
-"""What pictures of a sweep show: the measures of a unit's settings, in numbers."""
+"""Data of pictures: the measures of a unit's settings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import polars as pl
 from hpabatch.engine.advise.judge import front_of
 from hpabatch.engine.advise.objective import MEASURES, UNIT_HOURS, Goal, Slo, parse_goal
 from hpabatch.engine.advise.standing import standing
-from hpabatch.engine.advise.unit import KEY, TODAY_ID, Array, Key, Mask, UnitBlocks, unit_blocks
+from hpabatch.engine.advise.unit import KEY, Array, Key, Mask, UnitBlocks, unit_blocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.model.suggestions import did_you_mean
+from hpabatch.report.base import label, many_clusters
 from hpabatch.report.pictures.style import drawable
-from hpabatch.report.texts import label, many_clusters
 
 HARMS: Final = ("saturated_minutes", "unserved", "waiting", "short_pod_hours", "rescales")
 """What a setting may do harm by; the first one that is known of a unit is drawn by itself."""
@@ -115,23 +115,23 @@ class Compared:
 # ---- which unit ---------------------------------------------------------------------------------
 
 
-def hpa_key(result: SweepResult, name: str, option: str = "--hpa") -> Key:
-    """Return the key of an HPA that is named NAMESPACE/NAME or CLUSTER/NAMESPACE/NAME.
+def hpa_key(result: SweepResult, name: str, option: str = "") -> Key:
+    """Return the key of an HPA that is named [[CLUSTER/]NAMESPACE/]NAME.
 
     Raises:
-        UsageError: there is no such HPA in the sweep, or one in several clusters.
+        UsageError: there is no such HPA in the sweep, or there are several.
     """
     keys = list(result.hpas.select(KEY).unique().sort(KEY).iter_rows())
-    found = [key for key in keys if name in ("/".join(key), "/".join(key[1:]))]
+    parts, given = tuple(name.split("/")), f"{option} {name}".strip()
+    found = [key for key in keys if key[-len(parts) :] == parts]
     if len(found) == 1:
         return found[0]
     if found:
         clusters = " or ".join("/".join(key) for key in found)
-        raise UsageError(f"{option} {name}: there are several; name {clusters}")
+        raise UsageError(f"{given}: there are several; name {clusters}")
     names = ["/".join(key[1:]) for key in keys]
     raise UsageError(
-        f"{option} {name}: the sweep has no such HPA (it has {listed(names)})"
-        f"{did_you_mean(name, names)}"
+        f"{given}: the sweep has no such HPA (it has {listed(names)}){did_you_mean(name, names)}"
     )
 
 
@@ -348,20 +348,3 @@ def place_of(compared: Compared, marked: Marked | None) -> int | None:
             "it does not fit them"
         )
     return place
-
-
-__all__ = [
-    "HARMS",
-    "TODAY_ID",
-    "Axis",
-    "Compared",
-    "Marked",
-    "NothingToDrawError",
-    "compare_settings",
-    "hpa_key",
-    "members_of",
-    "only",
-    "parse_measures",
-    "shown_unit",
-    "unit_name",
-]

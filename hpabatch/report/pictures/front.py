@@ -1,4 +1,4 @@
-"""The picture of a unit's settings: what each one costs and what harm it does, and the front."""
+"""The front picture: all settings of a unit by objective and harm, and those that none beats."""
 
 from __future__ import annotations
 
@@ -20,25 +20,22 @@ from hpabatch.report.pictures.data import (
     compare_settings,
     place_of,
 )
-from hpabatch.report.pictures.labels import Box, along, free_spot, spread
 from hpabatch.report.pictures.scale import View, set_scale, view_of
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 
 MOST_LABELS: Final = 8
 RASTER_FROM: Final = 500
 """From so many points on the cloud is pixels, even in an SVG: 10,000 paths would be 2 MB."""
 
-_PLOT_HEIGHT: Final = 330
-_LEFT: Final = 76
-_PLOT_WIDTH: Final = look.WIDTH - _LEFT - 24
-_PLOT_SIZE: Final = (_PLOT_WIDTH, _PLOT_HEIGHT)
-_AXIS_HEIGHT: Final = 48
-_LEGEND_HEIGHT: Final = 24
+_PLOT_SIZE: Final = (800, 330)  # pixels, about: labelled points are _APART in it
+_APART: Final = 15
+_AXIS_HEIGHT: Final = 56
 _ROW_HEIGHT: Final = 19
-_BADGE: Final = 15.0  # pixels; labelled points are at least so far apart
 _TODAY: Final = 0
 
 
@@ -89,31 +86,43 @@ class _Row:
 
 
 def _draw(compared: Compared, place: int | None, marked: Marked | None) -> Figure:
+    from matplotlib.cbook import pts_to_poststep
+
     front = compared.front()
     special = [k for k in (_TODAY, place) if k is not None]
     views = [_view(axis, compared.known, front, special) for axis in (compared.x, compared.y)]
-    order = np.flatnonzero(front)[np.argsort(compared.x.values[front], kind="stable")].tolist()
-    labelled = spread(_pixels(compared, views), order, special, MOST_LABELS, _BADGE)
+    order = np.flatnonzero(front)[np.argsort(compared.x.values[front], kind="stable")]
+    points = np.stack([compared.x.values, compared.y.values], axis=1)
+    labelled = spread(_pixels(points, views), order.tolist(), special, MOST_LABELS, _APART)
     rows = list(_rows(compared, place, marked, labelled))
-    facts = look.header_lines([*_facts(compared, views), *compared.facts()])
-    top = look.header_height(facts) + _LEGEND_HEIGHT
-    below = top + _PLOT_HEIGHT + _AXIS_HEIGHT
-    canvas = look.Canvas(below + 34 + _ROW_HEIGHT * len(rows) + 8)
-    look.draw_header(canvas, _title(compared), facts)
-    axes = canvas.axes(_LEFT, top, _PLOT_WIDTH, _PLOT_HEIGHT)
+    heights = [_PLOT_SIZE[1] + _AXIS_HEIGHT, 26 + _ROW_HEIGHT * len(rows)]
+    facts, signs = [*_facts(compared, views), *compared.facts()], list(_signs(compared, front))
+    figure = look.new_figure(_title(compared), facts, signs, sum(heights), left=76)
+    axes, key = figure.subplots(2, height_ratios=heights)
+    key.set_axis_off()
+    key.set_ylim(len(rows) - 0.2, -1)
     for is_x, view in zip((True, False), views, strict=True):
         set_scale(axes, view, is_x=is_x)
     axes.set_xlabel(compared.x.title + views[0].note)
     axes.set_ylabel(compared.y.title + views[1].note)
-    axes.yaxis.set_label_coords((look.MARGIN + 6 - _LEFT) / _PLOT_WIDTH, 0.5)
+    look.freeze_layout(figure)
+    key.set_xlim(0, look.WIDTH)
+    key.set_position((0, key.get_position().y0, 1, key.get_position().height))
     _draw_cloud(axes, compared, front)
-    covered = _draw_limits(axes, compared, views)
-    _draw_front(axes, compared, front)
-    _draw_marks(axes, compared, rows)
-    _draw_labels(axes, _pixels(compared, views), rows, front, covered)
-    _draw_legend(canvas, compared, front, top)
-    _draw_key(canvas, compared, rows, below + 14)
-    return canvas.figure
+    covered = _draw_limits(axes, compared)
+    # Right of and above the front every setting is beaten by one on it.
+    steps = np.array(pts_to_poststep(*points[order].T)).T if order.size else points[:0]
+    axes.plot(*steps.T, color=look.BLUE, linewidth=1.5, zorder=4)
+    axes.scatter(*points[order].T, s=20, c=look.BLUE, linewidths=0, zorder=4.5)
+    known = [row for row in rows if np.isfinite(points[row.place]).all()]
+    for row in reversed(known):
+        _draw_sign(axes, row, *points[row.place])
+    for row in known:
+        if row.label:
+            others = [points[other.place] for other in known if other is not row]
+            covered.append(_draw_label(axes, row, points, others, steps, covered))
+    _draw_key(key, compared, rows)
+    return figure
 
 
 def _title(compared: Compared) -> str:
@@ -138,6 +147,24 @@ def _facts(compared: Compared, views: Sequence[View]) -> list[str]:
     return parts
 
 
+def _signs(compared: Compared, front: Mask) -> Iterator[Artist]:
+    """Yield the signs of the legend."""
+    from matplotlib.lines import Line2D
+
+    rest, usable, held = compared.known & ~front, compared.usable, compared.holds
+    entries = [("o", look.BLUE, "on the front: nothing beats it", front)]
+    if held is None:
+        entries.append(("o", look.PALE, "beaten by another", rest & usable))
+    else:
+        entries.append(("o", look.SKY, "beaten, holds the SLO", rest & usable & held))
+        entries.append(("o", look.PALE, "beaten, breaks it", rest & usable & ~held))
+    entries.append(("x", look.GREY, "run not to be relied on", rest & ~usable))
+    for marker, color, label, some in entries:
+        if some.any():
+            yield Line2D([], [], marker=marker, color=color, markersize=5, linestyle="none",
+                         label=label)  # fmt: skip
+
+
 def _view(axis: Axis, known: Mask, front: Mask, special: Sequence[int]) -> View:
     core = [*axis.values[front & known], *axis.values[special]]
     core = [value for value in core if np.isfinite(value)]
@@ -145,10 +172,41 @@ def _view(axis: Axis, known: Mask, front: Mask, special: Sequence[int]) -> View:
     return view_of(axis.values[known], core, limits)
 
 
-def _pixels(compared: Compared, views: Sequence[View]) -> Array:
-    """Return where settings are within the axes, in pixels from the lower left corner (S, 2)."""
-    shares = [v.position(a.values) for v, a in zip(views, (compared.x, compared.y), strict=True)]
-    return np.stack(shares, axis=1) * _PLOT_SIZE
+def _pixels(points: Array, views: Sequence[View]) -> Array:
+    """Return where points (S, 2) stand in axes of about the size of the picture's."""
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    for is_x, view in zip((True, False), views, strict=True):
+        set_scale(axes, view, is_x=is_x)
+    shares: Array = (axes.transScale + axes.transLimits).transform(points)
+    return shares * _PLOT_SIZE
+
+
+def spread(
+    at: Array, order: Sequence[int], taken: Sequence[int], most: int, apart: float
+) -> list[int]:
+    """Return the points to name: both ends of `order`, then those farthest apart.
+
+    Points at (N, 2) places; all chosen are `apart` from each other and from those taken.
+    """
+
+    def far(place: int) -> float:
+        others = [k for k in (*taken, *chosen) if known[k]]
+        return float(min((np.hypot(*(at[k] - at[place])) for k in others), default=np.inf))
+
+    known: Mask = np.isfinite(at.sum(axis=1))
+    left = [k for k in order if k not in taken and known[k]]
+    chosen: list[int] = []
+    for k in dict.fromkeys([*left[:1], *left[-1:]]):
+        if far(k) >= apart:
+            chosen.append(k)
+    while len(chosen) < most:
+        best = max((k for k in left if k not in chosen), key=far, default=None)
+        if best is None or far(best) < apart:
+            break
+        chosen.append(best)
+    return sorted(chosen, key=left.index)
 
 
 def _rows(
@@ -163,9 +221,6 @@ def _rows(
             yield _Row(place, "*", look.GREEN, word=marked.word, label=marked.word)
     for number, k in enumerate(labelled, 1):
         yield _Row(k, "o", look.BLUE, text=str(number))
-
-
-# ---- within the axes ----------------------------------------------------------------------------
 
 
 def _draw_cloud(axes: Axes, compared: Compared, front: Mask) -> None:
@@ -190,173 +245,128 @@ def _draw_cloud(axes: Axes, compared: Compared, front: Mask) -> None:
                 )
 
 
-def _draw_limits(axes: Axes, compared: Compared, views: Sequence[View]) -> list[Box]:
+def _draw_limits(axes: Axes, compared: Compared) -> list[Bbox]:
     """Draw the SLOs of what is on the axes; return what their texts cover."""
     members = len(compared.unit.members)
     style: Any = {"color": look.GREY, "linestyle": (0, (5, 3)), "linewidth": 1, "zorder": 3}
-    boxes: list[Box] = []
-    for axis, view, horizontal in ((compared.x, views[0], False), (compared.y, views[1], True)):
+    boxes: list[Bbox] = []
+    for axis, upright in ((compared.x, True), (compared.y, False)):
         if axis.limit is None or axis.slo is None:
             continue
-        (axes.axhline if horizontal else axes.axvline)(axis.limit, **style)
+        (axes.axvline if upright else axes.axhline)(axis.limit, **style)
+        share = axes.transAxes.inverted().transform(axes.transData.transform([axis.limit] * 2))
         text = f"SLO {axis.slo.text}" + (f" × {members} HPAs" if members > 1 else "")
-        width = look.text_width(text, 8)
-        share = float(view.position(np.array([axis.limit]))[0])
-        if horizontal:
-            left = _PLOT_WIDTH - 6 - width
-            base = share * _PLOT_HEIGHT + (-14 if share > 0.93 else 6)
+        if upright:
+            at, before = (float(share[0]), 1.0), share[0] > 0.5
+            place: Any = {"ha": "right" if before else "left", "va": "top"}
+            offset = (-5 if before else 5, -2)
         else:
-            left = share * _PLOT_WIDTH + (-width - 7 if share > 0.5 else 7)
-            base = _PLOT_HEIGHT - 14.0
-        axes.annotate(
-            text,
-            (left / _PLOT_WIDTH, base / _PLOT_HEIGHT),
-            xycoords="axes fraction",
-            fontsize=8,
-            color=look.GREY,
-            zorder=7,
-            path_effects=look.halo(),
-        )
-        boxes.append((left - 3, base - 4, left + width + 3, base + 12))
+            at, below = (1.0, float(share[1])), share[1] > 0.93
+            place = {"ha": "right", "va": "top" if below else "bottom"}
+            offset = (-4, -3 if below else 3)
+        note = axes.annotate(
+            text, at, offset, xycoords="axes fraction", textcoords="offset points", fontsize=8,
+            color=look.GREY, zorder=7, path_effects=look.halo(), **place,
+        )  # fmt: skip
+        boxes.append(note.get_window_extent().padded(3))
     return boxes
 
 
-def _draw_front(axes: Axes, compared: Compared, front: Mask) -> None:
-    """Draw the front as steps: right of and above them every setting is beaten by one on it."""
-    order = np.flatnonzero(front)[np.argsort(compared.x.values[front], kind="stable")]
-    x, y = compared.x.values[order], compared.y.values[order]
-    axes.plot(x, y, drawstyle="steps-post", color=look.BLUE, linewidth=1.5, zorder=4)
-    axes.scatter(x, y, s=20, c=look.BLUE, linewidths=0, zorder=4.5)
+def _draw_sign(axes: Axes, row: _Row, x: float, y: float) -> None:
+    """Draw the sign of a row: on the front's axes, or in the key."""
+    size = {"D": 80, "*": 230, "o": 150}[row.sign]
+    axes.scatter(
+        [x], [y], s=size, marker=row.sign, c=row.color, edgecolors="white", linewidths=1.1,
+        zorder=6 if row.text else 6.5, clip_on=False,
+    )  # fmt: skip
+    if row.text:
+        axes.text(x, y, row.text, ha="center", va="center_baseline", fontsize=7.5,
+                  fontweight="bold", color="white", zorder=6.1)  # fmt: skip
 
 
-def _draw_marks(axes: Axes, compared: Compared, rows: Sequence[_Row]) -> None:
-    for row in reversed(rows):
-        x, y = compared.x.values[row.place], compared.y.values[row.place]
-        if not np.isfinite([x, y]).all():
-            continue
-        size = {"D": 80, "*": 230, "o": 150}[row.sign]
-        axes.scatter(
-            [x],
-            [y],
-            s=size,
-            marker=row.sign,
-            c=row.color,
-            edgecolors="white",
-            linewidths=1.1,
-            zorder=6 if row.text else 6.5,
-            clip_on=False,
-        )
-        if row.text:
-            axes.annotate(
-                row.text,
-                (x, y),
-                ha="center",
-                va="center_baseline",
-                fontsize=7.5,
-                fontweight="bold",
-                color="white",
-                zorder=6.1,
-            )
+_SPOTS: Final = tuple(
+    spot
+    for gap in (8, 14, 22)
+    for spot in (
+        ((gap, 0), "left", "center"), ((-gap, 0), "right", "center"),
+        ((0, gap), "center", "bottom"), ((0, -gap), "center", "top"),
+        ((gap, gap), "left", "bottom"), ((gap, -gap), "left", "top"),
+        ((-gap, gap), "right", "bottom"), ((-gap, -gap), "right", "top"),
+    )
+)  # fmt: skip
+"""Where a label may stand beside its sign (points), the first is liked best."""
 
 
-def _draw_labels(
-    axes: Axes, at: Array, rows: Sequence[_Row], front: Mask, covered: Sequence[Box]
-) -> None:
-    """Write beside today's setting and the marked one what they are, where least is in the way."""
-    crowd = np.where(front, 20.0, 1.0)
-    crowd[[row.place for row in rows]] = 100.0
-    known = np.isfinite(at.sum(axis=1))
-    steps = along(at[front & known])
-    points = np.concatenate([at[known], steps])
-    crowd = np.append(crowd[known], [20.0] * len(steps))
-    taken = list(covered)
-    for row in rows:
-        if not row.label or not known[row.place]:
-            continue
-        width = look.text_width(row.label, 8.5, bold=True)
-        spot, box = free_spot(at[row.place], width, (points, crowd), taken, _PLOT_SIZE)
-        taken.append(box)
-        axes.annotate(
-            row.label,
-            (spot[0] / _PLOT_WIDTH, spot[1] / _PLOT_HEIGHT),
-            xycoords="axes fraction",
-            fontsize=8.5,
-            fontweight="bold",
-            color=row.color,
-            zorder=7,
-            path_effects=look.halo(),
-        )
+def _draw_label(
+    axes: Axes,
+    row: _Row,
+    points: Array,
+    signs: Sequence[Array],
+    steps: Array,
+    covered: Sequence[Bbox],
+) -> Bbox:
+    """Write beside a sign what it is, where least is in the way; return what the text covers."""
+    from matplotlib.path import Path
+
+    note = axes.annotate(
+        row.label, tuple(points[row.place]), (0, 0), textcoords="offset points", fontsize=8.5,
+        fontweight="bold", color=row.color, zorder=7, path_effects=look.halo(),
+    )  # fmt: skip
+    known = points[np.isfinite(points).all(axis=1)]
+    crowd, marks = (axes.transData.transform(np.reshape(p, (-1, 2))) for p in (known, signs))
+    line = Path(axes.transData.transform(steps)) if len(steps) else None
+
+    def move(spot: tuple[tuple[int, int], str, str]) -> Bbox:
+        note.set_position(spot[0])
+        note.set(ha=spot[1], va=spot[2])
+        return note.get_window_extent().padded(4)
+
+    def cost(spot: tuple[tuple[int, int], str, str]) -> float:
+        box = move(spot)
+        if not all(axes.bbox.contains(*corner) for corner in (box.min, box.max)):
+            return 1e9
+        found = 1e6 * box.count_overlaps(covered) + 100 * box.padded(6).count_contains(marks)
+        found += 20 * (line is not None and line.intersects_bbox(box, filled=False))
+        return float(found + box.count_contains(crowd) + 0.5 * _SPOTS.index(spot))
+
+    return move(min(_SPOTS, key=cost))
 
 
-# ---- around them --------------------------------------------------------------------------------
-
-
-def _draw_legend(canvas: look.Canvas, compared: Compared, front: Mask, top: int) -> None:
-    """Say above the axes what the signs are."""
-    rest, usable, held = compared.known & ~front, compared.usable, compared.holds
-    entries = [("o", look.BLUE, "on the front: nothing beats it")]
-    if held is None:
-        entries += [("o", look.PALE, "beaten by another")] * bool((rest & usable).any())
-    else:
-        entries += [("o", look.SKY, "beaten, holds the SLO")] * bool((rest & usable & held).any())
-        entries += [("o", look.PALE, "beaten, breaks it")] * bool((rest & usable & ~held).any())
-    if (rest & ~usable).any():
-        entries.append(("x", look.GREY, "run not to be relied on"))
-    left, middle = float(_LEFT), top - 14
-    for sign, color, text in entries:
-        canvas.marker(left + 4, middle, sign, color, 5)
-        canvas.text(left + 14, middle + 3.5, text, 8, color=look.GREY)
-        left += 14 + look.text_width(text, 8) + 20
-
-
-def _draw_key(canvas: look.Canvas, compared: Compared, rows: Sequence[_Row], top: float) -> None:
-    """Write the labelled settings below the picture, with their numbers."""
-    today = (compared.x.values[_TODAY], compared.y.values[_TODAY])
-    right = canvas.width - 20
-    columns = (right - 236, right - 56)  # of values; 56 pixels further their change
-    heads = [look.shortened(a.title, 172, 8) for a in (compared.x, compared.y)]
-    canvas.text(look.MARGIN + 26, top, "setting", 8, color=look.GREY)
-    for column, text in zip(columns, heads, strict=True):
-        canvas.text(column + 56, top, text, 8, color=look.GREY, align="right")
+def _draw_key(axes: Axes, compared: Compared, rows: Sequence[_Row]) -> None:
+    """Write the labelled settings below the picture, with their numbers; x is in pixels."""
+    right = look.WIDTH - 20
+    measures = [(compared.x, right - 180), (compared.y, right)]
+    small: Any = {"va": "center_baseline", "fontsize": 8, "color": look.GREY}
+    normal: Any = {"va": "center_baseline", "fontsize": 8.5}
+    axes.text(look.MARGIN + 26, -1, "setting", **small)
+    for axis, end in measures:
+        axes.text(end, -1, look.shortened(axis.title, 172, 8), ha="right", **small)
     for k, row in enumerate(rows):
-        base = top + 20 + _ROW_HEIGHT * k
-        canvas.marker(
-            look.MARGIN + 10,
-            base - 4,
-            row.sign,
-            row.color,
-            {"D": 7.5, "*": 13, "o": 11.5}[row.sign],
-        )
-        if row.text:
-            canvas.text(
-                look.MARGIN + 10, base - 1, row.text, 7.5, color="white", bold=True, align="center"
-            )
-        left = look.MARGIN + 26
-        if row.word:
-            canvas.text(left, base, row.word, 8.5, bold=True)
-            left += int(look.text_width(row.word, 8.5, bold=True)) + 8
-        _draw_name(canvas, compared, row, (left, base), columns[0] - 70)
-        for axis, column, now in zip((compared.x, compared.y), columns, today, strict=True):
+        _draw_sign(axes, row, look.MARGIN + 10, k)
+        left = look.MARGIN + 26.0
+        others = _alike(compared, row.place)
+        alike = f"and {others:,} alike" if others else ""
+        room = measures[0][1] - 126 - left - look.text_width(alike, 8)
+        room -= look.text_width(row.word, 8.5, bold=True)
+        name = look.shortened(look.drawable(compared.names[row.place]), room, 8.5)
+        for text, style in ((row.word, normal | {"fontweight": "bold"}), (name, normal),
+                            (alike, small)):  # fmt: skip
+            if text:
+                axes.text(left, k, text, **style)
+                left += 8 + look.text_width(text, style["fontsize"], "fontweight" in style)
+        for axis, end in measures:
             value = float(axis.values[row.place])
             shown = look.amount(value) if np.isfinite(value) else "unknown"
-            canvas.text(column, base, shown, 8.5, align="right")
+            axes.text(end - 56, k, shown, ha="right", **normal)
             if row.place != _TODAY:
-                text = _change(value, float(now))
-                canvas.text(column + 56, base, text, 8.5, color=look.GREY, align="right")
+                change = _change(value, float(axis.values[_TODAY]))
+                axes.text(end, k, change, ha="right", **normal | {"color": look.GREY})
 
 
-def _draw_name(
-    canvas: look.Canvas, compared: Compared, row: _Row, at: tuple[float, float], right: float
-) -> None:
-    """Write a setting's name, and how many others came to just the same."""
+def _alike(compared: Compared, place: int) -> int:
+    """Return how many other settings came to just the same."""
     x, y = compared.x.values, compared.y.values
-    others = int(((x == x[row.place]) & (y == y[row.place])).sum()) - 1
-    alike = f"and {others:,} alike" if others > 0 else ""
-    room = right - at[0] - (look.text_width(alike, 8) + 8 if alike else 0)
-    name = look.shortened(look.drawable(compared.names[row.place]), room, 8.5)
-    canvas.text(*at, name, 8.5)
-    left = at[0] + look.text_width(name, 8.5) + 8
-    canvas.text(left, at[1], alike, 8, color=look.GREY)
+    return max(int(((x == x[place]) & (y == y[place])).sum()) - 1, 0)
 
 
 def _change(value: float, today: float) -> str:

@@ -1,9 +1,10 @@
-"""Objective and harm over two fields of a sweep's grid."""
+"""The heat map: objective and harm over two fields of a sweep's grid."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,15 +26,13 @@ from hpabatch.report.pictures.scale import view_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
 _CELL_HEIGHT: Final = 32
-_LONGEST_TITLE: Final = 170.0
+_LABEL_WIDTH: Final = 190  # pixels of a row's name, at most
 _BESIDE: Final = 9  # columns up to which both panels stand side by side
-_GAP: Final = 28
-_LEGEND_HEIGHT: Final = 24
-_PANEL_TITLE: Final = 24
-_BELOW: Final = 46
 _DARK: Final = 0.62  # from here on a cell's text is white
+_EMPTY: Final = "#f3f4f6"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,182 +141,109 @@ class _Heatmap:
 
     def draw(self) -> Figure:
         """Return the picture."""
-        facts = look.header_lines(
-            [self.cells.how, *self.compared.facts(), f"today: {self._todays_text()}"]
-        )
-        top = look.header_height(facts) + _LEGEND_HEIGHT
         stacked = len(self.columns.names) > _BESIDE
-        label_width = 30 + max(look.text_width(look.drawable(n), 8.5) for n in self.rows.names)
-        left = look.MARGIN + min(label_width, 220)
-        room = look.WIDTH - left - look.MARGIN
-        width = room if stacked else (room - _GAP) / 2
-        # (the rows' title stands upright beside them)
-        upright = min(look.text_width(_side_title(self.rows), 9), _LONGEST_TITLE)
-        height = max(_CELL_HEIGHT * len(self.rows.names), upright + 4)
-        step = _PANEL_TITLE + height + _BELOW
-        canvas = look.Canvas(round(top + step * (2 if stacked else 1)))
-        look.draw_header(canvas, self._title(), facts)
-        self._legend(canvas, top - 14)
-        panels = (
-            (self.compared.x, self.cells.x, "Blues"),
-            (self.compared.y, self.cells.y, "Purples"),
-        )
-        for k, (axis, values, colors) in enumerate(panels):
-            x = left if stacked else left + k * (width + _GAP)
-            y = top + _PANEL_TITLE + (k * step if stacked else 0)
-            title = look.shortened(axis.title, width, 9, bold=True)
-            canvas.text(x, y - 8, title, 9, bold=True)
-            axes = canvas.axes(x, y, width, height)
-            self._panel(axes, values, colors, width / len(self.columns.names))
-            self._sides(axes, width, with_rows=stacked or k == 0, room=min(label_width, 220) - 28)
-        return canvas.figure
-
-    def _title(self) -> str:
+        labels = [look.text_width(look.drawable(name), 8.5) for name in self.rows.names]
+        room = look.WIDTH - 70 - min(max(labels), _LABEL_WIDTH)
+        cell = (room if stacked else room / 2 - 20) / len(self.columns.names)
+        # The rows' title stands upright beside them.
+        upright = look.text_width(_shortened_title(self.rows), 9)
+        height = 80 + max(_CELL_HEIGHT * len(self.rows.names), upright)
         names = f"{self.columns.field} and {self.rows.field}"
-        return f"{look.drawable(self.compared.name)}: what {names} change"
+        title = f"{look.drawable(self.compared.name)}: what {names} change"
+        frames = list(self._frames())
+        signs = [self._frame(*each) for each in frames]
+        figure = look.new_figure(title, self._facts(), signs, height * (2 if stacked else 1))
+        grid: Any = figure.subplots(*((2, 1) if stacked else (1, 2)), sharex=True, sharey=True)
+        self._panel(grid[0], self.compared.x.title, self.cells.x, "Blues", cell)
+        self._panel(grid[1], self.compared.y.title, self.cells.y, "Purples", cell)
+        for axes in grid:
+            for each in frames:
+                axes.add_patch(self._frame(*each))
+            if stacked or axes is grid[0]:
+                axes.set_ylabel(_shortened_title(self.rows))
+            axes.tick_params(labelbottom=True, labelleft=stacked or axes is grid[0])
+        return figure
 
-    def _todays_text(self) -> str:
+    def _facts(self) -> list[str]:
+        """Return the text below the title."""
         parts = []
         for axis in (self.compared.x, self.compared.y):
             value = float(axis.values[0])
             known = look.amount(value) if np.isfinite(value) else "unknown"
             parts.append(f"{known} {axis.title}")
-        return ", ".join(parts)
-
-    def _today(self) -> tuple[int, int] | None:
+        told = [self.cells.how, *self.compared.facts(), f"today: {', '.join(parts)}"]
         if self.columns.today is None or self.rows.today is None:
-            return None
-        return self.rows.today, self.columns.today
-
-    def _chosen(self) -> tuple[int, int] | None:
-        """Return the cell of the marked setting; today's own is framed anyway."""
-        if self.place is None:
-            return None
-        r, c = int(self.rows.cells[self.place]), int(self.columns.cells[self.place])
-        return (r, c) if r >= 0 and c >= 0 else None
-
-    def _legend(self, canvas: look.Canvas, middle: float) -> None:
-        """Say above the panels what frames and hatches are."""
-        entries: list[tuple[str, str]] = []
-        if self._today() is not None:
-            entries.append((look.VERMILION, "today's values"))
-        if self._chosen() is not None and self.marked is not None:
-            entries.append((look.GREEN, f"{self.marked.word} setting"))
-        left = float(look.MARGIN)
-        for color, text in entries:
-            _frame(
-                canvas.figure,
-                left / canvas.width,
-                1 - (middle + 6) / canvas.height,
-                16 / canvas.width,
-                12 / canvas.height,
-                color,
-            )
-            canvas.text(left + 22, middle + 3.5, text, 8, color=look.GREY)
-            left += 22 + look.text_width(text, 8) + 20
-        told = ["paler is less"]
-        if self._today() is None:
             told.append("today's values are not in the grid")
+        told.append("paler is less")
         if self.cells.broken.any():
             told.append("hatched: none of the settings there holds the SLO")
         if np.isnan(self.cells.x).any():
             told.append("–: no setting")
-        text = look.shortened(" · ".join(told), canvas.width - look.MARGIN - left, 8)
-        canvas.text(left, middle + 3.5, text, 8, color=look.GREY)
+        return told
 
-    def _panel(self, axes: Axes, values: Array, colors: str, cell_width: float) -> None:
-        """Draw cells with their numbers."""
+    def _frames(self) -> Iterator[tuple[int, int, float, str, str]]:
+        """Yield row, column, margin, color and label of the cells that are framed."""
+        today = self.rows.today, self.columns.today
+        if today[0] is not None and today[1] is not None:
+            yield today[0], today[1], 0.0, look.VERMILION, "today's values"
+        if self.place is not None and self.marked is not None:
+            r, c = int(self.rows.cells[self.place]), int(self.columns.cells[self.place])
+            if r >= 0 and c >= 0:
+                margin = 0.06 if (r, c) == today else 0.0
+                yield r, c, margin, look.GREEN, f"{self.marked.word} setting"
+
+    @staticmethod
+    def _frame(row: int, column: int, margin: float, color: str, label: str) -> Rectangle:
+        from matplotlib.patches import Rectangle
+
+        side = 1 - 2 * margin
+        return Rectangle(
+            (column + margin, row + margin), side, side, fill=False, edgecolor=color,
+            linewidth=2.4, zorder=5, joinstyle="miter", clip_on=False, label=label,
+        )  # fmt: skip
+
+    def _panel(self, axes: Axes, title: str, values: Array, colors: str, cell: float) -> None:
+        """Draw cells with their numbers, and the values of the fields beside them."""
         import matplotlib as mpl
+        from matplotlib.colors import ListedColormap, Normalize, SymLogNorm
         from matplotlib.patches import Rectangle
 
         known = values[np.isfinite(values)]
-        places = view_of(known, known.tolist()).position(values)
-        low, high = np.nanmin(places), np.nanmax(places)
-        shares = (places - low) / ((high - low) or 1.0)
-        palette = mpl.colormaps[colors]
-        texts = {
-            cell: look.short_amount(float(v))
-            for cell, v in np.ndenumerate(values)
-            if np.isfinite(v)
-        }
-        size = _fitting([*texts.values()], cell_width - 4)
-        for (r, c), share in np.ndenumerate(shares):
-            text = texts.get((r, c))
-            face = palette(0.04 + 0.78 * share) if text is not None else "#f3f4f6"
-            axes.add_patch(Rectangle((c, r), 1, 1, facecolor=face, edgecolor="white", linewidth=1))
-            ink = "white" if text is not None and share > _DARK else look.INK
-            if self.cells.broken[r, c]:
-                axes.add_patch(
-                    Rectangle(
-                        (c, r), 1, 1, fill=False, hatch="////", edgecolor=look.PALE, linewidth=0
-                    )
-                )
+        ends: Any = {"vmin": known.min(), "vmax": known.max()}
+        linear = view_of(known, known.tolist()).linear
+        norm = Normalize(**ends) if linear is None else SymLogNorm(linear, **ends)
+        palette = ListedColormap(mpl.colormaps[colors](np.linspace(0.04, 0.82, 256)), bad=_EMPTY)
+        axes.pcolormesh(values, cmap=palette, norm=norm, edgecolors="white", linewidth=0.7)
+        for r, c in np.argwhere(self.cells.broken).tolist():
+            axes.add_patch(Rectangle((c, r), 1, 1, fill=False, hatch="////", edgecolor=look.PALE,
+                                     linewidth=0))  # fmt: skip
+        texts = [look.short_amount(float(value)) for value in known]
+        size = _fitting(texts, cell - 4)
+        for (r, c), value in np.ndenumerate(values):
+            empty = not np.isfinite(value)
+            dark = not empty and norm(value) > _DARK
             axes.text(
-                c + 0.5,
-                r + 0.5,
-                "–" if text is None else text,
-                ha="center",
-                va="center_baseline",
-                fontsize=size,
-                color=ink if text is not None else look.GREY,
-                path_effects=look.halo() if self.cells.broken[r, c] and ink != "white" else None,
-            )
-        self._frames(axes)
+                c + 0.5, r + 0.5, "–" if empty else look.short_amount(float(value)),
+                ha="center", va="center_baseline", fontsize=size,
+                color=look.GREY if empty else "white" if dark else look.INK,
+                path_effects=look.halo() if self.cells.broken[r, c] and not dark else None,
+            )  # fmt: skip
+        self._sides(axes, cell - 6)
+        axes.set_title(look.shortened(title, cell * len(self.columns.names), 9, bold=True))
 
-    def _frames(self, axes: Axes) -> None:
-        """Frame today's cell and the marked setting's."""
-        from matplotlib.patches import Rectangle
-
-        today, chosen = self._today(), self._chosen()
-        for cell, color, room in (
-            (today, look.VERMILION, 0.0),
-            (chosen, look.GREEN, 0.06 if chosen == today else 0.0),
-        ):
-            if cell is not None:
-                axes.add_patch(
-                    Rectangle(
-                        (cell[1] + room, cell[0] + room),
-                        1 - 2 * room,
-                        1 - 2 * room,
-                        fill=False,
-                        edgecolor=color,
-                        linewidth=2.4,
-                        zorder=5,
-                        joinstyle="miter",
-                        clip_on=False,
-                    )
-                )
-
-    def _sides(self, axes: Axes, width: float, with_rows: bool, room: float) -> None:
+    def _sides(self, axes: Axes, width: float) -> None:
         """Write the values of the fields beside the cells."""
-        names = self.columns.names
-        axes.set_xlim(0, len(names))
-        axes.set_ylim(0, len(self.rows.names))
+        names = [look.drawable(name) for name in self.columns.names]
+        size = _fitting(names, width)
+        shown = [look.shortened(name, width, size) for name in names]
+        axes.set_xticks(np.arange(len(names)) + 0.5, shown, fontsize=size)
+        names = [look.drawable(name) for name in self.rows.names]
+        shown = [look.shortened(name, _LABEL_WIDTH, 8.5) for name in names]
+        axes.set_yticks(np.arange(len(names)) + 0.5, shown)
+        axes.set_xlabel(_side_title(self.columns))
         axes.grid(False)
         axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        each = width / len(names) - 6
-        size = _fitting([look.drawable(name) for name in names], each)
-        shown = [look.shortened(look.drawable(name), each, size) for name in names]
-        axes.set_xticks(np.arange(len(names)) + 0.5, shown, fontsize=size)
-        axes.set_xlabel(_side_title(self.columns))
-        if with_rows:
-            shown = [look.shortened(look.drawable(n), room, 8.5) for n in self.rows.names]
-            axes.set_yticks(np.arange(len(self.rows.names)) + 0.5, shown)
-            axes.set_ylabel(look.shortened(_side_title(self.rows), _LONGEST_TITLE))
-        else:
-            axes.set_yticks([])
-
-
-def _frame(
-    figure: Figure, left: float, low: float, width: float, height: float, color: str
-) -> None:
-    from matplotlib.patches import Rectangle
-
-    figure.add_artist(
-        Rectangle((left, low), width, height, fill=False, edgecolor=color, linewidth=2)
-    )
+        axes.spines[:].set_visible(False)
 
 
 def _fitting(texts: list[str], width: float) -> float:
@@ -335,3 +261,7 @@ def _side_title(side: Side) -> str:
         return f"{side.field} (s)"
     plain = all(name.replace("–", "").replace(".", "").isdigit() for name in values)
     return f"{side.field} (%)" if side.field == "target" and plain else side.field
+
+
+def _shortened_title(side: Side) -> str:
+    return look.shortened(_side_title(side), 170)

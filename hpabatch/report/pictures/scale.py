@@ -1,4 +1,4 @@
-"""Which part of a measure an axis shows, and how: plain, or by orders of magnitude."""
+"""The part of a measure that an axis shows, on a linear or a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -33,31 +33,12 @@ class View:
     @property
     def note(self) -> str:
         """Return what must be said beside the axis."""
-        if self.linear is None:
-            return ""
-        return " (logarithmic)"
+        return "" if self.linear is None else " (logarithmic)"
 
     def shows(self, values: Array) -> Mask:
         """Return which values lie within."""
         found: Mask = (values >= self.low) & (values <= self.high)
         return found
-
-    def position(self, values: Array) -> Array:
-        """Return where values lie between the lower end, 0, and the upper one, 1."""
-        low, high = self._scaled(np.array([self.low, self.high]))
-        found: Array = (self._scaled(values) - low) / (high - low)
-        return found
-
-    def _scaled(self, values: Array) -> Array:
-        """Return values on the scale, as matplotlib's symlog has it."""
-        if self.linear is None:
-            return values
-        share = np.abs(values) / self.linear
-        bent = np.sign(values) * (_LINSCALE + np.log10(np.maximum(share, 1.0)))
-        return np.where(share <= 1, values / self.linear * _LINSCALE, bent)
-
-
-_LINSCALE: Final = 10.0 / 9.0  # matplotlib's linscale 1, base 10: linscale / (1 - 1 / base)
 
 
 def view_of(values: Array, core: Sequence[float], limits: Sequence[float] = ()) -> View:

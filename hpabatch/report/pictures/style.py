@@ -1,4 +1,4 @@
-"""How pictures look, and how they get into files: fonts, colours, places in pixels.
+"""Style of pictures: fonts, colors, headers, numbers and texts, and how files are written.
 
 Only `matplotlib.figure.Figure` is used, never pyplot, so nothing global changes and no display is
 needed. A picture has the same bytes at every run of one matplotlib version: its own style instead
@@ -7,21 +7,20 @@ of the user's, the font that comes with matplotlib, no date, a fixed salt of ids
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
 WIDTH: Final = 900
 """Pixels: what a README shows without scaling."""
@@ -29,8 +28,9 @@ WIDTH: Final = 900
 DPI: Final = 100
 _CLOUD_DPI: Final = 200  # of what is pixels inside of an SVG
 _FONT: Final = "DejaVu Sans"
+_LONGEST_STEM: Final = 150  # characters of a file's name; file systems allow 255 bytes
 
-# Okabe and Ito's palette, which the colour-blind can tell apart; shapes differ, too.
+# Okabe and Ito's palette, which color-blind people can tell apart; shapes differ, too.
 BLUE: Final = "#0072b2"
 SKY: Final = "#8cc4e8"
 VERMILION: Final = "#d55e00"
@@ -59,6 +59,17 @@ _STYLE: Final[dict[str, Any]] = {
     "ytick.color": GREY,
     "xtick.labelsize": 8.5,
     "ytick.labelsize": 8.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "legend.fontsize": 8,
+    "legend.labelcolor": GREY,
+    "legend.frameon": False,
+    "legend.borderpad": 0,
+    "legend.borderaxespad": 0,
+    "legend.handlelength": 1.6,
+    "legend.handletextpad": 0.6,
+    "legend.columnspacing": 1.8,
     "figure.dpi": DPI,
     "figure.facecolor": "white",
     "axes.facecolor": "white",
@@ -117,7 +128,7 @@ def save_figure(figure: Figure, path: Path | str) -> None:
 
 
 def drawable(text: str) -> str:
-    """Return a text with `?` for what the font has no sign for."""
+    """Return a text with `?` for characters that the font lacks."""
     signs = _signs()
     return "".join(c if ord(c) in signs else "?" for c in printable(text))
 
@@ -155,77 +166,6 @@ def halo() -> list[Any]:
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=3, foreground="white")]
-
-
-# ---- the canvas ---------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Canvas:
-    """A figure whose places are pixels from its upper left corner."""
-
-    height: int
-    width: int = WIDTH
-    figure: Figure = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Make the figure; must be called within `picture_style`."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        self.figure = Figure(figsize=(self.width / DPI, self.height / DPI), dpi=DPI)
-        FigureCanvasAgg(self.figure)
-
-    def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Return new axes at a place."""
-        return self.figure.add_axes(
-            (
-                left / self.width,
-                1 - (top + height) / self.height,
-                width / self.width,
-                height / self.height,
-            )
-        )
-
-    def text(
-        self,
-        left: float,
-        baseline: float,
-        text: str,
-        size: float = 9,
-        *,
-        color: str = INK,
-        bold: bool = False,
-        align: Literal["left", "center", "right"] = "left",
-    ) -> Text:
-        """Write a line."""
-        return self.figure.text(
-            left / self.width,
-            1 - baseline / self.height,
-            text,
-            fontsize=size,
-            color=color,
-            fontweight="bold" if bold else "normal",
-            ha=align,
-            va="baseline",
-        )
-
-    def marker(self, left: float, middle: float, marker: str, color: str, size: float = 7) -> None:
-        """Draw a sign of a legend."""
-        from matplotlib.lines import Line2D
-
-        self.figure.add_artist(
-            Line2D(
-                [left / self.width],
-                [1 - middle / self.height],
-                marker=marker,
-                color=color,
-                markersize=size,
-                markeredgecolor=color if marker in "ox" else "white",
-                markeredgewidth=0.9 if marker == "x" else 0.6,
-                linestyle="none",
-            )
-        )
 
 
 @lru_cache(maxsize=4096)
@@ -270,26 +210,57 @@ def wrapped(parts: Sequence[str], width: float, size: float = 9) -> list[str]:
     return lines
 
 
-TITLE_SIZE: Final = 12.5
-SUBTITLE_SIZE: Final = 8.5
-_LINE_HEIGHT: Final = 16
+# ---- figures ------------------------------------------------------------------------------------
+
 MARGIN: Final = 16
+_LINE_HEIGHT: Final = 16
 
 
-def header_lines(parts: Sequence[str]) -> list[str]:
-    """Return the lines under a title."""
-    return wrapped(parts, WIDTH - 2 * MARGIN, SUBTITLE_SIZE)
+def new_figure(
+    title: str, facts: Sequence[str], signs: Sequence[Artist], height: float, left: float = MARGIN
+) -> Figure:
+    """Return a figure with a title, facts and a legend of signs; `height` pixels below are free.
 
+    Its layout is constrained to what is free; `left` is where the legend begins. Must be called
+    within `picture_style`.
+    """
+    from matplotlib.figure import Figure
 
-def header_height(lines: Sequence[str]) -> int:
-    """Return how much a title with these lines takes, in pixels."""
-    return 36 + _LINE_HEIGHT * len(lines)
-
-
-def draw_header(canvas: Canvas, title: str, lines: Sequence[str]) -> None:
-    """Write a title and the lines under it."""
-    width = canvas.width - 2 * MARGIN
-    shown = shortened(title, width, TITLE_SIZE, bold=True)
-    canvas.text(MARGIN, 26, shown, TITLE_SIZE, bold=True)
+    room = WIDTH - 2 * MARGIN
+    lines = wrapped(facts, room, 8.5)
+    above = 40 + _LINE_HEIGHT * len(lines) + 22 * bool(signs)
+    pixels = above + height
+    figure = Figure(figsize=(WIDTH / DPI, round(pixels) / DPI), layout="constrained")
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0, 0, 1, 1 - above / pixels), w_pad=0.1, h_pad=0.06)
+    x = MARGIN / WIDTH
+    figure.text(x, 1 - 26 / pixels, shortened(title, room, 12.5, bold=True), fontsize=12.5,
+                fontweight="bold")  # fmt: skip
     for k, line in enumerate(lines):
-        canvas.text(MARGIN, 46 + _LINE_HEIGHT * k, line, SUBTITLE_SIZE, color=GREY)
+        y = 1 - (46 + _LINE_HEIGHT * k) / pixels
+        figure.text(x, y, line, fontsize=8.5, color=GREY)
+    if signs:
+        place = (left / WIDTH, 1 - (above - 19) / pixels)
+        figure.legend(handles=signs, loc="upper left", bbox_to_anchor=place, ncols=len(signs))
+    return figure
+
+
+def freeze_layout(figure: Figure) -> None:
+    """Lay a figure out; what is drawn later moves nothing."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
+def file_stem(kind: str, parts: Sequence[str], taken: set[str]) -> str:
+    """Return the name of a picture's file without its ending, and add it to those taken.
+
+    Characters other than letters, digits, dots, `=`, `_` and `-` become `_`, a `/` a dot.
+    """
+    text = "-".join([kind, *parts]).replace("/", ".")
+    stem = name = re.sub(r"[^A-Za-z0-9._=-]", "_", text)[:_LONGEST_STEM]
+    number = 1
+    while name.lower() in taken:  # some file systems do not distinguish a from A
+        number += 1
+        name = f"{stem}-{number}"
+    taken.add(name.lower())
+    return name

@@ -1,8 +1,8 @@
-"""A stretch of time under today's setting and under another one: replicas, demand, saturation."""
+"""The timeline: replicas, demand and saturation under today's setting and under another one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -13,26 +13,24 @@ from numpy.typing import NDArray
 
 from hpabatch.engine.advise.unit import Array, Mask
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.layout.records import I64
 from hpabatch.model.settings.values import AS_TODAY
 from hpabatch.report.pictures import style as look
 from hpabatch.report.pictures.data import day_text, length_text
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Times = NDArray[np.datetime64]
+
 DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
-_PANEL_HEIGHT: Final = 190
-_LEFT: Final = 58
-_WIDTH: Final = look.WIDTH - _LEFT - 30
-_PANEL_TITLE: Final = 26
-_GAP: Final = 14
-_BELOW: Final = 64
-_LEGEND_HEIGHT: Final = 24
+_PANEL_HEIGHT: Final = 235
+_COLUMNS: Final = 800  # of pixels; areas are drawn of each one
 _NEAR_MAX: Final = 1.35  # maxReplicas is drawn up to so many times of what was reached
 _DEMAND: Final = "#dfe5ea"
+_SATURATED: Final = "#f2c14e"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +117,19 @@ def timeline_figure(
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A setting's ticks: `at` (T + 1,) their instants and the end; values hold until the next."""
+    """A setting's ticks: `at` (T + 1,) their times and the end; values hold until the next.
+
+    `replicas` (T + 1,) are at these times. `demand`, of each column of pixels the highest (NaN:
+    unknown), and `saturated` (C + 1,) are at the times `at_columns`. The last value stands twice.
+    """
 
     shown: Shown
-    at: I64
+    at: Times
     replicas: NDArray[np.int64]
+    at_columns: Times
     demand: Array
     saturated: Mask
-    pods: Array
-    rescales: int
+    facts: str
 
     @classmethod
     def of(cls, points: pl.DataFrame, shown: Shown, end: int) -> _Line:
@@ -136,51 +138,58 @@ class _Line:
         if rows.is_empty():
             raise UsageError(f"there is no trajectory of setting {shown.setting}")
         at = np.append(rows["ts"].dt.timestamp("ms").to_numpy(), end)
-        demand = rows["demand"].cast(pl.Float64).to_numpy().copy()
-        demand[demand <= 0] = np.nan
+        replicas = rows["replicas"].cast(pl.Int64).to_numpy()
+        demand = rows["demand"].cast(pl.Float64).fill_null(0).to_numpy()
+        saturated = rows["saturated"].cast(pl.Boolean).fill_null(False).to_numpy()
+        column = max((end - at[0]) / _COLUMNS, 1.0)
+        first = np.flatnonzero(np.diff((at[:-1] - at[0]) // column, prepend=-1))
+        hours = np.diff(at) / _HOUR_MS
+        pod_hours = float((hours * rows["pods"].cast(pl.Float64).to_numpy()).sum())
+        rescales = int((rows["desired"] != rows["replicas"]).sum())
+        facts = [
+            f"{look.amount(pod_hours)} pod-hours",
+            f"{look.amount(float(hours[saturated].sum() * 60))} saturated minutes",
+            f"{rescales:,} rescale{'s' * (rescales != 1)}",
+        ]
+        highest = np.maximum.reduceat(demand, first)
+        demand = np.where(highest > 0, highest, np.nan)
+        saturated = np.maximum.reduceat(saturated, first)
+        times = at.astype("datetime64[ms]")
         return cls(
             shown,
-            at,
-            rows["replicas"].cast(pl.Int64).to_numpy(),
-            demand,
-            rows["saturated"].cast(pl.Boolean).fill_null(False).to_numpy(),
-            rows["pods"].cast(pl.Float64).to_numpy(),
-            int((rows["desired"] != rows["replicas"]).sum()),
+            times,
+            np.append(replicas, replicas[-1]),
+            times[np.append(first, -1)],
+            np.append(demand, demand[-1]),
+            np.append(saturated, saturated[-1]),
+            " · ".join(facts),
         )
 
-    def facts(self) -> str:
-        """Return what it came to in the time that is shown."""
-        hours = np.diff(self.at) / _HOUR_MS
-        saturated = float(hours[self.saturated].sum() * 60)
-        pods = look.amount(float((hours * self.pods).sum()))
-        rescales = f"{self.rescales:,} rescale{'s' * (self.rescales != 1)}"
-        return f"{pods} pod-hours · {look.amount(saturated)} saturated minutes · {rescales}"
+    @property
+    def color(self) -> str:
+        return look.VERMILION if self.shown.word == AS_TODAY else look.BLUE
 
 
 def _draw(
     name: str, lines: Sequence[_Line], profile: str, ends: tuple[int, int], why: str
 ) -> Figure:
-    facts = look.header_lines(
-        [
-            f"{length_text((ends[1] - ends[0]) / _HOUR_MS)} from {_instant(ends[0])}{why}",
-            f"rules of Kubernetes {profile}",
-            "simulated",
-        ]
-    )
-    top = look.header_height(facts) + _LEGEND_HEIGHT
-    step = _PANEL_TITLE + _PANEL_HEIGHT + _GAP
-    canvas = look.Canvas(top + step * len(lines) - _GAP + _BELOW)
-    words = " and ".join(dict.fromkeys(_word(line) for line in lines))
-    look.draw_header(canvas, f"{look.drawable(name)}: replicas under {words}", facts)
+    facts = [
+        f"{length_text((ends[1] - ends[0]) / _HOUR_MS)} from {_instant(ends[0])}{why}",
+        f"rules of Kubernetes {profile}",
+        "simulated",
+    ]
     highest = _highest(lines)
-    _draw_legend(canvas, lines, highest, top - 14)
-    for k, line in enumerate(lines):
-        y = top + step * k + _PANEL_TITLE
-        _draw_titles(canvas, line, y - 8)
-        axes = canvas.axes(_LEFT, y, _WIDTH, _PANEL_HEIGHT)
-        _draw_panel(axes, line, lines[0], ends, highest)
-        _set_time(axes, ends, labels=k == len(lines) - 1)
-    return canvas.figure
+    words = " and ".join(dict.fromkeys(_word(line) for line in lines))
+    title = f"{look.drawable(name)}: replicas under {words}"
+    height = _PANEL_HEIGHT * len(lines) + 40
+    signs = list(_signs(lines, highest))
+    figure = look.new_figure(title, facts, signs, height, left=58)
+    panels: Any = figure.subplots(len(lines), sharex=True, sharey=True, squeeze=False)[:, 0]
+    for axes, line in zip(panels, lines, strict=True):
+        _draw_panel(axes, line, lines[0], highest)
+    panels[0].set_xlim(lines[0].at[0], lines[0].at[-1])
+    panels[-1].set_xlabel("time (UTC)")
+    return figure
 
 
 def _word(line: _Line) -> str:
@@ -197,141 +206,60 @@ def _highest(lines: Sequence[_Line]) -> float:
     return max([reached, *(m for m in limits if m <= reached * _NEAR_MAX)]) * 1.08
 
 
-def _draw_titles(canvas: look.Canvas, line: _Line, baseline: float) -> None:
-    """Write above a panel what it is of, and what it came to."""
-    facts = line.facts()
-    word = line.shown.word
-    canvas.text(_LEFT, baseline, word, 9.5, bold=True, color=_color(line))
-    left = _LEFT + look.text_width(word, 9.5, bold=True) + 8
-    room = _LEFT + _WIDTH - left - look.text_width(facts, 8.5) - 16
-    if line.shown.setting != word:
-        text = look.shortened(look.drawable(line.shown.setting), room, 8.5)
-        canvas.text(left, baseline, text, 8.5)
-    canvas.text(_LEFT + _WIDTH, baseline, facts, 8.5, color=look.GREY, align="right")
-
-
-def _color(line: _Line) -> str:
-    return look.VERMILION if line.shown.word == AS_TODAY else look.BLUE
-
-
-def _draw_panel(
-    axes: Axes, line: _Line, first: _Line, ends: tuple[int, int], highest: float
-) -> None:
+def _draw_panel(axes: Axes, line: _Line, first: _Line, highest: float) -> None:
+    """Draw a setting's replicas over demand and saturation, and today's replicas thinly."""
+    from matplotlib import dates
     from matplotlib.ticker import MaxNLocator
 
-    pixel = (ends[1] - ends[0]) / _WIDTH
-    for begin, end in _stretches(line, pixel):
-        axes.axvspan(begin, end, color="#f2c14e", alpha=0.5, linewidth=0, zorder=2.05)
-    at, demand = _thinned(line, pixel)
-    axes.fill_between(at, demand, step="post", color=_DEMAND, linewidth=0, zorder=2)
-    axes.step(at, demand, where="post", color="#8c959f", linewidth=0.7, zorder=2.1)
+    over: Any = axes.get_xaxis_transform()  # from the lower end to the upper one
+    axes.fill_between(line.at_columns, line.saturated.astype(float), step="post", linewidth=0,
+                      color=_SATURATED, alpha=0.5, zorder=2.05, transform=over)  # fmt: skip
+    axes.fill_between(line.at_columns, line.demand, step="post", color=_DEMAND, linewidth=0,
+                      zorder=2)  # fmt: skip
+    axes.step(line.at_columns, line.demand, where="post", color="#8c959f", linewidth=0.7,
+              zorder=2.1)  # fmt: skip
     if line is not first:
-        axes.step(*_changes(first), where="post", color=_color(first), linewidth=0.9,
+        axes.step(first.at, first.replicas, where="post", color=first.color, linewidth=0.9,
                   alpha=0.55, zorder=3)  # fmt: skip
-    axes.step(*_changes(line), where="post", color=_color(line), linewidth=1.7, zorder=4)
+    axes.step(line.at, line.replicas, where="post", color=line.color, linewidth=1.7, zorder=4)
     limit = line.shown.max_replicas
     if limit is not None and limit <= highest:
-        axes.axhline(limit, color=look.INK, linestyle=(0, (4, 3)), linewidth=0.9, zorder=3.5)
+        axes.axhline(limit, **_LIMIT, zorder=3.5)
     axes.set_ylim(0, highest)
-    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.set_ylabel("pods")
-    axes.yaxis.set_label_coords(-40 / _WIDTH, 0.5)
+    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    locator: Any = dates.AutoDateLocator(minticks=5, maxticks=10)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    word = line.shown.word
+    title = axes.set_title(word, fontsize=9.5, color=line.color)
+    axes.set_title(line.facts, loc="right", fontsize=8.5, color=look.GREY, fontweight="normal")
+    if line.shown.setting != word:
+        room = look.WIDTH - 110 - look.text_width(word, 9.5, bold=True)
+        room -= look.text_width(line.facts, 8.5)
+        text = look.shortened(look.drawable(line.shown.setting), room, 8.5)
+        axes.annotate(text, (1, 0), (6, 0), xycoords=title, textcoords="offset points",
+                      va="bottom", fontsize=8.5)  # fmt: skip
 
 
-def _stretches(line: _Line, pixel: float) -> list[tuple[float, float]]:
-    """Return the saturated stretches; such a pixel apart are one, and each is 1.5 pixels wide."""
-    found: list[tuple[float, float]] = []
-    for k in np.flatnonzero(line.saturated).tolist():
-        begin, end = float(line.at[k]), float(line.at[k + 1])
-        if found and begin - found[-1][1] <= pixel:
-            found[-1] = found[-1][0], end
-        else:
-            found.append((begin, end))
-    return [(b, max(e, b + 1.5 * pixel)) for b, e in found]
+_LIMIT: Final[dict[str, Any]] = {"color": look.INK, "linestyle": (0, (4, 3)), "linewidth": 0.9}
 
 
-def _thinned(line: _Line, pixel: float) -> tuple[Array, Array]:
-    """Return the demand, of each pixel the highest."""
-    bins = ((line.at[:-1] - line.at[0]) // max(pixel, 1.0)).astype(np.int64)
-    starts = np.flatnonzero(np.diff(bins, prepend=-1))
-    filled = np.maximum.reduceat(np.nan_to_num(line.demand, nan=-1.0), starts)
-    filled[filled < 0] = np.nan
-    at = np.append(line.at[starts], line.at[-1]).astype(np.float64)
-    return at, np.append(filled, filled[-1])
+def _signs(lines: Sequence[_Line], highest: float) -> Iterator[Artist]:
+    """Yield the signs of the legend."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
-
-def _changes(line: _Line) -> tuple[Array, Array]:
-    """Return the replicas at the ticks at which they change, and at the end."""
-    values = line.replicas.astype(np.float64)
-    kept = np.flatnonzero(np.diff(values, prepend=np.nan) != 0)
-    at = np.append(line.at[kept], line.at[-1]).astype(np.float64)
-    return at, np.append(values[kept], values[-1])
-
-
-def _draw_legend(
-    canvas: look.Canvas, lines: Sequence[_Line], highest: float, middle: float
-) -> None:
-    """Say above the panels what lines and areas are."""
-    entries: list[tuple[str, str, str]] = [("line", _color(lines[-1]), "replicas")]
-    if len(lines) > 1:
-        entries = [("line", _color(line), f"replicas, {line.shown.word}") for line in lines]
+    for line in lines:
+        label = f"replicas, {line.shown.word}" if len(lines) > 1 else "replicas"
+        yield Line2D([], [], color=line.color, linewidth=2, label=label)
     if any(np.isfinite(line.demand).any() for line in lines):
-        entries.append(("area", _DEMAND, "demand: pods that the work asks for"))
+        yield Patch(color=_DEMAND, linewidth=0, label="demand: pods that the work asks for")
     if any(line.saturated.any() for line in lines):
-        entries.append(("area", "#f7d995", "saturated"))
+        yield Patch(color=_SATURATED, alpha=0.5, linewidth=0, label="saturated")
     limits = [line.shown.max_replicas for line in lines]
     if any(limit is not None and limit <= highest for limit in limits):
-        entries.append(("dash", look.INK, "maxReplicas"))
-    left = float(_LEFT)
-    for kind, color, text in entries:
-        _draw_sign(canvas, kind, color, left, middle)
-        canvas.text(left + 26, middle + 3.5, text, 8, color=look.GREY)
-        left += 26 + look.text_width(text, 8) + 20
-
-
-def _draw_sign(canvas: look.Canvas, kind: str, color: str, left: float, middle: float) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Rectangle
-
-    x, y = left / canvas.width, 1 - middle / canvas.height
-    if kind == "area":
-        size = (20 / canvas.width, 10 / canvas.height)
-        canvas.figure.add_artist(Rectangle((x, y - size[1] / 2), *size, color=color, linewidth=0))
-        return
-    more: dict[str, Any] = {"linestyle": (0, (4, 3))} if kind == "dash" else {}
-    ends = [x, x + 20 / canvas.width]
-    width = 1.0 if kind == "dash" else 2.0
-    canvas.figure.add_artist(Line2D(ends, [y, y], color=color, linewidth=width, **more))
-
-
-# ---- time ---------------------------------------------------------------------------------------
-
-_STEPS_MS: Final = tuple(
-    minutes * 60_000 for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)
-)
-
-
-def _set_time(axes: Axes, ends: tuple[int, int], *, labels: bool) -> None:
-    """Give an axis of milliseconds its ticks, at round UTC times."""
-    begin, end = ends
-    axes.set_xlim(begin, end)
-    room = (end - begin) / 9
-    days = max(round(room / DAY_MS), 1)
-    step = next((s for s in _STEPS_MS if s >= room), days * DAY_MS)
-    ticks = list(range(-(-begin // step) * step, end + 1, step))
-    texts = [_tick_text(tick, step) for tick in ticks] if labels else [""] * len(ticks)
-    axes.set_xticks(ticks, texts)
-    if labels:
-        axes.set_xlabel("time (UTC)")
-    else:
-        axes.tick_params(axis="x", length=0)
-
-
-def _tick_text(at_ms: int, step_ms: int) -> str:
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    if step_ms >= DAY_MS:
-        return f"{at:%b %d}"
-    return f"{at:%H:%M}\n{at:%b %d}" if (at.hour, at.minute) == (0, 0) else f"{at:%H:%M}"
+        yield Line2D([], [], **_LIMIT, label="maxReplicas")
 
 
 def _instant(at_ms: int) -> str:

@@ -56,13 +56,13 @@ def run(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--every", "often"), "--every 'often' is not a duration"),
-        (("--every", "1ms"), "too short"),
-        (("--segment", "0s"), "too short"),
-        (("--log-format", "xml"), "none of text, json"),
+        (("--every", "often"), "--every: expected a duration"),
+        (("--every", "1ms"), "--every: expected a duration of at least 100ms"),
+        (("--segment", "0s"), "--segment: expected a duration of at least 1s"),
+        (("--log-format", "xml"), "is not one of 'text', 'json'"),
         (("--kubeconfig", "/nowhere/at/all"), "/nowhere/at/all"),
         (("--in-cluster", "--context", "x"), "excludes"),
-        (("--in-cluster",), "no pod of a cluster"),
+        (("--in-cluster",), "expected a pod of a cluster"),
     ],
 )
 def test_nonsense_is_refused(
@@ -95,7 +95,7 @@ def test_a_context_that_is_not_there(run: Run, nobody: str) -> None:
     ("words", "said"),
     [
         (("--output", "csv"), "--once"),
-        (("--once", "--output", "yaml"), "none of table"),
+        (("--once", "--output", "yaml"), "is not one of"),
         (("--stateless", "--state", "x"), "excludes"),
     ],
 )

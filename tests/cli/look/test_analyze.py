@@ -15,14 +15,17 @@ from typer.testing import CliRunner, Result
 
 import hpabatch.cli.look.analyze  # noqa: F401  (registers the command)
 from hpabatch.cli.app import app
-from hpabatch.engine.analyze.run import analyze_hpa, fixed_points
+from hpabatch.engine.analyze.run import analyze_hpa
 from hpabatch.errors import ManifestError, RefusedError, UsageError
 from hpabatch.inputs.manifest_checks import check_manifests
 from hpabatch.inputs.manifests import load_manifests
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import PROFILES
-from hpabatch.report.analyze import Analyzed, Findings, to_table
+from hpabatch.report.analyze import Analyzed, Findings
+from hpabatch.report.base import View
+from hpabatch.report.forms import table_text
+from tests.engine.constant_demand import fixed_points
 
 WEB = """\
 apiVersion: autoscaling/v2
@@ -75,7 +78,8 @@ def test_table() -> None:
     result = run()
     assert result.exit_code == 0
     assert result.stderr == ""
-    table, legend, told = result.stdout.split("\n\n")
+    verdict, told, table, _ = result.stdout.split("\n\n")
+    assert verdict == "3 HPAs: 3 remarks"
     assert [line.split() for line in table.splitlines()[1:]] == [
         ["shop/web", "2-10", "cpu", "70%", "36-77%", "4", "53-77%", "63-77%", "30s",
          "5m", "+", "0s", "-"],
@@ -83,7 +87,6 @@ def test_table() -> None:
          "15s", "45s", "+", "1h10m", "-"],
         ["shop/pinned", "2-2", "cpu", "70%", "36-77%", "2", "36-77%", "36-77%", "-", "-", "-"],
     ]  # fmt: skip
-    assert legend.startswith("STAY: the usage of a pod")
     assert told.splitlines() == [
         "Remarks (3):",
         "  worker       resource/cpu makes it grow from 105% of the request on: pods that cannot "
@@ -97,22 +100,22 @@ def test_a_table_on_a_narrow_terminal_fits_it() -> None:
     spec = default_hpa(load_manifests(["-"], io.BytesIO(WEB.encode())).entries[0].hpa or HPA())
     item = Analyzed("stdin", 1, spec, analyze_hpa(spec.spec), ())
     findings = Findings("1.38", 15_000, 0, {}, [item])
-    wide, narrow = to_table(findings, 200), to_table(findings, 90)
-    assert wide == to_table(findings)
-    table = narrow.split("\n\n")[0]
+    wide, narrow = table_text(findings, View(200)), table_text(findings, View(90))
+    assert wide == table_text(findings)
+    table = narrow.split("\n\n")[1]
     assert max(map(len, table.splitlines())) <= 90
     assert "".join(table.split()).count("63-77%") == 1
 
 
 def test_nothing_stands_out() -> None:
-    assert run(stdin=WEB).stdout.endswith("\n\nNothing stands out.\n")
+    assert run(stdin=WEB).stdout.startswith("1 HPA: nothing stands out\n")
 
 
 def test_long_names_and_strange_cells() -> None:
     text = QUEUE.replace("jobs", "a" * 60).replace(
         "averageUtilization: 95", "averageUtilization: 1"
     )
-    row = run(stdin=text).stdout.splitlines()[1]
+    row = next(line for line in run(stdin=text).stdout.splitlines() if line.startswith("worker"))
     assert f"external/{'a' * 30}… +1" in row
     value = QUEUE.replace("AverageValue, averageValue: 5", "Value, value: 5")
     assert "0-1.1x" in run(stdin=value).stdout
@@ -135,18 +138,17 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 def test_the_screen_of_one() -> None:
     result = run("--hpa", "shop/web")
     lines = result.stdout.splitlines()
-    assert lines[:4] == [
-        "shop/web: scales Deployment/web (stdin:1)",
-        "2 to 10 replicas; tolerance 0.1 down, 0.1 up; a sync every 15s; rules of Kubernetes 1.37",
+    assert lines[:3] == [
+        "shop/web: scales Deployment/web (stdin:1); 0 remarks",
         "",
         "resource/cpu, target 70%: a constant total that divides among the pods, each requesting 1",
     ]
-    assert [line.split() for line in lines[4:7]] == [
+    assert [line.split() for line in lines[3:6]] == [
         ["PODS", "STAY", "AT", "TOTAL", "FROM", "TO", "BELOW"],
         ["2", "36-77%", "0.72", "requests", "1.56", "requests"],
         ["3", "47-77%", "1.41", "requests", "2.34", "requests"],
     ]
-    assert lines[14:] == [
+    assert lines[13:] == [
         "  46% of the totals have several sizes at which it rests, so the past decides; at most 2: "
         "2 to 3 from 1.41 requests on",
         "  no constant total keeps it going round",
@@ -155,6 +157,8 @@ def test_the_screen_of_one() -> None:
         "Fastest way down, 10 to 2: held for 5m, then 2 at 5m",
         "",
         "Nothing stands out.",
+        "",
+        "2 to 10 replicas; tolerance 0.1 down, 0.1 up; a sync every 15s; rules of Kubernetes 1.37",
     ]
 
 
@@ -285,14 +289,14 @@ def test_nothing_to_analyze() -> None:
     ("arguments", "message"),
     [
         (["--hpa", "nobody"], "no valid HPA of that name; leave --hpa out"),
-        (["--request", "cpu"], "give RESOURCE=QUANTITY"),
-        (["--request", "cpu=much"], "--request cpu=much: .*; give RESOURCE=QUANTITY"),
+        (["--request", "cpu"], "expected RESOURCE=QUANTITY"),
+        (["--request", "cpu=much"], "--request cpu=much: .*; expected RESOURCE=QUANTITY"),
         (["--request", "cpu=0"], "at least 1m"),
-        (["--request", "=1"], "give RESOURCE=QUANTITY"),
-        (["--tolerance", "-0.1"], "give a number of at least 0"),
-        (["--tolerance", "nan"], "give a number of at least 0"),
-        (["--sync-period", "1ms"], "--sync-period 1ms is too short"),
-        (["--downscale-stabilization", "soon"], "is not a duration"),
+        (["--request", "=1"], "expected RESOURCE=QUANTITY"),
+        (["--tolerance", "-0.1"], "a number of at least 0, got -0.1"),
+        (["--tolerance", "nan"], "expected a finite number"),
+        (["--sync-period", "1ms"], "--sync-period: expected a duration of at least 1s, got 1ms"),
+        (["--downscale-stabilization", "soon"], "expected a duration"),
         (["--k8s", "1.19"], r"older than 1\.20"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +23,7 @@ from hpabatch.errors import (
     UnreadableError,
     UsageError,
 )
-from tests.cli.histories import MANIFESTS, edit, small
+from tests.cli.histories import MANIFESTS, START, edit, small
 
 ETL = ("--where", "hpa = 'etl'")
 
@@ -38,8 +39,12 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Forty minutes of the demo's namespace `batch`, all of whose HPAs every version takes."""
-    folder = small(tmp_path_factory.mktemp("compare") / "history", minutes=40)
+    """Return forty minutes of the namespace `batch`, all of whose HPAs every version takes.
+
+    In them `etl` is at a ratio of exactly 1.1 with 5 replicas, and then grows to 6.
+    """
+    since = START + timedelta(minutes=100)
+    folder = small(tmp_path_factory.mktemp("compare") / "history", minutes=40, since=since)
     edit(folder, "hpas", spec=pl.col("spec").str.replace('"minReplicas":0', '"minReplicas":1'))
     return str(folder)
 
@@ -55,11 +60,13 @@ def proposed(folder: Path, old: str, new: str) -> str:
 
 def test_versions_that_differ(history: str) -> None:
     result = run(history, "--k8s", "1.32..1.37", *ETL)
-    assert result.exit_code == EXIT_REFUSED
+    assert result.exit_code == EXIT_OK
+    asked = run(history, "--k8s", "1.32..1.37", *ETL, "--exit-code")
+    assert (asked.exit_code, asked.stdout) == (EXIT_REFUSED, result.stdout)
     assert "1 of 1 HPAs decides differently (1.32 -> 1.37)" in result.stdout
     assert "tolerance_by_bounds off -> on" in result.stdout
     assert "batch/etl" in result.stdout
-    assert "2026-10-07T00:33:15Z" in result.stdout
+    assert "2026-10-07T01:52:00Z" in result.stdout
 
 
 def test_versions_that_do_not_differ(history: str) -> None:
@@ -87,10 +94,20 @@ def test_gates_of_the_second_side(history: str) -> None:
 def test_manifests_against_the_recorded_hpas(history: str, tmp_path: Path) -> None:
     path = proposed(tmp_path, "maxReplicas: 6", "maxReplicas: 5")
     result = run(history, "--hpas", path, *ETL, "-o", "csv")
-    assert result.exit_code == EXIT_REFUSED
+    assert result.exit_code == EXIT_OK
     (row,) = csv.DictReader(io.StringIO(result.stdout))
     assert list(row) == list(SCHEMA)
     assert (row["rule"], row["how"]) == ("maxReplicas 6 -> 5", "alone")
+
+
+def test_manifests_of_one_hpa_leave_nothing_out(history: str, tmp_path: Path) -> None:
+    documents = (MANIFESTS / "batch.yaml").read_text().split("\n---\n")
+    (etl,) = [text for text in documents if "name: etl\n  namespace" in text]
+    path = tmp_path / "etl.yaml"
+    path.write_text(etl.replace("maxReplicas: 6", "maxReplicas: 5"))
+    result = run(history, "--hpas", str(path))
+    assert (result.exit_code, result.stderr) == (EXIT_OK, "")
+    assert "1 of 1 HPAs decides differently" in result.stdout
 
 
 def test_two_sets_of_manifests(history: str, tmp_path: Path) -> None:
@@ -108,7 +125,7 @@ def test_what_is_left_out_is_told_and_counts(history: str, tmp_path: Path) -> No
     assert result.exit_code == EXIT_REFUSED
     assert "left out (recorded): demo/batch/etl: " in result.stderr
     assert "has no such HPA" in result.stderr
-    assert "left out: 2 (why: on stderr)" in result.stdout
+    assert "LEFT OUT" in result.stdout
 
 
 def test_what_cannot_be_read_wins(history: str, tmp_path: Path) -> None:
@@ -124,16 +141,17 @@ def test_what_cannot_be_read_wins(history: str, tmp_path: Path) -> None:
         run(history, "--hpas", str(tmp_path / "nowhere.yaml"))
 
 
-def test_another_reason_counts_only_if_strict(history: str, tmp_path: Path) -> None:
+def test_another_reason_counts_only_if_strict(tmp_path: Path) -> None:
     # It stays at minReplicas 2 with either target, though one of them asks for less.
+    history = str(small(tmp_path / "morning", minutes=10, since=START + timedelta(hours=6)))
     path = proposed(tmp_path, "averageValue: 450m", "averageValue: 700m")
     arguments = (history, "--hpas", path, "--where", "hpa = 'render'")
-    result = run(*arguments)
+    result = run(*arguments, "--exit-code")
     assert result.exit_code == EXIT_OK
     assert "0 of 1 HPAs decide differently" in result.stdout
     assert "1 only for another reason" in result.stdout
     assert "batch/render" not in result.stdout
-    strict = run(*arguments, "--strict")
+    strict = run(*arguments, "--strict", "--exit-code")
     assert strict.exit_code == EXIT_REFUSED
     assert "batch/render" in strict.stdout
     assert "averageValue 450m -> 700m" in strict.stdout

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hpabatch.cli import main
+from hpabatch.report.base import View
 from tests.cli.histories import DEMO, ROOT, edit_spec, small, table
 
 HPA = "batch/worker"
@@ -31,7 +32,7 @@ Run = Callable[..., Done]
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs the command in this process, as the program would."""
-    monkeypatch.setattr("hpabatch.cli.look.explain.must_compile", lambda: False)
+    monkeypatch.setattr("hpabatch.cli.progress.tell_compiling", lambda kernel: None)
 
     def call(*arguments: str | Path) -> Done:
         monkeypatch.setattr(sys, "argv", ["hpabatch", "explain", *map(str, arguments)])
@@ -81,8 +82,8 @@ def test_json_has_the_numbers_of_the_table(run: Run, history: Path) -> None:
     found = document(run(history, HPA, "--at", AT, "--output", "json"))
     assert (found["cluster"], found["namespace"], found["hpa"]) == ("demo", "batch", "worker")
     assert (found["asked"], found["sync"]) == ("2026-10-07T00:05:45Z",) * 2
-    assert found["metrics"][0]["second"]["ratio"] == 143 / 70
-    assert found["limits"]["policies"][0]["limit"] == 5
+    assert found["metrics"][0]["first"]["ratio"] == 152 / 70
+    assert found["limits"]["policies"][0]["limit"] == 4
     shown = run(history, HPA, "--at", AT).stdout
     assert all(step["text"] in shown for step in found["steps"])
 
@@ -108,18 +109,18 @@ def test_without_an_instant_the_last_sync(run: Run, history: Path) -> None:
 def test_a_terminal_is_written_for(
     run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import hpabatch.report.explain.document as forms
+    from hpabatch.report import forms
 
     asked: list[Any] = []
 
-    def to_table(explanation: object, width: int | None, *, styled: bool) -> str:
-        asked.append((width, styled))
-        return "\n"
+    def report_bytes(report: object, output: object, view: View) -> bytes:
+        asked.append(view[:2])
+        return b"\n"
 
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "77")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(forms, "to_table", to_table)
+    monkeypatch.setattr(forms, "report_bytes", report_bytes)
     run(history, HPA)
     monkeypatch.setenv("NO_COLOR", "1")
     run(history, HPA)
@@ -151,7 +152,7 @@ def test_manifests_explain_what_they_would_have_decided(
     run: Run, history: Path, tmp_path: Path
 ) -> None:
     row = table(history, "hpas").filter(name="worker").row(0, named=True)
-    spec = json.loads(row["spec"]) | {"maxReplicas": 4}
+    spec = json.loads(row["spec"]) | {"maxReplicas": 3}
     manifest = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -162,12 +163,12 @@ def test_manifests_explain_what_they_would_have_decided(
     path.write_text(json.dumps(manifest))
     done = run(history, "smaller", "--hpas", path, "--at", AT)
     assert done.code == 0, done.stderr
-    assert "3 -> 4: maxReplicas held it" in done.stdout
+    assert "2 -> 3: maxReplicas held it" in done.stdout
     bad = tmp_path / "bad.json"
     bad.write_text(json.dumps(manifest | {"spec": spec | {"maxReplicas": 0}}))
     done = run(history, "smaller", "--hpas", path, "--hpas", bad, "--at", AT)
     assert (done.code, "maxReplicas" in done.stderr) == (3, True)
-    assert "3 -> 4" in done.stdout
+    assert "2 -> 3" in done.stdout
 
 
 def test_versions_without_a_profile_are_told(run: Run, history: Path) -> None:
@@ -176,7 +177,8 @@ def test_versions_without_a_profile_are_told(run: Run, history: Path) -> None:
 
 
 def test_compiling_is_told(run: Run, history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hpabatch.cli.look.explain.must_compile", lambda: True)
+    monkeypatch.undo()
+    monkeypatch.setattr("hpabatch._cache.has_compiled", lambda kernel: False)
     assert run(history, HPA, "--at", AT).stderr == "compiling the rules, once, about 25 s\n"
 
 
@@ -196,12 +198,12 @@ def test_help_has_examples(run: Run) -> None:
     [
         (["batch/wroker"], 2, "the history has no such HPA (NAMESPACE/NAME); did you mean batch/"),
         (["shop/x"], 2, "no such HPA"),
-        ([HPA, "--at", "yesterday"], 2, "--at yesterday: not an instant"),
-        ([HPA, "--at", "2026-10-06"], 2, "nothing was recorded before"),
+        ([HPA, "--at", "noon"], 2, "--at: expected a time"),
+        ([HPA, "--at", "2026-10-06"], 2, "--at: expected a time from"),
         ([HPA, "--k8s", "2.0"], 2, "not a Kubernetes version"),
-        ([HPA, "--sync-period", "1ms"], 2, "--sync-period 1ms is too short"),
-        ([HPA, "--delay", "soon"], 2, "is not a duration"),
-        ([HPA, "--output", "csv"], 2, "table"),
+        ([HPA, "--sync-period", "1ms"], 2, "--sync-period: expected a duration of at least 1s"),
+        ([HPA, "--delay", "soon"], 2, "expected a duration"),
+        ([HPA, "--output", "xml"], 2, "table"),
     ],
 )
 def test_what_cannot_be_explained(

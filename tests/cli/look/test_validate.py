@@ -6,19 +6,24 @@ import csv
 import io
 import json
 import os
-import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from rich.text import Text
 from typer.testing import CliRunner, Result
 
 from hpabatch.cli.app import app
 from hpabatch.cli.look.validate import validate
 from hpabatch.cli.options import Output
+from hpabatch.engine.columns.history import VALIDATION
 from hpabatch.errors import UsageError
-from hpabatch.report.validation import COLUMNS, Row, write_table
+from hpabatch.inputs.request import ValidateRequest
+from hpabatch.report.base import Grid, Report, View
+from hpabatch.report.forms import table_text
+from hpabatch.report.validation import HEADS
 
 VALID = """\
 apiVersion: autoscaling/v2
@@ -92,14 +97,14 @@ def test_json() -> None:
 def test_csv() -> None:
     result = run("--output", "csv", "-", stdin=f"{VALID}---\n{REFUSED}")
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    assert [tuple(row) for row in rows] == [COLUMNS, COLUMNS]
+    assert [tuple(row) for row in rows] == [VALIDATION.names] * 2
     assert [row["result"] for row in rows] == ["valid", "refused"]
 
 
 def test_parquet() -> None:
     result = run("--output", "parquet", "-", stdin=f"{VALID}---\n{REFUSED}")
     table = pq.read_table(io.BytesIO(result.stdout_bytes))
-    assert tuple(table.column_names) == COLUMNS
+    assert tuple(table.column_names) == VALIDATION.names
     assert table.column("result").to_pylist() == ["valid", "refused"]
     assert table.column("line").to_pylist() == [1, 9]
 
@@ -112,25 +117,28 @@ class Terminal(io.StringIO):
 def test_parquet_is_refused_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Terminal())
     with pytest.raises(UsageError, match="redirect stdout to a file"):
-        validate(["-"], output=Output.parquet)
+        validate(ValidateRequest(paths=("-",)), output=Output.parquet)
 
 
-def test_a_table_on_a_terminal_fits_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    terminal = Terminal()
-    row: Row = dict.fromkeys(COLUMNS, "x" * 30)
-    write_table([row], terminal)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
-    assert max(len(line) for line in plain.splitlines()) <= 60
+class Drawn(Report):
+    """A table with one row, the same string in each cell."""
+
+    def __init__(self, cell: str) -> None:
+        self.cell = cell
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        yield Grid(HEADS, [[self.cell] * len(HEADS)])
+
+
+def test_a_table_on_a_terminal_fits_it() -> None:
+    drawn = table_text(Drawn("x" * 30), View(60))
+    assert max(len(line) for line in drawn.splitlines()) <= 60
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    stream = io.StringIO()
-    row: Row = dict.fromkeys(COLUMNS, "")
-    row["name"] = "a\x1b[31mb[red]"
-    write_table([row], stream)
-    assert "\x1b" not in stream.getvalue()
-    assert "a\\x1b[31mb[red]" in stream.getvalue()
+    drawn = table_text(Drawn("a\x1b[31mb[red]"))
+    assert "\x1b" not in drawn
+    assert "[red]" in drawn
 
 
 def test_profiles() -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 import hpabatch.cli.look_after.history  # noqa: F401  (registers the commands)
 from hpabatch.cli.app import app
-from hpabatch.cli.progress import share_on_stderr
+from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.errors import EXIT_REFUSED, HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from tests.cli.test_startup import PROGRAM
@@ -90,13 +90,15 @@ def test_check_of_a_sound_history(folder: Path, store: Path) -> None:
         assert (result.exit_code, result.stdout) == (0, "")
         assert result.stderr == "14 files in 14 tables: 0 findings\n"
         assert run("check", str(path), "-o", "json").stdout == "[]\n"
+        assert run("check", str(path), "--exit-code").exit_code == 0
 
 
 def test_check_lists_findings(store: Path) -> None:
     file = next((store / "scales").rglob("*.parquet"))
     file.write_bytes(file.read_bytes()[:-1])
     result = run("check", str(store))
-    assert result.exit_code == EXIT_REFUSED
+    assert result.exit_code == 0
+    assert run("check", str(store), "--exit-code").exit_code == EXIT_REFUSED
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["TABLE", "FILE", "PROBLEM"]
     assert lines[1].startswith("scales ")
@@ -110,7 +112,7 @@ def test_check_lists_findings(store: Path) -> None:
 
 def test_check_names_a_table_that_is_absent(folder: Path) -> None:
     (folder / "pods.parquet").unlink()
-    result = run("check", str(folder), "-o", "csv")
+    result = run("check", str(folder), "-o", "csv", "--exit-code")
     assert result.exit_code == EXIT_REFUSED
     assert result.stdout.splitlines()[1].startswith('pods,"",the table is missing; replay needs')
 
@@ -149,7 +151,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal(
 
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with share_on_stderr() as report:
+    with progress_on_stderr() as report:
         report("checking pods", 0.5)
     assert "checking pods" in screen.getvalue()
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from hpabatch.cli.app import app
 from hpabatch.cli.look import validate  # noqa: F401  (they register their commands)
+from hpabatch.cli.what_if import autoscale  # noqa: F401
 from hpabatch.errors import EXIT_OK, ManifestError, RefusedError, UsageError
 from hpabatch.model.objects.decode import decode_hpa
 

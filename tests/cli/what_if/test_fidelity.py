@@ -20,11 +20,13 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.jobs.parquet import EVIDENCE_KEY
-from hpabatch.report.fidelity import to_table
-from tests.cli.histories import drop_rows, edit_spec, small
+from hpabatch.report.base import View
+from hpabatch.report.fidelity import FidelityReport
+from hpabatch.report.forms import table_text
+from tests.cli.histories import drop_rows, edit_spec, last_day, small
 
 ROOT = Path(__file__).parents[3]
-DEMO = ROOT / "data" / "demo"
+DEMO = last_day()
 SHOP = (str(DEMO), "--where", "hpa IN ('cart', 'frontend', 'web-assets')")
 KEYS = ("cluster", "namespace", "hpa")
 
@@ -58,21 +60,21 @@ def test_the_table_has_both_scores_and_why_there_is_no_advice() -> None:
     result = run(*SHOP)
     assert result.exit_code == EXIT_OK
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("rules of Kubernetes 1.38")
-    assert lines[3] == "3 HPAs; both scores are good enough for advice on 0"
-    assert lines[4].startswith("Controller score: 2 of 3 HPAs can be scored; ")
-    assert "fitted on the first 50% of each HPA's ticks, judged on the rest: " in lines[5]
-    assert lines[6].startswith("all changes of divisible work together: skill +0.")
-    assert "precision 0.8, recall 0.8" in lines[7]
-    head = lines[9].split()
-    assert head[:5] == ["HPA", "RESCALES", "PREC", "RECALL", "SIZES"]
+    assert lines[0] == "3 HPAs; both scores are good enough for advice on 1"
+    assert lines[2].startswith("Controller score: 2 of 3 HPAs can be scored; ")
+    assert "fitted on the first 50% of each HPA's ticks, judged on the rest: " in lines[3]
+    assert lines[4].startswith("all changes of divisible work together: skill +0.")
+    assert lines[-3].startswith("rules of Kubernetes 1.38")
+    assert "precision 0.8, recall 0.8" in lines[-1]
+    head = lines[6].split()
+    assert head[:5] == ["HPA", "RESCALES", "PRECISION", "RECALL", "SIZES"]
     row = next(line.split() for line in lines if line.startswith("shop/frontend "))
     assert row[5] == "resource/cpu"
     used, found = map(int, row[7].split("/"))
     assert 5 <= used <= found
-    assert row[-1] == "no"
+    assert row[-1] == "yes"
     reasons = [line for line in lines if line.startswith("  shop/")]
-    assert reasons[0].startswith("  shop/cart: controller: precision 0.")
+    assert reasons[0].startswith("  shop/cart: controller: 2 rescales are fewer than 5; ")
 
 
 @pytest.mark.compiled
@@ -83,7 +85,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_no_cut_ones(width: int, shown:
         ReplayParameters("1.38"),
         select=lambda frame: frame.filter(pl.col("hpa").is_in(["cart", "web-assets"])),
     )
-    lines = to_table(found, width).splitlines()
+    lines = table_text(FidelityReport(found), View(width)).splitlines()
     head = next(k for k, line in enumerate(lines) if line.startswith("HPA "))
     assert len(lines[head].replace("95 %", "95%").split()) == shown
     assert not any("…" in line for line in lines[head : head + 3])
@@ -122,12 +124,10 @@ def test_every_change_is_written_where_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.compiled
-def test_an_external_metric_needs_its_kind_stated(tmp_path: Path) -> None:
+def test_a_stated_kind_goes_before_a_guess(tmp_path: Path) -> None:
     only = (str(DEMO), "--where", "hpa IN ('webhooks', 'wishlist')")
     before = hpas(*only)
-    for row in before.values():
-        assert "what drives " in row["plant_unscored"]
-        assert "{kind: total}" in row["why_not"]
+    assert before["wishlist"]["plant_unscored"].startswith("a total")  # guessed by its name
     path = plant_file(
         tmp_path,
         "- hpa: payments/webhooks\n  signals: {'external/*': {kind: backlog, rate: 0.5/s}}\n"
@@ -135,14 +135,14 @@ def test_an_external_metric_needs_its_kind_stated(tmp_path: Path) -> None:
     )
     after = hpas(*only, "--plant", path)
     assert after["webhooks"]["plant_changes"] > 0
-    assert "stated to be a total" in after["wishlist"]["plant_unscored"]
+    assert "a total" in after["wishlist"]["plant_unscored"]
 
 
 @pytest.mark.compiled
-def test_split_and_minutes_are_done(tmp_path: Path) -> None:
+def test_split_and_horizon_are_done(tmp_path: Path) -> None:
     only = (str(DEMO), "--where", "hpa = 'frontend'")
     half, later, longer = (
-        hpas(*only, *more)["frontend"] for more in ((), ("--split", "0.8"), ("--minutes", "20"))
+        hpas(*only, *more)["frontend"] for more in ((), ("--split", "0.8"), ("--horizon", "20m"))
     )
     assert later["plant_changes"] < half["plant_changes"]
     assert longer["plant_changes"] == half["plant_changes"]
@@ -182,11 +182,11 @@ def test_nothing_left_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--split", "0"), "--split 0: give a share above 0 and below 1"),
-        (("--split", "1"), "--split 1: give"),
-        (("--split", "nan"), "--split nan: give"),
-        (("--minutes", "0.5"), "--minutes 0.5: give a number from 1 to 1440"),
-        (("--minutes", "nan"), "--minutes nan: give"),
+        (("--split", "0"), "--split: expected a number of at least 0.01, got 0"),
+        (("--split", "1"), "--split: expected a number of at most 0.99, got 1"),
+        (("--split", "nan"), "--split: expected a finite number, got nan"),
+        (("--horizon", "30s"), "--horizon: expected a duration of at least 1m, got 30s"),
+        (("--horizon", "5"), "--horizon: expected a duration"),
         (("--phase", "soon"), "--phase"),
         (("--k8s", "1.2"), "1.2"),
         (("--where", "pods > 3"), "pods"),
@@ -204,7 +204,7 @@ def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> N
 @pytest.mark.compiled
 def test_a_plant_file_that_matches_nothing_is_told(tmp_path: Path) -> None:
     path = plant_file(tmp_path, "- hpa: shop/nobody\n  signals: {resource/cpu: {base: 10m}}\n")
-    with pytest.raises(UsageError, match="matches none of 42 HPAs"):
+    with pytest.raises(UsageError, match="matches none of 31 HPAs"):
         run(*SHOP, "--plant", path)
 
 

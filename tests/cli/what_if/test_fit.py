@@ -12,13 +12,18 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from data.generator.demo import demo_fleet
+from data.generator.loop import cpu_unit
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import fit  # noqa: F401  (registers the command)
+from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.report.fit import SCHEMA, amount_text, rounded
-from tests.cli.histories import DEMO, small
+from hpabatch.report.fit import amount_text, rounded
+from hpabatch.report.forms import schema_of
+from tests.cli.histories import DEMO, ROOT, edit_spec, last_day, small
 from tests.cli.test_startup import PROGRAM
 
+SCHEMA = schema_of(FIT_FACTS)
 QUEUE = "external/jobs_waiting{queue=thumbnails}"
 
 
@@ -44,8 +49,8 @@ def plant_file(folder: Path, text: str) -> str:
 def test_the_table_has_a_row_per_hpa(batch: tuple[int, bytes, str]) -> None:
     code, stdout, stderr = batch
     lines = stdout.decode().splitlines()
-    assert code == 3
-    assert lines[0] == "5 HPAs: 4 with a plant, 1 without a plant (why: on stderr)"
+    assert code == 0
+    assert lines[0] == "5 HPAs: 5 with a plant"
     assert lines[2].split() == [
         "HPA", "SIGNAL", "WORK", "BASE", "CEILING", "START-UP", "NOISE", "PODS", "PIECES", "PLANT",
     ]  # fmt: skip
@@ -53,23 +58,29 @@ def test_the_table_has_a_row_per_hpa(batch: tuple[int, bytes, str]) -> None:
     assert rows["batch/etl"].endswith("60s     yes")
     assert "divisible" in rows["batch/etl"]
     assert " seen" in rows["batch/etl"]
-    assert rows["batch/thumbnails"].endswith("no")
-    assert f"no plant: batch/thumbnails: what drives {QUEUE} is not known" in stderr
+    assert rows["batch/thumbnails"].endswith("yes")
+    assert "backlog" in rows["batch/thumbnails"]  # a guess
+    assert stderr.count("no plant") == 0
 
 
 def test_the_known_base_of_the_demo_is_covered(batch: tuple[int, bytes, str]) -> None:
-    """Pods of the demo use 4 m without work; where a base is told its interval holds that."""
+    """Pods of the demo use 4 m without work, sampled in steps that are rounded down.
+
+    Where a base is told its interval holds that, less half a step.
+    """
     _, stdout, _ = run(str(DEMO), "--where", "namespace = 'batch'", "-o", "csv")
     facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
     bases = facts.filter(pl.col("fact").str.ends_with("cpu.base"), pl.col("source") == "fitted")
     assert bases.height >= 3
-    assert (bases["low"] <= 0.004).all()
-    assert (bases["high"] >= 0.004).all()
+    units = {work.name: cpu_unit(work) for work in demo_fleet()}
+    for row in bases.iter_rows(named=True):
+        known = max(0.004 - units[row["hpa"]] / 2000, 0.0)
+        assert row["low"] <= known <= row["high"], row["hpa"]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_facts_in_long_form(form: str) -> None:
-    code, stdout, _ = run(str(DEMO), "--where", "hpa = 'etl'", "-o", form)
+    code, stdout, _ = run(str(last_day()), "--where", "hpa = 'etl'", "-o", form)
     assert code == 0
     data = io.BytesIO(stdout)
     read = pl.read_csv(data) if form == "csv" else pl.read_parquet(data)
@@ -82,8 +93,8 @@ def test_facts_in_long_form(form: str) -> None:
 
 
 def test_every_fact_is_explained() -> None:
-    text = (DEMO.parents[1] / "docs" / "fit.md").read_text()
-    _, stdout, _ = run(str(DEMO), "-o", "csv")
+    text = (ROOT / "docs" / "fit.md").read_text()
+    _, stdout, _ = run(str(last_day()), "-o", "csv")
     facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
     names = {name.rsplit(".", 1)[-1] for name in facts["fact"].unique()}
     assert len(names) > 20
@@ -94,14 +105,15 @@ def test_every_fact_is_explained() -> None:
 
 
 def test_json_has_everything(batch: tuple[int, bytes, str]) -> None:
-    _, stdout, _ = run(str(DEMO), "--where", "namespace = 'batch'", "-o", "json")
+    _, stdout, _ = run(str(last_day()), "--where", "namespace = 'batch'", "-o", "json")
     document = json.loads(stdout)
     assert document["evidence"]["sync_period"] == "15000 ms (recorded)"
     assert "events" not in document["evidence"]
     hpas = {item["hpa"]: item for item in document["hpas"]}
     assert list(hpas) == ["etl", "render", "reports", "thumbnails", "worker"]
-    assert not hpas["thumbnails"]["plant"]
-    assert QUEUE in hpas["thumbnails"]["problems"][0]
+    kind = next(f for f in hpas["thumbnails"]["facts"] if f["name"] == f"signals.{QUEUE}.kind")
+    assert hpas["thumbnails"]["plant"]
+    assert (kind["source"], kind["note"]) == ("guessed", "backlog")
     assert hpas["etl"]["facts"][0]["name"] == "sync.period"
     assert document["skipped"] == []
 
@@ -115,7 +127,7 @@ def test_what_is_stated_makes_a_plant(tmp_path: Path) -> None:
 """
     where = "hpa = 'thumbnails'"
     code, stdout, stderr = run(
-        str(DEMO), "--where", where, "--plant", plant_file(tmp_path, text), "-o", "csv"
+        str(last_day()), "--where", where, "--plant", plant_file(tmp_path, text), "-o", "csv"
     )
     assert code == 0
     assert stderr == ""
@@ -133,22 +145,22 @@ def test_what_is_stated_makes_a_plant(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("--where", "nothing = 1"), "--where 'nothing = 1'"),
-        (("--where", "namespace = 'none'"), "is true for none of 42 HPAs"),
-        (("--delay", "5"), "--delay '5' is not a duration"),
-        (("--sync-period", "1ms"), "--sync-period 1ms is too short"),
+        (("--where", "namespace = 'none'"), "is true for none of 31 HPAs"),
+        (("--delay", "5"), "--delay: expected a duration"),
+        (("--sync-period", "1ms"), "--sync-period: expected a duration of at least 1s, got 1ms"),
         (("--plant", "/none/plant.yaml"), "/none/plant.yaml"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError) as error:
-        run(str(DEMO), *arguments)
+        run(str(last_day()), *arguments)
     assert message in str(error.value)
 
 
 def test_an_entry_for_nobody_is_refused(tmp_path: Path) -> None:
     path = plant_file(tmp_path, "hpa: other/one\npods: {reaction: 1s}\n")
     with pytest.raises(UsageError, match="other/one matches none"):
-        run(str(DEMO), "--plant", path)
+        run(str(last_day()), "--plant", path)
 
 
 def test_no_history_is_one_sentence(tmp_path: Path) -> None:
@@ -164,7 +176,7 @@ def test_a_history_without_pods_says_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_minutes_of_history_identify_nothing(tmp_path: Path) -> None:
-    code, stdout, stderr = run(str(small(tmp_path / "history")))
+    code, stdout, stderr = run(str(small(tmp_path / "history")), "--exit-code")
     assert code == 3  # one HPA's work is not known at all
     rows = [line for line in stdout.decode().splitlines() if line.startswith("batch/")]
     assert len(rows) == 5
@@ -178,11 +190,28 @@ def test_facts_without_samples_are_still_told(tmp_path: Path) -> None:
     samples = pl.read_parquet(folder / "pod_metrics.parquet")
     samples.filter(pl.col("target") != "etl").write_parquet(folder / "pod_metrics.parquet")
     code, stdout, stderr = run(str(folder), "--where", "hpa = 'etl'", "-o", "csv")
-    assert code == 3
+    assert code == 0
     facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
     assert facts["plant"].to_list() == [False] * facts.height
     assert facts.filter(pl.col("fact") == "problem").height == 1
     assert "no plant: batch/etl: no sample of its metrics" in stderr
+
+
+def test_hpas_are_chosen_by_name_and_namespace() -> None:
+    _, stdout, _ = run(str(last_day()), "shop/cart", "etl", "-o", "csv")
+    assert set(pl.read_csv(stdout)["hpa"]) == {"cart", "etl"}
+    _, stdout, _ = run(str(last_day()), "-n", "batch", "-o", "csv")
+    assert set(pl.read_csv(stdout)["namespace"]) == {"batch"}
+    with pytest.raises(UsageError, match="there is no such HPA; there is batch/etl"):
+        run(str(last_day()), "batch/et")
+
+
+def test_an_hpa_that_is_left_out_is_exit_code_3(tmp_path: Path) -> None:
+    history = small(tmp_path / "history", "shop", minutes=60)
+    edit_spec(history, "cart", maxReplicas=0)
+    code, _, stderr = run(str(history))
+    assert code == 3
+    assert "skipped: shop/cart: " in stderr
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -195,7 +224,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_the_same_bytes_on_one_thread() -> None:
     code = "from hpabatch.cli import main; main()"
-    arguments = ["fit", str(DEMO), "--where", "namespace = 'batch'", "-o", "json"]
+    arguments = ["fit", str(last_day()), "--where", "namespace = 'batch'", "-o", "json"]
     found = [
         subprocess.run(
             [sys.executable, "-c", code, *arguments],
@@ -227,3 +256,33 @@ def test_amounts_are_written_as_people_do(value: float, unit: str, text: str) ->
 def test_numbers_are_as_exact_as_they_are_known() -> None:
     assert rounded(1.0786999999999998) == 1.0787
     assert rounded(None) is None
+
+
+# ---- open questions ------------------------------------------------------------------------------
+
+
+def test_questions_become_a_plant_file_that_counts_as_stated(tmp_path: Path) -> None:
+    place = tmp_path / "plant.yaml"
+    only = ("--where", "hpa IN ('thumbnails', 'recommendations')")
+    code, _, stderr = run(str(DEMO), *only, "--init-plant", str(place))
+    assert code == 0
+    assert f"hpabatch simulate {DEMO} --plant {place}" in stderr
+    text = place.read_text()
+    (line,) = [line for line in text.splitlines() if QUEUE in line]
+    assert line.startswith(f'    "{QUEUE}": {{kind: backlog, rate: ')
+    assert "batch/thumbnails: a queue by its name" in line
+    shown = next(line for line in text.splitlines() if "pods/requests_per_second" in line)
+    assert shown.startswith('# - signals: {"pods/requests_per_second": {kind: divisible}}  # ')
+    assert "changes of replicas, elasticity -1." in shown
+    _, stdout, _ = run(str(DEMO), *only, "--plant", str(place), "-o", "csv")
+    facts = pl.read_csv(io.BytesIO(stdout), schema=SCHEMA)
+    kinds = facts.filter(pl.col("fact") == f"signals.{QUEUE}.kind")
+    assert kinds.select("source", "note").rows() == [("given", "backlog")]
+
+
+def test_a_plant_file_is_never_overwritten(tmp_path: Path) -> None:
+    place = tmp_path / "plant.yaml"
+    place.write_text("answers")
+    with pytest.raises(UsageError, match="is there already and may hold answers"):
+        run(str(DEMO), "--init-plant", str(place))
+    assert place.read_text() == "answers"

@@ -13,11 +13,12 @@ from typer.testing import CliRunner, Result
 
 from hpabatch.cli.app import app
 from hpabatch.cli.what_if import plan  # noqa: F401  (registers the command)
-from hpabatch.engine.capacity.columns import HPA_COLUMNS, TOTAL_COLUMNS
+from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, HpabatchError, RefusedError, UsageError
+from tests.cli.histories import last_day
 
 ROOT = Path(__file__).parents[3]
-DEMO = str(ROOT / "data" / "demo")
+DEMO = str(last_day())
 ONE = ("--where", "namespace = 'shop' AND hpa = 'checkout'", "--for", "2h")
 QUOTA = """
 kind: ResourceQuota
@@ -52,7 +53,7 @@ def test_the_plan_of_one_hpa(tmp_path: Path) -> None:
     assert found["evidence"]["growth"] == "1, 2"
     assert "sha256:quotas.yaml" in found["evidence"]
     once, twice = found["hpas"]
-    assert list(once) == list(HPA_COLUMNS)
+    assert list(once) == list(PLAN_HPAS.names)
     assert once["desired_max"] < twice["desired_max"] == twice["max_sufficient"]
     assert once["month_unclamped"] < twice["month_unclamped"]
     limited = [r for r in found["totals"] if r["quota"] is not None]
@@ -61,7 +62,7 @@ def test_the_plan_of_one_hpa(tmp_path: Path) -> None:
         ("namespace", "limit_cores", 1000.0),
     }
     rows = list(csv.DictReader(io.StringIO(totals.read_text())))
-    assert list(rows[0]) == list(TOTAL_COLUMNS)
+    assert list(rows[0]) == list(PLAN_TOTALS.names)
     frames = [pl.read_parquet(out / f"{name}.parquet") for name in ("hpas", "totals")]
     assert [frame.height for frame in frames] == [2, len(rows)]
 
@@ -84,10 +85,10 @@ def test_today_is_what_simulate_gives() -> None:
 def test_what_cannot_be_planned_is_told() -> None:
     result = run(DEMO, "--where", "namespace = 'ingest'", "--for", "10m")
     assert result.exit_code == EXIT_REFUSED
-    assert "skipped: demo/ingest/kafka-consumer: " in result.stderr
-    assert "3/6" in result.stdout
-    with pytest.raises(RefusedError, match="ingest/kafka-consumer: what drives"):
-        run(DEMO, "--where", "hpa = 'kafka-consumer'")
+    assert "skipped: demo/ingest/enricher: " in result.stderr
+    assert "2/3" in result.stdout
+    with pytest.raises(RefusedError, match="ingest/enricher: no sample"):
+        run(DEMO, "--where", "hpa = 'enricher'")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_nothing_asked_is_the_front_of_every_unit(run: Run, sweep: Path) -> None
 def test_what_is_asked_for_is_drawn_in_the_form_and_place_asked_for(run: Run, sweep: Path) -> None:
     asked = ("--front", "--heatmap", "target,scaleDown.window", "--heatmap")
     done = run(
-        sweep, *asked, "target,scaleUp.policies", "--hpa", "shop/web", "--out", "a/b", "--format",
+        sweep, *asked, "target,scaleUp.policies", "shop/web", "--out", "a/b", "--format",
         "png", "--measure", "pod_hours,rescales",
     )  # fmt: skip
     assert done.code == 0
@@ -67,7 +67,7 @@ def test_what_is_asked_for_is_drawn_in_the_form_and_place_asked_for(run: Run, sw
 
 def test_a_group_and_one_of_its_hpas(run: Run, tmp_path: Path) -> None:
     sweep = made(tmp_path / "grouped", ("api", "web"), "tier=web")
-    done = run(sweep, "--unit", "tier=web", "--hpa", "shop/web")
+    done = run(sweep, "--unit", "tier=web", "shop/web")
     assert named(done) == ["front-tier=web.svg", "front-shop.web.svg"]
 
 
@@ -93,7 +93,7 @@ def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: P
     assert "shop/api" not in done.stderr
     assert len(named(done)) == 2
     marked = (tmp_path / "pictures/front-shop.api.svg").read_bytes()
-    plain = run(tmp_path / "s", "--hpa", "shop/api", "--out", "plain")
+    plain = run(tmp_path / "s", "shop/api", "--out", "plain")
     assert marked != Path(plain.lines[0]).read_bytes()
 
 
@@ -103,7 +103,7 @@ def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: P
         (("--heatmap", "target,max"), "max is no field of this sweep"),
         (("--heatmap", "target,max"), "fields are target, scaleDown.window, scaleUp.policies"),
         (("--unit", "nobody"), "no such unit (it has shop/api, shop/web)"),
-        (("--hpa", "shop/nobody"), "no such HPA (it has shop/api, shop/web)"),
+        (("shop/nobody",), "no such HPA (it has shop/api, shop/web)"),
         (("--timeline", "shop/nobody", "--setting", "1"), "--timeline shop/nobody: the sweep has"),
         (("--timeline", "shop/api"), "which setting beside today's?"),
         (("--setting", "99"), "the sweep has settings 0 to 16"),
@@ -112,7 +112,7 @@ def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: P
         (("--measure", "pod_hours"), "give two"),
         (("--slo", "saturated_minutes<10"), "per what?"),
         (("--for", "6h"), "--for is for timelines"),
-        (("--from", "yesterday"), "--from yesterday: not an instant"),
+        (("--from", "soon"), "--from: expected a time"),
         (("--out", "sweep/sweep.json"), "is a file; name a folder"),
         (("--out", "s3://here/there"), "a local folder"),
     ],
@@ -150,7 +150,7 @@ def test_units_that_cannot_be_drawn_are_named_and_the_others_drawn(
     assert done.code == 3
     assert named(done) == ["front-shop.api.svg"]
     assert "not drawn: shop/web: saturated_minutes is not known of it" in done.stderr
-    done = run(folder, "--measure", "pod_hours,saturated_minutes", "--hpa", "shop/web")
+    done = run(folder, "--measure", "pod_hours,saturated_minutes", "shop/web")
     assert done.code == 3
     assert done.stderr.startswith("error: shop/web: saturated_minutes is not known")
     assert not done.lines
@@ -243,4 +243,4 @@ def test_a_setting_that_does_not_fit_the_hpa_is_not_drawn(
 def test_the_help_has_examples(run: Run) -> None:
     told = run("--help").stdout
     assert "hpabatch plot [OPTIONS]" in told
-    assert "  hpabatch plot sweep/ --front --heatmap target,scaleDown.window" in told
+    assert "  hpabatch plot sweep/ shop/api --front --heatmap target,scaleDown.window" in told

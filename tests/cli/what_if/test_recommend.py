@@ -206,8 +206,11 @@ def test_a_manifest_that_cannot_be_edited_is_told(run: Run, sweep: Path, tmp_pat
         (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
         (("--minimize", "cost"), "no HPA of this sweep has a cost"),
         (("--bound", "size=3"), "--bound size=3: no such field"),
-        (("--margin", "1"), "--margin 1: a share of the limit"),
-        (("--min-history", "2 weeks"), "--min-history 2 weeks: not a time such as 14d"),
+        (("--margin", "1"), "--margin: expected a number of at most 0.99, got 1"),
+        (
+            ("--min-history", "2 weeks"),
+            "--min-history: expected a duration (whole numbers",
+        ),
         (("--in-place",), "--in-place edits the manifests of --hpas"),
         (("--hpas", "x"), "--hpas needs --patches FOLDER"),
         (("--patches", "out", "--hpas", "-"), "--hpas -: only files can be edited"),

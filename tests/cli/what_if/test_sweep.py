@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import yaml
 
-from hpabatch.engine.sweep.summary import COLUMNS
+from hpabatch.engine.sweep.result import COLUMNS
 from hpabatch.jobs.sweep_files import read_sweep
 from hpabatch.model.settings.fields import FIELDS
 from hpabatch.model.settings.policy_sets import SHIPPED
@@ -19,7 +19,7 @@ from tests.cli.commands import Done, Run, runner
 from tests.engine.swept import cut
 
 compiled = pytest.mark.compiled
-NAMES = ("ingest/kafka-consumer", "media/transcoder", "payments/api", "shop/cart", "shop/catalog",
+NAMES = ("ingest/enricher", "media/transcoder", "payments/api", "shop/cart", "shop/catalog",
          "shop/checkout", "shop/recommendations")  # fmt: skip
 QUICK = ("--for", "30m", "--no-fidelity")
 SHOP = ("--where", "namespace = 'shop'")
@@ -29,7 +29,7 @@ LABELS = {"cart": "web", "catalog": "web", "checkout": "pay", "api": "pay"}
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two hours of some HPAs with labels; what drives the first one is not known."""
+    """Two hours of some HPAs with labels; no sample of the first one's pods is known."""
     folder = cut(tmp_path_factory.mktemp("cli") / "history", *NAMES)
     path = folder / "hpas.parquet"
     rows = pl.read_parquet(path)
@@ -71,12 +71,13 @@ def results(folder: str = "sweep") -> pl.DataFrame:
 def test_the_table_tells_what_was_swept_and_how_to_go_on(run: Run, history: Path) -> None:
     done = run(history, "--grid", "target=60,80", *ONE, "--for", "30m", "--out", "sweep")
     assert done.code == 0, done.stderr
-    assert done.lines[0] == "rules of Kubernetes 1.38 (proved against upstream's code)"
-    assert "1 HPA in 1 unit, 3 settings (0 is today's), judged by the day" in done.lines[1]
-    assert "docs/simulation.md" in done.lines[1]
+    assert done.lines[0].startswith("1 HPA under 3 settings; ")
+    assert "rules of Kubernetes 1.38 (proved against upstream's code)" in done.lines
+    assert "swept: 1 unit, setting 0 is today's, judged by the day" in done.stdout
+    assert "docs/simulation.md" in done.stdout
     head = next(line for line in done.lines if line.startswith("HPA "))
-    assert head.split() == ["HPA", "SETTINGS", "DAYS", "PODS", "SAT", "UNSERVED", "MOVES",
-                            "SAVES", "CHEAPEST"]  # fmt: skip
+    assert head.split() == ["HPA", "SETTINGS", "DAYS", "POD-HOURS", "SATURATED", "UNSERVED",
+                            "RESCALES", "SAVES", "CHEAPEST"]  # fmt: skip
     assert "hpabatch recommend sweep --slo 'short_pod_hours<10/week'" in done.stdout
     found = read_sweep("sweep")
     assert sorted(p.name for p in Path("sweep").iterdir()) == [
@@ -117,21 +118,20 @@ def test_help_names_every_field_and_set_and_gives_examples(run: Run) -> None:
 
 @compiled
 def test_skipped_hpas_are_told_and_the_others_swept(run: Run, history: Path) -> None:
-    where = ("--where", "hpa IN ('kafka-consumer', 'checkout')")
+    where = ("--where", "hpa IN ('enricher', 'checkout')")
     done = run(history, "--grid", "max=+1", *where, *QUICK, "--out", "sweep")
     assert done.code == 3
-    assert "skipped: demo/ingest/kafka-consumer: what drives" in done.stderr
-    assert "{kind: total}" in done.stderr
+    assert "skipped: demo/ingest/enricher: no sample of its metrics" in done.stderr
     assert "skipped: 1 HPA (why: on stderr)" in done.stdout
     assert results()["hpa"].unique().to_list() == ["checkout"]
 
 
 @compiled
 def test_nobody_to_sweep(run: Run, history: Path) -> None:
-    where = ("--where", "hpa = 'kafka-consumer'")
+    where = ("--where", "hpa = 'enricher'")
     done = run(history, "--grid", "max=+1", *where, *QUICK, "--out", "sweep")
     assert (done.code, done.data) == (3, b"")
-    assert "skipped: demo/ingest/kafka-consumer" in done.stderr
+    assert "skipped: demo/ingest/enricher" in done.stderr
     last = done.stderr.splitlines()[-1]
     assert last == f"error: {history}: no HPA could be simulated, so nothing is written"
     assert list(Path.cwd().iterdir()) == []
@@ -174,7 +174,7 @@ def test_groups(run: Run, history: Path, groups: list[str], units: dict[str, str
     assert dict(found) == units
     left = 4 - len(units)
     assert ("in no group" in done.stderr or "in none of the groups" in done.stderr) == bool(left)
-    assert f"in {len(set(units.values()))} unit" in done.lines[1]
+    assert f"swept: {len(set(units.values()))} unit" in done.stdout
 
 
 # ---- all mistakes in one message
@@ -305,7 +305,11 @@ def test_another_run_replaces_the_sweep(run: Run, history: Path) -> None:
     given = (history, *ONE, *QUICK, "--out", "sweep")
     assert run(*given, "--grid", "max=+1").code == 0
     before = read_sweep("sweep").settings
-    assert run(*given, "--grid", "min=+1,+2").code == 0
+    refused = run(*given, "--grid", "min=+1,+2")
+    assert refused.code == 3
+    assert "or replace it with --replace" in refused.stderr
+    assert read_sweep("sweep").settings.equals(before)
+    assert run(*given, "--grid", "min=+1,+2", "--replace").code == 0
     assert (before.height, read_sweep("sweep").settings.height) == (2, 3)
     assert [p.name for p in Path.cwd().iterdir()] == ["sweep"]
     assert run(*given, "--grid", "min=+1,+2").stderr == ""
@@ -334,11 +338,11 @@ def test_prices_growth_and_scenarios(run: Run, history: Path) -> None:
     assert "COST" in plain.stdout
     found = results()
     assert set(found["currency"]) == {"EUR"}
-    run(*base, "--growth", "1.5")
+    run(*base, "--growth", "1.5", "--replace")
     grown = results()
     assert (grown["cost"] > found["cost"]).all()
     assert read_sweep("sweep").evidence["scenario"] == "--growth 1.5"
-    run(*base, "--scenario", scenario, "--growth", "1.5")
+    run(*base, "--scenario", scenario, "--growth", "1.5", "--replace")
     both = results()
     assert (both["perfect_pod_hours"] > grown["perfect_pod_hours"]).all()
     assert "sha256:" in " ".join(n for n in read_sweep("sweep").evidence if "peak.yaml" in n)
@@ -379,7 +383,7 @@ def test_a_sample_of_a_grid(run: Run, history: Path) -> None:
     assert run(history, *grids, *ONE, *QUICK, "--out", "sweep").code == 0
     first = read_sweep("sweep").settings
     assert first.height == 7
-    run(history, *grids, *ONE, *QUICK, "--out", "sweep", "--seed", "1")
+    run(history, *grids, *ONE, *QUICK, "--out", "sweep", "--seed", "1", "--replace")
     assert not read_sweep("sweep").settings.equals(first)
 
 

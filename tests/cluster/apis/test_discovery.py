@@ -1,4 +1,4 @@
-"""What is known of a server's groups and kinds, for how long, and how absence is worded."""
+"""Tests of discovery: a server's groups and kinds, their age, and the words for absence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hpabatch.cluster.apis.discovery import Discovery, ServerVersion
 from hpabatch.cluster.apis.scales import Resource
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.errors import BadAnswer, Busy, NotFound, Refused
+from hpabatch.cluster.connection.errors import Busy, InvalidResponse, NotFound, Refused
 from tests.cluster.fake_api import FakeApi, Got, Wire, connected, serving
 
 
@@ -166,7 +166,7 @@ def test_what_was_said_last_counts_while_the_server_cannot_answer(tmp_path: Path
         with pytest.raises(Busy):
             found.versions("new")
         served["/apis/new"] = []
-        with pytest.raises(BadAnswer):
+        with pytest.raises(InvalidResponse):
             found.versions("new")
         served["/version"] = 403
         with pytest.raises(Refused):

@@ -11,10 +11,10 @@ from hpabatch.cluster.apis.scales import Resource
 from hpabatch.cluster.connection.errors import ApiError, Busy, Refused
 from hpabatch.cluster.connection.pool import DEADLINE_ERROR
 from hpabatch.cluster.objects.types import (
-    Answers,
     ExternalMetricKey,
     ObjectMetricKey,
     PodMetricKey,
+    Responses,
     SeriesSample,
     Wanted,
 )
@@ -46,7 +46,7 @@ class _Time:
 
 def _fetch(
     replies: dict[str, Reply], wanted: Wanted, kinds: Kinds = _KINDS
-) -> tuple[Answers, Asked]:
+) -> tuple[Responses, Asked]:
     client = Asked(replies)
     fetcher = Fetcher(client, kinds, clock=lambda: 77)
     answers = fetcher.fetch(wanted)
@@ -56,7 +56,7 @@ def _fetch(
 
 def test_nothing_wanted_asks_for_nothing() -> None:
     answers, client = _fetch({}, Wanted())
-    assert (answers, client.paths) == (Answers(), [])
+    assert (answers, client.paths) == (Responses(), [])
 
 
 def test_usage_of_many_namespaces_is_one_request() -> None:
@@ -181,7 +181,7 @@ def test_external_metrics() -> None:
     }
     answers, _ = _fetch(replies, Wanted(external=frozenset({queue, broken})))
     assert len(answers.external[queue].samples) == 3
-    assert answers.external[broken].error.startswith("the answer cannot be decoded: ")
+    assert answers.external[broken].error.startswith("the response cannot be decoded: ")
 
 
 def test_names_are_quoted_in_paths() -> None:
@@ -228,7 +228,7 @@ def test_what_is_late_is_an_error_of_that_answer_alone() -> None:
         release.set()
 
 
-def _good(answers: Answers) -> set[ExternalMetricKey]:
+def _good(answers: Responses) -> set[ExternalMetricKey]:
     return {key for key, answer in answers.external.items() if not answer.error}
 
 

@@ -1,4 +1,4 @@
-"""Answers of the metrics APIs, decoded."""
+"""Responses of the metrics APIs, decoded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hpabatch.cluster.apis.metrics_wire import (
     read_pod_values,
     read_usage,
 )
-from hpabatch.cluster.objects.instants import instant_ms
 from hpabatch.cluster.objects.types import ContainerUsage, PodSample, SeriesSample, UsageSample
+from hpabatch.model.objects.decode_fields import api_time_ms
 from tests.cluster.wires import packed, wire, wire_bytes
 
-_AT = instant_ms("2026-10-07T12:00:04Z")
+_AT = api_time_ms("2026-10-07T12:00:04Z")
 
 
 def test_usage() -> None:
@@ -74,7 +74,7 @@ def test_no_answers_at_all(body: bytes) -> None:
         lambda: read_object_value(body),
         lambda: read_external_values(body),
     ):
-        with pytest.raises(ValueError, match=r"^the answer cannot be decoded: "):
+        with pytest.raises(ValueError, match=r"^the response cannot be decoded: "):
             read()
 
 

@@ -15,9 +15,10 @@ import pytest
 from hpabatch import __version__
 from hpabatch.cluster.connection import errors
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.connection.errors import ApiError, asked_for
-from hpabatch.cluster.connection.requests import Request
+from hpabatch.cluster.connection.errors import ApiError, requested_resource
 from hpabatch.cluster.connection.stream import split_lines
+from hpabatch.cluster.connection.wire import Request
+from tests.cluster.asked import by_resource
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
 from tests.ports import hold_port, port_of
 
@@ -101,7 +102,7 @@ def test_get(tmp_path: Path) -> None:
         (PODS, 504, status(504, "Timeout: Too large resource version: 9, current: 5", "Timeout"),
          errors.Expired, "Timeout: Too large resource version: 9, current: 5"),
         (PODS, 403, b"no <b>way</b>", errors.Refused, "no <b>way</b> (get pods)"),
-        (PODS, 302, b"", errors.BadAnswer,
+        (PODS, 302, b"", errors.InvalidResponse,
          "the server responded with the status code 302 but did not return more information "
          "(get pods)"),
         ("/version", 404, {"kind": "Status", "status": "Success"}, errors.NotFound,
@@ -130,7 +131,7 @@ def test_what_may_pass_is_tried_again(tmp_path: Path) -> None:
     with asking(tmp_path, script) as (client, server):
         assert client.get(PODS) == b"fine"
         assert len(server.got) == 3
-        assert client.requests.by_resource() == {("get", "pods"): 3}
+        assert by_resource(client.requests) == {("get", "pods"): 3}
 
 
 @pytest.mark.parametrize("code", [400, 403, 404, 410])
@@ -316,7 +317,7 @@ def test_a_list_that_is_none_is_asked_for_again(tmp_path: Path) -> None:
         assert [page.items for page in client.list_pages(PODS)] == [[]]
         assert len(server.got) == 3
     with asking(tmp_path, in_turn((200, b"<html>", {}))) as (client, server):
-        with pytest.raises(errors.BadAnswer, match="no list"):
+        with pytest.raises(errors.InvalidResponse, match="no list"):
             list(client.list_pages(PODS))
         assert len(server.got) == 4
 
@@ -351,7 +352,7 @@ def test_lines_that_are_too_long() -> None:
 
 def test_what_paths_ask_for() -> None:
     def asked(path: str) -> tuple[str, str]:
-        return asked_for(path).label, asked_for(path).name
+        return requested_resource(path).label, requested_resource(path).name
 
     assert asked("/api/v1/namespaces/shop") == ("namespaces", "shop")
     assert asked(f"{WEB}/scale?x=y") == ("deployments.apps/scale", "web")

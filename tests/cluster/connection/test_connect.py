@@ -153,8 +153,8 @@ def test_files_are_merged_and_the_first_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a: [", r"is no YAML \(line "),
-        ("[]", "its top is no mapping"),
+        ("a: [", r"expected YAML, got a syntax error \(line "),
+        ("[]", "expected a kubeconfig, got no mapping"),
         ("{}", "no current context: name one"),
         ("current-context: x", "no context 'x'; there are: none"),
         ("{current-context: x, contexts: [{context: {}}]}", "an entry of contexts has no name"),
@@ -163,13 +163,13 @@ def test_files_are_merged_and_the_first_counts(tmp_path: Path) -> None:
         ("{current-context: x, contexts: [{name: x, context: {cluster: c}}],"
          " clusters: [{name: c, cluster: {}}]}", "has no server"),
         ("{current-context: x, contexts: [{name: x, context: {cluster: c}}],"
-         " clusters: [{name: c, cluster: {server: 'ftp://x'}}]}", "is no address such as"),
+         " clusters: [{name: c, cluster: {server: 'ftp://x'}}]}", "expected a server such as"),
         ("{current-context: x, contexts: [{name: x, context: {cluster: c}}],"
          " clusters: [{name: c, cluster: {server: 'https://a:b@x'}}]}", "holds a user"),
         ("{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],"
          " clusters: [{name: c, cluster: {server: 'https://x'}}],"
          " users: [{name: u, user: {token: [1]}}]}", "cannot be used"),
-        ("{current-context: x, contexts: 5}", "contexts is no list"),
+        ("{current-context: x, contexts: 5}", "expected a list of contexts"),
         ("{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],"
          " clusters: [{name: c, cluster: {server: 'https://x'}}],"
          " users: [{name: u, user: {as: x, as-user-extra: 5}}]}", "a list or a mapping is missing"),
@@ -203,7 +203,9 @@ def test_what_cannot_be_honoured_is_refused(tmp_path: Path) -> None:
     assert "keep one" in said(tmp_path, cluster=trusts)
     assert "no client-key" in said(tmp_path, {"client-certificate": "x"})
     assert "no client-certificate" in said(tmp_path, {"client-key-data": "eA=="})
-    assert "tls-server-name is no text" in said(tmp_path, cluster={"tls-server-name": 5})
+    assert "a string as the cluster's tls-server-name" in said(
+        tmp_path, cluster={"tls-server-name": 5}
+    )
     assert "certificates of context 'here'" in said(
         tmp_path, cluster={"certificate-authority": "absent"}
     )
@@ -367,7 +369,7 @@ def test_inside_a_pod(tmp_path: Path) -> None:
             client.get(PODS)
             good = "second"
             client.get(PODS)
-    with pytest.raises(UsageError, match="this is no pod"):
+    with pytest.raises(UsageError, match="expected a pod of a cluster"):
         connect(None, None, True, {}, folder)
     (folder / "token").unlink()
     with pytest.raises(UsageError, match=r"there is no .*token.*automount"):

@@ -1,4 +1,4 @@
-"""What a cut promises: order, instants that only go forward, nothing lost between threads."""
+"""Tests of cuts: order, instants that only go forward, nothing lost between threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decoders share."""
+"""Tests of the decoders' shared parts."""
 
 from __future__ import annotations
 

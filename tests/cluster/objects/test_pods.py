@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.cluster.objects.instants import instant_ms
 from hpabatch.cluster.objects.objects import BrokenObjectError
 from hpabatch.cluster.objects.pods import PodDecoder
 from hpabatch.cluster.objects.types import PodObject
+from hpabatch.model.objects.decode_fields import api_time_ms
 from hpabatch.model.quantity import Quantity
 from hpabatch.model.requests import pod_request, request_rules
 from hpabatch.model.versions import profile_for
@@ -35,10 +35,10 @@ def test_all_that_an_hpa_looks_at() -> None:
     assert (pod.namespace, pod.name, pod.uid) == ("shop", "web-7d9f8c6b5-abcde", "a1")
     assert pod.labels == {"app": "web", "pod-template-hash": "7d9f8c6b5"}
     assert pod.owner == "ReplicaSet/web-7d9f8c6b5"
-    assert pod.created_ms == instant_ms("2026-10-07T12:00:00Z")
-    assert pod.started_ms == instant_ms("2026-10-07T12:00:01Z")
+    assert pod.created_ms == api_time_ms("2026-10-07T12:00:00Z")
+    assert pod.started_ms == api_time_ms("2026-10-07T12:00:01Z")
     assert (pod.deletion_ms, pod.node, pod.phase) == (None, "node-3", "Running")
-    assert (pod.ready, pod.transition_ms) == ("True", instant_ms("2026-10-07T12:00:09Z"))
+    assert (pod.ready, pod.transition_ms) == ("True", api_time_ms("2026-10-07T12:00:09Z"))
 
 
 def test_requests_are_the_specs_own() -> None:
@@ -75,7 +75,7 @@ def test_null_is_absent() -> None:
     pod = _pod(wire_bytes("pod_bare"))
     assert (pod.labels, pod.owner, pod.node, pod.phase) == ({}, None, None, "")
     assert (pod.ready, pod.transition_ms, pod.started_ms) == (None, None, None)
-    assert pod.deletion_ms == instant_ms("2026-10-07T13:00:00Z")
+    assert pod.deletion_ms == api_time_ms("2026-10-07T13:00:00Z")
     template = pod.template
     assert (template.containers, template.init_containers) == ((), ())
     assert (template.pod_level, template.pod_limits, template.overhead) == (None, None, None)

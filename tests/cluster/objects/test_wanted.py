@@ -1,4 +1,4 @@
-"""What HPAs want of the metrics APIs."""
+"""Tests of the requests that HPAs make of the metrics APIs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hpabatch.cluster.objects.types import (
     PodMetricKey,
     Wanted,
 )
-from hpabatch.cluster.objects.wanted import WantedBook, metric_key, selector_form, wanted
+from hpabatch.cluster.objects.wanted import WantedBook, metric_key, selector_form
 from hpabatch.model.objects.hpa import LabelSelector, LabelSelectorRequirement
-from tests.cluster.wires import merged, packed, wire
+from tests.cluster.wires import merged, packed, wanted, wire
 
 
 def _hpa(metrics: list[dict[str, Any]] | None, name: str = "web", space: str = "shop") -> HpaObject:

@@ -15,6 +15,7 @@ from hpabatch.cluster.connection.client import ApiClient
 from hpabatch.cluster.objects.inbox import Inbox
 from hpabatch.cluster.objects.types import Change, Kind, PodKey, PodObject
 from hpabatch.cluster.watch.watch import Collection, Watcher, WatchLimits
+from tests.cluster.asked import by_resource, shows
 from tests.cluster.fake_api import FakeApi, Got, Script, Wire, connected, serving, status
 from tests.cluster.fake_store import PATH, NameDecoder, Store
 
@@ -121,7 +122,7 @@ def test_lists_in_pages_then_watches(tmp_path: Path) -> None:
         state = run.watcher.state
         assert (state.relists, state.last_error) == (0, "")
         assert run.told == []
-        assert run.client.requests.by_resource() == {("list", "pods"): 3, ("watch", "pods"): 1}
+        assert by_resource(run.client.requests) == {("list", "pods"): 3, ("watch", "pods"): 1}
 
 
 def test_a_watch_that_ends_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -378,8 +379,8 @@ def test_forbidden_everywhere_is_watched_where_it_is_allowed(tmp_path: Path) -> 
         assert not states["secret"].synced
         assert "forbidden" in run.watcher.state.last_error
         run.wait(lambda: run.watcher.state.objects == 3)
-        assert run.watcher.shows("shop")
-        assert not run.watcher.shows("secret")
+        assert shows(run.watcher, "shop")
+        assert not shows(run.watcher, "secret")
         run.wait_told("secret")
         assert sum("secret" in one for one in run.told) == 1
         store.forbidden.clear()
@@ -397,7 +398,7 @@ def test_forbidden_without_namespaces_goes_on_asking(tmp_path: Path) -> None:
         assert (state.refused, state.synced) == (True, False)
         run.wait(lambda: len(run.server.got) > 3)
         store.forbidden.clear()
-        run.wait(lambda: run.watcher.synced)
+        run.wait(lambda: run.watcher.state.synced)
         assert not run.watcher.state.refused
         assert len(run.told) == 2
 
@@ -407,7 +408,7 @@ def test_only_some_namespaces(tmp_path: Path) -> None:
     store.put("a", "shop")
     store.put("a", "blog")
     with watched(tmp_path, store, ("blog",), everywhere=False) as run:
-        run.wait(lambda: run.watcher.synced)
+        run.wait(lambda: run.watcher.state.synced)
         assert list(run.seen.uids()) == [("blog", "a")]
         assert {got.path for got in run.server.got} == {"/api/v1/namespaces/blog/pods"}
         assert PATH not in {got.path for got in run.server.got}
@@ -545,7 +546,7 @@ def test_a_bug_is_told_and_does_not_end_the_watch(tmp_path: Path) -> None:
         watcher = Watcher(client, inbox, PODS, NameDecoder(), tell=told.append, limits=QUICK)
         watcher.start()
         run = Watched(server, client, watcher, inbox)
-        run.wait(lambda: watcher.synced)
+        run.wait(lambda: watcher.state.synced)
         assert watcher.stop(30)
         assert told == ["pods: RuntimeError: a bug", "pods: goes on"]
         assert run.seen.uids() == store.uids()

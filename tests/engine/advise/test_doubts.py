@@ -1,4 +1,4 @@
-"""What speaks against judging saturation by the model."""
+"""Tests of doubts about saturation that the model shows."""
 
 from __future__ import annotations
 

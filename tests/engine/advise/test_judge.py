@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpabatch.engine.advise.judge import Judged, JudgeRules, front_of, judge, split_of
-from hpabatch.engine.advise.objective import parse_goal
-from hpabatch.engine.advise.resample import resample
+from hpabatch.engine.advise.judge import Judged, Judging, front_of, judge, resample, split_of
+from hpabatch.engine.advise.objective import Goal, parse_goal
+from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.standing import standing
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
 from hpabatch.errors import HistoryError, UsageError
@@ -26,12 +26,16 @@ def one_unit(maker: SweepMaker) -> UnitBlocks:
     return unit
 
 
+def asked(unit: UnitBlocks, goal: Goal, rules: JudgeRules) -> Judging:
+    return Judging(unit, goal, rules, np.ones(unit.settings.size, bool), "week")
+
+
 def judged(
     came_to: dict[int, Values], rules: JudgeRules | None = None, slos: list[str] | None = None
 ) -> Judged:
     unit = one_unit(SweepMaker(GRID).add("api", came_to))
     goal = parse_goal(SLO if slos is None else slos, "pod_hours")
-    found = judge(unit, goal, rules or JudgeRules(), np.ones(unit.settings.size, bool), "week")
+    found = judge(asked(unit, goal, rules or JudgeRules()))
     assert found is not None
     return found
 
@@ -193,7 +197,7 @@ def test_a_group_adds_up_objectives_and_the_worst_member_counts() -> None:
         unit="web",
     )
     unit = one_unit(maker)
-    found = judge(unit, parse_goal(SLO, "pod_hours"), JudgeRules(), np.ones(3, bool), "week")
+    found = judge(asked(unit, parse_goal(SLO, "pod_hours"), JudgeRules()))
     assert found is not None
     assert found.choice == 2
     assert found.trained.objective.tolist() == [220, 110, 198]
@@ -250,18 +254,8 @@ def test_a_draw_with_a_bad_week_breaks_the_limit() -> None:
     assert sure.better_share == 1.0
     unit = one_unit(SweepMaker(GRID).add("api", came_to))
     goal = parse_goal(["saturated_minutes<9/week"], "pod_hours")
-    drawn = resample(
-        unit,
-        goal,
-        slice(0, 3),
-        1,
-        0,
-        block_unit="week",
-        robust="worst",
-        resamples=4000,
-        interval=0.9,
-        seed=1,
-    )
+    rules = JudgeRules(robust="worst", resamples=4000, interval=0.9, seed=1)
+    drawn = resample(asked(unit, goal, rules), slice(0, 3), 1)
     assert drawn.better_share == pytest.approx((2 / 3) ** 3, abs=0.03)
 
 
@@ -277,11 +271,23 @@ def test_blocks_that_differ_by_setting_are_refused() -> None:
         one_unit(maker)
 
 
-def test_rules_that_make_no_sense_are_told_together() -> None:
-    with pytest.raises(UsageError, match=r"--robust most.*--margin 1.*--judged-blocks 0"):
-        JudgeRules(robust="most", margin=1, judged_blocks=0)
-    with pytest.raises(UsageError, match=r"--margin nan.*--least-better nan.*--least-saving nan"):
-        JudgeRules(margin=math.nan, least_better=math.nan, least_saving_pct=math.nan)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"robust": "most"}, "robust: expected one of both, worst, mean, got 'most'"),
+        ({"margin": 1.0}, "margin: expected a number of at most 0.99, got 1"),
+        ({"margin": math.nan}, "margin: expected a finite number, got nan"),
+        ({"judged_blocks": 0}, "judged_blocks: expected a whole number of at least 1, got 0"),
+        ({"least_better": 1.1}, "least_better: expected a number of at most 1, got 1.1"),
+        ({"least_saving_pct": -1.0}, "least_saving_pct: expected a number of at least 0, got -1"),
+        ({"resamples": 0}, "resamples: expected a whole number of at least 1, got 0"),
+        ({"recommender": "wise"}, "recommender: expected one of judged, random, got 'wise'"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(given: dict[str, object], told: str) -> None:
+    with pytest.raises(UsageError) as error:
+        RecommendRequest.of(given)
+    assert told in str(error.value)
 
 
 @given(

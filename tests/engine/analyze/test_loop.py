@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from hpabatch.engine.analyze.loop import Loop, Ramp, follow_ramp, moves_of, settle
 from hpabatch.engine.analyze.meter import read_spec
-from hpabatch.engine.analyze.run import analyze_hpa, fixed_points, settles
+from hpabatch.engine.analyze.run import analyze_hpa
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
+from tests.engine.constant_demand import fixed_points, settles
 from tests.reference import analysis as naive
 from tests.rules.helpers import (
     EXACT_WISH,

@@ -1,13 +1,11 @@
-"""What stands out: each remark where it belongs, and not elsewhere."""
+"""Tests of remarks: each where it belongs, and not elsewhere."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from hpabatch.engine.analyze.loop import Ramp
-from hpabatch.engine.analyze.remarks import duration_text, ramp_text, remarks
+from hpabatch.engine.analyze.remarks import ramp_text, remarks
 from hpabatch.engine.analyze.run import Assumed, analyze_hpa
 from hpabatch.model.versions import ControllerFlags
 from tests.rules.helpers import (
@@ -133,15 +131,6 @@ def test_assumptions_and_limits() -> None:
     assert "only 0 were looked at" in told(
         resource(70, name="memory"), low=70_000, high=90_000
     )["not_all_sizes"]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("ms", "text"),
-    [(0, "0s"), (15_000, "15s"), (315_000, "5m15s"), (7_200_000, "2h"), (90_000_000, "1d1h"),
-     (1500, "1500ms")],
-)  # fmt: skip
-def test_durations(ms: int, text: str) -> None:
-    assert duration_text(ms) == text
 
 
 def test_ramp_texts() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +15,11 @@ from hpabatch.engine.analyze.run import (
     Assumed,
     MetricAnalysis,
     analyze_hpa,
-    fixed_points,
-    settles,
 )
-from hpabatch.errors import RefusedError, UsageError
-from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.errors import RefusedError
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
+from tests.engine.constant_demand import fixed_points, settles
 from tests.reference import analysis as naive
 from tests.rules.helpers import Json, external, hpa_spec, object_metric, pods_metric, resource
 
@@ -392,31 +388,6 @@ def test_sizes_at_which_the_integers_overflow_are_left_out() -> None:
     assert metric.bands[-1].size == (2**63 - 1) // (100 * 2 * 751_619_276_800)
     (large,) = analyze_hpa(hpa_spec(external(average="8Ei"), high=9)).metrics
     assert "no positive number" in large.error
-
-
-def raising() -> Iterator[tuple[HPASpec, dict[str, Any], str]]:
-    cpu, two = hpa_spec(resource(50)), hpa_spec(resource(50), external(average="1"))
-    yield cpu, {"demand_milli": -1}, "demand_milli of resource/cpu is -1; it must be at least 0"
-    yield cpu, {"demand_milli": 1, "request_milli": 0}, "it must be at least 1"
-    yield cpu, {"demand_milli": {"cpu": 1}}, r"nothing for resource/cpu, only for \['cpu'\]; add"
-    yield two, {"demand_milli": 1}, "one number for several signals; give one for each"
-    yield cpu, {"demand_milli": 2**62}, "the calculator's integers overflow; give less"
-    yield cpu, {"demand_milli": {"resource/cpu": 1}, "request_milli": {}}, "request_milli has nothi"
-
-
-@pytest.mark.parametrize(("spec", "arguments", "message"), list(raising()))
-def test_impossible_amounts(spec: HPASpec, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        fixed_points(spec, **arguments)
-    with pytest.raises(UsageError, match=message):
-        settles(spec, n0=1, **arguments)
-
-
-def test_impossible_sizes() -> None:
-    with pytest.raises(UsageError, match="tighter bounds"):
-        fixed_points(hpa_spec(resource(50), high=200_000), 1000)
-    with pytest.raises(UsageError, match="n0 is -1"):
-        settles(hpa_spec(resource(50)), 1000, -1)
 
 
 def test_policies_too_slow_to_settle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.capacity.columns import HPA_COLUMNS, TOTAL_COLUMNS
 from hpabatch.engine.capacity.run import CapacityOptions, growths_of, plan_loop
 from hpabatch.engine.capacity.runs import (
     BOUNDS,
@@ -22,15 +21,16 @@ from hpabatch.engine.capacity.runs import (
     bounded,
     ceiling_of,
     grown,
-    key_of,
     run_all,
 )
 from hpabatch.engine.capacity.sums import percentile
+from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.engine.fleet.candidates import Skipped, SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import simulate
+from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
 from hpabatch.model.prices import PriceList, Prices
@@ -91,7 +91,7 @@ def test_one_hpa_by_hand() -> None:
 
 
 def test_its_sums_by_hand() -> None:
-    plan = planned(BURST, options=CapacityOptions(prices=PRICES))
+    plan = planned(BURST, options=CapacityOptions(loop=LoopOptions(prices=PRICES)))
     # Held are the larger of the size and the pods that are there: 1 1 1 1 4 6 6 6 6 6 6 1 1 1.
     pods = total(plan, scope="fleet", bounds=UNCLAMPED, covers="all", resource=PODS)
     assert [pods[n] for n in ("p50", "p95", "p99", "max", "sum_of_peaks")] == [1, 6, 6, 6, 6]
@@ -266,7 +266,7 @@ def test_unknown_requests_are_not_in_the_sums() -> None:
 
 def test_unusable_plans_are_apart_and_skipped_ones_are_counted() -> None:
     doubtful = moved(BURST, "doubtful")
-    key = key_of(doubtful)
+    key = doubtful.key[:3]
     skipped = Skipped("demo", "shop", "lost", "its pods were never measured")
     plan = planned(
         BURST,
@@ -367,9 +367,9 @@ def test_tracks_are_simulates_trajectories(seed: int) -> None:
     cases, k8s = random_fleet(seed, 3)
     profile = profile_for(k8s)
     found = {runs.key: runs for runs in run_all(cases, 1500, profile, seed)}
-    assert list(found) == [key_of(case) for case in cases]
+    assert list(found) == [case.key[:3] for case in cases]
     for case in cases:
-        runs = found[key_of(case)]
+        runs = found[case.key[:3]]
         for bounds in BOUNDS:
             alone = bounded(grown(case, 1500, profile), bounds)
             result = simulate([alone], profile, seed=seed, keep_points=True)
@@ -389,7 +389,7 @@ def test_tracks_are_simulates_trajectories(seed: int) -> None:
 def test_a_fleets_sum_is_that_of_its_trajectories(seed: int) -> None:
     """Cases of a fleet share their ticks: a join by time is the sum."""
     cases, k8s = random_fleet(seed, 4)
-    plan = plan_loop(loop_of(*cases, k8s=k8s), CapacityOptions(seed=seed))
+    plan = plan_loop(loop_of(*cases, k8s=k8s), CapacityOptions(loop=LoopOptions(seed=seed)))
     points = run_points([bounded(case, TODAY) for case in cases], k8s, seed)
     held = points.with_columns(held=pl.max_horizontal("desired", "pods"))
     together = held.group_by("ts").agg(pl.col("held").sum())["held"].sort().to_list()
@@ -405,17 +405,17 @@ def test_a_fleets_sum_is_that_of_its_trajectories(seed: int) -> None:
 def test_parts_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     cases, k8s = random_fleet(3, 5)
     loop = loop_of(*cases, k8s=k8s)
-    whole = plan_loop(loop, CapacityOptions(growths=(1000, 2000), prices=PRICES))
+    whole = plan_loop(loop, CapacityOptions(growths=(1000, 2000), loop=LoopOptions(prices=PRICES)))
     monkeypatch.setattr("hpabatch.engine.capacity.runs.POINTS_AT_ONCE", 1)
-    parts = plan_loop(loop, CapacityOptions(growths=(1000, 2000), prices=PRICES))
+    parts = plan_loop(loop, CapacityOptions(growths=(1000, 2000), loop=LoopOptions(prices=PRICES)))
     assert parts.hpas.equals(whole.hpas)
     assert parts.totals.equals(whole.totals)
 
 
 def test_columns_are_the_documented_ones() -> None:
     plan = planned(BURST)
-    assert plan.hpas.columns == list(HPA_COLUMNS)
-    assert plan.totals.columns == list(TOTAL_COLUMNS)
+    assert plan.hpas.columns == list(PLAN_HPAS.names)
+    assert plan.totals.columns == list(PLAN_TOTALS.names)
 
 
 def test_scale_to_zero_keeps_its_zero() -> None:

@@ -1,4 +1,4 @@
-"""What holds of every comparison, whatever the history and the two versions."""
+"""Laws of comparisons, for any history and any two versions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hpabatch.engine.compare import sides as compare_sides
 from hpabatch.engine.compare.causes import ALONE, TOGETHER
+from hpabatch.engine.compare.changes import SWITCHES
 from hpabatch.engine.compare.frames import (
     DECIDES,
     DECISION,
@@ -29,7 +30,6 @@ from hpabatch.engine.compare.run import (
 from hpabatch.engine.compare.run import compare_sides as compare_planned
 from hpabatch.engine.compare.sides import BOTH, Side, plan_sides, under_versions
 from hpabatch.engine.compare.trials import with_switch
-from hpabatch.engine.compare.words import SWITCHES
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import HistoryError

@@ -79,7 +79,7 @@ def only(comparison: Comparison) -> dict[str, Any]:
 
 def test_it_is_that_of_two_simulations(history: History) -> None:
     recorded = Side("recorded", ReplayParameters("1.38", events="decided"))
-    after = manifests("new", max_replicas=5)
+    after = manifests("new", max_replicas=3)
     found = compare_simulated(history, recorded, after, OPTIONS)
     options = replace(OPTIONS, manifests=after.manifests)
     loop = prepare_loop(history, after.parameters, options)
@@ -95,7 +95,7 @@ def test_it_is_that_of_two_simulations(history: History) -> None:
     hours = sum(b - a for a, b in zip(ours, theirs, strict=True)) * 15 / 3600
     assert row["replica_hours"] == pytest.approx(hours)
     assert (row["cause"], row["how"]) == ("maxReplicas", ALONE)
-    assert row["rule"] == "maxReplicas 10 -> 5"
+    assert row["rule"] == "maxReplicas 10 -> 3"
     assert list(row) == [*schema_of(TOLD), *COLUMNS]
     assert found.evidence["simulation"].startswith("closed loop")
     assert {i.hpa for i in found.left_out} == {"etl", "reports", "thumbnails"}
@@ -140,7 +140,7 @@ def test_what_cannot_be_simulated_is_left_out(history: History) -> None:
 
 
 def test_rows_that_are_not_to_be_relied_on_say_so(history: History) -> None:
-    before, after = manifests("today"), manifests("new", max_replicas=5)
+    before, after = manifests("today"), manifests("new", max_replicas=3)
     row = only(compare_simulated(history, before, after, OPTIONS))
     workers = prepare_loop(
         history, before.parameters, OPTIONS, lambda f: f.filter(f["hpa"] == "worker")

@@ -1,4 +1,4 @@
-"""Which HPAs decide differently: every comparison is that of two replays, and names its cause."""
+"""Tests of comparisons: each is that of two replays, and names its cause."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.compare.causes import ALONE, TOGETHER, Cause, Trial, find_causes, sentence
+from hpabatch.engine.compare.changes import (
+    SWITCHES,
+    changed_switches,
+    part_words,
+    parts_that_differ,
+    switch_words,
+    with_part,
+)
 from hpabatch.engine.compare.frames import (
     COLUMNS,
     DECIDES,
@@ -27,10 +35,9 @@ from hpabatch.engine.compare.run import (
     joined_texts,
 )
 from hpabatch.engine.compare.sides import BOTH, Side
-from hpabatch.engine.compare.specs import part_words, parts_that_differ, with_part
-from hpabatch.engine.compare.trials import changed_switches, switch_words
-from hpabatch.engine.compare.words import SWITCHES
 from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.request import ChosenHpas
+from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.errors import UsageError
 from hpabatch.model.objects.hpa import HPA
@@ -153,6 +160,11 @@ def test_what_one_version_refuses_is_left_out(tmp_path: Path) -> None:
     assert [i.side for i in neither.left_out if "1.35" in i.reason] == ["1.35"]
     same = compare_history(history, side("1.36"), side("1.36"))
     assert [i.side for i in same.left_out] == [BOTH]
+    by_name = selection_of(ChosenHpas(names=("shop/web",)))
+    assert compare_history(history, side("1.36"), side("1.37"), by_name).left_out == ()
+    by_name = selection_of(ChosenHpas(names=("shop/api",)))
+    named = compare_history(history, side("1.36"), side("1.37"), by_name)
+    assert [(i.hpa, i.side) for i in named.left_out] == [("api", "1.36")]
 
 
 # ---- manifests, by hand --------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def explain(
     folder.mkdir(exist_ok=True)
     parameters: Any = {"k8s": "1.38", "sync_period_ms": STEP, "max_age_ms": 60_000} | more
     history = open_history(write_history(tables, folder))
-    asked = ReplayParameters(**parameters, until_ms=at_ms)
+    asked = ReplayParameters(**parameters, until=at_ms)
     return explain_history(history, asked, name, manifests)
 
 
@@ -111,7 +111,7 @@ def test_the_syncs_of_an_hpa_end_with_it(tmp_path: Path) -> None:
 
 
 def test_before_the_first_sample_there_is_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing was recorded before"):
+    with pytest.raises(UsageError, match="--at: expected a time from"):
         explain(web(), tmp_path, T0 - 1)
 
 
@@ -342,7 +342,7 @@ def test_an_explanation_ends_with_the_replays_decision(
         for row in data.draw(st.lists(st.sampled_from(rows), min_size=1, max_size=2)):
             until = row["ms"] + data.draw(st.integers(0, STEP - 1))
             name = f"{row['cluster']}/{row['namespace']}/{row['hpa']}"
-            found = explain_history(history, ReplayParameters(**options, until_ms=until), name)
+            found = explain_history(history, ReplayParameters(**options, until=until), name)
             decision = found.decision
             assert found.sync_ms == row["ms"]
             size = decision.desired if decision.rescaled else found.scale.replicas

@@ -22,7 +22,6 @@ from hpabatch.model.objects.hpa import HPA
 from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.naive_align import Tables
-from tests.engine.shards.test_plain import Way, cut, ways, written
 from tests.engine.small_history import (
     STEP,
     T0,
@@ -47,13 +46,14 @@ from tests.engine.told import (
     told_of_all,
     web,
 )
+from tests.engine.ways import Way, cut, ways, written
 
 CLOCK: dict[str, Any] = {"sync_period_ms": STEP, "phase_ms": 0, "max_age_ms": 60_000}
 PARAMETERS = ReplayParameters("1.38", **CLOCK)
 
 
 def until(tick: int, **more: Any) -> ReplayParameters:
-    return ReplayParameters("1.38", **CLOCK | {"until_ms": T0 + tick * STEP} | more)
+    return ReplayParameters("1.38", **CLOCK | {"until": T0 + tick * STEP} | more)
 
 
 def history_of(tables: Tables, folder: Path) -> History:
@@ -110,7 +110,7 @@ def test_a_status_is_that_of_a_whole_replay(
             with cut(way):
                 found = {
                     (c.cluster, c.namespace, c.name): (m.now_ms, told(m, m.t))
-                    for m in moments(history, ReplayParameters(k8s, until_ms=until_ms, **given_ms))
+                    for m in moments(history, ReplayParameters(k8s, until=until_ms, **given_ms))
                     for c in [m.candidate]
                 }
             past = {key: [ms for ms in ticks if ms <= until_ms] for key, ticks in whole.items()}
@@ -151,8 +151,8 @@ def test_the_middle_of_a_day_is_a_row_of_the_whole_replay(tmp_path: Path) -> Non
 
 def test_an_instant_between_two_syncs_is_that_of_the_one_before(tmp_path: Path) -> None:
     history = history_of(web(), tmp_path)
-    for late, tick in ((0, 3), (1, 3), (STEP - 1, 3), (STEP, 4), (10**9, 6)):
-        found = only(history, until(3, until_ms=T0 + 3 * STEP + late))
+    for late, tick in ((0, 3), (1, 3), (STEP - 1, 3), (STEP, 4), (4 * STEP - 1, 6)):
+        found = only(history, until(3, until=T0 + 3 * STEP + late))
         assert found.now_ms == T0 + tick * STEP
     assert only(history, PARAMETERS).now_ms == T0 + 6 * STEP
 
@@ -175,12 +175,12 @@ def test_before_anything_was_recorded(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         list(moments(history, until(-1)))
     assert str(refused.value) == (
-        f"nothing was recorded before {at(0).replace('59:00', '58:50')}: the first sample is seen "
-        f"at {START}"
+        f"--at: expected a time from {START} to {at(6)}, which the history has, got "
+        f"{at(0).replace('59:00', '58:50')}"
     )
     late = web(pod_metrics=[usage_row("web-0", T0 + 1, 50), usage_row("web-0", T0 + 3 * STEP, 50)])
     with pytest.raises(UsageError) as refused:
-        list(moments(history_of(late, tmp_path / "late"), until(0, until_ms=T0 + 5000)))
+        list(moments(history_of(late, tmp_path / "late"), until(0, until=T0 + 5000)))
     assert str(refused.value) == (f"no sync until 2026-10-06T23:59:05Z: the first is at {at(1)}")
     with pytest.raises(HistoryError, match="choose a shorter sync period"):
         list(moments(history, ReplayParameters("1.38", sync_period_ms=3_600_000, phase_ms=1)))

@@ -13,7 +13,7 @@ from hpabatch.engine.explain.status import LaneWords, Outcome, StatusReader
 from hpabatch.kernels.replay import replay_fleet
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
-from hpabatch.layout.records import empty_results
+from hpabatch.layout.results import empty_results
 from hpabatch.model.objects.encode_status import encode_metric
 from hpabatch.model.objects.hpa import Condition, HPASpec, HPAStatus, MetricSpec, MetricStatus
 from hpabatch.model.versions import override_gates, profile_for

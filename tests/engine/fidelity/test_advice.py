@@ -1,4 +1,4 @@
-"""What advice asks of the two scores."""
+"""Tests of the two scores' conditions for advice."""
 
 from __future__ import annotations
 

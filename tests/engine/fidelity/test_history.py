@@ -15,7 +15,7 @@ from hpabatch.engine.fidelity.part import first_part, split_ms
 from hpabatch.engine.fidelity.run import Fidelity, fidelity
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.usage import Usage, usage_of_shards
+from hpabatch.engine.fit.usage import Usage, observed_usage
 from hpabatch.engine.fit.workload import GIVEN, Workload
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
@@ -156,7 +156,7 @@ def test_the_judged_plant_knows_the_first_part_only(simulated: History, both: Fi
         assert signal.ceiling_milli is not None
         return signal.base_milli / 1000, signal.ceiling_milli / 1000
 
-    usages = list(usage_of_shards(plan, range(len(plan.shards))))
+    usages = list(observed_usage(plan))
     first = {u.candidate.name: of_fit(first_part(u, split_ms(u, 0.5))) for u in usages}
     assert found == first
     assert any(first[u.candidate.name] != of_fit(u) for u in usages)

@@ -19,7 +19,7 @@ from hpabatch.engine.fidelity.skill import skill_of
 from hpabatch.engine.fit.measured import Measured
 from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.series import Cells, Series
-from hpabatch.engine.fit.usage import Probes, usage_of_shards
+from hpabatch.engine.fit.usage import Probes, observed_usage
 from hpabatch.engine.fit.usage_pods import Lives
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -280,13 +280,13 @@ def test_a_single_tick_is_all_first_part() -> None:
 def test_what_grows_with_age_is_fitted_on_the_samples_before_the_split(tmp_path: Path) -> None:
     history = open_history(small(tmp_path / "whole", "shop", minutes=120))
     plan = plan_replay(history, ReplayParameters("1.38", max_age_ms=150_000))
-    usages = [u for u in usage_of_shards(plan, [0]) if "resource/memory" in u.signals]
+    usages = [u for u in observed_usage(plan, shards=[0]) if "resource/memory" in u.signals]
     until = split_ms(usages[0], 0.5)
     minutes = (until - int(DEMO_START.timestamp() * 1000)) // 60_000
     # A recording that ended at the split, so that what came later cannot have been read.
     ended = open_history(small(tmp_path / "first", "shop", minutes=minutes))
     earlier = plan_replay(ended, ReplayParameters("1.38", max_age_ms=150_000))
-    wanted = {u.candidate.name: u for u in usage_of_shards(earlier, [0])}
+    wanted = {u.candidate.name: u for u in observed_usage(earlier, shards=[0])}
     assert usages
     for usage, first in zip(
         usages, first_parts_read(plan, usages, [until] * len(usages)), strict=True

@@ -25,13 +25,13 @@ from hpabatch.history.reader import open_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.model.plant import AGE, DIVISIBLE, Pipeline, Plant, Pods, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
+from tests.cli.histories import last_day
 from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.closed_loop import CPU, MEMORY, START, STEP_MS, demand, spec_of
 from tests.engine.small_history import STEP, histories, write_pieces
 
 PROFILE = profile_for("1.38")
-DEMO = Path(__file__).parents[3] / "data" / "demo"
 CEILING = 900
 BASE = 120
 STEPS = 1440  # six hours
@@ -159,7 +159,7 @@ def test_the_work_is_recovered(exported: tuple[SimulationCase, Fit]) -> None:
 
 @pytest.fixture(scope="module")
 def demo() -> ReplayPlan:
-    history = open_history(DEMO, "replay")
+    history = open_history(last_day(), "replay")
     chosen = ReplayParameters("1.38")
     return plan_replay(history, chosen, select=lambda f: f.filter(f["namespace"] == "batch"))
 

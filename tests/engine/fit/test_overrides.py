@@ -1,4 +1,4 @@
-"""What a plant file states goes before what was fitted, and is told."""
+"""Tests of plant files: stated values go before fitted ones, and the result says so."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from hpabatch.engine.fit.overrides import (
     plan_overrides,
     signal_statement,
     unit_of,
-    with_facts,
 )
 from hpabatch.engine.fit.workload import GIVEN, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.candidates import Candidate, SpecPeriod, candidates_from_history
 from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.inputs.plants import parse_plant_file, read_plant_file
+from hpabatch.inputs.plants import read_plant_file
 from hpabatch.model.objects.hpa import HPASpec, MetricSpec, ResourceMetricSource
 from hpabatch.model.plant import (
     AGE,
@@ -44,6 +43,7 @@ from hpabatch.model.settings.overrides import (
     SignalOverride,
 )
 from hpabatch.model.versions import profile_for
+from tests.inputs.parsed import parse_plant_file
 
 ROOT = Path(__file__).parents[3]
 DRAWS = Draws(seed=7, name="demo/shop/web", served_ms=10 * 86_400_000)
@@ -356,20 +356,6 @@ def test_failures_can_be_stated_away() -> None:
     assert facts["pods.mtbf"].value == 86_400.0
 
 
-def test_what_is_stated_is_told_in_the_place_of_what_was_fitted() -> None:
-    def fact(name: str, source: str) -> Fact:
-        return Fact(name, 1.0, "", None, None, source)
-
-    fitted = [fact("a", "fitted"), fact("b", "assumed"), fact("c", "fitted")]
-    found = with_facts(fitted, [fact("b", GIVEN), fact("d", GIVEN)])
-    assert [(f.name, f.source) for f in found] == [
-        ("a", "fitted"),
-        ("b", GIVEN),
-        ("c", "fitted"),
-        ("d", GIVEN),
-    ]
-
-
 def test_units() -> None:
     assert unit_of("resource/cpu") == "cores"
     assert unit_of("container/app/memory") == "bytes"
@@ -411,4 +397,4 @@ def test_the_example_is_for_the_demo() -> None:
     assert {entry for theirs in chosen for entry in theirs} == set(entries)
     named = {candidate.name: theirs for candidate, theirs in zip(fleet, chosen, strict=True)}
     backlog = signal_statement(named["webhooks"], "external/queue_messages_ready{queue=webhooks}")
-    assert (backlog.kind, backlog.rate_milli) == (BACKLOG, 12_000)
+    assert (backlog.kind, backlog.rate_milli) == (BACKLOG, 500)

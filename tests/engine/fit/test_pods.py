@@ -1,4 +1,4 @@
-"""How pods come and go, from their recorded lives."""
+"""Tests of fitted pod lives."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpabatch.engine.fit.age import growth_of
 from hpabatch.engine.fit.pods import fit_pods
+from hpabatch.engine.fit.signals import growth_of
 from hpabatch.engine.fit.usage import SignalUsage, Usage
 from hpabatch.engine.fit.usage_pods import Lives
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, NOT_IDENTIFIED, RECORDED, Fact

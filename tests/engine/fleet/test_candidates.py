@@ -1,4 +1,4 @@
-"""Which HPAs can be replayed: specs over time, refusals, manifests."""
+"""Tests of replayable HPAs: specs over time, refusals, manifests."""
 
 from __future__ import annotations
 

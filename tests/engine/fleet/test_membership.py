@@ -1,4 +1,4 @@
-"""Which pods a selector matches, and where they are looked for."""
+"""Tests of the pods that a selector matches, and of the places they are read from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay assumes where nothing was given: spacing, max age, sync period."""
+"""Tests of a replay's assumptions: sample spacing, max age, sync period."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from hpabatch.engine.fleet.candidates import Candidate, candidates_from_history
 from hpabatch.engine.fleet.clocks import Clocks, Grid
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.fleet.selection import selection
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
-from hpabatch.jobs.choices import selection
 from hpabatch.model.versions import PROFILES
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -171,12 +171,10 @@ def test_passes_need_no_samples_and_bring_their_rules(tmp_path: Path) -> None:
 
 def test_nothing_is_decided_after_the_time_that_is_asked_for(tmp_path: Path) -> None:
     tables = tables_of("web", passes=[pass_row(T0), pass_row(T0 + 5), pass_row(T0 + 9)])
-    clocks = planned(tables, tmp_path, instants="passes", until_ms=T0 + 8).clocks
+    clocks = planned(tables, tmp_path, instants="passes", until=T0 + 8).clocks
     assert clocks.instants(clocks.of(("c1", "shop", "web"))).tolist() == [T0, T0 + 5]
-    with pytest.raises(
-        UsageError, match=r"nothing was recorded before .* the first pass or sample"
-    ):
-        planned(tables, tmp_path, instants="passes", until_ms=T0 - 10**6)
+    with pytest.raises(UsageError, match="--at: expected a time from"):
+        planned(tables, tmp_path, instants="passes", until=T0 - 10**6)
 
 
 def test_a_span_without_a_sync_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which version's rules decide: as given, as recorded by cluster, else the default."""
+"""Tests of the version whose rules decide: as given, as recorded by cluster, else the default."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
+from tests.cli.histories import last_day
 from tests.effort import effort
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
@@ -415,7 +416,7 @@ def test_manifests_in_any_order_give_the_same_rows_as_the_recorded_hpas(tmp_path
 
 @pytest.mark.compiled
 def test_the_demo_replays_alike_whole_and_in_parts() -> None:
-    history = open_history(ROOT / "data" / "demo")
+    history = open_history(last_day())
     whole = replay_history(history, PARAMETERS)
     assert not whole.skipped
 

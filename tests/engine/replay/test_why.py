@@ -20,7 +20,6 @@ from hpabatch.history.reader import open_history
 from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.naive_align import Row, Tables
-from tests.engine.shards.test_plain import Way, replayed, ways, written
 from tests.engine.small_history import (
     METRICS,
     SHOP,
@@ -35,6 +34,7 @@ from tests.engine.small_history import (
     write_history,
 )
 from tests.engine.told import CONTAINER, CPU, CPU_WORDS, HITS, LAG, PER_POD, PER_REPLICA, hits, web
+from tests.engine.ways import Way, replayed, ways, written
 
 CLOCK: dict[str, Any] = {"sync_period_ms": STEP, "phase_ms": 0, "max_age_ms": 60_000}
 GROUPS = ("ready", "unready", "missing", "ignored")

@@ -8,13 +8,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.shards import lanes as engine_lanes
+from hpabatch.engine.shards import pack as engine_lanes
 from hpabatch.history.reader import open_history
-from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.observed import Key, Seen, observed
 from tests.engine.small_history import (
@@ -25,7 +22,6 @@ from tests.engine.small_history import (
     T0,
     empty_tables,
     fetch_row,
-    histories,
     hpa_row,
     other_cluster,
     pass_row,
@@ -60,12 +56,18 @@ def align(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(engine_lanes, "ROWS_PER_BLOCK", block),
     ):
-        return observed(open_history(write_pieces(tables, Path(folder), block)), parameters)
+        return observed(open_history(write_pieces(tables, Path(folder), block)), parameters)[0]
 
 
 def check(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key, Seen]:
     """Return what the engine sees, after comparing every lane and tick with the twin."""
     found = align(tables, clock, block)
+    check_seen(found, tables, clock)
+    return found
+
+
+def check_seen(found: dict[Key, Seen], tables: naive.Tables, clock: naive.Row) -> None:
+    """Assert that every lane and tick is what the twin sees."""
     names = sorted({(r["cluster"], r["namespace"], r["name"]) for r in tables["hpas"]})
     expected = {}
     for key in names:
@@ -82,30 +84,6 @@ def check(tables: naive.Tables, clock: naive.Row, block: int = 1024) -> dict[Key
         assert len(found[key].ticks) == len(ticks)
         hpa = dict(zip(("cluster", "namespace", "name"), key, strict=True))
         assert found[key].changes == naive.known_changes(tables, hpa, ticks, clock)
-    return found
-
-
-@given(
-    tables=histories(),
-    clock=st.fixed_dictionaries(
-        {
-            "delay": st.sampled_from([0, 1, 5_000, 10_000]),
-            "max_age": st.sampled_from([10_001, 35_000, 500_000, None]),
-            "period": st.sampled_from([STEP, STEP, 7_001]),
-            "phase": st.sampled_from([0, 0, 2_001]),
-        }
-    ),
-    instants=st.sampled_from(["grid", "grid", "recorded", "passes", "passes"]),
-    block=st.sampled_from([1, 2, 3, 5, 16, 1024]),
-)
-@settings(max_examples=effort(30))
-def test_the_engine_sees_what_the_naive_twin_sees(
-    tables: naive.Tables, clock: naive.Row, instants: str, block: int
-) -> None:
-    clock |= {name: instants == name for name in ("recorded", "passes")}
-    assume(not clock["recorded"] or tables["metric_fetches"] or tables["hpa_status"])
-    assume(any(naive.instants_of(tables, hpa, clock) for hpa in tables["hpas"]))
-    check(tables, clock, block)
 
 
 def small(**extra: list[naive.Row]) -> naive.Tables:

@@ -17,7 +17,6 @@ from hpabatch.history.reader import open_history
 from tests.effort import effort
 from tests.engine import naive_align as naive
 from tests.engine.naive_align import Row, Tables
-from tests.engine.shards.test_plain import Way, cut, ways, written
 from tests.engine.small_history import (
     METRICS,
     STEP,
@@ -31,6 +30,7 @@ from tests.engine.small_history import (
     write_history,
 )
 from tests.engine.told import CPU, Told, tell, told_of_all, web
+from tests.engine.ways import Way, cut, ways, written
 
 CLOCK: Row = {"delay": 0, "max_age": 60_000, "period": STEP, "phase": 0, "recorded": False}
 GIVEN: dict[str, Any] = {"sync_period_ms": STEP, "phase_ms": 0, "max_age_ms": 60_000}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,7 +21,17 @@ from hpabatch.engine.simulate.loop import SimulationResult, simulate
 from hpabatch.errors import UsageError
 from hpabatch.history.store.verify import check_history
 from hpabatch.history.store.writer import write_table
-from hpabatch.model.plant import AGE, TOTAL, Event, Pipeline, Pods, Signal
+from hpabatch.model.plant import (
+    AGE,
+    EXTERNAL,
+    RESOURCE,
+    TOTAL,
+    Event,
+    Pipeline,
+    Pods,
+    Signal,
+    signal_name,
+)
 from hpabatch.model.versions import ControllerFlags, profile_for
 from tests.effort import effort
 from tests.engine.simulated import (
@@ -48,7 +59,7 @@ def written(run: ExportedRun, folder: Path) -> Recording:
 
 def replayed(run: ExportedRun, folder: Path) -> pl.DataFrame:
     """Return the decisions of a replay with the run's own arguments."""
-    words = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
+    words: dict[str, Any] = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
     return (
         written(run, folder)
         .replay(
@@ -142,17 +153,19 @@ def test_random_runs_show_what_an_export_must_carry() -> None:
     assert measures["invalid_minutes"].sum() > 20
 
 
-def test_dropping_repeated_rows_early_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_short_chunks_nor_rows_dropped_early_change_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cases, k8s = exportable(3)
     plain = export_run(cases, profile_for(k8s), seed=3)
     monkeypatch.setattr("hpabatch.engine.simulate.export_trace.PENDING_ROWS", 40)
     monkeypatch.setattr("hpabatch.engine.simulate.export_trace.PART_ROWS", 10)
+    monkeypatch.setattr("hpabatch.engine.simulate.export.LOG_ROWS", 1)  # one tick at once
     early = export_run(cases, profile_for(k8s), seed=3)
     assert plain.arguments == early.arguments
     assert plain.tables.keys() == early.tables.keys()
     for name, frame in plain.tables.items():
-        keys = frame.columns
-        assert frame.sort(keys).equals(early.tables[name].sort(keys)), name
+        assert frame.equals(early.tables[name]), name
 
 
 def test_several_hpas_of_one_namespace_keep_their_pods_apart(tmp_path: Path) -> None:
@@ -172,7 +185,7 @@ def test_several_hpas_of_one_namespace_keep_their_pods_apart(tmp_path: Path) -> 
 
 
 def test_a_run_without_pods_and_usage_is_a_whole_history(tmp_path: Path) -> None:
-    """Nothing was ever running: every table of pods still says that a run was there."""
+    """Nothing was ever running: the provenance still says that a run was there."""
     case = small_case(hpa_spec(), [100] * 4, initial=0)
     run = export_run([case], PROFILE)
     decisions = replayed(run, tmp_path)
@@ -258,15 +271,16 @@ def test_arguments_name_all_that_a_replay_cannot_know() -> None:
 def test_feature_gates_are_named_where_they_are_not_as_in_the_version() -> None:
     case = small_case(hpa_spec(), [900] * 3)
     run = export_run([case], profile_for("1.35", "HPAScaleToZero=true,PodLevelResources=true"))
-    words = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
+    words: dict[str, Any] = dict(zip(run.arguments[::2], run.arguments[1::2], strict=True))
     assert words["--k8s"] == "1.35"
     assert words["--feature-gates"] == "HPAScaleToZero=true"
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hpabatch.engine.simulate.export.LOG_ROWS", 1)
     told: list[float] = []
-    export_run([small_case(hpa_spec(), [900] * 65)], PROFILE, progress=told.append)
-    assert told == [0.0, 64 / 65]
+    export_run([small_case(hpa_spec(), [900] * 3)], PROFILE, progress=told.append)
+    assert told == [0.0, 1 / 3, 2 / 3]
 
 
 def test_a_lane_whose_pods_do_not_fit_is_run_again(
@@ -395,3 +409,29 @@ def test_a_series_of_two_hpas_of_a_namespace_is_refused() -> None:
     elsewhere = other(case)
     elsewhere = replace(elsewhere, workload=replace(elsewhere.workload, namespace="another"))
     assert export_run([case, elsewhere], PROFILE).tables["external_metrics"].height == 6
+
+
+def test_what_no_tick_could_see_is_not_exported(tmp_path: Path) -> None:
+    """A total that is always too old when it shows, and a metric that the rules refuse."""
+    target = {"type": "Value", "value": "9"}
+    late = {"type": "External", "external": {"metric": {"name": "late"}, "target": target}}
+    bad = {"matchExpressions": [{"key": "a", "operator": "Near"}]}
+    refused = {
+        "type": "External",
+        "external": {"metric": {"name": "bad", "selector": bad}, "target": target},
+    }
+    case = small_case(hpa_spec(more=[late, refused]), [900] * 6)
+    (name,) = [n for n in map(signal_name, case.periods[0].spec.metrics) if "bad" in n]
+    case = with_signals(case, external__late=Signal(TOTAL, EXTERNAL))
+    case = with_signals(case, **{name.replace("/", "__"): Signal(TOTAL, EXTERNAL)})
+    plant = case.workload.plant
+    max_age_ms = plant.pipelines[RESOURCE].max_age_ms
+    pipelines = {
+        **plant.pipelines,
+        EXTERNAL: Pipeline(lag_ms=max_age_ms + 1, max_age_ms=max_age_ms),
+    }
+    plant = replace(plant, pipelines=pipelines)
+    case = replace(case, workload=replace(case.workload, plant=plant))
+    run = export_run([case], PROFILE)
+    assert "external_metrics" not in run.tables
+    assert_same_decisions(replayed(run, tmp_path), simulated([case], "1.38", 0), "late")

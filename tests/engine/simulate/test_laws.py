@@ -1,4 +1,4 @@
-"""What must hold of any simulated run, and laws that sound true and are not."""
+"""Laws of simulated runs, and laws that sound true and are not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hpabatch.engine.analyze.run import Assumed, analyze_hpa, fixed_points, settles
+from hpabatch.engine.analyze.run import Assumed, analyze_hpa
 from hpabatch.engine.fit.workload import Workload
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.simulate import loop as engine
@@ -34,6 +34,7 @@ from hpabatch.model.plant import (
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.simulation import SimulatedFleet, pack_simulation
 from tests.effort import effort
+from tests.engine.constant_demand import fixed_points, settles
 from tests.engine.simulated import (
     CPU,
     START_MS,

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpabatch.engine.columns.simulate import MEASURES, POINTS
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.columns import COLUMNS, POINT_COLUMNS
 from hpabatch.engine.simulate.loop import elastic_speedup, simulate
 from hpabatch.engine.simulate.measures import Bounds, demand_series
-from hpabatch.kernels.regret import perfect_pod_ms
+from hpabatch.kernels.measures import perfect_pod_ms
 from hpabatch.layout.codes import BINDINGS
 from hpabatch.model.plant import DIVISIBLE, TOTAL, Pods, Signal
 from hpabatch.model.versions import profile_for
@@ -77,8 +77,8 @@ BURST = small_case(
 def test_columns_are_the_documented_ones() -> None:
     result = simulate([BURST], PROFILE, keep_points=True)
     assert result.points is not None
-    assert result.points.columns == list(POINT_COLUMNS)
-    assert result.measures.columns == [name for name in COLUMNS if name not in ADDED_LATER]
+    assert result.points.columns == list(POINTS.names)
+    assert result.measures.columns == [name for name in MEASURES.names if name not in ADDED_LATER]
 
 
 def test_trajectories_are_kept_only_where_asked_for() -> None:

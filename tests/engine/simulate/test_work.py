@@ -1,4 +1,4 @@
-"""What a fit says of a workload that is simulated: noise, gaps, and what is not known."""
+"""Tests of a simulated workload's fit: noise, gaps, unknowns."""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ def test_a_file(tmp_path: Path) -> None:
     )
     path.write_text("front: 3\n")
     (found,) = complaints(f"file:{path}")
-    assert "line 1: front: 3 is not namespace/hpa or cluster/namespace/hpa" in found
+    assert "expected namespace/hpa or cluster/namespace/hpa, such as" in found
+    assert found.endswith(f"got 3 (groups {path}, line 1: front)")
     path.write_text("' ': shop/web\n")
     assert "a group without a name" in complaints(f"file:{path}")[0]
 
@@ -100,7 +101,7 @@ SENTENCES = {
     "namespace:shup": "it is for none of the 5 HPAs; did you mean shop? (namespaces: batch, shop)",
     "pattern": "which HPAs? write pattern:shop/*-api",
     "pattern:web": "'web' is not namespace/hpa or cluster/namespace/hpa, such as shop/web or s",
-    "pattern:shop/Web": "'shop/Web': a namespace or HPA has lower-case letters",
+    "pattern:shop/Web": "expected lower-case letters, digits, - and . in the nam",
     "pattern:shop/x*": "shop/x* is for none of the 5 HPAs, such as batch/etl",
     "file": "which file? write file:groups.yaml",
     "file:/none/groups.yaml": "groups /none/groups.yaml cannot be read: No such file or directory",

@@ -27,8 +27,7 @@ from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.catalog import LogEntry, entry_name, load_snapshot, quote
 from hpabatch.history.store.compact import compact
 from hpabatch.history.store.datafiles import Limits
-from hpabatch.history.store.storage import LocalStorage
-from hpabatch.history.store.storages import is_folder
+from hpabatch.history.store.storage import LocalStorage, is_folder
 from hpabatch.history.store.verify import check_history
 from tests.history.frames import ROWS, frame, minute, write_all
 

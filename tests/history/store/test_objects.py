@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from hpabatch.errors import HistoryError, UsageError
+from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.info import describe_history
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
@@ -26,8 +26,9 @@ from hpabatch.history.store.catalog import LogEntry, encode_entry, entry_name
 from hpabatch.history.store.compact import compact
 from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.objects import ObjectStorage
-from hpabatch.history.store.storages import as_url, open_storage
+from hpabatch.history.store.storage import as_url, open_storage
 from hpabatch.history.store.verify import check_history
+from hpabatch.importers.table.run import import_table
 from tests.history.frames import ROWS, frame, write_all
 
 
@@ -183,7 +184,7 @@ def test_reading_errors_are_sentences(url: str) -> None:
         open_history("s3://no-such-bucket/history")
     with pytest.raises(HistoryError, match="404 Not Found"):
         open_writer("s3://no-such-bucket/history")
-    with pytest.raises(HistoryError, match="is no place for a store"):
+    with pytest.raises(HistoryError, match="cannot be used as a store"):
         open_history("s3://")
     with pytest.raises(HistoryError, match="cannot be read"):
         list(open_storage(url).chunks("nothing"))
@@ -258,3 +259,27 @@ def test_a_number_that_is_free_again_in_an_object_storage(url: str) -> None:
     assert open_history(url).tables == ("pods", "scales")
     compact(url)
     assert open_history(url).tables == ("pods", "scales")
+
+
+def test_an_import_there_replaces_rows_only_if_asked(bucket: str, tmp_path: Path) -> None:
+    out, place = f"{bucket}/replaced", tmp_path / "map.yaml"
+    place.write_text(
+        "level: pod\ncolumns: {time: {column: ts, unit: s}, namespace: {value: shop}, "
+        "workload: app, pod: pod, cpu: {column: cpu, unit: cores}}\nrequests: {cpu: 1}\n"
+        "hpas: {template: {min: 1, max: 5, cpu: 60%}}\n"
+    )
+
+    def load(cpu: str, minutes: range, replace: bool = False) -> None:
+        rows = [f"{1_790_000_000 + 60 * k},web,web-{k // 10},{cpu}" for k in minutes]
+        (tmp_path / "usage.csv").write_text("\n".join(["ts,app,pod,cpu", *rows, ""]))
+        import_table([str(tmp_path / "usage.csv")], place, out, replace=replace)
+
+    load("0.1", range(20))
+    number = open_writer(out).snapshot.number
+    with pytest.raises(RefusedError, match=r"s3://.* has other rows .* 10 samples of shop/web"):
+        load("0.2", range(10, 30))
+    assert open_writer(out).snapshot.number == number
+    load("0.2", range(10, 30), replace=True)
+    samples = open_history(out).read("pod_metrics")
+    assert samples.group_by("cpu_milli").len().sort("cpu_milli").rows() == [(100, 10), (200, 20)]
+    assert check_history(open_history(out)).is_empty()

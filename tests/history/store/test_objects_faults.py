@@ -17,7 +17,7 @@ from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.compact import compact
 from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.shards import StoreHistory
-from hpabatch.history.store.storages import open_storage
+from hpabatch.history.store.storage import open_storage
 from hpabatch.history.store.verify import check_history
 from hpabatch.history.store.writer import write_table
 from hpabatch.live.record.lease import ObjectLease

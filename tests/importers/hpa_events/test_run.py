@@ -193,7 +193,7 @@ def test_the_level_request_tells_what_was_asked_for(tmp_path: Path) -> None:
     assert json.loads(found.hpas["spec"][0])["minReplicas"] == 1
     assert statuses(found) == [(15_000, 2, 4)]
     assert found.edits.rows() == [("shop", "web", START_MS + 30_000, "edited")]
-    assert found.warnings == ("1 writes of HPAs of which only the instant is recorded",)
+    assert found.warnings == ("1 writes of HPAs of which only the time is recorded",)
 
 
 def test_the_level_metadata_tells_instants(tmp_path: Path) -> None:
@@ -217,12 +217,12 @@ def test_a_name_that_the_server_made(tmp_path: Path) -> None:
 def test_all_of_a_namespace_are_deleted(tmp_path: Path, told: str) -> None:
     other = {"name": "api", "uid": "u9"}
     events = [audit(0, "create", hpa(1)), audit(1, "create", hpa(2, metadata=other))]
-    answer = {"kind": "HorizontalPodAutoscalerList", "apiVersion": "autoscaling/v2"}
+    response = {"kind": "HorizontalPodAutoscalerList", "apiVersion": "autoscaling/v2"}
     gone = hpa(5)
     del gone["kind"], gone["apiVersion"]
     uri = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
     events.append(
-        audit(50, "deletecollection", {**answer, "items": [gone]} if told == "items" else None,
+        audit(50, "deletecollection", {**response, "items": [gone]} if told == "items" else None,
               about={"name": None, "namespace": "shop"},
               requestURI=uri + "?labelSelector=a%3Db" * (told == "selected"))
     )  # fmt: skip
@@ -351,9 +351,9 @@ def test_a_watch_without_instants_goes_by_what_the_objects_say(tmp_path: Path) -
     found = read(tmp_path, lines(events[:4]))
     assert spans(found) == [("u1", 0, 40_000, 10), ("u1", 40_000, None, 12)]
     assert statuses(found) == [(15_000, 2, 4)]
-    assert found.warnings == ("1 statuses whose instant is not known and which are left out",)
+    assert found.warnings == ("1 statuses without a known time, which are left out",)
     found = read(tmp_path, lines(events))
-    assert "1 edits of HPAs that may have been later than is told here" in found.warnings
+    assert "1 edits of HPAs that may have been later than recorded here" in found.warnings
     # The same without a word about events, as kubectl prints it by default.
     bare = read(tmp_path, pretty([one["object"] for one in events[:4]]))
     assert spans(bare) == [("u1", 0, 40_000, 10), ("u1", 40_000, None, 12)]

@@ -1,4 +1,4 @@
-"""A small server on loopback that answers queries with what their text says."""
+"""A small server on loopback that responses queries with what their text says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pod_values(pod: str, at_ms: int, window_s: int) -> list[list[object]]:
 
 
 def reply(path: str, fields: dict[str, list[str]]) -> object:
-    """Return the data of an answer."""
+    """Return the data of a response."""
     if path.endswith("/status/buildinfo"):
         return FACTS
     if "/label/" in path:

@@ -38,7 +38,7 @@ class Seen:
         requests: that came.
         faults: how many of them failed how; "": passed.
         most_at_once: requests under way at the same time.
-        largest: bytes of an answer that was passed on.
+        largest: bytes of a response that was passed on.
         paths: requests by method and path.
     """
 
@@ -84,7 +84,7 @@ class FaultyProxy:
             always: this fault for every request, for ever.
             script: faults of the first requests in the order in which they come; "": pass.
             retry_after: what 429-after and 503-after say.
-            delay_s: how long a slow answer takes longer.
+            delay_s: how long a slow response takes longer.
             spared: ends of paths that never fail.
         """
         assert set(kinds) | {always} | set(script) <= {*FAULTS, ""}
@@ -228,18 +228,18 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, {"Content-Type": "text/html"}, _PAGE)
         if kind == "slow":
             time.sleep(self.owner.delay_s)
-        status, headers, answer = self.owner.forward(
+        status, headers, response = self.owner.forward(
             self.command, self.path, dict(self.headers.items()), body
         )
         if kind == "no-json":
-            answer = answer[: len(answer) // 2]
+            response = response[: len(response) // 2]
         if kind == "truncated":
-            self._send(status, headers, answer, len(answer) + 1)
+            self._send(status, headers, response, len(response) + 1)
             self.close_connection = True
-            return len(answer)
+            return len(response)
         if kind in LIES and status == 200:
-            answer = lie(answer, kind)
-        return self._send(status, headers, answer)
+            response = lie(response, kind)
+        return self._send(status, headers, response)
 
     def _send(
         self, status: int, headers: dict[str, str], body: bytes, length: int | None = None
@@ -265,19 +265,19 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def lie(body: bytes, kind: str) -> bytes:
-    """Return an answer as a lie of a kind; one without anything to lie about has a warning."""
-    answer = json.loads(body)
-    data = answer.get("data")
+    """Return a response as a lie of a kind; one without anything to lie about has a warning."""
+    response = json.loads(body)
+    data = response.get("data")
     series = data.get("result") if isinstance(data, dict) else None
     if kind == "partial" or not series:
-        answer["warnings"] = ["store 10.0.0.7:10901 is unavailable, the answer is partial"]
-        return json.dumps(answer).encode()
+        response["warnings"] = ["store 10.0.0.7:10901 is unavailable, the response is partial"]
+        return json.dumps(response).encode()
     first = series[0]
     samples = first.get("values") or [first["value"]]
-    if kind == "shifted":  # another time's answer
+    if kind == "shifted":  # another time's response
         for sample in samples:
             sample[0] += 40 * 86_400
-    elif kind == "relabelled":  # another question's answer
+    elif kind == "relabelled":  # another request's response
         first["metric"] = {"__name__": "other_series", "namespace": "elsewhere", "pod": "other"}
     elif kind == "swapped":
         data["resultType"] = "vector" if data["resultType"] == "matrix" else "matrix"
@@ -292,4 +292,4 @@ def lie(body: bytes, kind: str) -> bytes:
         samples.append(list(samples[0]))
         first.pop("value", None)
         first["values"] = samples
-    return json.dumps(answer).encode()
+    return json.dumps(response).encode()

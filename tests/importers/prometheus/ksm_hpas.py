@@ -1,4 +1,4 @@
-"""What kube-state-metrics says of HPAs, scrape by scrape, reduced to what a window saw."""
+"""Exports of kube-state-metrics on HPAs, scrape by scrape, reduced to what a window saw."""
 
 from __future__ import annotations
 

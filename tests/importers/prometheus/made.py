@@ -19,7 +19,7 @@ def made(series: Sequence[Series]) -> Samples:
 
 
 def between(series: Sequence[Series], after_ms: int, until_ms: int) -> list[Series]:
-    """Return what a question for after_ms < ts <= until_ms answers."""
+    """Return what a request for after_ms < ts <= until_ms responses."""
     found = []
     for labels, pairs in series:
         inside = [pair for pair in pairs if after_ms < pair[0] <= until_ms]

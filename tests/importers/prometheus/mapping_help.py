@@ -1,4 +1,4 @@
-"""What several tests of mappings need: HPAs, files, and promtool where it is there."""
+"""Shared parts of tests of mappings: HPAs, files, and promtool where it is there."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ Replying = httpx2.Response | Exception
 
 @dataclass
 class Mock:
-    """Answers of a Prometheus, after some other replies.
+    """Responses of a Prometheus, after some other replies.
 
     Attributes:
         replies: to the first requests that are none for build information.

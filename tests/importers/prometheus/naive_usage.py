@@ -209,14 +209,14 @@ def _together(containers: Containers, lookback: int, apart: int) -> dict[int, di
             continue
         earlier = [t for t in containers[lead] if t < at]
         since = at - max(earlier) if earlier else 0
-        patience = max(apart, 1.5 * since if since < lookback else 0)
+        retries = max(apart, 1.5 * since if since < lookback else 0)
         taken = {lead: containers[lead][at]}
         for name, times in containers.items():
             if name == lead:
                 continue
             old = max((t for t in times if t <= at), default=None)
             new = min((t for t in times if t >= at), default=None)
-            if old is not None and (at - old > patience or 2 * (at - old) >= lookback):
+            if old is not None and (at - old > retries or 2 * (at - old) >= lookback):
                 old = None
             if new is not None and new - at > apart:
                 new = None

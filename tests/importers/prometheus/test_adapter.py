@@ -24,8 +24,9 @@ from hpabatch.importers.prometheus.metrics.adapter import (
     series_selectors,
 )
 from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig, Rule, read_adapter
-from hpabatch.importers.prometheus.metrics.config_fields import Mistakes
 from hpabatch.importers.prometheus.metrics.resources import NAMESPACES, PODS, resource_of
+from hpabatch.inputs.documents import Mistakes, Place
+from tests.importers.mutations import says
 from tests.importers.prometheus.mapping_help import refused_by_promtool
 
 # The rules that a default configuration had, with a prefix of labels.
@@ -75,7 +76,7 @@ FOUND = {
 def config_of(text: str | dict[str, Any]) -> AdapterConfig:
     mistakes = Mistakes()
     value = yaml.safe_load(text) if isinstance(text, str) else text
-    found = read_adapter(value, "adapter.yaml", mistakes)
+    found = read_adapter(Place("adapter.yaml", "", value), mistakes)
     mistakes.refuse()
     return found
 
@@ -353,36 +354,40 @@ def test_series_as_the_server_tells_them() -> None:
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        ("rules: 3", "adapter.yaml: rules: a list is wanted, found 3"),
-        ("rulez: []", "adapter.yaml: rulez: unknown key; did you mean rules?"),
+        ("rules: 3", "rules: expected a list, got 3"),
+        ("rulez: []", "; did you mean rules?"),
         ("rules: [{seriesQuery: a, metricQuery: b}]",
-         "rules[0].metricQuery: unknown key; did you mean metricsQuery?"),
-        ("rules: [{metricsQuery: b}]", "adapter.yaml: rules[0].seriesQuery: is missing"),
-        ("rules: [x]", "rules[0]: a mapping is wanted, found 'x'"),
+         "; did you mean metricsQuery?"),
+        ("rules: [{metricsQuery: b}]", "rules[0].seriesQuery: expected a string, got nothing"),
+        ("rules: [x]", "rules[0]: expected a mapping, got 'x'"),
         ("rules: [{seriesQuery: a, seriesFilters: [{}]}]",
-         "seriesFilters[0]: one of is and isNot is wanted"),
-        ("rules: [{seriesQuery: a, seriesFilters: [{is: a, isNot: b}]}]", "wanted, not both"),
+         "rules[0].seriesFilters[0]: expected one of is and isNot, got none of them"),
+        ("rules: [{seriesQuery: a, seriesFilters: [{is: a, isNot: b}]}]",
+         "rules[0].seriesFilters[0]: expected one of is and isNot, got both"),
         ("rules: [{seriesQuery: a, name: {matches: '(a)(b)'}}]",
-         "rules[0].name.as: is missing: name.matches has 2 groups"),
-        ("rules: [{seriesQuery: a, name: {matches: 'a(?=b)'}}]", "have no look-arounds"),
-        ("rules: [{seriesQuery: a, name: {matches: '(a)\\1'}}]", "have no look-arounds"),
+         "rules[0].name: expected the key as: name.matches has 2 groups"),
+        ("rules: [{seriesQuery: a, name: {matches: 'a(?=b)'}}]",
+         "rules[0].name.matches: expected no look-around and no back reference, which Go's"),
+        ("rules: [{seriesQuery: a, name: {matches: '(a)\\1'}}]",
+         "rules[0].name.matches: expected no look-around and no back reference, which Go's"),
         ("rules: [{seriesQuery: a, metricsQuery: '<<.Series'}]",
          "rules[0].metricsQuery: the template's action '<<.Series' does not end"),
         ("rules: [{seriesQuery: a, resources: {overrides: {pod: {group: x}}}}]",
-         "rules[0].resources.overrides.pod.resource: is missing"),
+         "rules[0].resources.overrides.pod.resource: expected a string, got nothing"),
         ("externalRules: [{seriesQuery: a, resources: {namespaced: 'no'}}]",
-         "externalRules[0].resources.namespaced: true or false is wanted"),
+         "externalRules[0].resources.namespaced: expected true or false, got 'no'"),
         ("resourceRules: {cpu: {containerQuery: a, containerLabel: b}}",
-         "resourceRules.memory: is missing"),
+         "resourceRules.memory: expected a mapping, got nothing"),
         ("resourceRules: {cpu: {containerLabel: b}, memory: {containerLabel: b}, window: soon}",
-         "resourceRules.window: 'soon' is not a duration"),
-        ("rules: {custom: [], default: true}", "these are values of a Helm chart"),
+         "resourceRules.window: expected a duration such as 15s, 2h30m or 1d, got 'soon'"),
+        ("rules: {custom: [], default: true}",
+         "rules: expected the adapter's configuration, got values of a Helm chart"),
     ],
 )  # fmt: skip
 def test_mistakes_name_file_and_path(text: str, mistake: str) -> None:
     with pytest.raises(UsageError) as refused:
         config_of(text)
-    assert mistake in str(refused.value)
+    assert says(str(refused.value), mistake)
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -390,10 +395,10 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(UsageError) as refused:
         config_of({"rules": [rule] * 20})
     lines = str(refused.value).splitlines()
-    assert lines[0] == "60 mistakes:"
-    assert lines[-1] == "  and 30 more"
-    assert lines[1] == "  adapter.yaml: rules[0].seriesQuery: a text is wanted, found 1: put it " \
-                       "in quotes"  # fmt: skip
+    assert lines[0] == "there are 60 mistakes; correct all of them:"
+    assert lines[-1] == "  and 40 more"
+    told = "expected a string, got 1 (adapter.yaml: rules[0].seriesQuery); put it in quotes"
+    assert lines[1] == f"  - {told}"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which pod a row belongs to."""
+"""Tests of the pod that a row belongs to."""
 
 from __future__ import annotations
 

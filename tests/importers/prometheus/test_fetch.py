@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.ask import Ask, Question
 from hpabatch.importers.prometheus.client.errors import TooMuchError
-from hpabatch.importers.prometheus.client.fetch import Fetcher
-from hpabatch.importers.prometheus.client.pieces import Pieces
+from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
-from tests.importers.prometheus.answers import Memory, Series, samples_of
+from hpabatch.importers.prometheus.client.series_requests import Request, SeriesRequest
+from tests.importers.prometheus.responses import Memory, Series, samples_of
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -25,16 +24,16 @@ def fleet(pods: int, minutes: int = 1440) -> list[Series]:
     ]
 
 
-def question(pods: int) -> Ask:
-    return Ask(QUERY, "raw", 0, DAY, {"pod": tuple(f"p{k}" for k in range(pods))})
+def request(pods: int) -> SeriesRequest:
+    return SeriesRequest(QUERY, "raw", 0, DAY, {"pod": tuple(f"p{k}" for k in range(pods))})
 
 
 def test_too_large_an_answer_is_asked_for_in_halves_with_the_same_samples(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(4)), Pieces(None), 2) as fetcher:
-        whole = fetcher.joined([question(4)])
+        whole = fetcher.joined([request(4)])
     server = Memory(fleet(4), most=900)
     with Fetcher(server, Pieces(tmp_path), 2) as fetcher:
-        cut = fetcher.joined([question(4)])
+        cut = fetcher.joined([request(4)])
         assert fetcher.halved > 0
     assert cut.series.equals(whole.series)
     assert cut.points.equals(whole.points)
@@ -44,20 +43,20 @@ def test_too_large_an_answer_is_asked_for_in_halves_with_the_same_samples(tmp_pa
 def test_what_was_too_large_once_is_not_asked_for_again() -> None:
     server = Memory(fleet(4), most=900)
     with Fetcher(server, Pieces(None), 1) as fetcher:
-        fetcher.joined([question(4)])
+        fetcher.joined([request(4)])
         first, refused = len(server.asked), fetcher.halved
-        fetcher.joined([Ask(QUERY, "raw", DAY, 2 * DAY, question(4).names)])
+        fetcher.joined([SeriesRequest(QUERY, "raw", DAY, 2 * DAY, request(4).names)])
         assert fetcher.halved == refused
         assert len(server.asked) - first == first - refused
 
 
 def test_a_finished_piece_is_not_asked_for_again(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
-        before = fetcher.joined([question(2)])
+        before = fetcher.joined([request(2)])
     server = Memory([])
     pieces = Pieces(tmp_path)
     with Fetcher(server, pieces, 2) as fetcher:
-        again = fetcher.joined([question(2)])
+        again = fetcher.joined([request(2)])
     assert not server.asked
     assert pieces.reused == 1
     assert again.points.equals(before.points)
@@ -66,12 +65,12 @@ def test_a_finished_piece_is_not_asked_for_again(tmp_path: Path) -> None:
 
 def test_a_damaged_piece_is_asked_for_again(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
-        before = fetcher.joined([question(2)])
+        before = fetcher.joined([request(2)])
     (path,) = tmp_path.glob("*.arrow")
     path.write_bytes(path.read_bytes()[:100])
     server = Memory(fleet(2))
     with Fetcher(server, Pieces(tmp_path), 2) as fetcher:
-        assert fetcher.joined([question(2)]).points.equals(before.points)
+        assert fetcher.joined([request(2)]).points.equals(before.points)
     assert len(server.asked) == 1
 
 
@@ -82,25 +81,28 @@ def test_halves_of_an_interrupted_question_are_kept(tmp_path: Path) -> None:
         Fetcher(server, Pieces(tmp_path), 1) as fetcher,
         pytest.raises(ConnectionError),
     ):
-        fetcher.joined([question(4)])
+        fetcher.joined([request(4)])
     undisturbed = Memory(fleet(4), most=900)
     with Fetcher(undisturbed, Pieces(None), 1) as fetcher:
-        whole = fetcher.joined([question(4)])
+        whole = fetcher.joined([request(4)])
     again = Memory(fleet(4), most=900)
     with Fetcher(again, Pieces(tmp_path), 1) as fetcher:
-        assert fetcher.joined([question(4)]).points.equals(whole.points)
+        assert fetcher.joined([request(4)]).points.equals(whole.points)
     assert len(again.asked) < len(undisturbed.asked)
 
 
 def test_what_cannot_be_cut_is_told() -> None:
     server = Memory(fleet(1), most=5)
-    with Fetcher(server, Pieces(None), 1) as fetcher, pytest.raises(UsageError, match="smaller"):
-        fetcher.joined([question(1)])
+    with (
+        Fetcher(server, Pieces(None), 1) as fetcher,
+        pytest.raises(UsageError, match="cannot be divided further"),
+    ):
+        fetcher.joined([request(1)])
 
 
 def test_no_more_questions_at_once_than_allowed() -> None:
     server = Memory(fleet(30, 10))
-    asks = [Ask(QUERY, "raw", 0, DAY, {"pod": (f"p{k}",)}) for k in range(30)]
+    asks = [SeriesRequest(QUERY, "raw", 0, DAY, {"pod": (f"p{k}",)}) for k in range(30)]
     with Fetcher(server, Pieces(None), 3) as fetcher:
         found = fetcher.get(asks)
     assert server.highest <= 3
@@ -109,39 +111,39 @@ def test_no_more_questions_at_once_than_allowed() -> None:
 
 def test_forgotten_pieces_are_gone(tmp_path: Path) -> None:
     with Fetcher(Memory(fleet(2)), Pieces(tmp_path), 2) as fetcher:
-        fetcher.joined([question(2)])
+        fetcher.joined([request(2)])
         fetcher.forget()
     assert not list(tmp_path.glob("*.arrow"))
 
 
 def test_a_series_without_labels_is_kept_too(tmp_path: Path) -> None:
-    answer = samples_of([({}, [(MINUTE, 1.5), (2 * MINUTE, 2.5)])])
-    Pieces(tmp_path).keep("x", answer)
+    response = samples_of([({}, [(MINUTE, 1.5), (2 * MINUTE, 2.5)])])
+    Pieces(tmp_path).keep("x", response)
     again = Pieces(tmp_path).read("x")
     assert again is not None
-    assert again.series.equals(answer.series)
-    assert joined_samples([again]).points.equals(answer.points)
+    assert again.series.equals(response.series)
+    assert joined_samples([again]).points.equals(response.points)
 
 
 def test_too_long_a_text_is_cut_by_names() -> None:
     class Terse(Memory):
-        def answer(self, question: Question) -> Samples:
-            if len(question.promql()) > 60:
+        def fetch(self, request: Request) -> Samples:
+            if len(request.promql()) > 60:
                 raise TooMuchError("the query is too long", "query")
-            return super().answer(question)
+            return super().fetch(request)
 
     server = Terse(fleet(8))
     with Fetcher(server, Pieces(None), 1) as fetcher:
-        assert fetcher.joined([question(8)]).count == 8 * 1439
+        assert fetcher.joined([request(8)]).count == 8 * 1439
     assert all(ask.until_ms - ask.from_ms == DAY for ask in server.asked)
 
 
 def test_an_answer_larger_than_wanted_makes_the_next_ones_smaller() -> None:
     server = Memory(fleet(4))
     with Fetcher(server, Pieces(None), 1, most=1000) as fetcher:
-        fetcher.joined([question(4)])
+        fetcher.joined([request(4)])
         first = len(server.asked)
-        found = fetcher.joined([Ask(QUERY, "raw", 1, DAY + 1, question(4).names)])
+        found = fetcher.joined([SeriesRequest(QUERY, "raw", 1, DAY + 1, request(4).names)])
     assert first == 1
     assert len(server.asked) > 3
     assert found.count == 4 * 1439

@@ -17,7 +17,7 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR, METRICS
 from hpabatch.history.store.writer import write_table
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.specs.merge import merge_specs
+from hpabatch.importers.prometheus.reading.window_hpas import merge_specs
 from hpabatch.importers.prometheus.specs.specs import SpecWindow, spec_rows
 from hpabatch.model.objects.hpa import HPA
 from tests.importers.hpa_events_made import audit, lines, micro, read
@@ -362,8 +362,8 @@ def item(version: int, fields: dict[str, Any]) -> dict[str, Any]:
 
 def at(second: int, verb: str, fields: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """Return an audit event, s after START."""
-    answer = None if fields is None else item(second + 10_000, fields)
-    event = audit(0, verb, answer, **more)
+    response = None if fields is None else item(second + 10_000, fields)
+    event = audit(0, verb, response, **more)
     return event | {"requestReceivedTimestamp": micro(1000 * (START + second))}
 
 

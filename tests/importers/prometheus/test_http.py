@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.answer import Asked
-from hpabatch.importers.prometheus.client.ask import Ask, RangeAsk
 from hpabatch.importers.prometheus.client.gate import GOOD_ANSWERS, Gate
 from hpabatch.importers.prometheus.client.http import (
     Limits,
@@ -23,9 +21,11 @@ from hpabatch.importers.prometheus.client.http import (
     StoppedError,
 )
 from hpabatch.importers.prometheus.client.login import Login
-from hpabatch.importers.prometheus.client.params import asked_by, asked_in_steps, seconds
+from hpabatch.importers.prometheus.client.params import expected_at, expected_in_steps, seconds
 from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.replies import Reply, error_text, flavour_of
+from hpabatch.importers.prometheus.client.responses import Expected
+from hpabatch.importers.prometheus.client.series_requests import RangeRequest, SeriesRequest
 from tests.importers.prometheus.mock_server import (
     AT,
     URL,
@@ -95,7 +95,7 @@ def test_names_of_labels() -> None:
 
 def test_questions() -> None:
     query = Query("cpu", ("cpu_total",), labels={"pod": "pod_name"})
-    ask = Ask(query, "raw", AT - 60_000, AT, {"pod": ("a", "b")})
+    ask = SeriesRequest(query, "raw", AT - 60_000, AT, {"pod": ("a", "b")})
     right = matrix([(AT / 1000 - 30, "1")], __name__="cpu_total", pod_name="b")
     others = [
         matrix([(AT / 1000 - 30, "1")], __name__="cpu_total", pod_name="c"),
@@ -103,14 +103,14 @@ def test_questions() -> None:
     ]
     mock = Mock([*others, right])
     server = mock.server()
-    assert server.answer(ask).series["pod_name"].to_list() == ["b"]
+    assert server.fetch(ask).series["pod_name"].to_list() == ["b"]
     assert len(mock.told) == 2
     assert mock.sent[0].fields["query"] == ['cpu_total{pod_name=~"a|b"}[60000ms]']
     mock.replies = [matrix([(60, "1")])]
-    assert server.answer(RangeAsk("x", "sum(x)", 0, 100_000, 60_000)).count == 1
+    assert server.fetch(RangeRequest("x", "sum(x)", 0, 100_000, 60_000)).count == 1
     assert mock.sent[-1].fields["start"] == ["60.000"]
     sent = len(mock.sent)
-    assert server.answer(RangeAsk("x", "sum(x)", 0, 50_000, 60_000)).count == 0
+    assert server.fetch(RangeRequest("x", "sum(x)", 0, 50_000, 60_000)).count == 0
     assert len(mock.sent) == sent, "there is no such instant"
 
 
@@ -133,13 +133,15 @@ def test_questions() -> None:
     ],
 )
 def test_what_an_answer_has_to_be(query: str, asked: tuple[int, int, str]) -> None:
-    found = asked_by(query, AT, {})
+    found = expected_at(query, AT, {})
     assert (found.from_ms, found.until_ms, found.kind) == asked
 
 
 def test_a_start_that_a_server_may_move() -> None:
-    assert asked_in_steps(60_000, 90_000, 30_000, {}).from_ms == 60_000
-    assert asked_in_steps(61_000, 90_000, 30_000, {}) == Asked(31_000, 90_000, {}, "matrix", 30_000)
+    assert expected_in_steps(60_000, 90_000, 30_000, {}).from_ms == 60_000
+    assert expected_in_steps(61_000, 90_000, 30_000, {}) == Expected(
+        31_000, 90_000, {}, "matrix", 30_000
+    )
     for moved in (60, 61):
         mock = Mock([matrix([(moved, "1")])])
         assert mock.server().ranged("x", 61_000, 90_000, 30_000).count == 1
@@ -272,7 +274,7 @@ def test_fewer_requests_after_a_push_back_and_more_after_good_answers() -> None:
     clock.now += 1
     gate.slow_down(0, clock.now)
     gate.answered()
-    assert gate.allowed == 2, "good answers in a row count"
+    assert gate.allowed == 2, "good responses in a row count"
 
 
 def test_no_more_requests_at_once_than_allowed() -> None:
@@ -308,7 +310,7 @@ def test_a_stop_ends_waits_and_questions() -> None:
         assert told.wait(10)
         server.stop()
         for one in waiting:
-            with pytest.raises(StoppedError, match="asked no more"):
+            with pytest.raises(StoppedError, match="the client was stopped"):
                 one.result(timeout=10)
     with pytest.raises(StoppedError):
         server.instant("up", AT)

@@ -46,7 +46,7 @@ def test_all_is_well(upstream: str) -> None:
         figures = server.figures
     assert proxy.seen.requests == figures.requests == len(PODS) + 3
     assert proxy.seen.faults == {"": figures.requests}
-    assert 0 < figures.received_bytes < figures.bytes, "answers were compressed"
+    assert 0 < figures.received_bytes < figures.bytes, "responses were compressed"
     assert figures.waited_s > 0
 
 
@@ -86,7 +86,7 @@ def test_it_stops_with_a_sentence_if_that_never_ends(upstream: str, kind: str) -
             ask(server, "pod-1")
         told = str(caught.value)
     assert told.startswith(proxy.url)
-    assert told.endswith("times; the same command with --resume goes on")
+    assert told.endswith("times; to continue, repeat the command with --resume")
     assert proxy.seen.faults[kind] == (5 if kind in LIES or kind in ("html", "no-json") else 8)
 
 
@@ -115,7 +115,7 @@ def test_a_retry_after_holds_all_threads_back(upstream: str) -> None:
 def test_a_large_answer_is_not_taken(upstream: str) -> None:
     with FaultyProxy(upstream, rate=0) as proxy:
         for limit, fits in ((10_000, True), (1_000, False)):
-            with Server(proxy.url, limits=Limits(answer_bytes=limit)) as server:
+            with Server(proxy.url, limits=Limits(response_bytes=limit)) as server:
                 if fits:
                     assert is_right(ask(server, "pod-1"), "pod-1")
                     continue

@@ -1,4 +1,4 @@
-"""What no other attempt changes, what is too large, and that no secret is ever shown."""
+"""Tests of final refusals, of responses that are too large, and of secrets that stay hidden."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hpabatch.importers.prometheus.client.http import (
     TooMuchError,
 )
 from hpabatch.importers.prometheus.client.login import Login, read_login
+from hpabatch.importers.prometheus.request import LoginOptions
 from tests.importers.prometheus.mock_server import (
     AT,
     URL,
@@ -50,7 +51,7 @@ SECRET = "s3cr3t-Zx9"
         (
             [httpx2.Response(302, headers={"Location": f"http://sso/auth?state={SECRET}"})],
             UsageError,
-            "sends us on to http://sso/auth: give that",
+            "redirects to http://sso/auth: use that",
         ),
         ([page(400, "Client sent an HTTP request to an HTTPS server.")], UsageError, "https://"),
         ([httpx2.UnsupportedProtocol("x")], UsageError, "cannot be asked"),
@@ -132,7 +133,7 @@ def test_what_no_other_attempt_changes(
 )  # fmt: skip
 def test_too_much(status: int, text: str, reason: str) -> None:
     mock = Mock([failure(status, text)])
-    with pytest.raises(TooMuchError, match=f"answers {status}") as caught:
+    with pytest.raises(TooMuchError, match=f"responds with status {status}") as caught:
         mock.server().instant("up", AT)
     assert caught.value.reason == reason
     assert len(mock.sent) == 1
@@ -149,7 +150,7 @@ def test_an_answer_larger_than_we_take() -> None:
     mock = Mock()
     mock.replies = [trickle(mock.clock, 0, b" " * 300_000)]
     with pytest.raises(TooMuchError, match="more than 1 MiB") as caught:
-        mock.server(answer_bytes=2**20).instant("up", AT)
+        mock.server(response_bytes=2**20).instant("up", AT)
     assert caught.value.reason == "bytes"
     assert len(mock.sent) == 1
 
@@ -192,7 +193,7 @@ def test_an_answer_that_trickles() -> None:
 
 def test_silence_is_a_large_question_if_the_server_still_says_other_things() -> None:
     mock = Mock(otherwise=lambda _: httpx2.ReadTimeout(""))
-    with pytest.raises(TooMuchError, match="said nothing for 135 s, twice"):
+    with pytest.raises(TooMuchError, match="sent no reply for 135 s, twice"):
         mock.server().instant("up", AT)
 
 
@@ -205,7 +206,7 @@ def test_silence_is_a_dead_server_if_it_says_nothing_at_all() -> None:
         raise httpx2.ReadTimeout("", request=request)
 
     server._wire._client._transport = httpx2.MockTransport(silent)
-    with pytest.raises(GaveUpError, match="It was asked 8 times"):
+    with pytest.raises(GaveUpError, match="It was tried 8 times"):
         server.instant("up", AT)
 
 
@@ -221,7 +222,7 @@ def test_a_token_is_read_again_when_it_is_refused(tmp_path: Path) -> None:
         return vector() if good else failure(401, "expired")
 
     mock = Mock(otherwise=reply)
-    server = mock.server(login=read_login({}, token_file=path))
+    server = mock.server(login=read_login({}, LoginOptions(token_file=str(path))))
     path.write_text("new")
     assert server.instant("up", AT).count == 1
     assert server.instant("up", AT).count == 1

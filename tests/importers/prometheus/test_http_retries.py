@@ -1,4 +1,4 @@
-"""What is tried again, how often, and how long the client waits; time is not real here."""
+"""Tests of retries: which requests, how often, how long the client waits; time is not real here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_what_may_pass_is_triedagain(reply: Replying) -> None:
     assert len(mock.sent) == 2
     (told,) = mock.told
     assert told.startswith(URL)
-    assert "asked again in 1 s (2 of 8)" in told
+    assert "retry in 1 s (2 of 8)" in told
     assert server.figures.retries == 1
     assert 0.7 < sum(mock.clock.slept) < 1.3
 
@@ -78,7 +78,7 @@ def test_what_does_not_pass_ends_with_a_sentence(reply: Replying) -> None:
     if isinstance(caught.value, GaveUpError):
         assert isinstance(caught.value, UnreadableError)
         told = str(caught.value)
-        assert told.endswith("It was asked 3 times; the same command with --resume goes on")
+        assert told.endswith("It was tried 3 times; to continue, repeat the command with --resume")
 
 
 def test_waits_grow_up_to_the_longest() -> None:
@@ -93,7 +93,7 @@ def test_waits_grow_up_to_the_longest() -> None:
 
 def test_lies_are_not_asked_for_as_often() -> None:
     mock = Mock(otherwise=lambda _: vector(at_ms=0))
-    with pytest.raises(GaveUpError, match=r"at 0.000 .* was not asked for.*It was asked 5 times"):
+    with pytest.raises(GaveUpError, match=r"at 0.000 .* was not asked for.*It was tried 5 times"):
         mock.server().instant("up", AT)
 
 
@@ -120,7 +120,7 @@ def test_an_address_where_nobody_is_is_told_of_soon() -> None:
 
     clock = Clock()
     server = Server(URL, clock=clock, sleep=clock.sleep, transport=httpx2.MockTransport(reply))
-    with pytest.raises(GaveUpError, match=r"cannot be reached.*It was asked 4 times"):
+    with pytest.raises(GaveUpError, match=r"cannot be reached.*It was tried 4 times"):
         server.build_info()
     assert sum(clock.slept) < 10
 
@@ -130,7 +130,7 @@ def test_no_retries_where_stamina_is_off() -> None:
     server = mock.server()
     stamina.set_active(False)
     try:
-        with pytest.raises(GaveUpError, match="It was asked once"):
+        with pytest.raises(GaveUpError, match="It was tried once"):
             server.instant("up", AT)
     finally:
         stamina.set_active(True)

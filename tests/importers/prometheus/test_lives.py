@@ -77,7 +77,7 @@ def test_a_whole_life() -> None:
         "last": 2_020_000,
         "uid_made": False,
     }
-    assert findings.counts == {("label", "label_my_team is left out: its key cannot be told"): 1}
+    assert findings.counts == {("label", "label_my_team is left out: its key is not known"): 1}
 
 
 def test_a_pod_that_is_still_there_is_not_gone() -> None:

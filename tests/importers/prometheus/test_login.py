@@ -17,11 +17,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.login import (
+    Login,
+    server_url,
+)
+from hpabatch.importers.prometheus.client.login import read_login as login_of
+from hpabatch.importers.prometheus.request import (
     PASSWORD_VARIABLE,
     TOKEN_VARIABLE,
-    Login,
-    read_login,
-    server_url,
+    LoginOptions,
 )
 from hpabatch.web.secrets import Secrets
 from tests.importers.prometheus.certificates import Authority, key_bytes
@@ -33,6 +36,10 @@ def file(folder: Path, text: str | bytes, name: str = "secret") -> Path:
     path = folder / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
+
+
+def read_login(environ: Any, **options: Any) -> Login:
+    return login_of(environ, LoginOptions.of(options))
 
 
 def refused(*, environ: Any = None, **options: Any) -> str:
@@ -48,7 +55,7 @@ def test_nobody_in_particular() -> None:
     login = read_login({})
     assert login == Login()
     assert login.request_headers() == {}
-    assert login.describe() == "nobody in particular"
+    assert login.describe() == "no login"
 
 
 def test_a_token_of_a_file_or_of_the_environment(tmp_path: Path) -> None:
@@ -89,7 +96,7 @@ def test_a_user_with_a_password(tmp_path: Path) -> None:
 
 def test_tenant_and_further_headers(tmp_path: Path) -> None:
     lines = file(tmp_path, f"X-Key: {SECRET}\n\nX-Other:b\n")
-    login = read_login({}, tenant="team-a|team-b", headers=["X-One: 1:2", f"@{lines}"])
+    login = read_login({}, tenant="team-a|team-b", header=["X-One: 1:2", f"@{lines}"])
     assert login.request_headers() == {
         "X-One": "1:2",
         "X-Key": SECRET,
@@ -106,18 +113,18 @@ def test_what_is_missing_or_excludes_each_other(tmp_path: Path) -> None:
         ({"user": "jo", "token_file": token, "password_file": password}, "exclude each other"),
         ({"user": "jo", "environ": environ}, f"{TOKEN_VARIABLE} and --user jo exclude"),
         ({"user": "jo"}, "has no password: name a file"),
-        ({"password_file": password}, "say whose, with --user"),
+        ({"password_file": password}, "a password without a user; add --user"),
         ({"environ": {PASSWORD_VARIABLE: SECRET}}, f"{PASSWORD_VARIABLE} holds a password"),
         ({"user": "j:o", "password_file": password}, "has no colon"),
         ({"key": token}, "without --cert"),
         ({"ca": token, "insecure": True}, "exclude each other"),
         ({"tenant": ""}, "--tenant: the value is empty"),
         ({"tenant": "a\nb"}, "--tenant: the value is empty"),
-        ({"headers": [SECRET]}, "'Name: value'"),
-        ({"headers": [f"A B: {SECRET}"]}, "'Name: value'"),
-        ({"headers": [f"Authorization: Bearer {SECRET}"]}, "with --token-file"),
-        ({"headers": [f"Host: {SECRET}"]}, "set by hpabatch itself"),
-        ({"headers": [f"X: {SECRET}\r\nY: b"]}, "no header has"),
+        ({"header": [SECRET]}, "'Name: value'"),
+        ({"header": [f"A B: {SECRET}"]}, "'Name: value'"),
+        ({"header": [f"Authorization: Bearer {SECRET}"]}, "with --token-file"),
+        ({"header": [f"Host: {SECRET}"]}, "set by hpabatch itself"),
+        ({"header": [f"X: {SECRET}\r\nY: b"]}, "no header has"),
         ({"environ": {TOKEN_VARIABLE: f"{SECRET} {SECRET}"}}, "no token has"),
         ({"environ": {TOKEN_VARIABLE: f"{SECRET}ü"}}, "no token has"),
         ({"environ": {TOKEN_VARIABLE: " "}}, "is empty"),
@@ -132,7 +139,7 @@ def test_files_that_cannot_be_read(
 ) -> None:
     def told(path: Path) -> str:
         if option == "header":
-            return refused(headers=[f"@{path}"])
+            return refused(header=[f"@{path}"])
         return refused(**{option: path})
 
     absent, secret = tmp_path / "absent", file(tmp_path, b"x")
@@ -192,7 +199,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
         read_login({}, token_file=path),
         read_login({TOKEN_VARIABLE: SECRET}),
         read_login({}, user="jo", password_file=path),
-        read_login({}, headers=[f"X-Key: {SECRET}"]),
+        read_login({}, header=[f"X-Key: {SECRET}"]),
     ):
         basic = base64.b64encode(f"jo:{SECRET}".encode()).decode()
         for shown in (repr(login), str(login), login.describe(), f"{[login]}"):
@@ -205,7 +212,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
         assert "***" in hidden
         assert pickle.loads(pickle.dumps(login)) == login
         assert SECRET in str(asdict(login)), "only repr hides: nobody stores a login"
-    assert read_login({}, headers=["X: 1"]).secrets() == set()
+    assert read_login({}, header=["X: 1"]).secrets() == set()
 
 
 @pytest.mark.parametrize(
@@ -230,8 +237,8 @@ def test_addresses(given: str, url: str) -> None:
         (f"http://{SECRET}@prom", "holds a user or a password"),
         (f"jo:{SECRET}@prom", "holds a user or a password"),
         (f"http://jo:{SECRET}@prom:port", "holds a user or a password"),
-        (f"http://prom/?token={SECRET}", "ends before the question mark"),
-        (f"http://prom/#{SECRET}", "ends before the question mark"),
+        (f"http://prom/?token={SECRET}", "ends before the request mark"),
+        (f"http://prom/#{SECRET}", "ends before the request mark"),
         ("prom:9090", "is no address"),
         ("", "is no address"),
         ("ftp://prom", "is no address"),
@@ -251,7 +258,8 @@ def test_addresses_that_are_none(given: str, told: str) -> None:
 def test_nothing_for_http_is_imported_to_read_a_login() -> None:
     code = (
         "import sys; from hpabatch.importers.prometheus.client.login import read_login; "
-        "read_login({}); "
+        "from hpabatch.importers.prometheus.request import LoginOptions; "
+        "read_login({}, LoginOptions()); "
         "sys.exit('httpx2' in sys.modules or 'msgspec' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

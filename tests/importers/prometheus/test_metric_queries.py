@@ -1,4 +1,4 @@
-"""Answers become rows as the metric's server would have answered: values, names, what is empty."""
+"""Rows of metrics from responses: values, names, empty responses."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def test_thousandths_are_gos(value: float, milli: int | None) -> None:
 
 
 def test_rows_of_pods() -> None:
-    answer = samples_of(
+    response = samples_of(
         [({"pod": "b"}, [(1, 2.5), (2, 2.5)]), ({"pod": "a"}, [(1, NAN)]), ({}, [(1, 7.0)])]
     )
     findings = Findings()
-    rows = metric_rows(query("pods", ValueRule.adapter), answer, findings=findings)
+    rows = metric_rows(query("pods", ValueRule.adapter), response, findings=findings)
     assert rows.rows(named=True) == [
         row("pods", pod=pod, ts=ts, window_ms=None, value_milli=value)
         for pod, ts, value in (("a", 1, 0), ("b", 1, 2500), ("b", 2, 2500))
     ]
     assert findings.counts == {
-        ("metric answer without label", "pods metric shop/m{a=b} of Service/front: pod"): 1
+        ("metric response without label", "pods metric shop/m{a=b} of Service/front: pod"): 1
     }
 
 
@@ -78,22 +78,22 @@ def row(kind: str, **more: Any) -> dict[str, Any]:
 
 
 def test_of_several_series_of_a_pod_the_last_counts_to_the_adapter() -> None:
-    answer = samples_of(
+    response = samples_of(
         [({"pod": "a", "v": "2"}, [(1, 2.0)]), ({"pod": "a", "v": "1"}, [(1, 1.0), (2, 1.0)])]
     )
     findings = Findings()
-    rows = metric_rows(query("pods", ValueRule.adapter), answer, findings=findings)
+    rows = metric_rows(query("pods", ValueRule.adapter), response, findings=findings)
     assert rows["value_milli"].to_list() == [2000, 1000]
     assert list(findings.counts.values()) == [1]
-    rows = metric_rows(query("pods", ValueRule.plain), answer)
+    rows = metric_rows(query("pods", ValueRule.plain), response)
     assert rows.select("ts", "value_milli").rows() == [(2, 1000)]
 
 
 def test_rows_of_an_object() -> None:
-    answer = samples_of([({"service": "front"}, [(1, 1.5), (2, INF)]),
+    response = samples_of([({"service": "front"}, [(1, 1.5), (2, INF)]),
                          ({"service": "back"}, [(1, 9.0)])])  # fmt: skip
     findings = Findings()
-    rows = metric_rows(query("object", ValueRule.adapter), answer, findings=findings)
+    rows = metric_rows(query("object", ValueRule.adapter), response, findings=findings)
     assert rows.rows(named=True) == [
         row("object", ts=1, value_milli=1500),
         row("object", ts=2, value_milli=LEAST),
@@ -101,7 +101,7 @@ def test_rows_of_an_object() -> None:
     assert list(findings.counts) == [
         ("metric value beyond 64 bits", "object metric shop/m{a=b} of Service/front")
     ]
-    # An answer without the object's label is no value to the adapter, and is one to us if asked so.
+    # Without the object's label a response has no value for the adapter, but one for a mapping.
     bare = samples_of([({}, [(1, 1.5), (2, NAN)])])
     assert not metric_rows(query("object", ValueRule.adapter), bare).height
     rows = metric_rows(query("object", ValueRule.plain, label=""), bare)
@@ -109,33 +109,33 @@ def test_rows_of_an_object() -> None:
 
 
 def test_rows_of_external_metrics_have_their_series() -> None:
-    answer = samples_of([({"q": "b", "__name__": "x"}, [(1, 1.0)]), ({"q": 'a"'}, [(1, NAN)]),
+    response = samples_of([({"q": "b", "__name__": "x"}, [(1, 1.0)]), ({"q": 'a"'}, [(1, NAN)]),
                          ({}, [(1, -0.5)])])  # fmt: skip
-    rows = metric_rows(query("external", ValueRule.adapter_external), answer)
+    rows = metric_rows(query("external", ValueRule.adapter_external), response)
     assert rows.rows(named=True) == [
         row("external", series=series, ts=1, value_milli=value)
         for series, value in (("", -500), ('__name__="x",q="b"', 1000), ('q="a\\""', LEAST))
     ]
-    rows = metric_rows(query("external", ValueRule.plain), answer)
+    rows = metric_rows(query("external", ValueRule.plain), response)
     assert rows["value_milli"].to_list() == [-500, 1000]
 
 
 def test_kedas_answers() -> None:
-    answer = samples_of([({"q": "b"}, [(30, 1.5), (60, 2.0), (90, NAN)]),
+    response = samples_of([({"q": "b"}, [(30, 1.5), (60, 2.0), (90, NAN)]),
                          ({"q": "a"}, [(60, 1.0), (120, INF)])])  # fmt: skip
     instants = Instants(0, 150, 30)
     findings = Findings()
-    rows = metric_rows(query("external", ValueRule.keda), answer, instants, findings)
+    rows = metric_rows(query("external", ValueRule.keda), response, instants, findings)
     assert rows["series"].unique().to_list() == [""]
     assert rows.select("ts", "value_milli").rows() == [
         (0, 0), (30, 1500), (90, 0), (120, 0), (150, 0)
     ]  # fmt: skip
     title = "external metric shop/m{a=b} of Service/front"
     assert findings.counts == {
-        ("metric answer with several series", title): 1,
-        ("empty metric answer, 0 to KEDA", title): 2,
+        ("metric response with several series", title): 1,
+        ("empty metric response, 0 to KEDA", title): 2,
     }
-    rows = metric_rows(query("external", ValueRule.keda_strict), answer, instants)
+    rows = metric_rows(query("external", ValueRule.keda_strict), response, instants)
     assert rows.select("ts", "value_milli").rows() == [(30, 1500)]
     there = instants.near([20, 100], 45)
     assert there.to_list() == [30, 60, 120]
@@ -151,8 +151,8 @@ def test_kedas_answers() -> None:
 def test_rows_have_the_columns_of_their_table(kind: Any, rule: ValueRule) -> None:
     asked = query(kind, rule)
     columns = table_named(asked.table).schema
-    for answer in (samples_of([]), samples_of([({"pod": "a", "service": "front"}, [(1, 1.0)])])):
-        rows = metric_rows(asked, answer, Instants(1, 1, 30))
+    for response in (samples_of([]), samples_of([({"pod": "a", "service": "front"}, [(1, 1.0)])])):
+        rows = metric_rows(asked, response, Instants(1, 1, 30))
         assert set(rows.columns) <= set(columns)
         assert set(columns) - set(rows.columns) <= {"cluster", "target", "uid", "fetched_at"}
         for name, dtype in rows.schema.items():
@@ -161,8 +161,8 @@ def test_rows_have_the_columns_of_their_table(kind: Any, rule: ValueRule) -> Non
 
 
 def test_names_of_series() -> None:
-    answer = samples_of([({"b": "2", "a": "1"}, []), ({"a": "0"}, [])])
-    assert series_names(answer) == ['a="0"', 'a="1",b="2"']
+    response = samples_of([({"b": "2", "a": "1"}, []), ({"a": "0"}, [])])
+    assert series_names(response) == ['a="0"', 'a="1",b="2"']
 
 
 def test_large_answers() -> None:

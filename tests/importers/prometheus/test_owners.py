@@ -1,4 +1,4 @@
-"""What owns a pod, and the workload behind that."""
+"""Tests of a pod's owner, and of the workload behind that."""
 
 from __future__ import annotations
 

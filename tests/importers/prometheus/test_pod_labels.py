@@ -7,7 +7,7 @@ import re
 import pytest
 
 from hpabatch.importers.prometheus.client.samples import Findings, empty_samples
-from hpabatch.importers.prometheus.pods.labels import _KEYS, label_key, label_texts
+from hpabatch.importers.prometheus.pods.lives import _KEYS, label_key, label_texts
 from tests.importers.prometheus.ksm import facts, pod
 
 

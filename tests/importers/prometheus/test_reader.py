@@ -5,13 +5,12 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from hpabatch.importers.prometheus.client.ask import Ask
-from hpabatch.importers.prometheus.client.fetch import Fetcher
-from hpabatch.importers.prometheus.client.pieces import Pieces
+from hpabatch.importers.prometheus.client.fetch import Fetcher, Pieces
 from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.samples import Findings, Span
+from hpabatch.importers.prometheus.client.series_requests import SeriesRequest
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
-from tests.importers.prometheus.answers import Memory, Series
+from tests.importers.prometheus.responses import Memory, Series
 
 MINUTE = 60_000
 AFTER, UNTIL = 100 * MINUTE, 200 * MINUTE
@@ -42,7 +41,10 @@ def read(
         )
         gauge = reader.gauge("x", labels, things, there)
     raw = {
-        p for a in server.asked if isinstance(a, Ask) and a.form == "raw" for p in a.names["pod"]
+        p
+        for a in server.asked
+        if isinstance(a, SeriesRequest) and a.form == "raw"
+        for p in a.names["pod"]
     }
     return gauge.changes.select("pod", *labels, "ts", "value"), raw
 
@@ -106,6 +108,6 @@ def test_answers_stay_small(most: int) -> None:
     assert whole.count == 20 * 105
     largest = max(
         len(a.names["pod"]) * (a.until_ms - a.from_ms) / MINUTE
-        for a in server.asked if isinstance(a, Ask)
+        for a in server.asked if isinstance(a, SeriesRequest)
     )  # fmt: skip
     assert largest <= most + 5

@@ -1,4 +1,4 @@
-"""What says nothing new is left out, whoever said it before."""
+"""Tests of repeated values: what says nothing new is left out, whoever said it before."""
 
 from __future__ import annotations
 

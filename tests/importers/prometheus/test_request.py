@@ -1,70 +1,33 @@
+"""Options of an import: its name in a store, and its times."""
+
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.request import (
-    DAY_MS,
-    DONE,
-    Coverage,
-    ImportRequest,
-    coverage,
-    has_begun,
-    windows,
-)
-
-HOUR = 3_600_000
-LOOKBACK = 300_000
-
-
-@given(st.integers(0, 10 * DAY_MS), st.integers(1, 5 * DAY_MS))
-def test_windows_follow_one_another_and_end_at_days(start: int, length: int) -> None:
-    found = windows(start, start + length, LOOKBACK, Coverage())
-    assert found[0].span.after_ms == start
-    assert found[-1].span.until_ms == start + length
-    assert [w.initial for w in found] == [True] + [False] * (len(found) - 1)
-    for one, other in pairwise(found):
-        assert one.span.until_ms == other.span.after_ms
-        assert one.span.until_ms % DAY_MS == 0
-
-
-@given(st.integers(0, 3 * DAY_MS), st.integers(1, 3 * DAY_MS), st.integers(1, 3 * DAY_MS))
-def test_a_second_run_adds_what_is_missing(start: int, first: int, more: int) -> None:
-    done = windows(start, start + first, LOOKBACK, Coverage())
-    covered = Coverage(tuple((w.span.after_ms, w.span.until_ms) for w in done))
-    rest = windows(start, start + first + more, LOOKBACK, covered)
-    assert rest[0].span.after_ms == start + first
-    assert not any(w.initial for w in rest)
-    assert windows(start, start + first, LOOKBACK, covered) == []
-
-
-def test_parts_tell_what_is_complete() -> None:
-    request = ImportRequest("http://x:9090")
-    source = request.source()
-    first, second = windows(0, 2 * DAY_MS, LOOKBACK, Coverage())
-    parts = {first.part(source, "a/b", DONE), second.part(source, "a/b", "usage-0")}
-    assert coverage(parts, source, "a/b").windows == ((0, DAY_MS),)
-    assert coverage(parts, source, "a").windows == ()
-    assert has_begun(parts, source)
-    assert not has_begun(parts, ImportRequest("http://x:9090", lite=True).source())
-
-
-def test_a_hole_is_refused() -> None:
-    covered = Coverage(((0, DAY_MS),))
-    with pytest.raises(UsageError, match="no holes"):
-        windows(DAY_MS + HOUR, 2 * DAY_MS, LOOKBACK, covered)
-
-
-def test_an_earlier_time_is_refused() -> None:
-    with pytest.raises(UsageError, match="grows forward only"):
-        windows(0, 3 * DAY_MS, LOOKBACK, Coverage(((DAY_MS, 2 * DAY_MS),)))
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.windows import DAY_MS
 
 
 def test_limits_and_the_way_to_the_server_do_not_make_another_source() -> None:
-    one = ImportRequest("http://localhost:40001/", max_samples=5, start_ms=1, step_ms=5)
-    assert one.source() == ImportRequest("http://x:9090").source()
-    assert one.source() != ImportRequest("http://x:9090", namespaces=("a",)).source()
+    one = PrometheusRequest(url="http://localhost:40001/", max_samples=5, start="-1d", step_ms=5)
+    assert one.source() == PrometheusRequest(url="http://x:9090").source()
+    assert one.source() != PrometheusRequest(url="http://x:9090", namespace=("a",)).source()
+
+
+def test_an_import_that_an_older_version_began_keeps_its_name() -> None:
+    assert PrometheusRequest(url="http://x:9090").source() == "24bc0e0420b8"
+    chosen = PrometheusRequest(
+        url="http://x:9090", namespace=("b", "a", "b"), cluster="c", cluster_label="l", lite=True,
+        all_workloads=True, tenant="t",
+    )  # fmt: skip
+    assert chosen.source() == "5189f5b32469"
+
+
+def test_times_relative_to_now_and_those_that_are_none() -> None:
+    now_ms = 1_790_000_000_000
+    request = PrometheusRequest(url="http://x:9090", start="-1d", end="1970-01-01T00:00:01Z")
+    assert request.span_ms(now_ms) == (now_ms - DAY_MS, 1000)
+    assert PrometheusRequest(url="http://x:9090").span_ms(now_ms) == (None, None)
+    with pytest.raises(UsageError, match="--end: expected a time"):
+        PrometheusRequest(url="http://x:9090", end="later").span_ms(now_ms)

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from hpabatch.history.schema import POD_REQUESTS
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.pods.requests import AMOUNTS, REQUESTS, Requested, request_rows
+from hpabatch.importers.prometheus.pods.requests import (
+    AMOUNTS,
+    REQUESTS,
+    Requested,
+    note_lacking,
+    request_rows,
+)
 from tests.importers.prometheus.ksm import CUTS, SPAN, at, found_pods, gauge, owned_by, pod, steady
 from tests.importers.prometheus.made import Series
 
@@ -45,6 +51,7 @@ def rows(
     )
     noted = Findings() if findings is None else findings
     found = request_rows(said, pods, span, noted, initial=initial)
+    note_lacking(found, noted)
     assert found.schema == REQUESTS
     picked = found.select("container", "kind", "index", "valid_from", *AMOUNTS).rows()
     return [(c, kind, index, ms // 1000, *rest) for c, kind, index, ms, *rest in picked]

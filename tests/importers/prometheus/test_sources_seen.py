@@ -1,4 +1,4 @@
-"""Which of several scrapes counts, how far apart samples lie, and what looks downsampled."""
+"""Tests of sources: which of several scrapes counts, sample spacing, downsampled data."""
 
 from __future__ import annotations
 

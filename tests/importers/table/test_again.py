@@ -64,7 +64,10 @@ def test_a_byte_in_the_middle_of_a_large_file_is_another_input(tmp_path: Path) -
     assert len(text) > 5 << 19
     run_import(tmp_path, POD_MAP, text)
     middle = text.index(",0.1,", len(text) // 2)
-    result, tables = run_import(tmp_path, POD_MAP, text[:middle] + ",0.9," + text[middle + 5 :])
+    changed = text[:middle] + ",0.9," + text[middle + 5 :]
+    with pytest.raises(RefusedError, match=r"6,600 samples of shop/web from .* with --replace"):
+        run_import(tmp_path, POD_MAP, changed)
+    result, tables = run_import(tmp_path, POD_MAP, changed, replace=True)
     assert result.warnings == ()
     assert tables["pod_metrics"]["cpu_milli"].max() == 900
 
@@ -73,7 +76,7 @@ def test_an_edited_manifest_is_another_input(tmp_path: Path) -> None:
     said = merged(POD_MAP, {"hpas": {"manifests": "hpas.yaml"}})
     for most in (10, 20):
         manifest(tmp_path, most)
-        result, tables = run_import(tmp_path, said, rows())
+        result, tables = run_import(tmp_path, said, rows(), replace=most > 10)
         assert result.warnings == ()
         assert f'"maxReplicas":{most}' in tables["hpas"]["spec"][0]
     assert "imported with this map before" in run_import(tmp_path, said, rows())[0].warnings[0]
@@ -215,7 +218,7 @@ def test_rows_before_the_first_replicas_are_counted(tmp_path: Path) -> None:
     assert result.dropped == {reason: 6}
     with pytest.raises(RefusedError, match=r"6 of 8 rows are faulty .*: 6 no replicas"):
         run_import(tmp_path / "history", WORKLOAD_MAP, data, strict=True)
-    with pytest.raises(RefusedError, match="none of 8 rows says how many replicas"):
+    with pytest.raises(RefusedError, match="none of 8 rows has a number of replicas"):
         run_import(tmp_path / "history", WORKLOAD_MAP, data.replace(",2,", ",,"))
 
 
@@ -293,7 +296,7 @@ def test_a_full_or_absent_work_folder_is_a_sentence(
 
 
 def test_lost_intermediate_files_are_a_sentence(tmp_path: Path) -> None:
-    spill = table_spill.Spill([table_spill.Run(tmp_path / "file" / "run", (0, 1))])
+    spill = table_spill.Spill([table_spill.Run(tmp_path / "file" / "run", (0, 1), (0, 1))])
     with pytest.raises(UsageError, match="cannot be used"):
         spill.read_group(0)
 

@@ -11,7 +11,18 @@ import pytest
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.replay.run import replay_history
 from hpabatch.history.reader import open_history
+from hpabatch.importers.table.propose.run import propose_map
 from hpabatch.importers.table.run import ImportResult, import_table
+from tests.importers.cluster_made import (
+    HASH,
+    START_MS,
+    container,
+    hpa,
+    pod,
+    replica_set,
+    workload,
+    write_objects,
+)
 
 PAGE = (Path(__file__).parents[3] / "docs" / "import.md").read_text()
 FILES = dict(re.findall(r"```\w+ ([\w.]+)\n(.*?)```", PAGE, re.DOTALL))
@@ -23,8 +34,16 @@ def import_example(folder: Path, table: str, map_file: str) -> ImportResult:
     return import_table([str(folder / table)], folder / map_file, folder / "history", strict=True)
 
 
-def test_the_page_has_two_examples() -> None:
-    assert sorted(FILES) == ["map.yaml", "services.csv", "services.yaml", "usage.csv"]
+def test_the_page_has_its_examples_and_a_proposed_map() -> None:
+    maps = ["map.yaml", "pods.yaml", "proposed.yaml"]
+    assert sorted(FILES) == [*maps, "services.csv", "services.yaml", "usage.csv"]
+
+
+def test_the_proposed_map_is_that_of_the_first_table(tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text(FILES["usage.csv"])
+    assert propose_map([str(tmp_path / "usage.csv")]).text == FILES["proposed.yaml"]
+    result = import_example(tmp_path, "usage.csv", "proposed.yaml")
+    assert result.workloads["hpa"].to_list() == ["cart"]
 
 
 def test_rows_per_pod(tmp_path: Path) -> None:
@@ -37,6 +56,30 @@ def test_rows_per_pod(tmp_path: Path) -> None:
     requests = history.read("pod_requests").sort("index")
     assert requests["cpu_milli"].to_list() == [250, 50]
     assert result.workloads["hpa"].to_list() == ["cart"]
+
+
+def test_objects_complete_a_map(tmp_path: Path) -> None:
+    owner = f"ReplicaSet/cart-{HASH}"
+    containers = {"containers": [container("app", "400m"), container("proxy", None, "50m")]}
+    items = [
+        workload("cart", 1, containers),
+        replica_set("cart", containers),
+        pod(f"cart-{HASH}-x2x9k", owner, containers, START_MS),
+        hpa("cart", "cart", START_MS),
+    ]
+    for name in ("usage.csv", "pods.yaml"):
+        (tmp_path / name).write_text(FILES[name])
+    result = import_table(
+        [str(tmp_path / "usage.csv")],
+        tmp_path / "pods.yaml",
+        tmp_path / "history",
+        objects=[write_objects(tmp_path, items)],
+        strict=True,
+    )
+    assert result.warnings == ()
+    assert result.workloads["hpa"].to_list() == ["cart"]
+    requests = open_history(tmp_path / "history").read("pod_requests").sort("index")
+    assert requests["cpu_milli"].to_list() == [400, 50]
 
 
 def test_rows_per_workload(tmp_path: Path) -> None:

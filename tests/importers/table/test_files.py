@@ -79,7 +79,7 @@ def test_gzip_and_several_files_and_folders_and_patterns(tmp_path: Path) -> None
     ("data", "told"),
     [
         ("", r"is empty \(0 bytes\)"),
-        ("\n" + ROW, "its first line is empty"),
+        ("\n" + ROW, "expected column names in the first line"),
         (HEAD.replace("cpu", "cpus") + ROW, "has no column 'cpu' .*; did you mean cpus?"),
         (HEAD.replace("mem", "cpu") + ROW, "has two columns 'cpu'"),
         (HEAD + ROW.replace("\n", ",7\n"), "more fields than the header"),
@@ -329,7 +329,7 @@ def test_parquet_with_another_beginning_or_end_is_refused(tmp_path: Path) -> Non
     pl.DataFrame(row).write_parquet(path)
     whole = path.read_bytes()
     path.write_bytes(b"XXXX" + whole[4:])
-    with pytest.raises(HistoryError, match="cannot be read: it is not Parquet"):
+    with pytest.raises(HistoryError, match="cannot be read: expected Parquet"):
         open_file(path, 0, said)
     for cut in (whole[:-3], whole[:-8] + b"\xff\xff\xff\x7fPAR1", b"PAR1"):
         path.write_bytes(cut)

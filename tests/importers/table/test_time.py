@@ -115,11 +115,11 @@ def test_parquets_own_times() -> None:
     ("series", "said", "told"),
     [
         (pl.Series([1, 2]), {}, r"holds numbers such as \[1\]: say columns.time.unit"),
-        (pl.Series(["2024-07-01T12:00:00"]), {}, "without a zone"),
-        (pl.Series([datetime(2024, 7, 1)]), {}, "without a zone"),
+        (pl.Series(["2024-07-01T12:00:00"]), {}, "expected times with a zone"),
+        (pl.Series([datetime(2024, 7, 1)]), {}, "expected times with a zone"),
         (pl.Series([datetime(2024, 7, 1, tzinfo=UTC)]), {"unit": "s"}, "holds times already"),
         (pl.Series([datetime(2024, 7, 1).date()]), {}, "without a time of day"),
-        (pl.Series([True]), {"unit": "s"}, "numbers are wanted"),
+        (pl.Series([True]), {"unit": "s"}, "expected numbers"),
         (pl.Series([[1]]), {}, "which is no time"),
     ],
 )
@@ -155,7 +155,7 @@ def test_times_that_no_calendar_has_are_none(unit: Any, zone: str) -> None:
     offset = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)).utcoffset()
     assert offset is not None
     assert found[2] == -(offset // MS)
-    with pytest.raises(HistoryError, match="times without a zone"):
+    with pytest.raises(HistoryError, match="expected times with a zone"):
         time_ms(wild, TimeSource(COLUMN), "f")
 
 

@@ -110,7 +110,7 @@ def test_runs_are_on_disk_before_what_says_that_they_are(
     folder = work / "file-00000"
     said = json.loads((folder / "done.json").read_text())
     marker = next(k for k, name in enumerate(flushed) if "done.json" in name)
-    assert {"run-00000.parquet", "counts.parquet"} == set(said["sizes"])
+    assert {"run-00000.parquet", "run-00000.keys.parquet"} == set(said["sizes"])
     assert {*said["sizes"], folder.name} <= set(flushed[:marker])
 
 
@@ -123,7 +123,7 @@ def test_runs_are_on_disk_before_what_says_that_they_are(
         ("file-00000/done.json", lambda path: path.write_text('{"runs": []}')),
         ("file-00000/run-00000.parquet", Path.unlink),
         ("file-00000/run-00000.parquet", lambda path: path.write_bytes(b"PAR1")),
-        ("file-00000/counts.parquet", lambda path: path.write_bytes(b"")),
+        ("file-00000/run-00000.keys.parquet", lambda path: path.write_bytes(b"")),
         ("group-00000.json", lambda path: path.write_text('{"written"')),
         ("group-00000.json", lambda path: path.write_text('{"written": {}, "more": 1}')),
         ("group-00000.lives.parquet", lambda path: path.write_bytes(b"")),

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpabatch.cluster.objects.types import Answer, Answers, Change, HpaObject, Kind, Wanted
-from hpabatch.cluster.objects.wanted import wanted
+from hpabatch.cluster.objects.types import Change, HpaObject, Kind, Response, Responses, Wanted
 from hpabatch.cluster.watch.feed import Cut
 from hpabatch.live.loop.run import Listeners, Loop, LoopOptions
 from hpabatch.live.passes.decide import Decider
@@ -22,6 +21,7 @@ from hpabatch.live.passes.shadow import Shadow
 from hpabatch.live.serve.exporter import WatchState
 from hpabatch.live.serve.log import LineLog
 from hpabatch.model.versions import ControllerFlags, profile_for
+from tests.cluster.wires import wanted
 from tests.live.cases import NAMESPACES, World
 from tests.live.documents import START_MS
 
@@ -59,10 +59,10 @@ class Clustered:
     def read_scales(self) -> None:
         pass
 
-    def fetch(self, wanted: Wanted) -> Answers:
+    def fetch(self, wanted: Wanted) -> Responses:
         self.asked.append(wanted)
-        known, none = self.world.answers(), Answer(self.now_ms, error="no such metric")
-        return Answers(
+        known, none = self.world.answers(), Response(self.now_ms, error="no such metric")
+        return Responses(
             {n: known.usage_of(n) or none for n in wanted.usage},
             {key: known.pods.get(key, none) for key in wanted.pods},
             {key: known.objects.get(key, none) for key in wanted.objects},
@@ -192,7 +192,7 @@ def test_a_pass_whose_requests_are_broken_off_decides_nothing(where: str) -> Non
             if where == "scales" and told:
                 stop.set()
 
-        def fetch(self, wanted: Wanted) -> Answers:
+        def fetch(self, wanted: Wanted) -> Responses:
             if where == "metrics" and told:
                 stop.set()
             return super().fetch(wanted)

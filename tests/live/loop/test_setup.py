@@ -1,4 +1,4 @@
-"""What a loop goes by: given, seen in the cluster, or as Kubernetes has it."""
+"""Tests of a loop's parameters: given, seen in the cluster, or as Kubernetes has them."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     Change,
     HpaObject,
     Kind,
     PodKey,
+    Response,
+    Responses,
     ScaleKey,
     ScaleObject,
 )
@@ -49,7 +49,7 @@ class Twins:
         self.naive = Naive(self.world, k8s)
         self.decider = Decider(self.naive.rules, to_flags(FLAGS))
         self.wish = ""
-        self.last_answers = Answers()
+        self.last_answers = Responses()
         self.said: dict[int, list[tuple[Json, list[Json]]]] = {}
         self.lives: dict[int, tuple[PodKey, Life]] = {}
 
@@ -422,7 +422,7 @@ def churned(decider: Decider, k: int) -> dict[str, int]:
         changes.append(Change(Kind.pod, (namespace, pod["name"]), thing, now_ms))
         changes.append(Change(Kind.pod, (old, f"p-{k - 2}-{j}"), None, now_ms))
     decider.apply(changes)
-    answers = Answers(usage={"": Answer(now_ms, error=f"error number {k}")})
+    answers = Responses(usage={"": Response(now_ms, error=f"error number {k}")})
     result = decider.decide(now_ms + 1, answers)
     assert len(result) <= 4
     assert [result.why(h) for h in range(len(result))]

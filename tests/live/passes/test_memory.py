@@ -1,4 +1,4 @@
-"""What a loop remembers: moved, made larger, kept in a file, and refused where that is damaged."""
+"""Tests of a loop's memory: moved, made larger, kept in a file, refused where that is damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods a selector matches, kept up to date, against a double loop."""
+"""Tests of the pods that a selector matches, kept up to date, against a double loop."""
 
 from __future__ import annotations
 

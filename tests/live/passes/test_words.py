@@ -1,4 +1,4 @@
-"""What a pass says: a sentence for every rule that binds, and HPAs with our status."""
+"""Tests of a pass's words: a sentence for every rule that binds, and HPAs with our status."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     Change,
     ContainerUsage,
     HpaObject,
     Kind,
+    Response,
+    Responses,
     ScaleKey,
     ScaleObject,
     UsageSample,
@@ -23,7 +23,7 @@ from hpabatch.cluster.objects.types import (
 from hpabatch.engine.explain.status import LaneWords, StatusReader
 from hpabatch.kernels.status import status_fleet
 from hpabatch.layout import codes
-from hpabatch.layout.records import STATUS_NEXT
+from hpabatch.layout.results import STATUS_NEXT
 from hpabatch.live.passes.decide import Decider
 from hpabatch.live.passes.result import PassResult
 from hpabatch.model.objects.hpa import Condition, HPAStatus, MetricStatus
@@ -72,7 +72,7 @@ class Case:
             UsageSample("shop", name, at, 30_000, (ContainerUsage("app", cpu, 1),))
             for name in ("a", "b")
         )
-        return self.decider.decide(at, Answers(usage={"": Answer(at, items, error)}))
+        return self.decider.decide(at, Responses(usage={"": Response(at, items, error)}))
 
 
 def policies(select: str, window: int = 0) -> Json:
@@ -223,7 +223,7 @@ def test_why_is_one_plain_sentence(name: str) -> None:
 # ---- documents -----------------------------------------------------------------------------------
 
 
-def first_status(case: Case, answers: Answers, now_ms: int) -> tuple[HPAStatus, HPAStatus]:
+def first_status(case: Case, answers: Responses, now_ms: int) -> tuple[HPAStatus, HPAStatus]:
     """Return our document's status after a first pass, and what the reader of replays says."""
     result = case.decider.decide(now_ms, answers)
     decider = case.decider
@@ -272,7 +272,7 @@ def random_status(rng: random.Random, odd: bool = True) -> HPAStatus:
     )
 
 
-def some_pass(rng: random.Random, case: Case) -> tuple[Answers, int]:
+def some_pass(rng: random.Random, case: Case) -> tuple[Responses, int]:
     if rng.random() < 0.8:
         case.scale(rng.choice([0, 1, 2, 3, 20]), rng.choice(["app=web", "app=web", "", "x in ("]))
     elif rng.random() < 0.5:
@@ -284,8 +284,8 @@ def some_pass(rng: random.Random, case: Case) -> tuple[Answers, int]:
         )
         for name in ("a", "b")
     )
-    return Answers(
-        usage={"": Answer(case.now_ms, items, rng.choice(["", "", "down"]))}
+    return Responses(
+        usage={"": Response(case.now_ms, items, rng.choice(["", "", "down"]))}
     ), case.now_ms
 
 

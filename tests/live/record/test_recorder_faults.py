@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 
+from hpabatch.cluster.objects.rows import Outcome
 from hpabatch.cluster.objects.types import (
-    Answer,
-    Answers,
     Change,
     ExternalMetricKey,
     Kind,
     PodMetricKey,
     PodSample,
+    Response,
+    Responses,
     SeriesSample,
 )
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.storage import LocalStorage
-from hpabatch.live.passes.rows import Outcome
 from hpabatch.live.record.lease import EXPIRES_S, RENEW_S, ObjectLease
 from hpabatch.live.record.recorder import Recorder
 from hpabatch.live.record.segments import Columns, Segment, Upkeep
@@ -111,10 +111,10 @@ class Broken:
         commit = store.commit
         self.broken = False
 
-        def maybe(entry: Any) -> None:
+        def maybe(*entry: Any) -> None:
             if self.broken:
                 raise UsageError("no space left on device")
-            commit(entry)
+            commit(*entry)
 
         monkeypatch.setattr(store, "commit", maybe)
 
@@ -149,7 +149,7 @@ def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
     assert figures.rows_lost > 0
     assert figures.rows_refused == 0
     assert sum("cannot be written" in line for line in said) == 1
-    assert sum("are lost" in line for line in said) == 1
+    assert sum("rows are dropped" in line for line in said) == 1
     check_clean(tmp_path)
     shown = Shown(open_history(tmp_path))
     (gap,) = [row for row in shown.tables["provenance"] if row["subject"] == "passes"]
@@ -236,11 +236,11 @@ def churn(recorder: Recorder, game: Game, number: int) -> None:
         game.tell(Kind.pod, key, None)
     game.stir(40)
     pods = PodMetricKey("shop", f"rps-{number // 50}", "")
-    answers = Answers(
+    answers = Responses(
         usage=game._answer_usage(),
-        pods={pods: Answer(now, tuple(PodSample(k[1], now, None, 1) for k in game.pods))},
+        pods={pods: Response(now, tuple(PodSample(k[1], now, None, 1) for k in game.pods))},
         external={
-            ExternalMetricKey("shop", "lag", ""): Answer(
+            ExternalMetricKey("shop", "lag", ""): Response(
                 now, tuple(SeriesSample(f"pod={number}-{k}", now, k) for k in range(5))
             )
         },

@@ -1,4 +1,4 @@
-"""What a scrape reads: parsed back from the text, over HTTP, and checked by promtool."""
+"""Tests of the exporter: parsed back from the text, over HTTP, and checked by promtool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hpabatch.cluster.connection.requests import Request
+from hpabatch.cluster.connection.wire import Request
 from hpabatch.layout import codes
 from hpabatch.live.passes.result import ERROR_INTERNAL, PassResult, Problem
 from hpabatch.live.passes.shadow import Shadow

@@ -251,7 +251,7 @@ def test_addresses(text: str, found: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "9099", "host", "host:", "a:b:1", ":70000", "::1:9099"])
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(UsageError, match="is no address: give :9099 or HOST:PORT"):
+    with pytest.raises(UsageError, match="expected :9099 or HOST:PORT"):
         parse_address(text)
 
 

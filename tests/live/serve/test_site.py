@@ -1,4 +1,4 @@
-"""What is said of metrics APIs that fail: each answer, or all of them at once."""
+"""Tests of messages on metrics APIs that fail: each response, or all of them at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import pytest
 
 from hpabatch.cluster.apis.discovery import Discovery
 from hpabatch.cluster.connection.client import ApiClient
-from hpabatch.cluster.objects.types import Answer, Answers, ExternalMetricKey, PodMetricKey, Wanted
+from hpabatch.cluster.objects.types import (
+    ExternalMetricKey,
+    PodMetricKey,
+    Response,
+    Responses,
+    Wanted,
+)
 from hpabatch.live.serve.site import Site, _failing
 from hpabatch.model.versions import profile_for
 from tests.cluster.fake_api import connected, serving
@@ -16,15 +22,15 @@ from tests.cluster.fake_api import connected, serving
 GET = 'Get "https://10.0.0.1:6443/apis/custom.metrics.k8s.io/v1beta1/namespaces/{}/pods/*/rps"'
 
 
-def _custom(count: int, text: str) -> Answers:
+def _custom(count: int, text: str) -> Responses:
     keys = [PodMetricKey(f"n{number:03}", "rps", "") for number in range(count)]
-    return Answers(pods={key: Answer(0, error=text.format(key.namespace)) for key in keys})
+    return Responses(pods={key: Response(0, error=text.format(key.namespace)) for key in keys})
 
 
 def test_a_few_are_named_one_by_one() -> None:
-    usage = {"shop": Answer(0, error="no"), "blog": Answer(0, ())}
-    external = {ExternalMetricKey("shop", "queue", ""): Answer(0, error="late")}
-    found, any_good = _failing(Answers(usage=usage, external=external))
+    usage = {"shop": Response(0, error="no"), "blog": Response(0, ())}
+    external = {ExternalMetricKey("shop", "queue", ""): Response(0, error="late")}
+    found, any_good = _failing(Responses(usage=usage, external=external))
     assert found == {
         "metrics.k8s.io in shop": "no", "external.metrics.k8s.io queue in shop": "late",
     }  # fmt: skip
@@ -55,14 +61,14 @@ class _Discovery(Discovery):
 def test_what_failed_in_a_pass_is_said_whatever_was_asked_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = [_custom(1, "no"), Answers(usage={"blog": Answer(0, ())})]
+    answers = [_custom(1, "no"), Responses(usage={"blog": Response(0, ())})]
     with (
         serving(lambda got, wire: wire.reply(404)) as server,
         ApiClient(connected(tmp_path, server.url), attempts=1) as client,
     ):
         site = Site(client, _Discovery(client), profile_for("1.37"))
 
-        def fetch(wanted: Wanted) -> Answers:
+        def fetch(wanted: Wanted) -> Responses:
             site._fetcher.notes = ("odd",) if len(answers) == 2 else ()
             return answers.pop(0)
 

@@ -32,7 +32,7 @@ def metric(name: str, **target: object) -> dict[str, object]:
 
 
 def test_the_whole_hpa() -> None:
-    request = AutoscaleRequest(20, 2, "70%", "500Mi")
+    request = AutoscaleRequest(max_replicas=20, min_replicas=2, cpu="70%", memory="500Mi")
     (hpa,) = autoscale([WEB], request)
     assert (hpa.name, hpa.namespace, hpa.api_version) == ("web", "shop", "autoscaling/v2")
     assert encode_spec(hpa.spec) == {
@@ -48,17 +48,17 @@ def test_the_whole_hpa() -> None:
 
 @pytest.mark.parametrize(("minimum", "sent"), [(None, None), (-1, None), (0, None), (1, 1)])
 def test_only_a_positive_min_is_sent(minimum: int | None, sent: int | None) -> None:
-    assert spec(AutoscaleRequest(3, minimum)).get("minReplicas") == sent
+    assert spec(AutoscaleRequest(max_replicas=3, min_replicas=minimum)).get("minReplicas") == sent
 
 
 @pytest.mark.parametrize(("percent", "sent"), [(None, 0), (-1, 0), (0, 0), (50, 1)])
 def test_only_a_positive_cpu_percent_is_sent(percent: int | None, sent: int) -> None:
-    metrics = spec(AutoscaleRequest(3, cpu_percent=percent)).get("metrics", [])
+    metrics = spec(AutoscaleRequest(max_replicas=3, cpu_percent=percent)).get("metrics", [])
     assert metrics == [metric("cpu", type="Utilization", averageUtilization=50)] * sent
 
 
 def test_a_cpu_percent_that_is_not_sent_excludes_nothing() -> None:
-    metrics = spec(AutoscaleRequest(3, cpu="1%", cpu_percent=0))["metrics"]
+    metrics = spec(AutoscaleRequest(max_replicas=3, cpu="1%", cpu_percent=0))["metrics"]
     assert metrics == [metric("cpu", type="Utilization", averageUtilization=1)]
 
 
@@ -66,19 +66,22 @@ def test_a_cpu_percent_that_is_not_sent_excludes_nothing() -> None:
     ("request_", "words"),
     [
         (AutoscaleRequest(), 'required flag(s) "max" not set'),
-        (AutoscaleRequest(0), "--max=MAXPODS is required and must be at least 1, max: 0"),
+        (AutoscaleRequest(max_replicas=0),
+         "--max=MAXPODS is required and must be at least 1, max: 0"),
         (
-            AutoscaleRequest(2, 3),
+            AutoscaleRequest(max_replicas=2, min_replicas=3),
             "--max=MAXPODS must be larger or equal to --min=MINPODS, max: 2, min: 3",
         ),
-        (AutoscaleRequest(2**31), 'invalid argument "2147483648" for "--max" flag'),
-        (AutoscaleRequest(3, -(2**31) - 1), 'for "--min" flag: value out of range'),
-        (AutoscaleRequest(3, cpu_percent=2**40), 'for "--cpu-percent" flag'),
+        (AutoscaleRequest(max_replicas=2**31), 'invalid argument "2147483648" for "--max" flag'),
+        (AutoscaleRequest(max_replicas=3, min_replicas=-(2**31) - 1),
+         'for "--min" flag: value out of range'),
+        (AutoscaleRequest(max_replicas=3, cpu_percent=2**40), 'for "--cpu-percent" flag'),
         (
-            AutoscaleRequest(3, cpu="70%", cpu_percent=70),
+            AutoscaleRequest(max_replicas=3, cpu="70%", cpu_percent=70),
             "--cpu-percent and --cpu are mutually exclusive",
         ),
-        (AutoscaleRequest(3, memory="all"), "--memory 'all': invalid resource memory value: all"),
+        (AutoscaleRequest(max_replicas=3, memory="all"),
+         "--memory 'all': invalid resource memory value: all"),
     ],
 )  # fmt: skip
 def test_impossible_flags(request_: AutoscaleRequest, words: str) -> None:
@@ -88,19 +91,19 @@ def test_impossible_flags(request_: AutoscaleRequest, words: str) -> None:
 
 
 def test_several_targets() -> None:
-    hpas = autoscale([WEB, API], AutoscaleRequest(3))
+    hpas = autoscale([WEB, API], AutoscaleRequest(max_replicas=3))
     assert [(hpa.name, hpa.spec.scale_target_ref.kind) for hpa in hpas] == [
         ("web", "Deployment"),
         ("api", "StatefulSet"),
     ]
-    (hpa,) = autoscale([WEB], AutoscaleRequest(3, name="other"))
+    (hpa,) = autoscale([WEB], AutoscaleRequest(max_replicas=3, name="other"))
     assert (hpa.name, hpa.spec.scale_target_ref.name) == ("other", "web")
 
 
 @pytest.mark.parametrize(("targets", "name"), [([WEB, API], "other"), ([WEB, WEB], "")])
 def test_several_hpas_of_one_name(targets: list[Target], name: str) -> None:
     with pytest.raises(UsageError, match="already exists"):
-        autoscale(targets, AutoscaleRequest(3, name=name))
+        autoscale(targets, AutoscaleRequest(max_replicas=3, name=name))
 
 
 @pytest.mark.parametrize(
@@ -254,3 +257,9 @@ def test_documents_that_are_no_target(document: dict[str, object], words: str) -
     with pytest.raises(RefusedError) as raised:
         target_of_document(document)
     assert words in str(raised.value)
+
+
+def test_a_target_is_given_once() -> None:
+    with pytest.raises(UsageError, match="leave out -f, or deployment/web"):
+        AutoscaleRequest.of({"target": "deployment/web", "filename": "web.yaml"})
+    assert AutoscaleRequest.of({"filename": "web.yaml"}).filename == ("web.yaml",)

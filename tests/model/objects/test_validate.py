@@ -10,7 +10,7 @@ from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.objects.validate import drop_disabled_fields, validate_hpa
+from hpabatch.model.objects.validate import drop_disabled_fields, undecidable, validate_hpa
 from hpabatch.model.versions import PROFILES, Profile
 
 NEW, OLD = PROFILES["1.38"], PROFILES["1.36"]
@@ -442,3 +442,10 @@ def test_api_versions_are_validated_since_1_34() -> None:
     assert [error.path for error in validate_hpa(hpa, PROFILES["1.35"])] == [
         "spec.scaleTargetRef.apiVersion"
     ]
+
+
+def test_what_a_controller_decides_on_though_a_server_refuses_it_today() -> None:
+    assert undecidable(_hpa({"minReplicas": 0}), OLD) == ""
+    assert undecidable(_hpa({}, {"name": "a_b"}), NEW) == ""
+    told = undecidable(_hpa({"maxReplicas": 0}), NEW)
+    assert told.startswith("spec.maxReplicas: Invalid value: 0: must be greater than 0; spec.max")

@@ -1,4 +1,4 @@
-"""Which metric a setting tunes, and what its target becomes."""
+"""Tests of tuned targets: the metric that a setting changes, and its new target."""
 
 from __future__ import annotations
 

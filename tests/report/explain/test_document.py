@@ -11,8 +11,10 @@ import pytest
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.layout import codes
 from hpabatch.model.versions import ControllerFlags
-from hpabatch.report.explain.document import to_json, to_table
+from hpabatch.report.base import View
+from hpabatch.report.explain.document import ExplainReport
 from hpabatch.report.explain.steps import explanation_steps
+from hpabatch.report.forms import json_text, table_text
 from tests.engine.explained import explained
 from tests.rules.helpers import (
     EXACT_WISH,
@@ -83,7 +85,7 @@ def test_a_metric_in_all_its_steps() -> None:
             "request",
         ),
         ("second ratio", "3600m used of 10 requested is 36%; 36 / 60 = 0.6"),
-        ("tolerance", "0.9 <= 0.6 <= 1.1: not within"),
+        ("tolerance", "ratio 0.6 is below 0.9: outside the tolerance"),
         ("proposal", "ceil(0.6 x 10 pods) = 6"),
     ]
     assert functions(found) | {
@@ -170,14 +172,16 @@ def test_percentages_say_how_they_were_truncated(
 def test_tolerances_of_every_version() -> None:
     pods = some(3, 660)
     assert lines(of_pods(resource(60), pods, 3), "tolerance") == [
-        "0.9 <= 1.1 <= 1.1: within, so it proposes to stay at 3"
+        "ratio 1.1 is between 0.9 and 1.1: within the tolerance, so it proposes to stay at 3"
     ]
     assert lines(of_pods(resource(60), pods, 3, k8s="1.32"), "tolerance") == [
-        "|1 - 1.1| = 0.10000000000000009, at most 0.1: not within"
+        "ratio 1.1 is 0.10000000000000009 from 1, more than 0.1: outside the tolerance"
     ]
     # The bound of a tolerance of 0.7 is a little above the 0.3 that is written.
     found = of_pods(resource(10), some(3, 30), 3, flags=ControllerFlags(tolerance=0.7))
-    assert lines(found, "tolerance") == ["0.30000000000000004 <= 0.3 <= 1.7: not within"]
+    assert lines(found, "tolerance") == [
+        "ratio 0.3 is below 0.30000000000000004: outside the tolerance"
+    ]
 
 
 def test_guards_say_what_they_guard_against() -> None:
@@ -239,7 +243,7 @@ def test_plain_values() -> None:
         ("metric", "external metric queue(nil), target 100 (value)"),
         ("value", "2 series: 500, -20m; together 499980m"),
         ("ratio", "499980m / 100 = 4.9998"),
-        ("tolerance", "0.9 <= 4.9998 <= 1.1: not within"),
+        ("tolerance", "ratio 4.9998 is above 1.1: outside the tolerance"),
         ("pods", "4 pods: 2 ready, 2 unready"),
         ("pods", "ready: p0, p1"),
         (
@@ -254,7 +258,7 @@ def test_plain_values() -> None:
     near = last(hpa_spec(object_metric(value="1")), tick(0, 3, [], [total(1050)]))
     assert lines(near, "value", "tolerance") == [
         "the sample is 1050m",
-        "0.9 <= 1.05 <= 1.1: within, so it proposes to stay at 3",
+        "ratio 1.05 is between 0.9 and 1.1: within the tolerance, so it proposes to stay at 3",
     ]
 
 
@@ -273,24 +277,26 @@ def test_averages_of_totals() -> None:
     found = last(spec, tick(0, 2, [], [total(90_000)]))
     assert lines(found, "ratio", "tolerance", "proposal") == [
         "90 / (30 x 2 replicas of the status) = 1.5",
-        "0.9 <= 1.5 <= 1.1: not within",
+        "ratio 1.5 is above 1.1: outside the tolerance",
         "ceil(90 / 30) = 3",
     ]
     stays = last(spec, tick(0, 3, [], [total(62_000)], status=2))
     assert lines(stays, "tolerance") == [
-        "0.9 <= 1.03333 <= 1.1: within, so it proposes the status' 2 replicas"
+        "ratio 1.03333 is between 0.9 and 1.1: within the tolerance, so it proposes the status' 2 "
+        "replicas"
     ]
     nothing = last(spec, tick(0, 1, [], [total(0)], status=0))
     assert lines(nothing, "tolerance", "proposal") == [
-        "0.9 <= NaN <= 1.1: not within",
+        "ratio NaN is no number: outside the tolerance",
         "ceil(0 / 30) = 0",
     ]
     old = last(spec, tick(0, 1, [], [total(0)], status=0), k8s="1.32")
     assert lines(old, "tolerance") == [
-        "|1 - NaN| = NaN, at most 0.1: not outside either, so it proposes the status' 0 replicas"
+        "ratio NaN is no number: not outside the tolerance either, so it proposes the status' 0 "
+        "replicas"
     ]
     endless = last(spec, tick(0, 1, [], [total(5)], status=0))
-    assert lines(endless, "tolerance") == ["0.9 <= +Inf <= 1.1: not within"]
+    assert lines(endless, "tolerance") == ["ratio +Inf is above 1.1: outside the tolerance"]
 
 
 def test_capped_sums_and_many_series() -> None:
@@ -566,19 +572,19 @@ def everything() -> list[Explanation]:
 
 @pytest.mark.parametrize("explanation", everything())
 def test_the_json_says_what_the_table_says(explanation: Explanation) -> None:
-    document = json.loads(to_json(explanation))
-    table = to_table(explanation)
+    document = json.loads(json_text(ExplainReport(explanation)))
+    table = table_text(ExplainReport(explanation))
     for step in document["steps"]:
         assert step["text"] in table
         assert step["upstream"] is None or step["upstream"].split(" ", 1)[1] in table
-    body = table.split("\n\n")[1].splitlines()
+    body = table.split("\n\n")[2].splitlines()
     assert len(body) == len(document["steps"])
     for line, step in zip(body, document["steps"], strict=True):
         assert step["text"] in line
 
 
 def test_the_json_has_every_number_and_pod() -> None:
-    document = json.loads(to_json(everything()[0]))
+    document = json.loads(json_text(ExplainReport(everything()[0])))
     metric = document["metrics"][0]
     assert len(metric["pods"]) == 7
     assert metric["counts"] == {"ready": 4, "unready": 1, "missing": 2, "ignored": 0, "stray": 0}
@@ -593,15 +599,15 @@ def test_the_json_has_every_number_and_pod() -> None:
 
 
 def test_numbers_that_are_none_are_texts_in_json() -> None:
-    document = json.loads(to_json(everything()[2]))
+    document = json.loads(json_text(ExplainReport(everything()[2])))
     assert document["metrics"][0]["first"]["ratio"] == "+Inf"
 
 
 def test_a_terminal_gets_lines_of_its_width() -> None:
     explanation = everything()[0]
-    narrow = to_table(explanation, 80)
+    narrow = table_text(ExplainReport(explanation), View(80))
     assert max(map(len, narrow.splitlines())) <= 80
-    assert max(map(len, to_table(explanation).splitlines())) > 120
+    assert max(map(len, table_text(ExplainReport(explanation)).splitlines())) > 120
     # What is folded goes on under its own column.
     folded = next(line for line in narrow.splitlines() if line.startswith(" " * 14))
     assert folded.strip()
@@ -612,13 +618,13 @@ def test_a_terminal_gets_lines_of_its_width() -> None:
 
 def test_styles_are_for_terminals_only() -> None:
     explanation = everything()[1]
-    assert "\x1b[" in to_table(explanation, 100, styled=True)
-    assert "\x1b[" not in to_table(explanation, 100)
+    assert "\x1b[" in table_text(ExplainReport(explanation), View(100, styled=True))
+    assert "\x1b[" not in table_text(ExplainReport(explanation), View(100))
 
 
 def test_nothing_of_a_history_drives_the_terminal() -> None:
     explanation = everything()[0]
     scale = replace(explanation.scale, name="web\x1b[2J", selector="a\nb")
-    table = to_table(replace(explanation, scale=scale, hpa="web\x07"))
+    table = table_text(ExplainReport(replace(explanation, scale=scale, hpa="web\x07")))
     assert "\x1b" not in table
     assert "\x07" not in table

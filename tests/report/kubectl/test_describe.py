@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hpabatch.errors import UsageError
-from hpabatch.model.events import Event
+from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import (
     HPA,
     Behavior,

@@ -1,4 +1,4 @@
-"""What pictures show, in numbers."""
+"""Tests of the numbers behind pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpabatch.report.pictures.data import (
     place_of,
     unit_name,
 )
-from hpabatch.report.pictures.draw import file_stem
+from hpabatch.report.pictures.style import file_stem
 from tests.report.pictured import came_to, maker, settings, swept
 from tests.sweeps import SweepMaker, weeks
 

@@ -17,16 +17,11 @@ from matplotlib.text import Text
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.report.pictures.draw import (
-    Marked,
-    NothingToDrawError,
-    Shown,
-    front_figure,
-    heatmap_figure,
-    save_figure,
-    timeline_figure,
-)
-from hpabatch.report.pictures.timeline import busiest_day
+from hpabatch.report.pictures.data import Marked, NothingToDrawError
+from hpabatch.report.pictures.front import front_figure
+from hpabatch.report.pictures.heatmap import heatmap_figure
+from hpabatch.report.pictures.style import save_figure
+from hpabatch.report.pictures.timeline import Shown, busiest_day, timeline_figure
 from tests.report.pictured import came_to, maker, swept
 from tests.sweeps import SweepMaker, weeks
 
@@ -42,9 +37,8 @@ def texts(figure: Figure) -> list[str]:
 
 def check_texts(figure: Figure) -> None:
     """Nothing is cut off at the figure's edges, and no two texts cover each other."""
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    width, height = figure.canvas.get_width_height()
+    figure.draw_without_rendering()
+    width, height = figure.bbox.size
     boxes, beyond = [], set[Text]()
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         low, high = sorted(axis.get_view_interval())
@@ -52,7 +46,7 @@ def check_texts(figure: Figure) -> None:
     for item in figure.findobj(Text):
         if not item.get_text() or not item.get_visible() or item in beyond:
             continue
-        box = item.get_window_extent(renderer)
+        box = item.get_window_extent()
         assert box.x0 >= 0, item
         assert box.y0 >= 0, item
         assert box.x1 <= width, item
@@ -325,14 +319,21 @@ def test_replicas_and_saturated_stretches_are_where_they_were() -> None:
         length_ms=3 * 86_400_000,
     )  # fmt: skip
     above, below = figure.axes
-    spans = [patch.get_extents().transformed(above.transData.inverted()) for patch in above.patches]
-    day = ms(START + timedelta(days=1))
-    assert [(round(s.x0), round(s.x1)) for s in spans] == [(day, day + 86_400_000)]
-    assert not below.patches
+    day, column = np.datetime64("2026-09-08", "ms"), np.timedelta64(3 * 86_400_000 // 800, "ms")
+    saturated, calm = (
+        np.asarray(axes.collections[0].get_paths()[0].vertices) for axes in (above, below)
+    )
+    at = saturated[saturated[:, 1] > 0, 0] * 86_400_000  # (days)
+    spans = [np.datetime64(round(end), "ms") for end in (min(at), max(at))]
+    assert abs(spans[0] - day) <= column
+    assert abs(spans[1] - day - np.timedelta64(1, "D")) <= column
+    assert not calm[:, 1].any()
     (thick,) = [line for line in below.lines if line.get_linewidth() > 1.5]
-    drawn = list(zip(*map(np.asarray, thick.get_data()), strict=True))
-    end = ms(START + timedelta(days=3))
-    assert drawn == [(ms(START), 5), (day, 12), (day + 86_400_000, 5), (end, 5)]
+    ts, replicas = np.asarray(thick.get_xdata()), np.asarray(thick.get_ydata())
+    inside = (ts >= day) & (ts < day + np.timedelta64(1, "D"))
+    assert set(replicas[inside]) == {12}
+    assert set(replicas[~inside]) == {5}
+    assert (ts[0], ts[-1]) == (day - np.timedelta64(1, "D"), day + np.timedelta64(2, "D"))
 
 
 def test_a_setting_without_a_trajectory_and_no_trajectory() -> None:
@@ -401,7 +402,8 @@ def test_pyplot_is_never_loaded() -> None:
 
     code = (
         "import sys; from tests.report.pictured import swept;"
-        "from hpabatch.report.pictures.draw import front_figure, heatmap_figure;"
+        "from hpabatch.report.pictures.front import front_figure;"
+        "from hpabatch.report.pictures.heatmap import heatmap_figure;"
         "front_figure(swept(), 'shop/api');"
         "heatmap_figure(swept(), 'shop/api', ('target', 'scaleDown.window'));"
         "sys.exit('matplotlib.pyplot' in sys.modules)"

@@ -1,15 +1,14 @@
-"""Axes show what matters, and labels stand where there is room."""
+"""Axes show what matters; numbers and texts are as long as their room."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from hpabatch.report.pictures.labels import along, free_spot, spread
-from hpabatch.report.pictures.scale import View, set_scale, view_of
+from hpabatch.report.pictures.front import spread
+from hpabatch.report.pictures.scale import view_of
 from hpabatch.report.pictures.style import (
     amount,
-    picture_style,
     short_amount,
     shortened,
     text_width,
@@ -37,10 +36,6 @@ def test_orders_of_magnitude_are_logarithmic_with_a_place_for_zero() -> None:
     view = view_of(np.array([0.0, 0.5, 3.0, 40.0, 900.0]), [0.0, 3.0])
     assert view.linear is not None
     assert view.low < 0 < view.linear <= 1
-    places = view.position(np.array([0.0, 0.5, 3.0, 40.0, 900.0]))
-    assert (np.diff(places) > 0.1).all()
-    assert places[0] > 0
-    assert places[-1] < 1
 
 
 def test_one_value_only_is_never_shown_with_less_than_nothing() -> None:
@@ -50,21 +45,6 @@ def test_one_value_only_is_never_shown_with_less_than_nothing() -> None:
     assert view_of(np.array([5.0]), [5.0]).low == 2.5
 
 
-@pytest.mark.parametrize("linear", [None, 0.1])
-def test_positions_are_those_that_matplotlib_draws_at(linear: float | None) -> None:
-    from matplotlib.figure import Figure
-
-    view = View(-0.03 if linear else 2.0, 800.0, linear)
-    with picture_style():
-        axes = Figure().add_axes((0, 0, 1, 1))
-        set_scale(axes, view, is_x=False)
-        values = np.array([2.0, 3.0, 50.0, 700.0])
-        drawn = axes.transAxes.inverted().transform(
-            axes.transData.transform(np.stack([values * 0, values], axis=1))
-        )[:, 1]
-    assert view.position(values) == pytest.approx(drawn, abs=1e-9)
-
-
 def test_named_points_are_the_ends_and_far_from_each_other() -> None:
     at = np.array([[0, 0], [2, 0], [50, 0], [52, 0], [100, 0], [np.nan, 0]], float)
     order = [0, 1, 2, 3, 4, 5]
@@ -72,34 +52,6 @@ def test_named_points_are_the_ends_and_far_from_each_other() -> None:
     assert spread(at, order, [], most=2, apart=15) == [0, 4]
     assert spread(at, order, [2], most=8, apart=15) == [0, 4]
     assert spread(at, [], [], most=8, apart=15) == []
-
-
-def test_a_label_goes_where_nothing_is() -> None:
-    point = np.array([100.0, 100.0])
-    right = np.array([[120.0, 100.0], [130.0, 101.0]])
-    spot, box = free_spot(point, 40, (right, np.ones(2)), [], (400, 300))
-    assert box[2] < 120 or box[1] > 101 or box[3] < 100
-    again, other = free_spot(point, 40, (right, np.ones(2)), [box], (400, 300))
-    assert again != spot
-    assert other[0] >= box[2] or other[2] <= box[0] or other[1] >= box[3] or other[3] <= box[1]
-
-
-def test_a_label_stays_within_the_axes() -> None:
-    for corner in ([0, 0], [400, 300], [0, 300], [400, 0]):
-        nothing = (np.zeros((0, 2)), np.zeros(0))
-        _, box = free_spot(np.array(corner, float), 40, nothing, [], (400, 300))
-        assert box[0] >= 0
-        assert box[1] >= 0
-        assert box[2] <= 400
-        assert box[3] <= 300
-
-
-def test_steps_between_points_are_followed() -> None:
-    points = along(np.array([[0.0, 20.0], [30.0, 10.0]]))
-    assert [0.0, 20.0] in points.tolist()
-    assert [30.0, 20.0] in points.tolist()  # first to the right, then down
-    assert [30.0, 10.0] in points.tolist()
-    assert [0.0, 10.0] not in points.tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What can become of a question to a Prometheus server, beside an answer."""
+"""Prometheus client: request errors."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ Reason = Literal["samples", "bytes", "query", "time"]
 
 
 class TooMuchError(UsageError):
-    """A question is too large: the server refuses it, or its answer is more than we take.
+    """A request is too large: the server refuses it, or its response exceeds the limits.
 
-    A smaller question may be answered.
+    A smaller request may succeed.
 
     Attributes:
-        reason: too many samples, series or chunks; too many bytes; too long a text of a query; or
-            too much time.
+        reason: too many samples, series or chunks; too many bytes; too long a query; or too much
+            time.
     """
 
     def __init__(self, message: str, reason: Reason) -> None:
-        """Say what is too large."""
+        """Keep the sentence and the reason."""
         super().__init__(message)
         self.reason = reason
 
 
 class RefusedQueryError(UsageError):
-    """The server understands no such query, and will not next time."""
+    """The server refuses the query; a retry cannot succeed."""
 
 
 class CredentialsError(UsageError):
-    """The server does not know who asks, or does not let them."""
+    """The server refuses the credentials."""
 
 
 class GaveUpError(UnreadableError):
-    """No right answer came, however often the server was asked."""
+    """No valid response after all attempts."""
 
 
 class StoppedError(GaveUpError):
-    """This side asked for the end before an answer was there."""
+    """The client was stopped before the response."""
 
 
-class AgainError(Exception):
-    """One attempt failed, in a way that the next one may not.
+class RetryableError(Exception):
+    """One attempt failed; the next one may succeed.
 
     Attributes:
-        wait_s: how long the server asks to wait (Retry-After), None: it does not say.
-        busy: the server has too much to do, with whatever it is asked.
-        slow: the server did not get done with this question.
-        silent: it did not even say so.
-        lied: the answer was not what was asked for.
+        wait_s: the wait that the server asks for (Retry-After); None: none.
+        busy: the server is overloaded, whatever the request.
+        slow: the server ran out of time with this request.
+        silent: there was no reply in time.
+        invalid: the response does not match the request.
         unreached: there was no connection.
         begun_s: when the attempt began, by the client's clock, where `busy`.
     """
@@ -62,16 +62,16 @@ class AgainError(Exception):
         busy: bool = False,
         slow: bool = False,
         silent: bool = False,
-        lied: bool = False,
+        invalid: bool = False,
         unreached: bool = False,
         begun_s: float = 0.0,
     ) -> None:
-        """Say what failed."""
+        """Keep the failure and its kind."""
         super().__init__(message)
         self.wait_s = wait_s
         self.busy = busy
         self.slow = slow
         self.silent = silent
-        self.lied = lied
+        self.invalid = invalid
         self.unreached = unreached
         self.begun_s = begun_s

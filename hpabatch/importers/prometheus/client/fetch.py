@@ -1,24 +1,115 @@
-"""Asking questions: few at once, halved where an answer is too large, each answered once."""
+"""Requests in parallel, halved where a response is too large, each response kept on disk.
+
+There is one file for each finished request, until the rows of its window are in the store. An
+interrupted import goes on from these files.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
+import polars as pl
+import pyarrow as pa
+
 from hpabatch.errors import UsageError
-from hpabatch.importers.prometheus.client.ask import Question
+from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.prometheus.client.errors import TooMuchError
-from hpabatch.importers.prometheus.client.pieces import Pieces
-from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
+from hpabatch.importers.prometheus.client.samples import POINTS, Samples, joined_samples
+from hpabatch.importers.prometheus.client.series_requests import Request
+from hpabatch.importers.table.spill import disk_errors
+
+_SERIES = b"hpabatch.series"
+_COUNT = b"hpabatch.count"
 
 
-class Answering(Protocol):
-    """What answers a question: `http.Server`, or a test."""
+@dataclass(slots=True)
+class Pieces:
+    """The finished pieces of an import, in a folder; None: they are kept in memory only.
 
-    def answer(self, question: Question, /) -> Samples:
-        """Return the answer.
+    Attributes:
+        folder: their place.
+        reused: how many were found from an earlier run.
+    """
+
+    folder: Path | None
+    reused: int = 0
+    _known: dict[str, Samples] = field(default_factory=dict)
+
+    def read(self, key: str) -> Samples | None:
+        """Return a finished piece, None where there is none (or its file is damaged)."""
+        if self.folder is None:
+            return self._known.get(key)
+        path = self._path(key)
+        if not path.exists():
+            return None
+        try:
+            return _read(path)
+        except (OSError, ValueError, KeyError, pa.ArrowException, pl.exceptions.PolarsError):
+            return None
+
+    def keep(self, key: str, samples: Samples) -> None:
+        """Keep a piece, whole or not at all."""
+        if self.folder is None:
+            self._known[key] = samples
+            return
+        with disk_errors(self.folder), atomic_path(self._path(key)) as temporary:
+            _write(samples, temporary)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Remove pieces that are not needed any more."""
+        for key in keys:
+            if self.folder is None:
+                self._known.pop(key, None)
+            else:
+                self._path(key).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove all pieces."""
+        self._known.clear()
+        if self.folder is not None:
+            for path in self.folder.glob("*.arrow"):
+                path.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{key}.arrow"
+
+
+def _write(samples: Samples, path: Path) -> None:
+    labels = json.dumps(samples.series.drop("series").to_dict(as_series=False))
+    table = samples.points.to_arrow()
+    count = str(samples.series.height).encode()
+    schema = table.schema.with_metadata({_SERIES: labels.encode(), _COUNT: count})
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with path.open("wb") as stream, pa.ipc.new_file(stream, schema, options=options) as writer:
+        writer.write_table(table.cast(schema))
+
+
+def _read(path: Path) -> Samples:
+    with path.open("rb") as stream:
+        reader = pa.ipc.open_file(stream)
+        table = reader.read_all()
+        labels = json.loads(reader.schema.metadata[_SERIES])
+        # A series without labels leaves no column to count in.
+        count = int(reader.schema.metadata[_COUNT])
+    columns = [pl.Series(name, values, pl.String) for name, values in labels.items()]
+    numbers = pl.Series("series", range(count), dtype=pl.UInt32)
+    points = pl.from_arrow(table)
+    assert isinstance(points, pl.DataFrame)
+    return Samples(pl.DataFrame([numbers, *columns]), points.cast(POINTS))
+
+
+class Responder(Protocol):
+    """What responses a request: `http.Server`, or a test."""
+
+    def fetch(self, request: Request, /) -> Samples:
+        """Return the response.
 
         Raises:
             TooMuchError: it is too large.
@@ -30,23 +121,23 @@ class Answering(Protocol):
 
 
 class Fetcher:
-    """Gets answers, from the pieces that are there already or from the server.
+    """Gets responses, from the pieces that are there already or from the server.
 
     Attributes:
         samples: samples that came back from it.
-        halved: questions that had to be divided.
+        halved: requests that had to be divided.
     """
 
     def __init__(
         self,
-        server: Answering,
+        server: Responder,
         pieces: Pieces,
         concurrency: int,
         most: int = 1 << 40,
     ) -> None:
-        """Ask a server at most `concurrency` questions at once.
+        """SeriesRequest a server at most `concurrency` requests at once.
 
-        An answer of more than `most` samples makes later questions of its kind smaller.
+        A response of more than `most` samples makes later requests of its kind smaller.
         """
         self.server = server
         self.pieces = pieces
@@ -63,17 +154,17 @@ class Fetcher:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Let the questions that are on their way end, and drop the others."""
+        """Let the requests that are on their way end, and drop the others."""
         if kind is not None:
-            # Nobody waits for an answer any more: not for minutes of back-off either.
+            # No response is needed any more, so the waits of retries end, too.
             self.server.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def get(self, asks: Sequence[Question]) -> list[Samples]:
-        """Return the answers, in the order of the questions.
+    def get(self, asks: Sequence[Request]) -> list[Samples]:
+        """Return the responses, in the order of the requests.
 
         Raises:
-            UsageError: a question has no answer; no other one is begun then.
+            UsageError: a request has no response; no other one is begun then.
         """
         waiting: list[Future[Samples]] = [self._pool.submit(self._one, ask) for ask in asks]
         try:
@@ -83,18 +174,18 @@ class Fetcher:
                 future.cancel()
             raise
 
-    def joined(self, asks: Sequence[Question]) -> Samples:
-        """Return the answers of several questions as one."""
+    def joined(self, asks: Sequence[Request]) -> Samples:
+        """Return the responses of several requests as one."""
         found = self.get(asks)
         return found[0] if len(found) == 1 else joined_samples(found)
 
     def forget(self) -> None:
-        """Remove the pieces of all answers so far: what they gave is in the store."""
+        """Remove the pieces of all responses so far: what they gave is in the store."""
         with self._lock:
             used, self._used = self._used, set()
         self.pieces.forget(used)
 
-    def _one(self, ask: Question) -> Samples:
+    def _one(self, ask: Request) -> Samples:
         key = ask.key()
         with self._lock:
             self._used.add(key)
@@ -107,21 +198,21 @@ class Fetcher:
         self.pieces.keep(key, found)
         return found
 
-    def _ask(self, ask: Question) -> Samples:
+    def _ask(self, ask: Request) -> Samples:
         kind, size = ask.kind(), ask.size()
         halves = ask.halves()
-        # Who found it too large once is not asked for as much again.
+        # A request of a size that was too large once is divided at once.
         if halves is not None and size >= self._too_much.get(kind, size + 1):
             return joined_samples([self._one(half) for half in halves])
         try:
-            found = ask.ours(self.server.answer(ask))
+            found = ask.ours(self.server.fetch(ask))
         except TooMuchError as error:
             if error.reason == "query":
-                # Too long a text gets no shorter by asking of less time.
+                # A query that is too long gets shorter by fewer names, not by less time.
                 halves = ask.halves(by_name=True) or halves
             if halves is None:
                 raise UsageError(
-                    f"{error}; it cannot be asked in smaller parts: {ask.promql()[:200]}"
+                    f"{error}; it cannot be divided further: {ask.promql()[:200]}"
                 ) from None
             with self._lock:
                 self.halved += 1

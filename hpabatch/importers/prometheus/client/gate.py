@@ -1,7 +1,7 @@
-"""How many requests are with a server at once: few, none while it wants rest, then few again.
+"""Limit of concurrent requests to a server, lowered after 429 and 503.
 
-As in TCP: who is told to slow down asks half as much at once, and after so many good answers one
-more. All threads wait when one of them is told to wait, as the server means all of us.
+As in TCP: after a request to slow down the limit is halved, and after a number of good responses it
+grows by one. All threads wait when one of them is told to wait.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 GOOD_ANSWERS: Final = 16
-"""After so many in a row, one request more may be under way."""
+"""After this number in a row the limit grows by one."""
 _LOOK_AGAIN_S: Final = 1.0
 
 
@@ -21,7 +21,7 @@ class Gate:
 
     Attributes:
         width: requests at once when all is well.
-        paused_s: how long threads waited because the server had asked for rest, of all together.
+        paused_s: the time that all threads together waited because the server asked for it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Gate:
                 self._changed.notify_all()
 
     def answered(self) -> None:
-        """Note a good answer."""
+        """Note a good response."""
         with self._changed:
             self._good += 1
             if self._good >= GOOD_ANSWERS and self._allowed < self.width:
@@ -66,12 +66,12 @@ class Gate:
                 self._changed.notify_all()
 
     def slow_down(self, wait_s: float, begun: float) -> None:
-        """Let nobody through for a time, and then half as many at once.
+        """Let no request through for a time, then half as many at once.
 
         Args:
             wait_s: how long.
-            begun: when the request began that was told so. Several may be told so at once: those
-                that began before requests became fewer say nothing about the fewer.
+            begun: when the refused request began. Of several that are refused at once, those that
+                began before the limit was lowered do not lower it again.
         """
         with self._changed:
             now = self._clock()

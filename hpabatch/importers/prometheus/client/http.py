@@ -1,10 +1,8 @@
-"""The client of a Prometheus server: gentle, patient, and not easily lied to.
+"""Prometheus client: requests with retries, a limit of concurrency, and checked responses.
 
-Few requests are under way at once, fewer after a server asked for rest (http_gate.py). Whatever
-fails in a way that may pass is tried again: refused and cut connections, 429, 5xx, cut bodies,
-pages where JSON belongs (http_replies.py), and answers that cannot be true (answer.py). What is too
-large is told apart, as a smaller question may be answered. No message, log or `repr` shows a
-secret.
+Retried are refused and cut connections, 429, 5xx, HTML pages in the place of JSON (replies.py), and
+invalid responses (responses.py). A request that is too large has an error of its own, as a smaller
+request may succeed. No message, log or `repr` shows a secret.
 """
 
 from __future__ import annotations
@@ -19,19 +17,11 @@ from typing import Final, TypeVar
 import httpx2
 import stamina
 
-from hpabatch.importers.prometheus.client.answer import (
-    Asked,
-    LyingError,
-    decode,
-    decode_facts,
-    decode_values,
-)
-from hpabatch.importers.prometheus.client.ask import Ask, Question, RangeAsk
 from hpabatch.importers.prometheus.client.errors import (
-    AgainError,
     CredentialsError,
     GaveUpError,
     RefusedQueryError,
+    RetryableError,
     StoppedError,
     TooMuchError,
 )
@@ -39,14 +29,26 @@ from hpabatch.importers.prometheus.client.login import Login
 from hpabatch.importers.prometheus.client.params import (
     Fields,
     Must,
-    asked_by,
-    asked_in_steps,
     exact_fields,
+    expected_at,
+    expected_in_steps,
     names_field,
     seconds,
 )
 from hpabatch.importers.prometheus.client.replies import Reply, check_reply, check_size, flavour_of
+from hpabatch.importers.prometheus.client.responses import (
+    Expected,
+    InvalidResponseError,
+    decode,
+    decode_facts,
+    decode_values,
+)
 from hpabatch.importers.prometheus.client.samples import Findings, Samples, empty_samples
+from hpabatch.importers.prometheus.client.series_requests import (
+    RangeRequest,
+    Request,
+    SeriesRequest,
+)
 from hpabatch.importers.prometheus.client.wire import Figures, Limits, Wire
 
 __all__ = [
@@ -59,21 +61,21 @@ logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
 
-_MOST_LIES: Final = 5
+_MOST_INVALID: Final = 5
 _MOST_SLOW: Final = 2
 _MOST_UNREACHED: Final = 4
-"""Of a server that never replied: an address with a typing error is told of soon."""
+"""Attempts at a server that never replied: a wrong address is reported soon."""
 _NO_POST: Final = (403, 405)
 _NO_SUCH_THING: Final = (400, 403, 404, 405, 406, 410, 422, 501)
 
 
 class Server:
-    """A Prometheus server, or one that speaks its language. Several threads may ask at once.
+    """A Prometheus server, or one with its API; safe for several threads.
 
     Attributes:
         url: the address before /api/v1.
-        limits: how gentle and patient it is asked.
-        findings: what answers noted: "annotation" and "histogram", see `answer.decode`.
+        limits: of concurrency, size, time and retries.
+        findings: counted in responses: "annotation" and "histogram", see `response.decode`.
     """
 
     def __init__(
@@ -87,19 +89,17 @@ class Server:
         sleep: Callable[[float], None] | None = None,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        """Prepare to ask; nothing is sent yet.
+        """Prepare the client; nothing is sent yet.
 
         Args:
             url: an address before /api/v1; that itself at the end is dropped.
-            login: who asks; None: nobody in particular.
-            limits: None: the usual ones.
-            tell: is given a sentence about every failed attempt.
-            clock: seconds that only go forward; for tests.
-            sleep: waits for so many seconds; for tests.
-            transport: what carries requests; for tests.
+            login: None: without one.
+            limits: None: the defaults.
+            tell: gets a sentence about every failed attempt.
+            clock, sleep, transport: seconds that ascend, a wait, the carrier; for tests.
 
         Raises:
-            UsageError: the address is none, or a certificate cannot be used.
+            UsageError: the address is invalid, or a certificate cannot be used.
         """
         self.limits = limits or Limits()
         self.findings = Findings()
@@ -113,7 +113,7 @@ class Server:
         self._exactly = True
 
     def __repr__(self) -> str:
-        """Return the address and who asks, without secrets."""
+        """Return the address and the login, without secrets."""
         return f"Server({self.url!r}, {self._wire.login!r})"
 
     def __enter__(self) -> Server:
@@ -125,7 +125,7 @@ class Server:
         self._wire.close()
 
     def stop(self) -> None:
-        """Begin no further request: whoever waits, or would ask again, gets a StoppedError."""
+        """Begin no further request: waiting and retrying callers get a StoppedError."""
         self._wire.stopped.set()
 
     @property
@@ -133,24 +133,24 @@ class Server:
         """What was asked so far, and what came back; a copy."""
         return self._wire.figures
 
-    def answer(self, question: Question) -> Samples:
-        """Return the answer to a question.
+    def fetch(self, request: Request) -> Samples:
+        """Return the response to a request.
 
         Raises:
-            TooMuchError: a smaller question may be answered.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: there is no answer.
+            TooMuchError: a smaller request may succeed.
+            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
-        if isinstance(question, RangeAsk):
-            if question.last_ms < question.first_ms:
+        if isinstance(request, RangeRequest):
+            if request.last_ms < request.first_ms:
                 return empty_samples()
             return self.ranged(
-                question.promql(), question.first_ms, question.last_ms, question.step_ms,
-                must=question.allowed(),
+                request.promql(), request.first_ms, request.last_ms, request.step_ms,
+                must=request.allowed(),
             )  # fmt: skip
-        must: Must = question.allowed()
-        if isinstance(question, Ask) and question.form in ("raw", "now"):
-            must = {"__name__": question.query.series[:1], **must}
-        return self.instant(question.promql(), question.until_ms, must=must)
+        must: Must = request.allowed()
+        if isinstance(request, SeriesRequest) and request.form in ("raw", "now"):
+            must = {"__name__": request.query.series[:1], **must}
+        return self.instant(request.promql(), request.until_ms, must=must)
 
     def instant(self, query: str, at_ms: int, *, must: Must | None = None) -> Samples:
         """Return a vector, or the raw samples of a query that ends in a range.
@@ -158,14 +158,14 @@ class Server:
         Args:
             query: PromQL.
             at_ms: when it is evaluated (ms UTC).
-            must: see `answer.Asked.must`.
+            must: see `response.Expected.must`.
 
         Raises:
-            TooMuchError: a smaller question may be answered.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: there is no answer.
+            TooMuchError: a smaller request may succeed.
+            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
         fields = [("query", query), ("time", seconds(at_ms))]
-        return self._samples("query", fields, asked_by(query, at_ms, must or {}))
+        return self._samples("query", fields, expected_at(query, at_ms, must or {}))
 
     def ranged(
         self, query: str, start_ms: int, end_ms: int, step_ms: int, *, must: Must | None = None
@@ -175,14 +175,14 @@ class Server:
         Some servers move the start to a multiple of the step: let it be one.
 
         Raises:
-            TooMuchError: a smaller question may be answered.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: there is no answer.
+            TooMuchError: a smaller request may succeed.
+            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
         fields = [
             ("query", query), ("start", seconds(start_ms)), ("end", seconds(end_ms)),
             ("step", seconds(step_ms)),
         ]  # fmt: skip
-        asked = asked_in_steps(start_ms, end_ms, step_ms, must or {})
+        asked = expected_in_steps(start_ms, end_ms, step_ms, must or {})
         return self._samples("query_range", fields, asked)
 
     def label_values(
@@ -193,11 +193,11 @@ class Server:
         Args:
             label: its name.
             matchers: series selectors; none: of all series.
-            start_ms, end_ms: the time; servers answer for whole blocks of it.
+            start_ms, end_ms: the time; servers response for whole blocks of it.
 
         Raises:
-            TooMuchError: a smaller question may be answered.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: there is no answer.
+            TooMuchError: a smaller request may succeed.
+            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
         # Prometheus and Thanos take no form here.
         return self._texts(self._get, f"label/{label}/values", matchers, start_ms, end_ms)
@@ -207,23 +207,23 @@ class Server:
 
         Args:
             matchers: series selectors; none: of all series.
-            start_ms, end_ms: the time; servers answer for whole blocks of it.
+            start_ms, end_ms: the time; servers response for whole blocks of it.
 
         Raises:
-            TooMuchError: a smaller question may be answered.
-            GaveUpError, CredentialsError, RefusedQueryError, UsageError: there is no answer.
+            TooMuchError: a smaller request may succeed.
+            GaveUpError, CredentialsError, RefusedQueryError, UsageError: no valid response.
         """
         return self._texts(self._post, "labels", matchers, start_ms, end_ms)
 
     def build_info(self) -> dict[str, str]:
-        """Return what the server says of itself and its "flavour"; {} if it says nothing.
+        """Return the build information of the server with its "flavour"; {} if there is none.
 
         Raises:
-            GaveUpError, CredentialsError, UsageError: it cannot be reached, or lets nobody ask.
+            GaveUpError, CredentialsError, UsageError: it cannot be reached, or refuses the login.
         """
         with self._facts_lock:
             if self._facts is None:
-                self._facts = self._ask_facts()
+                self._facts = self._fetch_facts()
             return dict(self._facts)
 
     @property
@@ -231,7 +231,7 @@ class Server:
         """What the server is: prometheus, thanos, mimir, cortex, victoriametrics or unknown."""
         return self.build_info().get("flavour", "unknown")
 
-    def _samples(self, path: str, fields: Fields, asked: Asked) -> Samples:
+    def _samples(self, path: str, fields: Fields, asked: Expected) -> Samples:
         said = [*fields, ("timeout", f"{self.limits.timeout_s:g}s")]
         noted = Findings()
 
@@ -269,37 +269,37 @@ class Server:
             for (kind, detail), count in noted.counts.items():
                 self.findings.note(kind, self._wire.hide(detail), count)  # the server's own words
 
-    def _ask(self, attempt: Callable[[], T], most_lies: int = _MOST_LIES) -> T:
-        """Return what one of several attempts gives."""
-        patience = _Patience(self._wire, self.limits, self._tell, most_lies)
-        # The waits are not stamina's: a stop ends them, and some hold back all threads.
-        tries = stamina.retry_context(on=patience, attempts=self.limits.attempts, timeout=None)
+    def _ask(self, attempt: Callable[[], T], most_invalid: int = _MOST_INVALID) -> T:
+        """Return the result of the first attempt that succeeds."""
+        retries = _Retries(self._wire, self.limits, self._tell, most_invalid)
+        # stamina does not wait: a stop must end a wait, and some waits hold back all threads.
+        tries = stamina.retry_context(on=retries, attempts=self.limits.attempts, timeout=None)
         try:
             for one in tries:
-                patience.wait()
+                retries.wait()
                 with one:
                     return self._try(attempt)
-        except AgainError as last:
-            if patience.too_slow:
+        except RetryableError as last:
+            if retries.too_slow:
                 raise TooMuchError(f"{last}, twice", "time") from None
-            times = "once" if patience.failed <= 1 else f"{patience.failed} times"
+            times = "once" if retries.failed <= 1 else f"{retries.failed} times"
             raise GaveUpError(
-                f"{last}. It was asked {times}; the same command with --resume goes on"
+                f"{last}. It was tried {times}; to continue, repeat the command with --resume"
             ) from None
-        raise AssertionError("stamina ends with an answer or an error")
+        raise AssertionError("stamina ends with a response or an error")
 
     def _try(self, attempt: Callable[[], T]) -> T:
         try:
             found = attempt()
-        except LyingError as lie:
+        except InvalidResponseError as lie:
             told = self._wire.hide(str(lie))
-            check_size(told, f"{self.url}: {told}")  # some say so with status 200
-            raise AgainError(f"{self.url}: {told}", lied=True) from None
+            check_size(told, f"{self.url}: {told}")  # some send this with status 200
+            raise RetryableError(f"{self.url}: {told}", invalid=True) from None
         self._wire.gate.answered()
         return found
 
-    def _ask_facts(self) -> dict[str, str]:
-        """Return what the server says of itself; that it says nothing is no failure."""
+    def _fetch_facts(self) -> dict[str, str]:
+        """Return the build information; a server without any is no failure."""
 
         def attempt() -> dict[str, str]:
             reply = self._wire.exchange("GET", "status/buildinfo", [])
@@ -308,7 +308,7 @@ class Server:
             return decode_facts(self._check(reply).body)
 
         try:
-            facts = self._ask(attempt, most_lies=2)
+            facts = self._ask(attempt, most_invalid=2)
         except TooMuchError as error:
             raise GaveUpError(str(error)) from None  # nothing can be smaller
         except GaveUpError:
@@ -318,7 +318,7 @@ class Server:
         return {"flavour": flavour_of(facts), **facts} if facts else {}
 
     def _exactly_asked(self, ask: Callable[[Fields], Reply]) -> Reply:
-        """Return the reply to a question with the fields that this flavour needs beside."""
+        """Return the reply to a request with the additional fields of this flavour."""
         flavour = self.flavour
         more = exact_fields(flavour) if self._exactly else []
         try:
@@ -344,28 +344,28 @@ class Server:
         return self._check(self._wire.exchange("GET", path, fields))
 
     def _check(self, reply: Reply) -> Reply:
-        """Return a reply that may hold an answer."""
+        """Return a reply that may be a valid response."""
         check_reply(reply, self.url, time.time(), self._wire.hide)
         return reply
 
 
-class _Patience:
-    """Decides, as stamina's hook, whether one question is asked again, and when."""
+class _Retries:
+    """Retry policy of one request, as a hook of stamina."""
 
     def __init__(
-        self, wire: Wire, limits: Limits, tell: Callable[[str], None] | None, most_lies: int
+        self, wire: Wire, limits: Limits, tell: Callable[[str], None] | None, most_invalid: int
     ) -> None:
         self.failed = 0
         self.too_slow = False
         self._wire = wire
         self._limits = limits
         self._tell = tell
-        self._left = {"lied": most_lies, "slow": _MOST_SLOW, "silent": _MOST_SLOW}
+        self._left = {"invalid": most_invalid, "slow": _MOST_SLOW, "silent": _MOST_SLOW}
         self._wait_s = 0.0
 
     def __call__(self, error: Exception) -> float | bool:
         """Return for how long stamina itself waits, False: there is no other attempt."""
-        if not isinstance(error, AgainError):
+        if not isinstance(error, RetryableError):
             return False
         self.failed += 1
         most = self._limits.attempts
@@ -373,28 +373,28 @@ class _Patience:
             most = min(most, _MOST_UNREACHED)
         goes_on = self.failed < most and not self._has_enough(error)
         backoff_s = self._limits.first_wait_s * 2 ** (self.failed - 1)
-        # Chance, so that those who failed together do not come together again.
+        # Jitter, so that requests that failed together are not retried together.
         wait_s = max(backoff_s * random.uniform(0.75, 1.25), error.wait_s or 0.0)  # noqa: S311
         wait_s = min(wait_s, self._limits.longest_wait_s)
         if error.busy:
             self._wire.gate.slow_down(wait_s, error.begun_s)
         self._wait_s = 0.0 if error.busy else wait_s
         if goes_on and self._tell is not None:
-            self._tell(f"{error}: asked again in {wait_s:.0f} s ({self.failed + 1} of {most})")
+            self._tell(f"{error}: retry in {wait_s:.0f} s ({self.failed + 1} of {most})")
         return 0.0 if goes_on else False
 
     def wait(self) -> None:
-        """Wait before an attempt, where this question alone has to."""
+        """Wait before an attempt, if this request alone has to."""
         if self.failed:
             self._wire.count(retries=1)
         self._wire.rest(self._wait_s)
 
-    def _has_enough(self, error: AgainError) -> bool:
-        """Say whether what failed will fail again, as it did so often in the same way."""
+    def _has_enough(self, error: RetryableError) -> bool:
+        """Whether the failure will repeat, as it did so often."""
         for kind in self._left:
             self._left[kind] -= bool(getattr(error, kind))
         self.too_slow = self._left["slow"] <= 0
         if self._left["silent"] <= 0 and not self.too_slow:
-            # Nothing came, twice: a question too large for it, or no server any more?
+            # No reply, twice: either the request is too large, or the server is gone.
             self.too_slow = self._wire.is_alive()
-        return self.too_slow or self._left["lied"] <= 0
+        return self.too_slow or self._left["invalid"] <= 0

@@ -1,8 +1,8 @@
-"""Who asks a Prometheus server: token, password, certificates, tenant; secrets are never shown.
+"""Login at a Prometheus server: token, password, certificates, tenant; secrets are never shown.
 
-Secrets come from files or from the environment, never from the command line, where every user of
-the machine reads them. A token file is read again when the server refuses the token: those of
-service accounts are replaced every hour or so.
+Secrets come from files or from the environment, never from the command line, which every user of
+the machine can read. A token file is read again when the server refuses the token: tokens of
+service accounts are replaced about every hour.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from urllib.parse import urlsplit
 
 from hpabatch.errors import UsageError
 from hpabatch.history.files import open_regular
+from hpabatch.importers.prometheus.request import (
+    PASSWORD_VARIABLE,
+    TOKEN_VARIABLE,
+    LoginOptions,
+)
 from hpabatch.web.secrets import basic
 
-TOKEN_VARIABLE: Final = "HPABATCH_PROMETHEUS_TOKEN"  # noqa: S105 - a name, no token
-PASSWORD_VARIABLE: Final = "HPABATCH_PROMETHEUS_PASSWORD"  # noqa: S105 - a name, no password
 TENANT_HEADER: Final = "X-Scope-OrgID"
 
 _MOST_BYTES: Final = 4 * 2**20  # bundles of certificate authorities have some 200 KiB
@@ -36,9 +39,9 @@ _NAME_CHARACTERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How a server is told who asks, and how it is known itself.
+    """Credentials for a server, and the certificates that it is verified with.
 
-    `repr` shows no secret; `describe` says in words what is given.
+    `repr` and `describe` show no secret.
 
     Attributes:
         token: a bearer token.
@@ -47,7 +50,7 @@ class Login:
         cert: a client certificate (PEM), with its key if `key` is None.
         key: its key (PEM, not encrypted).
         ca: certificates (PEM) of which one has signed the server's; None: the usual ones.
-        tenant: whose data are asked for, in Mimir, Cortex and Thanos.
+        tenant: the owner of the data, in Mimir, Cortex and Thanos.
         headers: further ones, each a name and a value.
         insecure: the server's certificate is not checked.
     """
@@ -85,7 +88,7 @@ class Login:
         return replace(self, token=_read_token(self.token_file))
 
     def tls(self) -> ssl.SSLContext:
-        """Return how a server at https:// is known, and is told who asks.
+        """Return the TLS context of a server at https://.
 
         Raises:
             UsageError: a file holds no certificate or no key, or they are of different pairs.
@@ -112,7 +115,7 @@ class Login:
             self._show_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
     def describe(self) -> str:
-        """Return what is given, in words without secrets."""
+        """Return a description without secrets."""
         parts = []
         if self.token is not None:
             parts.append(f"token of {self.token_file or TOKEN_VARIABLE}")
@@ -126,10 +129,10 @@ class Login:
             parts.append(f"headers {', '.join(name for name, _ in self.headers)}")
         if self.insecure:
             parts.append("certificate of the server not checked")
-        return "; ".join(parts) or "nobody in particular"
+        return "; ".join(parts) or "no login"
 
     def secrets(self) -> set[str]:
-        """Return what no message may show."""
+        """Return the strings that no message may show."""
         found = {self.token or "", *(v for _, v in self.headers if _is_secret(v))}
         if self.password is not None:
             found |= basic(self.user or "", self.password)
@@ -155,34 +158,18 @@ class Login:
             ) from None
 
 
-def read_login(
-    environ: Mapping[str, str],
-    *,
-    token_file: Path | None = None,
-    user: str | None = None,
-    password_file: Path | None = None,
-    cert: Path | None = None,
-    key: Path | None = None,
-    ca: Path | None = None,
-    tenant: str | None = None,
-    headers: Sequence[str] = (),
-    insecure: bool = False,
-) -> Login:
+def read_login(environ: Mapping[str, str], options: LoginOptions) -> Login:
     """Return a login of options and the environment.
 
-    Args:
-        environ: HPABATCH_PROMETHEUS_TOKEN and HPABATCH_PROMETHEUS_PASSWORD may hold secrets; an
-            option for the same goes before.
-        token_file, password_file: with a secret alone; white space around it is dropped.
-        user: for basic authentication.
-        cert, key, ca: files in PEM.
-        tenant: for the header X-Scope-OrgID.
-        headers: each "Name: value", or "@FILE" with one of these a line.
-        insecure: do not check the server's certificate.
+    TOKEN_VARIABLE and PASSWORD_VARIABLE of `environ` may hold secrets; an option for the same goes
+    before.
 
     Raises:
         UsageError: a file is absent, unreadable or empty, or two options exclude each other.
     """
+    token_file, password_file = _path(options.token_file), _path(options.password_file)
+    cert, key, ca = _path(options.cert), _path(options.key), _path(options.ca)
+    user, tenant = options.user, options.tenant
     token = _read_token(token_file) if token_file is not None else _set(environ, TOKEN_VARIABLE)
     password = _set(environ, PASSWORD_VARIABLE)
     if password_file is not None:
@@ -192,7 +179,7 @@ def read_login(
         token = _clean_token(token, TOKEN_VARIABLE)
     if key is not None and cert is None:
         raise UsageError(f"--key {key} without --cert: say which certificate it belongs to")
-    if ca is not None and insecure:
+    if ca is not None and options.insecure:
         raise UsageError(
             "--ca and --insecure exclude each other: one checks the server's certificate, the "
             "other does not"
@@ -203,14 +190,19 @@ def read_login(
     login = Login(
         token, token_file, user, password if user is not None else None, cert, key, ca,
         None if tenant is None else _clean_value(tenant, "--tenant"),
-        tuple(_header(line, where) for line, where in _header_lines(headers)), insecure,
+        tuple(_header(line, where) for line, where in _header_lines(options.header)),
+        options.insecure,
     )  # fmt: skip
-    login.check_files()  # so that a wrong one is told of before anything is asked
+    login.check_files()  # a wrong file is reported before the first request
     return login
 
 
+def _path(name: str | None) -> Path | None:
+    return None if name is None else Path(name)
+
+
 def _set(environ: Mapping[str, str], name: str) -> str | None:
-    """Return a variable's value; an empty one is as good as none."""
+    """Return a variable's value; None where it is empty."""
     return environ.get(name) or None
 
 
@@ -236,7 +228,7 @@ def server_url(given: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--url {given!r} is no address of a server, {example}")
     if parts.query or parts.fragment or "?" in given:
-        raise UsageError(f"--url ends before the question mark, {example}")
+        raise UsageError(f"--url ends before the request mark, {example}")
     path = parts.path.rstrip("/").removesuffix("/api/v1").rstrip("/")
     if "/api/v1/" in f"{path}/" or not path.isascii() or not path.isprintable() or " " in path:
         raise UsageError(f"--url {given!r}: give what comes before /api/v1, {example}")
@@ -250,11 +242,11 @@ def _check_who(
     password: str | None,
     password_file: Path | None,
 ) -> None:
-    """Refuse a login as two, or as half of one."""
+    """Refuse two logins, or half of one (UsageError)."""
     from_file = f"--password-file {password_file}" if password_file else PASSWORD_VARIABLE
     if user is None:
         if password is not None and (token is None or password_file is not None):
-            raise UsageError(f"{from_file} holds a password: say whose, with --user")
+            raise UsageError(f"{from_file} holds a password without a user; add --user")
         return
     if token is not None:
         told = f"--token-file {token_file}" if token_file else f"the variable {TOKEN_VARIABLE}"
@@ -294,7 +286,7 @@ def _read_secret(path: Path, what: str) -> str:
 
 
 def _read(path: Path, what: str) -> bytes:
-    """Return what a small file holds."""
+    """Return the content of a small file."""
     try:
         with open_regular(path) as stream:
             found = stream.read(_MOST_BYTES + 1)

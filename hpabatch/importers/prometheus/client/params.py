@@ -1,4 +1,4 @@
-"""What a query's fields are, and what an answer to it has to be."""
+"""Form fields of requests, and what their responses must be."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from hpabatch.importers.prometheus.client.answer import Asked
+from hpabatch.importers.prometheus.client.responses import Expected
 
 Must = Mapping[str, Collection[str] | None]
 Fields = list[tuple[str, str]]
 
-# What servers need to be told so that they answer exactly; Prometheus itself needs nothing.
+# Fields that servers need for an exact response; Prometheus itself needs none.
 # Thanos: its defaults, unless a site changed them. VictoriaMetrics: without nocache it moves the
 # times of range queries to multiples of what it caches.
 _EXACTLY: Final[Mapping[str, Fields]] = {
@@ -29,8 +29,8 @@ _FIRST_MS: Final = 0
 _LAST_MS: Final = 2**43  # in the year 2248
 
 
-def asked_by(query: str, at_ms: int, must: Must) -> Asked:
-    """Return what the answer to an instant query has to be, by how the query ends.
+def expected_at(query: str, at_ms: int, must: Must) -> Expected:
+    """Return what the response to an instant query must be, by the end of the query.
 
     One that ends in a range (`x[5m]`) gives a matrix of the samples of that time, every other a
     vector at the instant; with `offset` or `@` at its end the time is not looked into.
@@ -41,24 +41,24 @@ def asked_by(query: str, at_ms: int, must: Must) -> Asked:
         rest = rest[: shift.start()].rstrip()
     window = _RANGE.search(rest)
     if window is None:
-        return Asked(at_ms, at_ms, must, "vector")
+        return Expected(at_ms, at_ms, must, "vector")
     if shifted is not None:
-        return Asked(_FIRST_MS, _LAST_MS, must, "matrix")
+        return Expected(_FIRST_MS, _LAST_MS, must, "matrix")
     length = sum(int(n) * _UNIT_MS[unit] for n, unit in _DURATION.findall(window[1]))
-    return Asked(at_ms - length, at_ms, must, "matrix")
+    return Expected(at_ms - length, at_ms, must, "matrix")
 
 
-def asked_in_steps(start_ms: int, end_ms: int, step_ms: int, must: Must) -> Asked:
-    """Return what the answer to a range query has to be.
+def expected_in_steps(start_ms: int, end_ms: int, step_ms: int, must: Must) -> Expected:
+    """Return what the response to a range query must be.
 
-    Thanos' front end moves a start to the multiple of the step before it.
+    The query frontend of Thanos moves a start to the multiple of the step before it.
     """
     first_ms = start_ms if start_ms % step_ms == 0 else start_ms - step_ms
-    return Asked(first_ms, end_ms, must, "matrix", step_ms)
+    return Expected(first_ms, end_ms, must, "matrix", step_ms)
 
 
 def exact_fields(flavour: str) -> Fields:
-    """Return what a server of a flavour is told beside; an unknown one may be any of them."""
+    """Return the additional fields for a flavour; for an unknown one those of all."""
     if flavour == "unknown":
         return [field for fields in _EXACTLY.values() for field in fields]
     return list(_EXACTLY.get(flavour, []))

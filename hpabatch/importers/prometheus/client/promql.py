@@ -1,8 +1,8 @@
-"""Matchers put into every selector of a PromQL expression that somebody else wrote.
+"""Matchers added to every selector of a PromQL expression.
 
-A server of several clusters has each series once per cluster; the query that was asked within one
-of them does not say which. PromQL is read here only as far as names of series can be told from
-functions, operators, labels and numbers.
+A server of several clusters has each series once per cluster, and a query that was written for one
+cluster does not name it. PromQL is parsed only as far as series names can be told from functions,
+operators, labels and numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Under which names a site keeps what is read: `queries.yaml`, and what a user's copy changes."""
+"""Names of series and labels at a site: `queries.yaml`, and a user's file that changes it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from hpabatch.errors import UsageError
-from hpabatch.inputs.fields import Section, read_document, show
-from hpabatch.model.suggestions import did_you_mean
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.document_keys import ListOf, Scalar
+from hpabatch.inputs.documents import Mistakes, read_document
+from hpabatch.inputs.fields import Fields
 
 BUILT_IN = Path(__file__).with_name("queries.yaml")
 """The file with the usual names; `hpabatch import prometheus --print-queries` prints it."""
@@ -18,20 +21,16 @@ BUILT_IN = Path(__file__).with_name("queries.yaml")
 RULES = Path(__file__).with_name("recording-rules.yaml")
 """Recording rules for cheap imports; `--print-rules` prints them."""
 
-_SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_WHAT = "query file"
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One thing that is read.
+    """A query for some series.
 
     Attributes:
-        name: ours, e.g. `pod_info`.
+        name: in this package, e.g. `pod_info`.
         series: names of series, in order of preference.
         where: more matchers, as PromQL writes them; "": none.
-        labels: our name of a label -> theirs.
+        labels: this package's name of a label -> the site's.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Scalable:
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """All that is read, by name, and the scale targets by kind."""
+    """All queries by name, and the scale targets by kind."""
 
     queries: Mapping[str, Query]
     scalables: Mapping[str, Scalable]
@@ -98,14 +97,15 @@ def read_queries(path: Path | str | None = None) -> Queries:
     """Return the built-in queries with what a user's file changes.
 
     Raises:
-        UsageError: the file cannot be read, or says something that is not understood.
+        UsageError: the file cannot be read; all mistakes in it with their lines and keys.
     """
     known = _read(BUILT_IN, None)
     return known if path is None else _read(Path(path), known)
 
 
 def _read(path: Path, known: Queries | None) -> Queries:
-    top = Section(read_document(path, _WHAT), f"{_WHAT} {path}")
+    mistakes = Mistakes()
+    top = Fields(read_document(path, "query file"), mistakes)
     common = _labels(top)
     queries = dict(known.queries) if known else {}
     if common:
@@ -113,60 +113,70 @@ def _read(path: Path, known: Queries | None) -> Queries:
             name: replace(query, labels={**common, **query.labels})
             for name, query in queries.items()
         }
-    said = top.section("queries")
-    for name, value in (said.rest() if said else {}).items():
-        if known is not None and name not in known.queries:
-            hint = did_you_mean(name, known.queries)
-            top.refuse(f"queries.{name}", f"nothing of that name is read{hint}")
-        section = Section(value, top.source, f"queries.{name}")
-        queries[name] = _query(name, section, queries.get(name), common)
+    if known is not None and isinstance(top.value("queries"), Mapping):
+        mistakes.add(*top.at("queries").unknown_keys(known.queries))
+    for name, fields in top.mappings("queries").items():
+        queries[name] = _query(name, fields, queries.get(name), common)
     scalables = dict(known.scalables) if known else {}
-    kinds = top.section("scalables")
-    for kind, value in (kinds.rest() if kinds else {}).items():
-        scalables[kind] = _scalable(kind, Section(value, top.source, f"scalables.{kind}"))
+    for kind, fields in top.mappings("scalables").items():
+        scalables[kind] = read_scalable(kind, fields)
     top.close()
+    mistakes.refuse()
     return Queries(queries, scalables)
 
 
-def _query(name: str, section: Section, before: Query | None, common: Mapping[str, str]) -> Query:
-    series = section.texts("series")
-    where = section.text("where")
-    labels = {**common, **_labels(section)}
-    section.close()
-    if series is None and before is None:
-        section.refuse("series", "missing: say the names of the series")
-    for one in series or ():
-        if not _SERIES.fullmatch(one):
-            section.refuse("series", f"{show(one)} is no name of a series")
+def _query(name: str, fields: Fields, before: Query | None, common: Mapping[str, str]) -> Query:
+    series = fields.read("series", _SERIES_LIST)
+    where: str | None = fields.read("where", kinds.text())
+    labels = {**common, **_labels(fields)}
+    fields.close()
+    if before is None:
+        fields.missing("series", _SERIES_LIST.wants)
+        before = Query(name, ())
+    elif series is not None:
+        before = replace(before, where="")  # what the usual series need may not fit others
     return Query(
         name,
-        tuple(series) if series is not None else before.series if before else (),
-        where if where is not None else before.where if before and series is None else "",
-        {**(before.labels if before else {}), **labels},
+        before.series if series is None else series,
+        before.where if where is None else where,
+        {**before.labels, **labels},
     )
 
 
-def _labels(section: Section) -> dict[str, str]:
-    found: dict[str, str] = {}
-    inner = section.section("labels")
-    for ours, theirs in (inner.rest() if inner else {}).items():
-        if not isinstance(theirs, str) or not _LABEL.fullmatch(theirs):
-            section.refuse(f"labels.{ours}", f"{show(theirs)} is no name of a label")
-        found[ours] = theirs
-    return found
+def _labels(fields: Fields) -> dict[str, str]:
+    inner = fields.child("labels")
+    if inner is None:
+        return {}
+    for name in inner.members():
+        inner.missing(name, LABEL_NAME.wants)
+    return {name: inner.read(name, LABEL_NAME) or "" for name in inner.members()}
 
 
-def _scalable(kind: str, section: Section) -> Scalable:
-    found: dict[str, str] = {}
-    for name, form in (("label", _LABEL), ("spec", _SERIES), ("status", _SERIES)):
-        value = section.text(name)
-        if value is None and name == "status":
-            value = found["spec"]
-        if value is None or not form.fullmatch(value):
-            section.refuse(name, f"{show(value)}: a name is wanted")
-        found[name] = value
-    section.close()
-    return Scalable(kind, **found)
+def read_scalable(kind: str, fields: Fields) -> Scalable:
+    """Return the series of a kind of scale target."""
+    fields.missing("label", LABEL_NAME.wants)
+    fields.missing("spec", _SERIES.wants)
+    label = fields.read("label", LABEL_NAME) or ""
+    spec = fields.read("spec", _SERIES) or ""
+    status = fields.read("status", _SERIES) or spec
+    fields.close()
+    return Scalable(kind, label, spec, status)
+
+
+def _name_of(what: str, form: str) -> Scalar:
+    """Return the kind of a name of a form."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(form, value):
+            raise ValueError
+        return value
+
+    return Scalar(f"the name of a {what}", parse)
+
+
+LABEL_NAME: Final = _name_of("label", "[a-zA-Z_][a-zA-Z0-9_]*")
+_SERIES: Final = _name_of("series", "[a-zA-Z_:][a-zA-Z0-9_:]*")
+_SERIES_LIST: Final = ListOf(_SERIES, f"{_SERIES.wants} or a list of names")
 
 
 def need(queries: Mapping[str, Query], all_queries: Queries, *names: str) -> None:

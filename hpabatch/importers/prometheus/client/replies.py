@@ -1,8 +1,8 @@
-"""What a server's reply means: an answer, a question too large, another try, or the end.
+"""HTTP replies: a response, a request too large, a retryable error, or a final error.
 
-The texts are those of Prometheus, Thanos, Mimir, Cortex and VictoriaMetrics, which say the same
-things with different statuses: VictoriaMetrics refuses nearly everything with 422, Thanos says 422
-when one of its stores is away.
+The patterns are of messages of Prometheus, Thanos, Mimir, Cortex and VictoriaMetrics, which use
+different statuses: VictoriaMetrics refuses nearly everything with 422; Thanos sends 422 when one of
+its stores is away.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import msgspec
 
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.errors import (
-    AgainError,
     CredentialsError,
     Reason,
     RefusedQueryError,
+    RetryableError,
     TooMuchError,
 )
 
@@ -47,7 +47,7 @@ _TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 _TOO_SLOW: Final = re.compile(
-    r"timed out in (?!query queue)"  # which is a busy server, not a large question
+    r"timed out in (?!query queue)"  # which is a busy server, not a large request
     r"|timeout exceeded|deadline exceeded|-search\.maxQueryDuration|upstream request timeout",
     re.IGNORECASE,
 )
@@ -76,7 +76,7 @@ class Reply:
 
 class _Error(msgspec.Struct):
     error: object = None
-    errorType: object = None  # noqa: N815 - spelled as in the answer
+    errorType: object = None  # noqa: N815 - spelled as in the response
     message: object = None
 
 
@@ -84,45 +84,45 @@ _ERROR = msgspec.json.Decoder(_Error)
 
 
 def check_reply(reply: Reply, where: str, now_s: float, hide: Callable[[str], str] = str) -> None:
-    """Return if a reply may hold an answer.
+    """Return if a reply may be a valid response.
 
     Args:
         reply: of status 200 or another.
         where: the address that was asked, for messages.
-        now_s: seconds since 1970, for a Retry-After that names a moment.
-        hide: takes secrets out of what the server says.
+        now_s: seconds since 1970, for a Retry-After with a date.
+        hide: removes secrets from the message.
 
     Raises:
-        TooMuchError: the question is too large.
-        AgainError: another attempt may succeed.
-        CredentialsError: the server does not let us.
-        RefusedQueryError: it understands no such query.
+        TooMuchError: the request is too large.
+        RetryableError: a retry may succeed.
+        CredentialsError: the server refuses the credentials.
+        RefusedQueryError: it refuses the query.
         UsageError: there is no such server at that address.
     """
     if reply.status == 200:
         _check_format(reply, where, hide)
         return
     text, kind = error_text(reply, hide)
-    told = f"{where} answers {reply.status}{': ' if text else ''}{text}"
+    told = f"{where} responds with status {reply.status}{': ' if text else ''}{text}"
     check_size(text, told, reply.status)
     _check_address(reply, where, told, hide)
     wait_s = retry_after_s(reply.headers, now_s)
     slow = reply.status == 504 or kind == "timeout" or _TOO_SLOW.search(text) is not None
     if slow and "query queue" not in text:
-        raise AgainError(told, wait_s=wait_s, slow=True)
+        raise RetryableError(told, wait_s=wait_s, slow=True)
     if reply.status in _BUSY_STATUS:
-        raise AgainError(told, wait_s=wait_s, busy=True, begun_s=reply.begun_s)
+        raise RetryableError(told, wait_s=wait_s, busy=True, begun_s=reply.begun_s)
     passing = reply.status >= 500 or reply.status in _PASSING_STATUS or _PASSING.search(text)
     if passing or reply.status < 300:
-        raise AgainError(told, wait_s=wait_s)
+        raise RetryableError(told, wait_s=wait_s)
     raise RefusedQueryError(told)
 
 
 def check_size(text: str, told: str, status: int = 200) -> None:
-    """Return if a text of an error says nothing of a question's size.
+    """Return if an error message is not about a request's size.
 
     Raises:
-        TooMuchError: it does, or the status does.
+        TooMuchError: it is, by the message or the status.
     """
     reason: Reason | None = None
     if _TOO_LONG.search(text) or _TOO_LARGE_STATUS.get(status) == "query":
@@ -136,7 +136,7 @@ def check_size(text: str, told: str, status: int = 200) -> None:
 
 
 def error_text(reply: Reply, hide: Callable[[str], str] = str) -> tuple[str, str]:
-    """Return what an error says, on one line, and its kind where Prometheus names one."""
+    """Return an error message on one line, and its kind where Prometheus names one."""
     try:
         found = _ERROR.decode(reply.body)
         text = found.error or found.message or ""
@@ -144,20 +144,20 @@ def error_text(reply: Reply, hide: Callable[[str], str] = str) -> tuple[str, str
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         start = bytes(reply.body[: 16 * _MOST_TEXT]).decode("utf-8", "replace")
         text, kind = _TAGS.sub(" ", start), ""
-    # Hidden before it is cut: the beginning of a secret says much of it.
+    # Secrets are hidden before the cut, which might leave the start of one.
     line = " ".join(hide(str(text)[: 16 * _MOST_TEXT]).split())
     return (line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]} …"), kind
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float) -> float | None:
-    """Return the seconds that a Retry-After asks to wait, None if there is none that is one."""
+    """Return the seconds of a Retry-After, None if there is no valid one."""
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.replace(".", "", 1).isdigit():
         return float(value)
     moment = _moment_s(value)
     if moment is None:
         return None
-    # By the server's own clock, where it says what that shows.
+    # By the server's own clock, where the reply has a Date.
     said = _moment_s(headers.get("date", "").strip())
     return max(0.0, moment - (now_s if said is None else said))
 
@@ -174,26 +174,26 @@ def _check_format(reply: Reply, where: str, hide: Callable[[str], str]) -> None:
     kind = reply.headers.get("content-type", "").lower()
     if "html" in kind or reply.body[:1] == b"<":
         text, _ = error_text(reply, hide)
-        raise AgainError(
-            f"{where} answers with a page where JSON belongs ({text[:80]}): a "
+        raise RetryableError(
+            f"{where} responds with a page where JSON belongs ({text[:80]}): a "
             "proxy's error, a page to log in, or not the address of a Prometheus API",
-            lied=True,
+            invalid=True,
         )
 
 
 def _check_address(reply: Reply, where: str, told: str, hide: Callable[[str], str]) -> None:
-    """Raise for what another attempt with the same address and login will not change."""
+    """Raise the errors that a retry with the same address and login cannot change."""
     if reply.status == 401:
         raise CredentialsError(
             f"{told}. The token or the user and password are missing, wrong or outdated"
         )
     if reply.status in (403, 407):
-        raise CredentialsError(f"{told}. Who asks may not do so: another token, user or tenant?")
+        raise CredentialsError(f"{told}. Not allowed: use another token, user or tenant")
     if 300 <= reply.status < 400:
         to = hide(reply.headers.get("location", "").partition("?")[0])[:_MOST_TEXT]
         raise UsageError(
-            f"{where} sends us on to {to or 'another address'}: give that address as --url if it "
-            "is the server's; a page to log in would need a token instead"
+            f"{where} redirects to {to or 'another address'}: use that as --url if it is the "
+            "server; if it is a login page, use a token"
         )
     if reply.status in (404, 405, 410) or (reply.status == 400 and "unsupported path" in told):
         raise UsageError(
@@ -205,10 +205,10 @@ def _check_address(reply: Reply, where: str, told: str, hide: Callable[[str], st
 
 
 def flavour_of(facts: Mapping[str, str]) -> str:
-    """Return which server says this of itself: prometheus, thanos, mimir, cortex,
+    """Return the flavour of a server by its build information: prometheus, thanos, mimir, cortex,
     victoriametrics, or unknown.
 
-    Thanos and Prometheus say the same things; their versions differ: those of Thanos begin with 0.
+    Thanos and Prometheus have the same fields; versions of Thanos begin with 0.
     """
     application = facts.get("application", "").lower()
     for name in ("mimir", "cortex"):
@@ -218,7 +218,7 @@ def flavour_of(facts: Mapping[str, str]) -> str:
         return "mimir"
     version = facts.get("version", "").removeprefix("v")
     if version and "goVersion" not in facts:
-        return "victoriametrics"  # poses as a Prometheus and says no more than a version
+        return "victoriametrics"  # poses as Prometheus, with a version only
     if version.startswith("0."):
         return "thanos"
     return "prometheus" if version[:1].isdigit() and not application else "unknown"

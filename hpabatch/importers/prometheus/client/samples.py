@@ -1,4 +1,4 @@
-"""What an answer holds, what a window is responsible for, and what was noticed on the way."""
+"""Samples of series, the time span of a window, and findings by kind."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def empty_samples() -> Samples:
 
 
 def joined_samples(parts: Iterable[Samples]) -> Samples:
-    """Return the samples of several answers as of one; of equal (series, ts) the last counts."""
+    """Return the samples of several responses as of one; of equal (series, ts) the last counts."""
     numbered: dict[tuple[tuple[str, str], ...], int] = {}
     frames = [pl.DataFrame(schema=POINTS)]
     for part in parts:

@@ -1,4 +1,4 @@
-"""One request to a server and its reply in full, within a size and a time, counted."""
+"""HTTP requests with limits of size and time, and counters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import httpx2
 from hpabatch import __version__
 from hpabatch.errors import UsageError
 from hpabatch.importers.prometheus.client.errors import (
-    AgainError,
     CredentialsError,
+    RetryableError,
     StoppedError,
     TooMuchError,
 )
@@ -33,29 +33,29 @@ from hpabatch.web.secrets import Secrets, bare_url, secrets_of_url
 _LOOPBACK: Final = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 _CONNECT_S: Final = 15.0
 _GRACE_S: Final = 15.0
-"""A server is given so much longer than it was allowed, to say itself that it was too slow."""
+"""Additional time in which a server can report its own timeout."""
 _SLOWEST: Final = 4
-"""An answer may take as many times the time allowed for the question, from first to last byte."""
+"""Time from first to last byte of a response, in multiples of the timeout."""
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "record layer failure", "packet length too long")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How gentle and how patient a client is.
+    """Limits of a client.
 
     Attributes:
-        concurrency: requests under way at once.
-        answer_bytes: the largest answer that is taken, uncompressed.
-        timeout_s: how long the server may work on a question; it is told so.
-        attempts: how often a question is asked.
-        longest_wait_s: the longest wait between two attempts, also where a server asks for more.
-        first_wait_s: about how long the first wait is; each is about twice the one before.
-        gzip: answers may come compressed, to a quarter. That spares the network, and costs a
-            Prometheus about as much time again as the answer itself.
+        concurrency: requests at once.
+        response_bytes: the largest response, uncompressed.
+        timeout_s: time for a request; it is sent to the server.
+        attempts: of a request.
+        longest_wait_s: the longest wait between two attempts, even if the server asks for more.
+        first_wait_s: the first wait, about; each further one is about twice as long.
+        gzip: accept compressed responses (a quarter of the size). Compression costs a Prometheus
+            about as much time as the response itself.
     """
 
     concurrency: int = 2
-    answer_bytes: int = 256 * 2**20
+    response_bytes: int = 256 * 2**20
     timeout_s: float = 120.0
     attempts: int = 8
     longest_wait_s: float = 120.0
@@ -65,7 +65,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Figures:
-    """What was asked, and what came back.
+    """Counters of requests and replies.
 
     Attributes:
         requests: that were sent, retries among them.
@@ -73,10 +73,10 @@ class Figures:
         by_status: replies by status; 0: none came.
         bytes: of all replies, uncompressed.
         received_bytes: of all replies, as they came.
-        samples: of all answers.
-        largest_bytes, largest_samples: of one reply, and of one answer.
+        samples: of all responses.
+        largest_bytes, largest_samples: of one reply, and of one response.
         waited_s: from sending a request to its last byte, of all requests together.
-        paused_s: how long threads waited because the server had asked for rest, together.
+        paused_s: the time that all threads together waited because the server asked for it.
     """
 
     requests: int = 0
@@ -98,7 +98,7 @@ class Wire:
         url: the address before /api/v1.
         gate: lets requests through.
         stopped: no further request begins.
-        has_replied: the server has replied something.
+        has_replied: the server has sent a reply.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Wire:
         self._proxies = getproxies().values()
         self._secrets = Secrets(login.secrets().union(*map(secrets_of_url, self._proxies)))
         self._deadline = Deadline()
-        self._patience_s = limits.timeout_s + _GRACE_S
+        self._timeout_s = limits.timeout_s + _GRACE_S
         self._client = self._make(transport)
         self._deadline.keep([self._client._transport, *self._client._mounts.values()])
 
@@ -135,7 +135,7 @@ class Wire:
         try:
             return httpx2.Client(
                 verify=tls,
-                timeout=httpx2.Timeout(self._patience_s, connect=_CONNECT_S, pool=None),
+                timeout=httpx2.Timeout(self._timeout_s, connect=_CONNECT_S, pool=None),
                 limits=httpx2.Limits(max_connections=None, keepalive_expiry=30),
                 headers={
                     "Accept": "application/json",
@@ -146,7 +146,7 @@ class Wire:
                 transport=transport,
             )
         except (ImportError, ValueError, httpx2.InvalidURL):
-            # Their words may quote a part of a password as a port.
+            # The messages may quote a part of a password as a port.
             named = ", ".join(sorted({bare_url(proxy) for proxy in self._proxies}))
             raise UsageError(
                 f"a proxy of the environment cannot be used ({named}): give HTTP_PROXY, "
@@ -155,16 +155,16 @@ class Wire:
 
     @property
     def login(self) -> Login:
-        """Who asks, with the token that was read last."""
+        """The login, with the token that was read last."""
         return self._login
 
     def hide(self, text: str) -> str:
-        """Return what a server says without the secrets of requests."""
+        """Return a message of a server without secrets of requests."""
         return self._secrets.hide(text)
 
     @property
     def figures(self) -> Figures:
-        """What was asked so far, and what came back; a copy."""
+        """Counters so far; a copy."""
         with self._lock:
             by_status = dict(sorted(self._figures.by_status.items()))
             return replace(self._figures, by_status=by_status, paused_s=self.gate.paused_s)
@@ -185,10 +185,10 @@ class Wire:
         elif wait_s > 0:
             self.stopped.wait(wait_s)
         if self.stopped.is_set():
-            raise StoppedError(f"{self.url} is asked no more: stopped on this side")
+            raise StoppedError(f"{self.url}: no further request: the client was stopped")
 
     def count(self, retries: int = 0, samples: int = 0) -> None:
-        """Count what only the asker knows: retries, or an answer's samples."""
+        """Count retries, or the samples of a response."""
         with self._lock:
             self._figures.retries += retries
             self._figures.samples += samples
@@ -203,7 +203,7 @@ class Wire:
             fields: names and values.
 
         Raises:
-            AgainError: there was none.
+            RetryableError: there was none.
             TooMuchError: it is larger than the limit.
             CredentialsError: the server wants a client certificate.
             UsageError: the server cannot be spoken to.
@@ -219,7 +219,7 @@ class Wire:
         return reply if fresh == login else self._send(method, path, fields, fresh)
 
     def is_alive(self) -> bool:
-        """Say whether the server begins a reply to a small question; what it says is not read."""
+        """Whether the server begins a reply to a small request; the reply is not read."""
         address = f"{self.url}/api/v1/status/buildinfo"
         headers = self._login.request_headers()
         try:
@@ -261,7 +261,7 @@ class Wire:
         with self.gate.request() as begun:
             status, body, received = 0, bytearray(), 0
             try:
-                with self._opened(method, address, content, headers, self._patience_s) as response:
+                with self._opened(method, address, content, headers, self._timeout_s) as response:
                     status = response.status_code
                     self.has_replied = True
                     self._read(response, body, begun)
@@ -273,16 +273,16 @@ class Wire:
         return Reply(status, response.headers, body, begun)
 
     def _read(self, response: httpx2.Response, body: bytearray, begun: float) -> None:
-        most, until = self._limits.answer_bytes, begun + _SLOWEST * self._limits.timeout_s
+        most, until = self._limits.response_bytes, begun + _SLOWEST * self._limits.timeout_s
         for chunk in pieces_of(response, math.inf, self._clock):
             body += chunk
             if len(body) > most:
                 raise TooMuchError(
-                    f"{self.url} answers with more than {most / 2**20:.0f} MiB", "bytes"
+                    f"{self.url} responds with more than {most / 2**20:.0f} MiB", "bytes"
                 )
             if self._clock() > until:
-                raise AgainError(
-                    f"{self.url}: the answer was still coming after "
+                raise RetryableError(
+                    f"{self.url}: the response was still coming after "
                     f"{_SLOWEST * self._limits.timeout_s:.0f} s",
                     slow=True,
                 )
@@ -300,31 +300,31 @@ class Wire:
             figures.waited_s += self._clock() - begun
 
     def _fail(self, error: httpx2.HTTPError) -> NoReturn:
-        """Raise what a failure of the connection means."""
+        """Raise the error for a failure of the connection."""
         text = re.sub(r"\[Errno -?\d+\] ", "", " ".join(str(error).split()))
         said = self.hide(text) or type(error).__name__
         self._fail_of_tls(said)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-            raise AgainError(f"{self.url} cannot be reached: {said}", unreached=True) from None
+            raise RetryableError(f"{self.url} cannot be reached: {said}", unreached=True) from None
         if isinstance(error, httpx2.ReadTimeout):
-            raise AgainError(
-                f"{self.url} said nothing for {self._patience_s:.0f} s",
+            raise RetryableError(
+                f"{self.url} sent no reply for {self._timeout_s:.0f} s",
                 silent=True,
             ) from None
         if isinstance(error, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
             raise UsageError(f"{self.url} cannot be asked: {said}") from None
-        raise AgainError(f"{self.url}: the reply was cut off: {said}") from None
+        raise RetryableError(f"{self.url}: the reply was cut off: {said}") from None
 
     def _fail_of_tls(self, said: str) -> None:
         if "CERTIFICATE_VERIFY_FAILED" in said:
             raise CredentialsError(
                 f"{self.url}: its certificate is not trusted ({said}). Name the file of the "
-                "authority that signed it with --ca; --insecure trusts whoever answers"
+                "authority that signed it with --ca; --insecure trusts any server"
             )
         if any(text in said for text in _NO_TLS):
-            raise UsageError(f"{self.url} speaks no TLS ({said}): begin --url with http://?")
+            raise UsageError(f"{self.url} speaks no TLS ({said}): begin --url with http://")
         if "alert" in said and ("certificate" in said or "handshake" in said or "ca" in said):
             raise CredentialsError(
-                f"{self.url} wants another client certificate ({said}): name one with --cert and "
-                "--key that an authority of its choice has signed"
+                f"{self.url} refuses the client certificate ({said}): name one with --cert and "
+                "--key that is signed by an authority it trusts"
             )

@@ -1,9 +1,9 @@
-"""Which PromQL prometheus-adapter asks for a metric, as its own source says.
+"""PromQL that prometheus-adapter sends for a metric.
 
-The adapter knows a metric only through series that exist: of every rule it asks for the series that
+The adapter knows a metric only through series that exist: for every rule it lists the series that
 `seriesQuery` selects, names a metric after each, and takes the labels of its objects from the
-series' labels. So a question here needs what was found, as names of series with their label names.
-Follows pkg/naming, pkg/custom-provider, pkg/external-provider and pkg/resourceprovider of
+series' labels. So a query needs the series that were found, with their label names. Follows
+pkg/naming, pkg/custom-provider, pkg/external-provider and pkg/resourceprovider of
 kubernetes-sigs/prometheus-adapter.
 """
 
@@ -29,12 +29,12 @@ from hpabatch.model.selectors import Requirement, parse_selector
 Found = Mapping[str, Mapping[str, Collection[str]]]
 """By selector: the series that it selects, with the names of their labels."""
 
-LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterQuery:
-    """What the adapter asks.
+    """A query of the adapter.
 
     Attributes:
         promql: the query.
@@ -52,7 +52,7 @@ class AdapterQuery:
 
 @dataclass(frozen=True, slots=True)
 class ResourceQuery:
-    """How the adapter asks for cpu (cores) or memory (bytes) of containers."""
+    """The adapter's query for cpu (cores) or memory (bytes) of containers."""
 
     promql: str
     pod_label: str
@@ -81,7 +81,7 @@ def narrowed(selector: str, series: str) -> str:
 
 
 def label_sets(series: Iterable[Mapping[str, str]]) -> dict[str, frozenset[str]]:
-    """Return what /api/v1/series tells: by name, which labels the series have between them."""
+    """Return the labels of series by name, from a response of /api/v1/series."""
     found: dict[str, set[str]] = {}
     for labels in series:
         found.setdefault(labels.get("__name__", ""), set()).update(labels)
@@ -115,7 +115,7 @@ def custom_query(
         selector: of the metric, as in a history.
 
     Raises:
-        ValueError: why the adapter has no such metric, or answers with an error; a sentence.
+        ValueError: why the adapter has no such metric, or responses with an error; a sentence.
     """
     if resource.plural in ROOT_SCOPED:
         raise ValueError(
@@ -140,7 +140,7 @@ def external_query(
     """Return the query for an External metric (external.metrics.k8s.io).
 
     Raises:
-        ValueError: why the adapter has no such metric, or answers with an error; a sentence.
+        ValueError: why the adapter has no such metric, or responses with an error; a sentence.
     """
     owners = [
         (rule, series)
@@ -158,7 +158,7 @@ def external_query(
 def resource_query(
     config: AdapterConfig, resource: str, namespace: str, pods: Sequence[str]
 ) -> ResourceQuery | None:
-    """Return how the adapter asks for `cpu` or `memory` of pods, None where it does not.
+    """Return the adapter's query for `cpu` or `memory` of pods, None where it has none.
 
     Raises:
         ValueError: why it cannot be asked so; a sentence.
@@ -190,7 +190,7 @@ def label_of(mapping: ResourceMapping, resource: Resource) -> str:
         return labels[0]
     if mapping.template is None:
         raise ValueError(
-            f"resources has no label for {resource}: the adapter answers with an error"
+            f"resources has no label for {resource}: the adapter responses with an error"
         )
     group = resource.group.replace(".", "_").replace("-", "_")
     label = mapping.template.execute({"Group": group, "Resource": resource.singular})
@@ -219,7 +219,7 @@ def _means(
 
 
 def _label_form(template: Template | None) -> re.Pattern[str] | None:
-    """Return what labels of a template look like, None where nothing can be told of them."""
+    """Return the pattern of a template's labels, None where there is none."""
     if template is None or template.problem:
         return None
     data = {"Group": "(?P<group>.+?)", "Resource": "(?P<resource>.+?)"}
@@ -233,7 +233,7 @@ def _label_form(template: Template | None) -> re.Pattern[str] | None:
 def _winner(
     owners: Sequence[tuple[Rule, str]], metric: str, of: str, rules: Sequence[Rule]
 ) -> tuple[Rule, str, str]:
-    """Return rule and series of a metric: the adapter keeps what it was told last."""
+    """Return rule and series of a metric; of several the adapter keeps the last."""
     if not owners:
         broken = next((rule for rule in rules if rule.problem), None)
         also = f" ({broken.place} could not be followed: {broken.problem})" if broken else ""
@@ -269,7 +269,7 @@ def _built(
 
 
 def _names_matcher(label: str, names: Sequence[str]) -> str:
-    """Return the matcher of some objects, whose names the adapter takes for patterns."""
+    """Return the matcher of some objects; the adapter uses their names as patterns."""
     is_pattern = len(names) != 1 or "$" in names[0]
     return f"{label}{'=~' if is_pattern else '='}{go_quote('|'.join(names))}"
 
@@ -322,7 +322,7 @@ def selector_matchers(selector: str) -> list[str]:
 
 
 def _matcher(one: Requirement) -> str:
-    if not LABEL.fullmatch(one.key):
+    if not _LABEL.fullmatch(one.key):
         raise ValueError(
             f"the metric's selector asks for {one.key!r}, which is no name of a label in "
             "Prometheus: its server refuses the query"

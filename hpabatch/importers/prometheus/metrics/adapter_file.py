@@ -1,8 +1,8 @@
-"""The configuration of prometheus-adapter, read as strictly as the adapter reads it.
+"""Configuration of prometheus-adapter, read as strictly as the adapter reads it.
 
 Follows pkg/config/config.go of kubernetes-sigs/prometheus-adapter (0.9 to 0.12). What the adapter
-itself would refuse at its start is a mistake of the file; what only this package cannot follow is a
-rule's `problem`, told where a metric would need the rule.
+would refuse at its start is a mistake of the file; what only this package does not support is a
+rule's `problem`, reported where a metric needs the rule.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from hpabatch.importers.prometheus.metrics.config_fields import ConfigFields, Mistakes
 from hpabatch.importers.prometheus.metrics.go_template import Template, parse_template
-from hpabatch.model.times import parse_duration_ms
+from hpabatch.inputs import document_kinds as kinds
+from hpabatch.inputs.documents import Mistakes, Place, show
+from hpabatch.inputs.fields import Fields
 
 TOP_KEYS: Final = ("rules", "externalRules", "resourceRules")
 """The keys by which a configuration is recognized."""
@@ -41,7 +42,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class ResourceMapping:
-    """How labels belong to Kubernetes resources."""
+    """The mapping of labels to Kubernetes resources."""
 
     overrides: tuple[Override, ...] = ()
     template: Template | None = None
@@ -93,7 +94,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """How one of cpu and memory is asked for; `query` is that of containers."""
+    """The rule for cpu or memory; `query` is that of containers."""
 
     place: str
     query: Template
@@ -112,14 +113,14 @@ class AdapterConfig:
     window_ms: int = 0
 
 
-def read_adapter(value: Mapping[str, object], source: str, mistakes: Mistakes) -> AdapterConfig:
-    """Return the configuration that a parsed document is; what is wrong goes to `mistakes`."""
-    top = ConfigFields(value, source, "", mistakes)
-    if isinstance(value.get("rules"), Mapping):
+def read_adapter(document: Place, mistakes: Mistakes) -> AdapterConfig:
+    """Return the configuration that a document is, with its mistakes noted."""
+    top, source = Fields(document, mistakes), document.source
+    if isinstance(top.value("rules"), Mapping):
         top.mistake(
             "rules",
-            "these are values of a Helm chart, not yet the adapter's configuration: give the "
-            "ConfigMap that the chart makes of them (kubectl get configmap -o yaml)",
+            "expected the adapter's configuration, got values of a Helm chart",
+            "give the ConfigMap that the chart makes of them (kubectl get configmap -o yaml)",
         )
         return AdapterConfig(source)
     rules = tuple(_rule(item) for item in top.children("rules"))
@@ -129,7 +130,7 @@ def read_adapter(value: Mapping[str, object], source: str, mistakes: Mistakes) -
     return AdapterConfig(source, rules, external, resource_rules, window_ms)
 
 
-def _rule(fields: ConfigFields) -> Rule:
+def _rule(fields: Fields) -> Rule:
     series_query = fields.text("seriesQuery", required=True).strip()
     filters = [_filter(item) for item in fields.children("seriesFilters")]
     resources, problems = _resources(fields.child("resources"))
@@ -143,15 +144,15 @@ def _rule(fields: ConfigFields) -> Rule:
             filters.append((SeriesFilter(pattern, positive=True), problem))
         name.close()
     if not name_as and pattern.groups > 1:
-        fields.mistake(
-            "name.as", f"is missing: name.matches has {pattern.groups} groups, say which is meant"
-        )
+        place = fields.at("name")
+        mistake = f"expected the key as: name.matches has {pattern.groups} groups"
+        fields.mistakes.add(place.problem(mistake, "say which group is meant"))
     query = _template(fields, "metricsQuery")
     fields.close()
     problems += [problem for _, problem in filters]
     problems += [query.problem] if query.text else ["the rule has no metricsQuery"]
     return Rule(
-        fields.place(),
+        str(fields.here),
         series_query,
         tuple(one for one, _ in filters),
         resources,
@@ -162,25 +163,25 @@ def _rule(fields: ConfigFields) -> Rule:
     )
 
 
-def _filter(fields: ConfigFields) -> tuple[SeriesFilter, str]:
+def _filter(fields: Fields) -> tuple[SeriesFilter, str]:
     wanted, unwanted = fields.text("is"), fields.text("isNot")
     fields.close()
     if bool(wanted) == bool(unwanted):
-        fields.mistake("", "one of is and isNot is wanted" + (", not both" if wanted else ""))
+        found = "both" if wanted else "none of them"
+        fields.mistake("", f"expected one of is and isNot, got {found}")
     pattern, problem = _regexp(fields, "is" if wanted else "isNot", wanted or unwanted)
     return SeriesFilter(pattern, positive=bool(wanted)), problem
 
 
-def _resources(fields: ConfigFields | None) -> tuple[ResourceMapping, list[str]]:
+def _resources(fields: Fields | None) -> tuple[ResourceMapping, list[str]]:
     if fields is None:
         return ResourceMapping(), []
     overrides = []
-    inner = fields.child("overrides")
-    for label, item in ({} if inner is None else inner.members()).items():
+    for label, item in fields.mappings("overrides").items():
         overrides.append(Override(label, item.text("group"), item.text("resource", required=True)))
         item.close()
     template = _template(fields, "template")
-    namespaced = fields.flag("namespaced")
+    namespaced = fields.read("namespaced", kinds.YES_NO)
     fields.close()
     mapping = ResourceMapping(
         tuple(overrides), template if template.text else None, namespaced is not False
@@ -188,7 +189,7 @@ def _resources(fields: ConfigFields | None) -> tuple[ResourceMapping, list[str]]
     return mapping, [template.problem]
 
 
-def _template(fields: ConfigFields, key: str) -> Template:
+def _template(fields: Fields, key: str) -> Template:
     text = fields.text(key)
     try:
         return parse_template(text)
@@ -197,37 +198,34 @@ def _template(fields: ConfigFields, key: str) -> Template:
         return Template(text, ())
 
 
-def _resource_rules(fields: ConfigFields | None) -> tuple[dict[str, ResourceRule], int]:
+def _resource_rules(fields: Fields | None) -> tuple[dict[str, ResourceRule], int]:
     if fields is None:
         return {}, 0
     found = {}
     for resource in ("cpu", "memory"):
         inner = fields.child(resource)
         if inner is None:
-            fields.mistake(resource, "is missing")
+            fields.missing(resource, "a mapping")
             continue
         query = _template(inner, "containerQuery")
         inner.text("nodeQuery")
         mapping, _ = _resources(inner.child("resources"))
         label = inner.text("containerLabel", required=True)
         inner.close()
-        found[resource] = ResourceRule(inner.place(), query, mapping, label)
-    window = fields.text("window")
-    window_ms = 0
-    try:
-        window_ms = parse_duration_ms(window) if window else 0
-    except ValueError as error:
-        fields.mistake("window", str(error))
+        found[resource] = ResourceRule(str(inner.here), query, mapping, label)
+    window_ms = fields.read("window", kinds.duration()) if fields.text("window") else 0
     fields.close()
-    return found, window_ms
+    return found, window_ms or 0
 
 
-def _regexp(fields: ConfigFields, key: str, text: str) -> tuple[re.Pattern[str], str]:
+def _regexp(fields: Fields, key: str, text: str) -> tuple[re.Pattern[str], str]:
     """Return a Go regular expression as Python's; the second is why it cannot be one."""
     plain = _CLASS.sub("", re.sub(r"\\.", "", text))
     if _LOOKS.search(plain) or _BACK.search(text):
         fields.mistake(
-            key, f"{text!r}: Go's regular expressions have no look-arounds and back references"
+            key,
+            f"expected no look-around and no back reference, which Go's regular expressions do "
+            f"not have, got {show(text)}",
         )
         return _NOTHING, ""
     translated = re.sub(
@@ -237,7 +235,7 @@ def _regexp(fields: ConfigFields, key: str, text: str) -> tuple[re.Pattern[str],
     try:
         return re.compile(translated, re.ASCII), ""
     except (re.error, RecursionError, OverflowError) as error:
-        return _NOTHING, f"{fields.place(key)}: {text!r} is not understood: {error}"
+        return _NOTHING, f"{fields.at(key)}: {text!r} is not understood: {error}"
 
 
 def _expand(form: str, found: re.Match[str]) -> str:

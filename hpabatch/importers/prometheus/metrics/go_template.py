@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hpabatch.inputs.fields import show
+from hpabatch.inputs.documents import show
 
 Value = str | tuple[str, ...] | Mapping[str, str]
-"""What a field can be: a string, a slice of strings, a map of strings."""
+"""Types of fields: a string, a slice of strings, a map of strings."""
 
 LEFT: Final = "<<"
 RIGHT: Final = ">>"
@@ -34,7 +34,7 @@ _COMMENT = re.compile(r"/\*.*\*/", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Action:
-    """Print a field, or of a field an entry: `by` says how it was asked for."""
+    """An action that prints a field, or an entry of it."""
 
     field: str
     key: str | int | None = None

@@ -36,7 +36,7 @@ class Trigger:
         metric_type: "" where the ScaledObject says none.
         metadata: as given.
         target_milli: of a prometheus trigger its threshold in thousandths, else 0.
-        ignore_null: whether no answer is taken for 0.
+        ignore_null: whether no response is taken for 0.
     """
 
     index: int
@@ -67,7 +67,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class ScaledObject:
-    """A ScaledObject; numbers of replicas are None where it says none.
+    """A ScaledObject; numbers of replicas are None where they are absent.
 
     `place` is for messages; `namespace` "" where the manifest names none: then it is any;
     `unknown` are paths of fields that are not read.
@@ -233,13 +233,13 @@ class ScaledObject:
 
 
 def owner_of(selector: str) -> str | None:
-    """Return which ScaledObject a metric's selector asks for, None: no ScaledObject's."""
+    """Return the ScaledObject that a metric's selector names, None where it names none."""
     found = _OWNER.fullmatch(selector)
     return found[1] if found else None
 
 
 def request_parameters(trigger: Trigger) -> tuple[tuple[str, str], ...]:
-    """Return what KEDA's request says beside query and time: the namespace and others."""
+    """Return the parameters of KEDA's request beside query and time."""
     found = []
     if trigger.metadata.get("namespace"):
         found.append(("namespace", trigger.metadata["namespace"]))
@@ -266,7 +266,7 @@ def _resource_metric(trigger: Trigger) -> dict[str, object]:
 
 
 def _target(metric_type: str, milli: int) -> dict[str, object]:
-    """Return a target; AverageValue where no type is said."""
+    """Return a target; AverageValue by default."""
     kind = metric_type or "AverageValue"
     text = f"{milli}m" if milli % 1000 else str(milli // 1000)
     return {"type": kind, "value" if kind == "Value" else "averageValue": text}

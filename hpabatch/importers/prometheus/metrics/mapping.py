@@ -1,8 +1,8 @@
-"""Where the values of custom, object and external metrics are, and what is asked for an HPA's.
+"""Sources of custom, object and external metrics, and the queries for the metrics of HPAs.
 
-Files are prometheus-adapter's configuration (as it is, or within its ConfigMap), manifests of
-KEDA's ScaledObjects, and mapping files of our own; which, their content says. For a metric the
-mapping files count first, then the ScaledObject that its selector names, then the adapter.
+Files are prometheus-adapter's configuration (bare or in its ConfigMap), manifests of KEDA's
+ScaledObjects, and mapping files; their content shows which. For a metric the mapping files count
+first, then the ScaledObject that its selector names, then the adapter.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from hpabatch.importers.prometheus.client.queries import Scalable
 from hpabatch.importers.prometheus.metrics import adapter
 from hpabatch.importers.prometheus.metrics.adapter import Found, ResourceQuery
 from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig
-from hpabatch.importers.prometheus.metrics.config_fields import Mistakes
 from hpabatch.importers.prometheus.metrics.keda import ScaledObject, owner_of, request_parameters
 from hpabatch.importers.prometheus.metrics.mapping_documents import Mapped, read_path
 from hpabatch.importers.prometheus.metrics.mapping_file import Kind, MappedMetric
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE, MetricQuery, ValueRule
 from hpabatch.importers.prometheus.metrics.resources import PODS, resource_of
+from hpabatch.inputs.documents import Mistakes
 from hpabatch.model.objects.hpa import HPA, LabelSelector, MetricSpec
 from hpabatch.model.selectors import selector_from_object
 
 _NO_MAPPING: Final = (
-    "nothing says where its values are in Prometheus: give the configuration of "
+    "its values in Prometheus are not known: give the configuration of "
     "prometheus-adapter, the ScaledObject, or a mapping file (docs/prometheus-mapping.md)"
 )
 _NOTHING: Final = AdapterConfig("")
@@ -48,7 +48,7 @@ class Unmapped:
 
 @dataclass(frozen=True, slots=True)
 class MetricPlan:
-    """What is asked for the metrics of some HPAs, and what has no query.
+    """Queries for the metrics of some HPAs, and the metrics without one.
 
     Attributes:
         queries: each once, whichever HPAs share it, by namespace, kind and metric.
@@ -82,7 +82,7 @@ class _Metric:
 
 @dataclass(frozen=True, slots=True)
 class Mappings:
-    """What the files say.
+    """Content of the mapping files.
 
     Attributes:
         metrics: the entries of mapping files, the first that fits counts.
@@ -101,7 +101,7 @@ class Mappings:
     told: tuple[str, ...] = field(default=())
 
     def notes(self) -> list[str]:
-        """Return what a reader of the result should know, sentences."""
+        """Return sentences for the reader of the result."""
         places: dict[str, list[str]] = {}
         for one in self.scaled_objects:
             for note in one.notes():
@@ -123,7 +123,7 @@ class Mappings:
     def wanted_series(
         self, hpas: Iterable[HPA], names: Mapping[str, Iterable[str]]
     ) -> list[tuple[str, str, str]]:
-        """Return of which series the labels must be known, too: those that make a wanted metric.
+        """Return the series whose labels are needed: those that make a metric of the HPAs.
 
         Args:
             names: by selector, the names of its series (/api/v1/label/__name__/values).
@@ -142,7 +142,7 @@ class Mappings:
         return list(found)
 
     def plan(self, hpas: Iterable[HPA], found: Found | None = None) -> MetricPlan:
-        """Return what is asked for the metrics of HPAs that are no resources.
+        """Return the queries for the metrics of HPAs other than resources.
 
         Args:
             hpas: in any order; several states of one HPA may be among them.
@@ -175,10 +175,10 @@ class Mappings:
     def resource_query(
         self, resource: str, namespace: str, pods: Sequence[str]
     ) -> ResourceQuery | None:
-        """Return how the adapter was asked for `cpu` or `memory`, None where it served neither.
+        """Return the adapter's query for `cpu` or `memory`, None where it served neither.
 
         Raises:
-            ValueError: why it cannot be asked so; a sentence.
+            ValueError: the reason why there is no query; a sentence.
         """
         return adapter.resource_query(self.usage, resource, namespace, pods)
 
@@ -254,11 +254,10 @@ class Mappings:
 
 
 def read_mappings(paths: Sequence[str | Path]) -> Mappings:
-    """Return what files and folders say.
+    """Return the mappings of files and folders.
 
     Raises:
-        UsageError: what cannot be read or is not understood, all of it in one message, each with
-            the file and the path in it.
+        UsageError: all mistakes of all files, with their lines and keys.
     """
     mistakes, read = Mistakes(), Mapped()
     for path in paths:
@@ -277,25 +276,25 @@ def read_mappings(paths: Sequence[str | Path]) -> Mappings:
 
 
 def _check_twice(read: Mapped, mistakes: Mistakes) -> None:
-    """Note what can be there once only: each API is served by one adapter."""
+    """Note duplicates: each API is served by one adapter."""
     for what in ("rules", "external_rules", "resource_rules"):
         owners = [one.source for one in read.adapters if getattr(one, what)]
         if len(owners) > 1:
             key = "rules" if what == "rules" else f"{what.split('_')[0]}Rules"
             mistakes.add(
-                owners[1],
-                f"{key} are also in {owners[0]}; a cluster has one adapter for them: give one",
+                f"expected {key} once, got them in {owners[0]} and in {owners[1]}; give the one "
+                "that serves the cluster"
             )
     seen: dict[tuple[str, str], str] = {}
     for scaled in read.scaled_objects:
         key_ = (scaled.namespace, scaled.name)
         if key_ in seen:
-            mistakes.add(scaled.place, f"is given twice, first in {seen[key_]}; keep one")
+            mistakes.add(f"expected it once, got {seen[key_]} and {scaled.place}; keep one")
         seen.setdefault(key_, scaled.place)
     kinds: set[str] = set()
     for one in (scalable for file in read.files for scalable in file.scalables):
         if one.kind in kinds:
-            mistakes.add(f"scalables.{one.kind}", "is given in two mapping files; keep one")
+            mistakes.add(f"expected scalables.{one.kind} once, got it in two files; keep one")
         kinds.add(one.kind)
 
 
@@ -319,7 +318,7 @@ def _metric(spec: MetricSpec, namespace: str) -> _Metric | None:
         return _Metric("external", identifier.name, selector, problem=problem)
     if spec.type == "Object" and spec.object is not None:
         identifier, described = spec.object.metric, spec.object.described_object
-        # The controller asks for its own namespace, whichever name is given.
+        # The controller requests its own namespace, whatever the name.
         is_namespace = described.kind == "Namespace" and "/" not in described.api_version
         selector, problem = _selector(identifier.selector)
         name = namespace if is_namespace else described.name

@@ -1,7 +1,7 @@
-"""The documents of mapping files: which of the kinds each is, by its content.
+"""Documents of mapping files, whose content shows their kind.
 
-A file that is given by its name must hold something that is understood. Of a folder's files those
-count that do; what cannot be read there is told, because it might have been meant.
+A file that is given by its name must hold a known kind of document. Of a folder's files those that
+do are read; a note names each file that cannot be read.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from hpabatch.history.files import open_regular
 from hpabatch.importers.prometheus.metrics import adapter_file, keda, mapping_file
 from hpabatch.importers.prometheus.metrics.adapter_file import AdapterConfig, read_adapter
-from hpabatch.importers.prometheus.metrics.config_fields import Mistakes
 from hpabatch.importers.prometheus.metrics.keda import ScaledObject
 from hpabatch.importers.prometheus.metrics.keda_file import read_scaled_object
 from hpabatch.importers.prometheus.metrics.mapping_file import MappingFile, read_mapping_file
-from hpabatch.inputs.kubernetes_yaml import end_line, start_line
+from hpabatch.inputs.documents import Mistakes, Place, duplicate_keys, place_of, read_text
 from hpabatch.inputs.manifest_documents import (
     Document,
     DocumentError,
@@ -33,14 +31,14 @@ from hpabatch.inputs.manifests import SUFFIXES
 MAX_BYTES: Final = 64 * 2**20
 _WHAT: Final = "mapping"
 _WANTED: Final = (
-    "wanted: the configuration of prometheus-adapter or its ConfigMap, ScaledObjects of KEDA, or a "
-    "mapping file with `metrics` or `scalables`"
+    "expected the configuration of prometheus-adapter or its ConfigMap, ScaledObjects of KEDA, or "
+    "a mapping file with `metrics` or `scalables`"
 )
 
 
 @dataclass(slots=True)
 class Mapped:
-    """What was read: of each kind in the order of the files; other kinds are counted."""
+    """The documents by kind, in the order of the files; other kinds are counted."""
 
     adapters: list[AdapterConfig] = field(default_factory=list)
     scaled_objects: list[ScaledObject] = field(default_factory=list)
@@ -50,7 +48,7 @@ class Mapped:
 
     @property
     def count(self) -> int:
-        """How many documents were understood."""
+        """The number of documents of known kinds."""
         return len(self.adapters) + len(self.scaled_objects) + len(self.files)
 
 
@@ -61,18 +59,18 @@ def read_path(path: Path, into: Mapped, mistakes: Mistakes) -> None:
         for one in _files(path, mistakes):
             _read_file(one, into, mistakes, in_folder=True)
         if into.count + len(mistakes.found) == before:
-            mistakes.add(f"{_WHAT} folder {path}", f"nothing in it is understood; {_WANTED}")
+            mistakes.add(f"{_WANTED}, got nothing of that ({_WHAT} folder {path})")
         return
     others = into.others.copy()
     _read_file(path, into, mistakes, in_folder=False)
     if into.count + len(mistakes.found) == before:
         kinds = ", ".join(sorted(into.others - others)) or "no document"
-        mistakes.add(f"{_WHAT} {path}", f"holds {kinds}; {_WANTED}")
+        mistakes.add(f"{_WANTED}, got {kinds} ({_WHAT} {path})")
 
 
 def _files(folder: Path, mistakes: Mistakes) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
-        mistakes.add(f"{_WHAT} folder {error.filename}", f"cannot be read: {error.strerror}")
+        mistakes.add(f"{_WHAT} folder {error.filename} cannot be read: {error.strerror}")
 
     for root, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -83,27 +81,17 @@ def _files(folder: Path, mistakes: Mistakes) -> Iterator[Path]:
 
 def _read_file(path: Path, into: Mapped, mistakes: Mistakes, in_folder: bool) -> None:
     source = f"{_WHAT} {path}"
-    try:
-        with open_regular(path) as stream:
-            data = stream.read(MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
-        mistakes.add(source, f"cannot be read: {reason}; name another file")
-        return
-    if len(data) > MAX_BYTES:
-        mistakes.add(source, f"is larger than {MAX_BYTES >> 20} MiB: split it")
-        return
-    for piece, offset in split_documents(text):
-        try:
-            documents = parse_documents(piece)
-            for document in documents:
-                _read_document(document, source, offset, into, mistakes)
-        except DocumentError as error:
-            if in_folder:
-                into.notes.append(f"{source}: left out: {error.describe(offset)}")
-            else:
-                mistakes.add(source, error.describe(offset))
+    with mistakes.gather():
+        text = read_text(path, source, MAX_BYTES)
+        for piece, offset in split_documents(text):
+            try:
+                for document in parse_documents(piece):
+                    _read_document(document, source, offset, into, mistakes)
+            except DocumentError as error:
+                if in_folder:
+                    into.notes.append(f"{source}: left out: {error.describe(offset)}")
+                else:
+                    mistakes.add(f"{source}: {error.describe(offset)}")
 
 
 def _read_document(
@@ -117,34 +105,26 @@ def _read_document(
     for value, node in expand(document.value, document.node):
         if isinstance(value, str):
             into.others["a list of something else"] += 1
-            continue
-        line = start_line(node) + offset + 1
-        if not _read_object(value, source, line, into, mistakes):
-            continue
-        for key, again, _, first in document.duplicates:
-            if node is None or start_line(node) <= again <= end_line(node):
-                mistakes.add(
-                    f"{source}, line {again + offset + 1}",
-                    f"the key {key!r} stands twice, first in line {first + offset + 1}; keep one",
-                )
+        elif _read_object(place_of(value, node, source, offset), value, into, mistakes):
+            mistakes.add(*duplicate_keys(document, source, offset, node))
 
 
 def _read_object(
-    value: Mapping[str, object], source: str, line: int, into: Mapped, mistakes: Mistakes
+    place: Place, value: Mapping[str, object], into: Mapped, mistakes: Mistakes
 ) -> bool:
     """Read an object of a kind that is understood; False for another, which is counted."""
     kind = value.get("kind")
     if kind == keda.KIND:
-        found = read_scaled_object(value, source, line, mistakes)
+        found = read_scaled_object(place, mistakes)
         into.scaled_objects += [] if found is None else [found]
         return True
     if kind == "ConfigMap":
-        return _read_config_map(value, source, into, mistakes)
+        return _read_config_map(value, place.source, into, mistakes)
     if "kind" not in value and any(key in value for key in adapter_file.TOP_KEYS):
-        into.adapters.append(read_adapter(value, source, mistakes))
+        into.adapters.append(read_adapter(place, mistakes))
         return True
     if "kind" not in value and any(key in value for key in mapping_file.TOP_KEYS):
-        into.files.append(read_mapping_file(value, source, mistakes))
+        into.files.append(read_mapping_file(place, mistakes))
         return True
     keys = ", ".join(list(value)[:5]) or "nothing"
     into.others[kind if isinstance(kind, str) and kind else f"a mapping of {keys}"] += 1
@@ -164,7 +144,7 @@ def _read_config_map(
             documents = parse_documents(text)
         except DocumentError as error:
             if any(word in text for word in adapter_file.TOP_KEYS):
-                mistakes.add(inner, error.describe(0))
+                mistakes.add(f"{inner}: {error.describe(0)}")
                 found = True
             continue
         for document in documents:
@@ -174,12 +154,8 @@ def _read_config_map(
             if not any(name in config for name in adapter_file.TOP_KEYS):
                 continue
             found = True
-            into.adapters.append(read_adapter(config, inner, mistakes))
-            for name, line, _, first in document.duplicates:
-                mistakes.add(
-                    f"{inner}, line {line + 1}",
-                    f"the key {name!r} stands twice, first in line {first + 1}; keep one",
-                )
+            into.adapters.append(read_adapter(place_of(config, document.node, inner), mistakes))
+            mistakes.add(*duplicate_keys(document, inner))
     if not found:
         into.others["ConfigMap"] += 1
     return found

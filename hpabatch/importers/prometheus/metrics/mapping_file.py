@@ -1,18 +1,19 @@
-"""Our own mapping file: PromQL for metrics of which no server's configuration is at hand."""
+"""Mapping files: PromQL for metrics whose server's configuration is not at hand."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
-from hpabatch.importers.prometheus.client.queries import Scalable
-from hpabatch.importers.prometheus.metrics.adapter import LABEL, selector_matchers
-from hpabatch.importers.prometheus.metrics.config_fields import ConfigFields, Mistakes
+from hpabatch.importers.prometheus.client.queries import LABEL_NAME, Scalable, read_scalable
+from hpabatch.importers.prometheus.metrics.adapter import selector_matchers
 from hpabatch.importers.prometheus.metrics.queries import PODS_HOLE
-from hpabatch.inputs.fields import show
+from hpabatch.inputs.document_keys import ListOf, Scalar
+from hpabatch.inputs.document_kinds import text
+from hpabatch.inputs.documents import Mistakes, Place, show
+from hpabatch.inputs.fields import Fields
 from hpabatch.model.selectors import parse_selector
 from hpabatch.model.suggestions import did_you_mean
 
@@ -27,7 +28,6 @@ _PLACEHOLDERS: Final = {
     "external": ("namespace", "selector"),
 }
 _HOLE = re.compile(r"\$([a-zA-Z_]\w*)", re.ASCII)
-_SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MappedMetric:
     label: str = ""
 
     def fits(self, kind: Kind, name: str, namespace: str, selector: str) -> bool:
-        """Whether the entry is for a metric; what an object is, is asked by `fits_object`."""
+        """Whether the entry is for a metric; `fits_object` checks the object."""
         if (kind, name) != (self.kind, self.name):
             return False
         if self.namespaces and not any(fnmatchcase(namespace, one) for one in self.namespaces):
@@ -87,41 +87,38 @@ class MappedMetric:
 
 @dataclass(frozen=True, slots=True)
 class MappingFile:
-    """What a mapping file says."""
+    """Content of a mapping file."""
 
     metrics: tuple[MappedMetric, ...] = ()
     scalables: tuple[Scalable, ...] = ()
 
 
-def read_mapping_file(value: Mapping[str, object], source: str, mistakes: Mistakes) -> MappingFile:
-    """Return the mapping that a parsed document is; what is wrong goes to `mistakes`."""
-    top = ConfigFields(value, source, "", mistakes)
+def read_mapping_file(document: Place, mistakes: Mistakes) -> MappingFile:
+    """Return the mapping that a document is, with its mistakes noted."""
+    top = Fields(document, mistakes)
     metrics = tuple(filter(None, (_metric(item) for item in top.children("metrics"))))
-    inner = top.child("scalables")
-    kinds = {} if inner is None else inner.members()
-    scalables = tuple(_scalable(kind, item) for kind, item in kinds.items())
+    kinds = top.mappings("scalables")
+    scalables = tuple(read_scalable(kind, fields) for kind, fields in kinds.items())
     top.close()
     return MappingFile(metrics, scalables)
 
 
-def _metric(fields: ConfigFields) -> MappedMetric | None:
+def _metric(fields: Fields) -> MappedMetric | None:
     kind = _KINDS.get(fields.one_of("type", _KINDS, required=True))
     name = fields.text("name", required=True)
     query = fields.text("query", required=True).strip()
-    namespaces = _globs(fields, "namespace")
-    selector = _selector(fields)
+    namespaces: tuple[str, ...] = fields.read("namespace", _GLOBS) or ()
+    selector: str | None = fields.read("selector", _SELECTOR)
     object_kind = fields.text("kind") if kind in (None, "object") else ""
     object_name = fields.text("object") if kind in (None, "object") else ""
-    label = fields.text("label") if kind != "external" else ""
+    label = (fields.read("label", LABEL_NAME) or "") if kind != "external" else ""
     fields.close()
-    if label and not LABEL.fullmatch(label):
-        fields.mistake("label", f"{label!r} is no name of a label")
     if kind is None:
         return None
     if query:
         _check_query(fields, kind, query)
     return MappedMetric(
-        fields.place(),
+        str(fields.here),
         kind,
         name,
         query,
@@ -133,59 +130,36 @@ def _metric(fields: ConfigFields) -> MappedMetric | None:
     )
 
 
-def _check_query(fields: ConfigFields, kind: Kind, query: str) -> None:
+def _check_query(fields: Fields, kind: Kind, query: str) -> None:
     allowed = _PLACEHOLDERS[kind]
     used = set(_HOLE.findall(query))
     for name in sorted(used - set(allowed)):
-        hint = did_you_mean(name, allowed) or f" (there are {', '.join(f'${n}' for n in allowed)})"
         fields.mistake(
             "query",
-            f"unknown placeholder ${name}{hint}; a group of label_replace is written ${{{name}}}",
+            f"expected one of {', '.join(f'${n}' for n in allowed)}, got ${name}",
+            f"{did_you_mean(name, allowed)[2:] or 'remove it'} (a group of label_replace is "
+            f"written ${{{name}}})",
         )
     missing = [name for name in ("namespace", "pods") if kind == "pods" and name not in used]
     if missing:
         fields.mistake(
             "query",
-            f'a query for pods needs $namespace and $pods among its matchers (pod=~"$pods"), '
-            f"missing: {', '.join(f'${name}' for name in missing)}",
+            f"expected {' and '.join(f'${name}' for name in missing)} in a query for pods",
+            'put it among the matchers, such as pod=~"$pods"',
         )
     if "{{" in query:
-        fields.mistake("query", "looks like an unrendered Helm template; render it first")
+        told = "expected PromQL, got an unrendered Helm template"
+        fields.mistake("query", told, "render it first")
 
 
-def _selector(fields: ConfigFields) -> str | None:
-    if fields.get("selector") is None:
-        return None
-    text = fields.text("selector")
+def _selector(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
     try:
-        return str(parse_selector(text))
+        return str(parse_selector(value))
     except ValueError as error:
-        fields.mistake("selector", f"{text!r} is not a selector such as queue=orders: {error}")
-        return None
+        raise ValueError(f"expected {_SELECTOR.wants}, got {show(value)}: {error}") from None
 
 
-def _globs(fields: ConfigFields, key: str) -> tuple[str, ...]:
-    value = fields.get(key)
-    items = value if isinstance(value, list) else [] if value is None else [value]
-    found = []
-    for item in items:
-        if isinstance(item, str) and item:
-            found.append(item)
-        else:
-            fields.mistake(key, f"a name or a list of names is wanted, found {show(item)}")
-    return tuple(found)
-
-
-def _scalable(kind: str, fields: ConfigFields) -> Scalable:
-    label, spec = fields.text("label", required=True), fields.text("spec", required=True)
-    status = fields.text("status") or spec
-    fields.close()
-    for key, name, form in (
-        ("label", label, LABEL),
-        ("spec", spec, _SERIES),
-        ("status", status, _SERIES),
-    ):
-        if name and not form.fullmatch(name):
-            what = "a label" if form is LABEL else "a series"
-            fields.mistake(key, f"{name!r} is no name of {what}")
-    return Scalable(kind, label, spec, status)
+_SELECTOR: Final = Scalar("a label selector such as queue=orders", _selector)
+_GLOBS: Final = ListOf(text("a name"), "a name or a list of names")

@@ -1,13 +1,12 @@
-"""What is asked for a metric of HPAs, and what the answers become: rows of the metric tables.
+"""Queries for metrics of HPAs, and rows of the metric tables from their responses.
 
-A query is evaluated at equidistant instants, as the server of the metric would have evaluated it
-had it been asked then; each answer is a row, unchanged ones too, because each is what the HPA would
-have seen. Values become thousandths as that server makes them: Go's conversion of value × 1000,
-which truncates.
+A query is evaluated at equidistant times, as the metrics server would have evaluated it then. Each
+response is a row, unchanged ones too, because the HPA would have seen each of them. Values become
+thousandths as that server makes them: Go's conversion of value × 1000, which truncates.
 
-No rows of `metric_fetches` are made of empty answers. Their times would be the import's own
-instants, and a history's fetches are when its controller asked: the sync period and phase are
-estimated from them. An answer that is missing shows as a sample that grows too old.
+Empty responses make no rows of `metric_fetches`: the sync period and phase are estimated from the
+times at which the controller asked, which the times of an import are not. A missing response shows
+as a sample that grows too old.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PODS_HOLE: Final = "$pods"
 
 
 class ValueRule(StrEnum):
-    """How a metric's server makes an answer of what Prometheus says."""
+    """Conversion of values by the metrics server."""
 
     adapter = "adapter"
     """prometheus-adapter, custom metrics: NaN is 0."""
@@ -105,13 +104,13 @@ class MetricQuery:
 
     @property
     def title(self) -> str:
-        """What messages call it: `pods metric shop/http_requests`."""
+        """The name in messages: `pods metric shop/http_requests`."""
         selector = f"{{{self.selector}}}" if self.selector else ""
         of = f" of {self.object_kind}/{self.object_name}" if self.object_name else ""
         return f"{self.kind} metric {self.namespace}/{self.metric}{selector}{of}"
 
     def text(self, pods: Sequence[str] = ()) -> str:
-        """Return the PromQL; of a Pods metric for these pods (the others ask for none)."""
+        """Return the PromQL; that of a Pods metric for these pods."""
         if self.kind != "pods":
             return self.promql
         return self.promql.replace(PODS_HOLE, "|".join(pods))
@@ -123,23 +122,23 @@ class MetricQuery:
 
 def metric_rows(
     query: MetricQuery,
-    answer: Samples,
+    response: Samples,
     instants: Instants | pl.Series | None = None,
     findings: Findings | None = None,
 ) -> pl.DataFrame:
     """Return the rows of a metric's table, without cluster; of pods also without target and uid.
 
     Args:
-        answer: of the query at these instants (query_range). Of a Pods metric the answers for
+        response: of the query at these instants (query_range). Of a Pods metric the responses for
             several groups of pods may come one by one.
-        instants: when it was evaluated, needed only for KEDA, to which no answer is a 0; some of
+        instants: when it was evaluated, needed only for KEDA, to which no response is a 0; some of
             these times (`Instants.near`) where the server may have been away at others.
         findings: gets counts of what is not as one would think.
     """
     noted = findings if findings is not None else Findings()
     if query.kind == "external":
-        return _external_rows(query, answer, instants, noted)
-    rows = _named(query, answer, noted)
+        return _external_rows(query, response, instants, noted)
+    rows = _named(query, response, noted)
     rows = _with_milli(query, rows, noted).with_columns(
         namespace=pl.lit(query.namespace),
         metric=pl.lit(query.metric),
@@ -154,36 +153,36 @@ def metric_rows(
     return rows.select(names).sort("ts")
 
 
-def _named(query: MetricQuery, answer: Samples, findings: Findings) -> pl.DataFrame:
+def _named(query: MetricQuery, response: Samples, findings: Findings) -> pl.DataFrame:
     """Return name, ts and value of pods or of the object; of several series the last counts.
 
     That is the adapter's way: it files values by name. In a mapping file several series of one
     object are a mistake of the query, and no rows.
     """
     if query.label:
-        rows = answer.joined([query.label]).rename({query.label: "name"})
+        rows = response.joined([query.label]).rename({query.label: "name"})
         nameless = rows["name"].null_count()
-        findings.note("metric answer without label", f"{query.title}: {query.label}", nameless)
+        findings.note("metric response without label", f"{query.title}: {query.label}", nameless)
         rows = rows.filter(pl.col("name").fill_null("") != "")
     else:
-        rows = answer.joined([]).with_columns(name=pl.lit(query.object_name))
+        rows = response.joined([]).with_columns(name=pl.lit(query.object_name))
     if query.kind == "object":
         rows = rows.filter(pl.col("name") == query.object_name)
     several = rows.height - rows.select("name", "ts").n_unique()
-    findings.note("metric answer with several series", query.title, several)
+    findings.note("metric response with several series", query.title, several)
     if query.rule == ValueRule.plain:
         return rows.filter(pl.len().over("name", "ts") == 1)
     return rows.unique(["name", "ts"], keep="last", maintain_order=True)
 
 
 def _external_rows(
-    query: MetricQuery, answer: Samples, instants: Instants | pl.Series | None, findings: Findings
+    query: MetricQuery, response: Samples, instants: Instants | pl.Series | None, findings: Findings
 ) -> pl.DataFrame:
     numbered = pl.DataFrame(
-        {"series": answer.series["series"], "name": series_names(answer)},
+        {"series": response.series["series"], "name": series_names(response)},
         schema={"series": pl.UInt32(), "name": pl.String()},
     )
-    rows = answer.points.join(numbered, on="series", how="left").select("name", "ts", "value")
+    rows = response.points.join(numbered, on="series", how="left").select("name", "ts", "value")
     if query.rule in (ValueRule.keda, ValueRule.keda_strict):
         rows = _keda_rows(query, rows, instants, findings)
     rows = _with_milli(query, rows, findings)
@@ -206,14 +205,14 @@ def _keda_rows(
     """Return at most one row an instant: KEDA refuses several series, and may take none for 0."""
     rows = rows.with_columns(count=pl.len().over("ts"), name=pl.lit(""))
     several = rows.filter(pl.col("count") > 1)
-    findings.note("metric answer with several series", query.title, several["ts"].n_unique())
+    findings.note("metric response with several series", query.title, several["ts"].n_unique())
     finite = pl.col("value").is_finite()
     if query.rule == ValueRule.keda_strict:
         return rows.filter((pl.col("count") == 1) & finite).drop("count")
     if instants is not None:
         asked = instants.series() if isinstance(instants, Instants) else instants.alias("ts")
         empty = asked.to_frame().join(rows, on="ts", how="anti")
-        findings.note("empty metric answer, 0 to KEDA", query.title, empty.height)
+        findings.note("empty metric response, 0 to KEDA", query.title, empty.height)
         zeros = empty.select(name=pl.lit(""), ts=pl.col("ts"), value=pl.lit(0.0), count=pl.lit(1))
         rows = pl.concat([rows, zeros.cast(rows.schema)])
     rows = rows.filter(pl.col("count") == 1)
@@ -244,14 +243,14 @@ def go_milli(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np
     return milli, fits
 
 
-def series_names(answer: Samples) -> list[str]:
+def series_names(response: Samples) -> list[str]:
     """Return a name for each series: its labels by name, `queue="a",zone="b"`."""
-    names = answer.names
+    names = response.names
     return [
         ",".join(
             f"{name}={go_quote(value)}"
             for name, value in zip(names, row[1:], strict=True)
             if value is not None
         )
-        for row in answer.series.rows()
+        for row in response.series.rows()
     ]

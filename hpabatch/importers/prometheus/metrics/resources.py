@@ -1,6 +1,6 @@
-"""The kinds of objects that metrics describe, as Kubernetes' APIs name them.
+"""Kinds of objects that metrics describe, with their names in Kubernetes' APIs.
 
-Which kinds a cluster has is not known here. What Kubernetes itself has is; the plural of another
+The kinds of a cluster are not known here; those of Kubernetes itself are. The plural of another
 kind is guessed.
 """
 
@@ -22,7 +22,7 @@ _GROUPS: Final = {
 }
 _LEGACY_GROUP: Final = "extensions"  # where Deployments and Ingresses once were
 ROOT_SCOPED: Final = ("nodes", "persistentvolumes")
-"""What belongs to no namespace, beside namespaces themselves."""
+"""Resources without a namespace, beside namespaces themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
-"""Lives of pods: rows of the table pods, from one window and from one window to the next.
+"""Lives and labels of pods: rows of the table pods, within a window and across windows.
 
-What kube-state-metrics says of a pod it says for as long as the pod exists: a pod is gone when an
-exporter that is alive does not show it any more.
+kube-state-metrics exports a pod for as long as the pod exists: a pod is gone when an exporter that
+is alive no longer shows it. It exports only the labels that it was told to
+(--metric-labels-allowlist), under names in which every character except letters, digits and _ is _,
+and capitals are small letters after _; and it exports no selectors. So labels are for information,
+and the pods that an HPA counts follow from their owner.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +18,6 @@ import numpy as np
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import LAST_S, Findings, Samples, Span
-from hpabatch.importers.prometheus.pods.labels import label_texts
 from hpabatch.importers.prometheus.pods.owners import owned_pods
 from hpabatch.importers.prometheus.reading.assign import assign_pods
 from hpabatch.importers.prometheus.reading.gauges import Gauge
@@ -33,7 +36,7 @@ TABLE_COLUMNS: Final = (
     *("uid", "pod", "namespace", "target", "labels", "owner", "created", "started"),
     *("deletion_requested", "gone", "node", "origin"),
 )
-"""What the table pods has of POD_ROWS."""
+"""Columns of POD_ROWS that the table pods has."""
 
 _TIMES = ("created", "started", "deletion_requested", "gone")
 POD_ROWS: Final = pl.Schema(
@@ -106,7 +109,7 @@ def pod_rows(
     findings.note("assumed", "creation of a pod: when it was first seen", assumed)
     quiet = min(quiet_ms, span.lookback_ms)
     rows = rows.with_columns(
-        # What was to be deleted before it was seen had been made before that.
+        # A pod whose deletion was requested before it was seen was created before that.
         created=pl.coalesce("created", pl.min_horizontal("first", "deletion_requested")),
         gone=_gone(rows["last"], heartbeats, quiet),
         origin=pl.lit("recorded"),
@@ -165,7 +168,7 @@ def continued_pods(
 
 
 def _complete(earlier: pl.DataFrame, span: Span) -> pl.DataFrame:
-    """Return rows with the columns beside the table's, as far as they can be told."""
+    """Return rows with the additional columns, as far as they are known."""
     usual = {
         "first": pl.col("created"),
         "last": pl.lit(span.after_ms, dtype=pl.Int64),
@@ -276,5 +279,54 @@ def _ended_by_next(rows: pl.DataFrame) -> pl.DataFrame:
         pl.max_horizontal(following[0], pl.col("last"))
     )
     rows = rows.with_columns(gone=pl.min_horizontal("gone", taken))
-    # The API server's clock says when it was created, Prometheus' clock when it was seen last.
+    # Creation is by the API server's clock, the last sighting by Prometheus' clock.
     return rows.with_columns(pl.col("deletion_requested", "gone").clip(pl.col("created")))
+
+
+_PREFIX = "label_"
+_USUAL = (
+    *("app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version"),
+    *("app.kubernetes.io/component", "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"),
+    *("helm.sh/chart", "k8s-app", "pod-template-hash", "controller-revision-hash"),
+    *("pod-template-generation", "statefulset.kubernetes.io/pod-name"),
+    *("apps.kubernetes.io/pod-index", "rollouts-pod-template-hash"),
+    *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+)
+_KEYS: Final = {key.translate(str.maketrans("./-", "___")): key for key in _USUAL}
+
+
+def label_key(name: str) -> str | None:
+    """Return the key of a label by its exported name without prefix; None: it is not known.
+
+    A name without _ is its own key, and the usual keys are known. Any other one may stand for
+    several: `team_name` for team-name, team.name, team/name, teamName and itself.
+    """
+    return name if "_" not in name else _KEYS.get(name)
+
+
+def label_texts(labels: Samples, findings: Findings) -> pl.DataFrame:
+    """Return namespace, pod, uid and `labels` as the text of a JSON object, sorted by key.
+
+    Args:
+        labels: kube_pod_labels, a sample per series.
+        findings: gets ("label", name), for each name of which the key is not known, the number
+            of pods.
+    """
+    frame = labels.with_labels(_KEY).series
+    keys = {}
+    for name in (n for n in labels.names if n.startswith(_PREFIX)):
+        key = label_key(name.removeprefix(_PREFIX))
+        if key is None:
+            count = frame[name].len() - frame[name].null_count()
+            findings.note("label", f"{name} is left out: its key is not known", count)
+        else:
+            keys[key] = name
+    names = [keys[key] for key in sorted(keys)]
+    texts: dict[tuple[str | None, ...], str] = {}
+    found = []
+    for row in frame.select(names).rows() if names else [()] * frame.height:
+        if row not in texts:
+            said = {key: v for key, v in zip(sorted(keys), row, strict=True) if v is not None}
+            texts[row] = json.dumps(said, separators=(",", ":"))
+        found.append(texts[row])
+    return frame.select(_KEY).with_columns(labels=pl.Series(found, dtype=pl.String))

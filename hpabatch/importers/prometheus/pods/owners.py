@@ -1,4 +1,4 @@
-"""Whose a pod is: its controller, and the workload behind that, which an HPA scales."""
+"""Owners of pods: the controller and, behind it, the workload that an HPA scales."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def owned_pods(
 
 
 def _controllers(found: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """Return the controller of each thing that has one: owner_kind and owner_name."""
+    """Return the controller of each object that has one: owner_kind and owner_name."""
     kind, name = (_said(column) for column in _OWNER[:2])
     real = found.select(*key, kind, name, "owner_is_controller").filter(
         (pl.col("owner_is_controller").str.to_lowercase() == "true")

@@ -35,7 +35,7 @@ _PLACE = ["uid", "kind", "container"]
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """What is exported of containers' requests; gauges by namespace, pod, uid and the labels said.
+    """Exported gauges of containers and requests, by namespace, pod, uid and more labels.
 
     Attributes:
         requests, limits: kube_pod_container_resource_requests and _limits, by container and
@@ -97,11 +97,15 @@ def request_rows(
     # Pods that are not known were counted already.
     values = assign_pods(pl.concat(changes, how="diagonal"), pods, Findings())
     rows = _over_time(values, there, pods, span, initial=initial)
+    order = ["namespace", "uid", "kind", "index", "valid_from"]
+    return rows.select(list(REQUESTS)).cast(REQUESTS).sort(order)
+
+
+def note_lacking(rows: pl.DataFrame, findings: Findings) -> None:
+    """Note how many containers of requests (REQUESTS) have none for cpu."""
     lacking = (pl.col("kind") == "app") & pl.col("cpu_milli").is_null()
     without = rows.filter(lacking).select(_PLACE).n_unique()
     findings.note("no request", "containers without a request for cpu", without)
-    order = ["namespace", "uid", "kind", "index", "valid_from"]
-    return rows.select(list(REQUESTS)).cast(REQUESTS).sort(order)
 
 
 def _overhead(gauge: Gauge, resource: str) -> Gauge:
@@ -179,7 +183,7 @@ def _over_time(
     rows = rows.with_columns(begins=begins).filter(pl.any_horizontal(new) | pl.col("begins"))
     created = pods.select("uid", "created").unique("uid", keep="last")
     rows = rows.join(there, on=_PLACE).join(created, on="uid", how="left")
-    # What was seen before the window is the row of an earlier one.
+    # A value from before the window has a row in an earlier one.
     written = (
         pl.when("begins")
         .then(pl.col("first") > span.after_ms)

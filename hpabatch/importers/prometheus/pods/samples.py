@@ -1,9 +1,8 @@
-"""The containers of a pod, sampled at slightly different times, as samples of the pod.
+"""Samples of the containers of a pod, brought to common times.
 
-cAdvisor looks at each container at a time of its own and says so, but whoever reads usage per pod
-(the metrics API, and the replay) takes what the containers of a pod used at one time together. So
-the rows of a pod are brought together as metrics-server does it: at each look, what is known of
-every container.
+cAdvisor samples each container at a time of its own. The metrics API and the replay add up the
+usage of a pod's containers at one time. So the rows of a pod are brought together as metrics-server
+does it: at each of its looks, the newest sample of every container.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.reading.sources_seen import nearby_minimum
 
 APART_MS: Final = 15_000
-"""How far apart the containers of a pod are looked at: the kubelet's longest interval."""
+"""The longest distance between samples of a pod's containers: the kubelet's interval."""
 
 _PATIENCE: Final = 1.5
 """A container's last row stands in for this many distances of the leading container's rows."""
@@ -76,12 +75,12 @@ def _samples(rows: pl.DataFrame, lookback_ms: int, apart_ms: int) -> pl.DataFram
     """Return the samples of pods; `of` is the time that a row had."""
     known = _leading(rows, apart_ms).with_row_index("row")
     leading = known.filter("leads").select("row", "pod", "container", "ts", "of", "since")
-    patience = pl.when(pl.col("since") < lookback_ms).then(pl.col("since") * _PATIENCE)
+    retries = pl.when(pl.col("since") < lookback_ms).then(pl.col("since") * _PATIENCE)
     wanted = leading.select(
         "pod",
         "ts",
         lead="container",
-        patience=pl.max_horizontal(patience.fill_null(0), pl.lit(float(apart_ms))),
+        retries=pl.max_horizontal(retries.fill_null(0), pl.lit(float(apart_ms))),
     )
     others = rows.select("pod", "container").unique().join(wanted, on="pod")
     others = others.filter(pl.col("container") != pl.col("lead")).sort("ts")
@@ -89,7 +88,7 @@ def _samples(rows: pl.DataFrame, lookback_ms: int, apart_ms: int) -> pl.DataFram
     before, after = _nearest(others, found, "backward"), _nearest(others, found, "forward")
     both = pl.concat([others, before, after], how="horizontal")
     older, newer = pl.col("ts") - pl.col("backward_of"), pl.col("forward_of") - pl.col("ts")
-    old = ((older <= pl.col("patience")) & (older * 2 < lookback_ms)).fill_null(value=False)
+    old = ((older <= pl.col("retries")) & (older * 2 < lookback_ms)).fill_null(value=False)
     new = (newer <= apart_ms).fill_null(value=False)
     # At equal distances the earlier one counts.
     later = new & (~old | (newer < older))

@@ -73,7 +73,7 @@ def state_rows(
     whole = pl.concat(said, how="diagonal").group_by("namespace", "target", "uid", "ts")
     rows = whole.agg(pl.col(values).drop_nulls().last()).sort("uid", "ts")
     rows = rows.with_columns(pl.col(values).forward_fill().over("uid"))
-    # A time without a state says nothing.
+    # A time without a state is left out.
     rows = rows.filter(pl.col("phase").is_not_null() | pl.col("ready").is_not_null())
     lacking = pl.col("phase").is_null()
     findings.note("assumed", "phase of a pod", rows.filter(lacking).height)
@@ -126,7 +126,7 @@ def _with_transitions(
     rows = rows.join(_earlier(before), on="uid", how="left", maintain_order="left")
     is_first, is_true = pl.col("previous").is_null(), pl.col("ready") == "True"
     earliest = pl.when(is_first).then("created").otherwise("previous")
-    # Recorded times are whole seconds, cut off. One that was told before the state is another's.
+    # Recorded times are whole seconds, cut off. A transition before the state belongs to another.
     fits = (
         (pl.col("since") <= pl.col("ts"))
         & (pl.col("since") + 999 >= earliest)

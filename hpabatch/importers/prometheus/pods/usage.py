@@ -1,11 +1,11 @@
 """Usage of containers, from raw counters: what metrics-server would have computed at each scrape.
 
 metrics-server (pkg/storage/types.go, resourceUsage) takes two neighbouring values of the counter,
-cuts their quotient to whole nanocores, and whoever asks for millicores gets it rounded up. So do
-we, with one difference: the counter is a float of seconds, which carries noise of 1e-8 s once it
-is as large as 1e8 s; its increase is therefore rounded to whole microseconds first. Usage in whole
-millicores over whole milliseconds is a whole number of microseconds, and so is what a kernel with
-cgroup v2 counts: both come back exactly. (A nanosecond that cgroup v1 counted beyond the
+cuts their quotient to whole nanocores, and whoever asks for millicores gets it rounded up. This
+module differs in one point: the counter is a float of seconds, which carries noise of 1e-8 s once
+it is as large as 1e8 s; its increase is therefore rounded to whole microseconds first. Usage in
+whole millicores over whole milliseconds is a whole number of microseconds, and so is what a kernel
+with cgroup v2 counts: both come back exactly. (A nanosecond that cgroup v1 counted beyond the
 microsecond is lost: less than 5e-8 cores over 10 s.)
 """
 
@@ -32,7 +32,7 @@ USAGE: Final = pl.Schema(
         **dict.fromkeys(("ts", "window_ms", "cpu_milli", "memory_bytes"), pl.Int64()),
     }
 )
-"""What usage_rows and rated_rows return; `pod_uid` is null where the cgroup's path is not known."""
+"""Columns of usage_rows and rated_rows; `pod_uid` is null without the cgroup's path."""
 
 _IDENTITY = ("namespace", "pod", "container")
 _NO_CONTAINER = ("", "POD")
@@ -294,7 +294,7 @@ def _rows(
 
 
 def _containers_of(samples: Samples) -> pl.DataFrame:
-    """Return per series its container and the uid of its pod, if its cgroup's path says it."""
+    """Return per series its container and, if its cgroup's path has it, its pod's uid."""
     uid = pl.col("id").str.extract(_UID, 1).str.replace_all("_", "-", literal=True)
     labels = samples.with_labels([*_IDENTITY, "id"]).series
     return labels.select("series", *_IDENTITY, pod_uid=uid)

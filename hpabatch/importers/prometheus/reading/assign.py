@@ -1,4 +1,4 @@
-"""Which pod something was said of: by its uid, or by its name and the time."""
+"""Assignment of rows to pods: by uid, or by name and time."""
 
 from __future__ import annotations
 

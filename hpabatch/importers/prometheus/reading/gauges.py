@@ -1,7 +1,7 @@
-"""Gauges as their changes: what an exporter said of a thing, since when, and how long it was there.
+"""Changes of gauges: values of an object, since when, and the time that it was exported.
 
-The same thing may be exported twice (a pair of exporters, two Prometheus servers, an exporter that
-moved to another address): what tells the copies apart is left out of `labels`.
+An object may be exported twice (a pair of exporters, two Prometheus servers, an exporter that moved
+to another address): labels that tell the copies apart are left out of `labels`.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Gauge:
 
     @property
     def labels(self) -> list[str]:
-        """The labels that tell its things apart."""
+        """The labels that identify its objects."""
         return self.seen.columns[:-2]
 
 
 def empty_gauge(labels: Sequence[str]) -> Gauge:
-    """Return a gauge that nobody exports."""
+    """Return the gauge of a series that does not exist."""
     told = dict.fromkeys(labels, pl.String())
     changes = pl.DataFrame(schema={**told, "ts": pl.Int64(), "value": pl.Float64()})
     seen = pl.DataFrame(schema={**told, "first": pl.Int64(), "last": pl.Int64()})
@@ -103,7 +103,7 @@ def reduce_gauge(
 
 
 def _with_times(held: pl.DataFrame, there: pl.DataFrame | None, span: Span) -> pl.DataFrame:
-    """Return things with when they were there: all the time, where nothing else is said."""
+    """Return objects with the time of their presence: all the time by default."""
     limits = {"first": span.after_ms, "last": span.until_ms}
     if there is None:
         return held.with_columns(pl.lit(ms, dtype=pl.Int64).alias(n) for n, ms in limits.items())
@@ -137,7 +137,7 @@ def _by_thing(samples: Samples, names: list[str]) -> tuple[pl.DataFrame, pl.Data
 
 
 def _named(rows: pl.DataFrame, things: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    """Return rows with their thing's labels."""
+    """Return rows with the labels of their object."""
     named = rows.join(things, on="thing", how="left", maintain_order="left")
     return named.select(*things.drop("thing").columns, *columns)
 

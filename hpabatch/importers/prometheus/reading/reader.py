@@ -1,8 +1,8 @@
-"""What is asked in a window, by our names: gauges as changes, facts once, counters raw.
+"""Reader of one window: gauges as changes, facts once, counters raw.
 
 A gauge that did not change in a window costs two samples: its smallest and its largest value are
-asked for first, and raw samples only of what was not the same all the time, or not there all the
-time. Most pods are Ready for days, and most targets keep their size for hours.
+requested first, and raw samples only of gauges that changed or were not there all the time. Most
+pods are Ready for days, and most targets keep their size for hours.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from itertools import pairwise
 
 import polars as pl
 
-from hpabatch.importers.prometheus.client.ask import Ask, Form
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.queries import Query
 from hpabatch.importers.prometheus.client.samples import (
@@ -23,10 +22,11 @@ from hpabatch.importers.prometheus.client.samples import (
     empty_samples,
     joined_samples,
 )
+from hpabatch.importers.prometheus.client.series_requests import Form, SeriesRequest
 from hpabatch.importers.prometheus.reading.gauges import Gauge, reduce_gauge
 
 FACTS_AT_ONCE = 1000
-"""Objects that a question for one sample a series names."""
+"""Objects that a request for one sample a series names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class Things:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Asks about one cluster in one window.
+    """Reader of one cluster in one window.
 
     Attributes:
-        fetcher: what answers.
+        fetcher: sends requests.
         queries: of what the server has, by name.
         span: the window's instants.
-        cluster: matchers that tell the cluster, e.g. {"cluster": ("a",)}.
-        spacing_ms: of samples, for the size of questions only.
-        max_samples: of one answer, about.
-        at_once: names in a question for raw samples.
-        findings: what was noticed.
+        cluster: matchers of the cluster, e.g. {"cluster": ("a",)}.
+        spacing_ms: of samples, for the size of requests only.
+        max_samples: of one response, about.
+        at_once: names in a request for raw samples.
+        findings: counted by kind.
     """
 
     fetcher: Fetcher
@@ -69,11 +69,11 @@ class Reader:
     findings: Findings
 
     def matchers(self) -> str:
-        """Return what tells the cluster in PromQL, "" where there is one."""
+        """Return the matchers of the cluster in PromQL, "" where there is one."""
         return ",".join(f'{label}="{values[0]}"' for label, values in self.cluster.items())
 
     def has(self, name: str) -> bool:
-        """Whether the server has anything of that name."""
+        """Whether the server has series for a query."""
         return name in self.queries
 
     def facts(self, name: str, form: Form, **names: tuple[str, ...]) -> Samples:
@@ -140,7 +140,7 @@ class Reader:
         things: Things,
         there: pl.DataFrame | None = None,
     ) -> Gauge:
-        """Return when a gauge changed; None: nobody exports it."""
+        """Return the changes of a gauge; without a query, those of a gauge that is not exported."""
         told = [*dict.fromkeys(("namespace", things.label, *labels))]
         if query is None or not things.names:
             return reduce_gauge(empty_samples(), empty_samples(), told, self.span, self.findings)
@@ -197,11 +197,11 @@ class Reader:
         form: Form,
         names: Mapping[str, tuple[str, ...]],
         split: str = "namespace",
-    ) -> Ask:
-        """Return a question about this cluster in this window."""
+    ) -> SeriesRequest:
+        """Return a request for this cluster and window."""
         wanted = {**self.cluster, **{name: values for name, values in names.items() if values}}
         from_ms = self.span.from_ms
-        return Ask(query, form, from_ms, self.span.until_ms, wanted, split)
+        return SeriesRequest(query, form, from_ms, self.span.until_ms, wanted, split)
 
     def _asks(
         self,
@@ -210,7 +210,7 @@ class Reader:
         names: Sequence[tuple[str, str]],
         label: str,
         size: int,
-    ) -> list[Ask]:
+    ) -> list[SeriesRequest]:
         asks = []
         for at in range(0, len(names), size):
             part = names[at : at + size]
@@ -219,16 +219,19 @@ class Reader:
             asks.append(self.ask(query, form, {"namespace": spaces, label: values}, label))
         return asks
 
-    def _slices(self, ask: Ask, series: int) -> list[Ask]:
-        """Return the question in parts of the time, of about as many samples as one may have."""
+    def _slices(self, ask: SeriesRequest, series: int) -> list[SeriesRequest]:
+        """Return the request in parts of the time, of about as many samples as one may have."""
         length = ask.until_ms - ask.from_ms
         count = max(1, -(-series * (length // self.spacing_ms) // self.max_samples))
         bounds = [ask.from_ms + round(k * length / count) for k in range(count + 1)]
-        return [Ask(ask.query, ask.form, a, b, ask.names, ask.split) for a, b in pairwise(bounds)]
+        return [
+            SeriesRequest(ask.query, ask.form, a, b, ask.names, ask.split)
+            for a, b in pairwise(bounds)
+        ]
 
 
 def only(samples: Samples, things: Things) -> Samples:
-    """Return the samples of these objects; a question's names allow for others of like names."""
+    """Return the samples of these objects; a request's names allow for others of like names."""
     if not samples.series.height:
         return samples
     found = samples.with_labels(["namespace", things.label])
@@ -255,7 +258,7 @@ def _moving(
     things: Things,
     there: pl.DataFrame | None,
 ) -> set[tuple[str, str]]:
-    """Return the objects whose gauges changed, or of which it is not known when they were there.
+    """Return the objects whose gauges changed, or whose time of presence is not known.
 
     Series that differ in the scrape's labels only are one gauge: where one exporter followed
     another, each may have said one value, but not the same.

@@ -1,9 +1,9 @@
-"""Which of several scrapes of the same thing counts, and how far apart samples lie.
+"""Choice among several scrapes of one object, and the distance of samples.
 
 A container may be scraped twice: by two jobs that read the kubelet, under two addresses of a node,
 on /metrics/cadvisor and on /metrics/resource, or by the two Prometheus servers of a pair. Its usage
-must count once. What tells the scrapes apart are labels that the scrape adds; what an exporter says
-of the thing itself (`OBJECT_LABELS`) does not make another source.
+must count once. Labels that the scrape adds tell the scrapes apart; labels that describe the object
+itself (`OBJECT_LABELS`) make no other source.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ OBJECT_LABELS: Final = frozenset(
         *("scaletargetref_api_version", "scaletargetref_kind", "scaletargetref_name"),
     }
 )
-"""Labels that speak of the thing, not of the scrape."""
+"""Labels of the object, not of the scrape."""
 
 _EACH_TARGET = frozenset({"instance", "host", "hostname", "kubernetes_io_hostname", "pod"})
-"""Scrape labels that differ from target to target: preferred by them only if nothing else tells."""
+"""Scrape labels that differ between targets: they decide last."""
 
 _DOWNSAMPLED: Final[Mapping[int, str]] = {300_000: "5 minutes", 3_600_000: "1 hour"}
-"""Distances of samples (ms) after Thanos made them fewer, and how they are told."""
+"""Distances of samples (ms) after downsampling by Thanos, with their names."""
 
 
 def one_source(
@@ -167,7 +167,7 @@ def downsampled(samples: Samples, expected_ms: int | None) -> str | None:
 
 
 def _several(known: pl.DataFrame) -> pl.DataFrame:
-    """Return the series of things that more than one source speaks of."""
+    """Return the series of objects that several sources export."""
     return known.filter(pl.col("source").n_unique().over("thing") > 1)
 
 

@@ -1,7 +1,7 @@
-"""One window of one cluster: everything that is asked of it, and the parts it becomes.
+"""One window of one cluster: its requests, and the parts that it becomes.
 
-Usage goes part by part, some hundred pods at a time; what there is a few times a day of a pod, a
-target or an HPA goes into the last part, which makes the window complete.
+Usage is read and committed in parts of some hundred pods; the few rows a day of each pod, target
+and HPA are in the last part, which completes the window.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import continued
 from hpabatch.history.schema import table_named
 from hpabatch.history.store.catalog import quote
-from hpabatch.importers.prometheus.beside import Beside
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.lite import LITE_TOLD, keep_rows, lite_rows
-from hpabatch.importers.prometheus.provenance import Source, provenance_rows
 from hpabatch.importers.prometheus.reading.assign import assign_pods
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
 from hpabatch.importers.prometheus.reading.window_fleet import (
@@ -35,18 +33,19 @@ from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries, 
 from hpabatch.importers.prometheus.reading.window_pods import WindowPods, read_pods
 from hpabatch.importers.prometheus.reading.window_usage import read_usage
 from hpabatch.importers.prometheus.repeats import without_repeats
-from hpabatch.importers.prometheus.request import DONE, ImportRequest, Window
-from hpabatch.importers.prometheus.result import ImportResult
-from hpabatch.importers.prometheus.site import Site, version_of
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.result import ImportResult, Source, provenance_rows
+from hpabatch.importers.prometheus.site import Beside, Site, version_of
+from hpabatch.importers.prometheus.windows import DONE, Window
 from hpabatch.importers.table.groups import Sink
 
 Tell = Callable[[float], None]
-"""Is told which share of a window is done."""
+"""Receives the share of a window that is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a window's rows go, and where what is asked for comes from.
+    """Sources and destination of a window's rows.
 
     Attributes:
         request: what is imported.
@@ -54,12 +53,12 @@ class Place:
         site: what the server has.
         series: those that the adapter would find.
         cluster: its name in the history.
-        fetcher: what answers.
+        fetcher: sends requests.
         sink: the store.
         lite_folder: where rows of a lite import wait for the others; None: a full import.
     """
 
-    request: ImportRequest
+    request: PrometheusRequest
     beside: Beside
     site: Site
     series: AdapterSeries
@@ -69,7 +68,7 @@ class Place:
     lite_folder: Path | None = None
 
     def reader(self, window: Window, findings: Findings) -> Reader:
-        """Return what asks about this cluster in a window."""
+        """Return the reader of this cluster for a window."""
         label = self.request.cluster_label
         return Reader(
             fetcher=self.fetcher,
@@ -87,12 +86,12 @@ class Place:
         return window.part(self.request.source(), self.cluster, name)
 
     def stored(self, table: str) -> pl.DataFrame | None:
-        """Return what the store has of a small table for this cluster, None if nothing."""
+        """Return the store's rows of a small table for this cluster, None if there are none."""
         whole = self.sink.stored(table)
         return None if whole is None else whole.filter(pl.col("cluster") == self.cluster)
 
     def explain(self, window: Window, sources: Sequence[Source]) -> None:
-        """Record how things were come by in a window."""
+        """Record the provenance of a window's rows."""
         rows = provenance_rows(sources, window.span.after_ms, window.span.until_ms)
         told = table_rows(rows, "provenance", self.cluster)
         self.sink.add("provenance", continued(told, self.stored("provenance")))
@@ -119,7 +118,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
     """Read a window and commit its parts; those that are there already are not read again.
 
     Raises:
-        UsageError, UnreadableError: the server has no answer, or the store cannot be written.
+        UsageError, UnreadableError: a request fails, or the store cannot be written.
     """
     findings = Findings()
     reader = place.reader(window, findings)
@@ -135,7 +134,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         return
     targets = None if place.request.all_workloads else hpas.targets()
     pods = read_pods(
-        reader, targets, spaces, fleet.heartbeats, place.stored, window.initial
+        reader, targets, spaces, fleet.heartbeats, place.stored, window.initial, place.beside
     )  # fmt: skip
     tell(0.2)
     _usage_parts(place, window, reader, pods, result, tell)
@@ -147,7 +146,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         place.add("pod_states", pods.states)
         place.add("scales", _scales(place, window, reader, sorted(hpas.targets())))
         place.add("hpas", hpas.rows)
-        # The store's are not looked at: in a month they are millions.
+        # Not compared with the store's rows, of which a month has millions.
         shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
         key = ("namespace", "name", "uid")
         place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
@@ -173,7 +172,7 @@ def _lite(
     keep_rows(rows, place.cluster, place.lite_folder / name)
     with place.sink.part(place.part(window, DONE)) as figures:
         place.add("hpas", hpas.rows)
-        # The store's are not looked at: in a month they are millions.
+        # Not compared with the store's rows, of which a month has millions.
         shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
         key = ("namespace", "name", "uid")
         place.add("hpa_status", without_repeats(hpas.status, None, key, shown))
@@ -302,10 +301,10 @@ _LITE_SOURCES = (
     Source("pod_metrics.memory_bytes", "status", LITE_TOLD),
     Source("pods", "generated", "lite: as many equal pods as the HPA said that there were"),
 )
-"""What is the same of every lite import."""
+"""Provenance of every lite import."""
 
 _SOURCES = (
     Source("scales.selector", "absent", "kube-state-metrics exports no selectors: pods by owner"),
     Source("pods", "owner", "pods belong to the workload that owns them"),
 )
-"""What is the same of every import from kube-state-metrics."""
+"""Provenance of every import from kube-state-metrics."""

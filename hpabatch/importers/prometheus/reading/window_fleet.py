@@ -1,4 +1,4 @@
-"""The HPAs of a window and what they scale: which are there, since when, and their sizes."""
+"""HPAs of a window and their scale targets: presence, first sighting, sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GAUGES: Mapping[str, tuple[str, ...]] = {
     "hpa_metric": ("metric_name", "metric_target_type"),
     "hpa_condition": ("condition", "status"),
 }
-"""What is read of HPAs, with the labels that tell its series apart."""
+"""Gauges of HPAs, with the labels that identify their series."""
 
 Target = tuple[str, str, str]
 """Namespace, kind and name of a scale target."""

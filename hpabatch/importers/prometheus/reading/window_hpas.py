@@ -1,29 +1,115 @@
-"""What is known of the HPAs of a window: specs, statuses, what they scale, and what is missing."""
+"""HPAs of a window: specs, statuses, scale targets, and missing facts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any, Final
 
 import polars as pl
 
 from hpabatch.history.columns import TIME
-from hpabatch.importers.prometheus.beside import Beside
+from hpabatch.importers.hpa_events.recorder import SPECS
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.metrics.keda import ScaledObject
-from hpabatch.importers.prometheus.provenance import Source
 from hpabatch.importers.prometheus.reading.window_fleet import Fleet, Target
-from hpabatch.importers.prometheus.request import Window
-from hpabatch.importers.prometheus.specs.merge import merge_specs
+from hpabatch.importers.prometheus.result import Source
+from hpabatch.importers.prometheus.site import Beside
+from hpabatch.importers.prometheus.specs.recorded import Place
 from hpabatch.importers.prometheus.specs.specs import SpecWindow, spec_rows
 from hpabatch.importers.prometheus.specs.status import status_rows
+from hpabatch.importers.prometheus.windows import Window
 from hpabatch.model.objects.hpa import HPA
 
-KEDA = "keda"
-"""How a spec was come by (table `provenance`): made of a ScaledObject, as KEDA does."""
+Row = dict[str, Any]
 
-Place = tuple[str, str]
-"""Namespace and name of an HPA."""
+_MADE_UP: Final = "hpa-"
+"""Prefix of uids that this package makes; those of clusters are hexadecimal."""
+
+
+def merge_specs(
+    found: SpecWindow, stored: pl.DataFrame | None, *, namespaces: Collection[str] = ()
+) -> pl.DataFrame:
+    """Return the rows of `hpas` to add, without cluster and with times in ms (`SPECS`), sorted.
+
+    An HPA that the store has and the window does not know ended before the exporter was first read
+    in it.
+
+    Args:
+        found: of the window.
+        stored: the rows of the cluster that the store has; None: it has none.
+        namespaces: those that the window is about; empty: all.
+    """
+    known = _by_place(stored)
+    new: dict[Place, list[Row]] = {}
+    for row in found.rows.rows(named=True):
+        new.setdefault((row["namespace"], row["name"]), []).append(row)
+    begun = {(namespace, name, since) for namespace, name, since in found.begun}
+    added: list[Row] = []
+    for place in sorted({*new, *known}):
+        end = found.ends.get(place)
+        if place not in found.shown and (not namespaces or place[0] in namespaces):
+            end = found.read_ms
+        whole = [dict(row) for row in known.get(place, ())]
+        if whole and whole[-1]["valid_to"] is None and end is not None:
+            whole[-1]["valid_to"] = max(end, whole[-1]["valid_from"] + 1)
+        for row in new.get(place, ()):
+            fresh = (*place, row["valid_from"]) in begun
+            _add(whole, row, fresh=fresh, after_ms=found.after_ms)
+        added += [row for row in whole if row not in known.get(place, ())]
+    return pl.DataFrame(added, schema=SPECS).sort("namespace", "name", "uid", "valid_from")
+
+
+def _by_place(stored: pl.DataFrame | None) -> dict[Place, list[Row]]:
+    if stored is None or stored.is_empty():
+        return {}
+    times = [name for name, kind in stored.schema.items() if kind == TIME]
+    frame = stored.with_columns(pl.col(times).to_physical()).select(
+        pl.col(name) if name in stored.columns else pl.lit(None, kind).alias(name)
+        for name, kind in SPECS.items()
+    )
+    rows: dict[Place, list[Row]] = {}
+    for row in frame.cast(SPECS).sort("valid_from").rows(named=True):
+        rows.setdefault((row["namespace"], row["name"]), []).append(row)
+    return rows
+
+
+def _add(whole: list[Row], row: Row, *, fresh: bool, after_ms: int) -> None:
+    """Add a row to those of an HPA, which are sorted and end before it or go on into it."""
+    if not whole:
+        whole.append(row)
+        return
+    last = whole[-1]
+    if row["valid_from"] < last["valid_from"]:
+        # Rows of the store from before this window stay.
+        row = {**row, "valid_from": max(after_ms, last["valid_from"])}
+    joined = not fresh and last["valid_to"] in (None, row["valid_from"])
+    if joined and row["uid"].startswith(_MADE_UP):
+        row = {**row, "uid": last["uid"]}
+    if row["valid_from"] == last["valid_from"]:
+        # Of the same key, so that it stands in place of the other one.
+        whole[-1] = {**row, "uid": last["uid"]}
+    elif joined and _same(last, row):
+        last["valid_to"] = row["valid_to"]
+    else:
+        if last["valid_to"] is None or last["valid_to"] > row["valid_from"]:
+            last["valid_to"] = row["valid_from"]
+        whole.append(row)
+
+
+def _same(last: Row, row: Row) -> bool:
+    """Whether a row equals the one before it, as far as it has values."""
+    if row["spec"] != last["spec"]:
+        return False
+    told = all(row[name] in (None, last[name]) for name in ("labels", "annotations"))
+    return told and (row["uid"] == last["uid"] or last["uid"].startswith(_MADE_UP))
+
+
+OBJECTS = "objects"
+"""Method of the table `provenance`: the spec is that of an object, as it is now."""
+
+KEDA = "keda"
+"""Method of the table `provenance`: the spec is made of a ScaledObject, as KEDA does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +135,7 @@ class WindowHpas:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """How behavior and metrics were come by."""
+        """Provenance of behavior and metrics."""
         return self.found.sources
 
     def specs(self) -> list[HPA]:
@@ -121,12 +207,20 @@ def read_hpas(
     ]
     found = spec_rows(
         fleet.gauges, window.span, fleet.heartbeats, cluster=cluster, findings=findings,
-        manifests=wanted, methods=dict.fromkeys(made, KEDA), events=beside.events,
-        namespaces=namespaces,
+        manifests=wanted, methods={**_of_objects(beside), **dict.fromkeys(made, KEDA)},
+        events=beside.events, namespaces=namespaces,
     )  # fmt: skip
     rows = merge_specs(found, stored, namespaces=namespaces)
     known = [_uids(rows)] if stored is None else [_uids(stored), _uids(rows)]
     return WindowHpas(fleet, found, rows, _status(fleet, beside, found, pl.concat(known), window))
+
+
+def _of_objects(beside: Beside) -> dict[Place, str]:
+    """Return the method of each HPA that is one of the cluster's objects."""
+    if beside.objects is None:
+        return {}
+    own = {id(hpa) for hpa in beside.objects.hpas.values()}
+    return {(hpa.namespace, hpa.name): OBJECTS for hpa in beside.hpas if id(hpa) in own}
 
 
 def _uids(rows: pl.DataFrame) -> pl.DataFrame:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import polars as pl
 
-from hpabatch.importers.prometheus.client.ask import RangeAsk, chunks
 from hpabatch.importers.prometheus.client.samples import Samples
+from hpabatch.importers.prometheus.client.series_requests import RangeRequest, chunks
 from hpabatch.importers.prometheus.metrics.mapping import Mappings, MetricPlan
 from hpabatch.importers.prometheus.metrics.queries import Instants, MetricQuery, metric_rows
 from hpabatch.importers.prometheus.reading.reader import Reader
@@ -19,7 +19,7 @@ from hpabatch.model.objects.hpa import HPA
 
 
 class Catalogue(Protocol):
-    """What a server has: `http.Server`."""
+    """Names and labels of a server's series: `http.Server`."""
 
     def label_values(
         self, label: str, matchers: Sequence[str], start_ms: int, end_ms: int
@@ -32,7 +32,7 @@ class Catalogue(Protocol):
 
 @dataclass(slots=True)
 class AdapterSeries:
-    """The series that prometheus-adapter would find, asked for once in an import.
+    """The series that prometheus-adapter would find, requested once in an import.
 
     The adapter looks for them by `seriesQuery`; which metrics it serves follows from their names
     and labels.
@@ -78,21 +78,21 @@ def read_metrics(
         plan: see `Mappings.plan`.
         pods: rows of lives.POD_ROWS.
         targets: by namespace and HPA the kind and name of what it scaled in the window.
-        heartbeats: instants (ms) at which the server scraped: at others an empty answer, which is
+        heartbeats: instants (ms) at which the server scraped: at others an empty response, which is
             a 0 to KEDA, may be the server's own.
         step_ms: between two values.
     """
     for query in plan.queries:
         asked = query.within(reader.matchers())
         if query.kind != "pods":
-            answer = ranged(reader, query.title, asked.text(), step_ms, 1)
+            response = ranged(reader, query.title, asked.text(), step_ms, 1)
             instants = _instants(reader, heartbeats, step_ms)
             if instants is not None:
-                yield query.table, metric_rows(query, answer, instants, reader.findings)
+                yield query.table, metric_rows(query, response, instants, reader.findings)
             continue
         for names in chunks(_pods_of(query, pods, targets), reader.at_once):
-            answer = _of_pods(reader, asked, names, step_ms)
-            yield query.table, metric_rows(query, answer, None, reader.findings)
+            response = _of_pods(reader, asked, names, step_ms)
+            yield query.table, metric_rows(query, response, None, reader.findings)
 
 
 def _of_pods(reader: Reader, query: MetricQuery, names: tuple[str, ...], step_ms: int) -> Samples:
@@ -100,7 +100,7 @@ def _of_pods(reader: Reader, query: MetricQuery, names: tuple[str, ...], step_ms
 
 
 def _instants(reader: Reader, heartbeats: Sequence[int], step_ms: int) -> pl.Series | None:
-    ask = RangeAsk("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
+    ask = RangeRequest("", "", reader.span.after_ms, reader.span.until_ms, step_ms)
     if ask.last_ms < ask.first_ms:
         return None
     return Instants(ask.first_ms, ask.last_ms, step_ms).near(heartbeats, SILENT_MS)

@@ -1,4 +1,4 @@
-"""The pods of a window: whose they are, how long they lived, what they asked for and were."""
+"""Pods of a window: owners, lives, requests and states."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from dataclasses import dataclass
 import polars as pl
 
 from hpabatch.importers.prometheus.client.samples import Samples, joined_samples
+from hpabatch.importers.prometheus.pods.filled import (
+    compare_requests,
+    filled_requests,
+    known_requests,
+)
 from hpabatch.importers.prometheus.pods.lives import continued_pods, pod_rows
 from hpabatch.importers.prometheus.pods.owners import owned_pods
-from hpabatch.importers.prometheus.pods.requests import Requested, request_rows
+from hpabatch.importers.prometheus.pods.requests import Requested, note_lacking, request_rows
 from hpabatch.importers.prometheus.pods.states import state_rows
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.reading.reader import Reader, Things, only
 from hpabatch.importers.prometheus.reading.window_fleet import Target
 from hpabatch.importers.prometheus.repeats import continued_requests, in_ms, without_repeats
+from hpabatch.importers.prometheus.site import Beside
 
 Stored = Callable[[str], pl.DataFrame | None]
 """Returns what the store has of a table, None if nothing."""
@@ -49,6 +55,7 @@ def read_pods(
     heartbeats: Sequence[int],
     stored: Stored,
     initial: bool,
+    beside: Beside,
 ) -> WindowPods:
     """Return the pods of scale targets (None: every pod of these namespaces) in a window.
 
@@ -58,6 +65,7 @@ def read_pods(
         heartbeats: when the exporter was read (ms).
         stored: what the store has of the cluster.
         initial: nothing was imported right before.
+        beside: the files beside the server.
     """
     owners, chain, things = _find(reader, targets, namespaces)
     info_labels = ("uid", "node", "created_by_kind", "created_by_name")
@@ -80,7 +88,7 @@ def read_pods(
     if known is not None:
         earlier = _still_there(known, targets, namespaces)
         pods = continued_pods(earlier, pods, heartbeats, reader.span)
-    # What is exported of a pod is exported for as long as the pod is there.
+    # The series of a pod exist for as long as the pod.
     there = info.seen.select("namespace", "pod", "uid", "first", "last")
     ready_time = reader.gauge("pod_ready_time", ("uid",), things)
     states = state_rows(
@@ -97,6 +105,13 @@ def read_pods(
     requests = request_rows(
         _requested(reader, things, there), pods, reader.span, reader.findings, initial=initial
     )
+    if beside.requests is not None:
+        known = known_requests(pods, beside.requests)
+        if reader.has("requests"):
+            compare_requests(requests, known, beside.told)
+        else:
+            requests = filled_requests(requests, known)
+    note_lacking(requests, reader.findings)
     if not initial:
         requests = continued_requests(requests, stored("pod_requests"), there)
         said = ("phase", "ready", "last_transition")
@@ -116,7 +131,7 @@ def _last_states(stored: pl.DataFrame | None) -> pl.DataFrame | None:
 def _still_there(
     stored: pl.DataFrame, targets: Collection[Target] | None, namespaces: tuple[str, ...]
 ) -> pl.DataFrame:
-    """Return the pods that were alive before the window, of what it asks about (times in ms)."""
+    """Return the pods of the targets that were alive before the window (times in ms)."""
     rows = in_ms(stored.filter(pl.col("gone").is_null()))
     if targets is not None:
         wanted = _frame(targets).select("namespace", "target").unique()
@@ -168,7 +183,7 @@ def _frame(targets: Collection[Target]) -> pl.DataFrame:
 
 
 def _requested(reader: Reader, things: Things, there: pl.DataFrame) -> Requested:
-    """Return what is exported of containers and what they request."""
+    """Return the gauges of containers and their requests."""
 
     def read(name: str, *labels: str) -> Gauge:
         return reader.gauge(name, ("uid", *labels), things, there)

@@ -1,29 +1,88 @@
-"""What the containers of a window used: from raw counters, else as the adapter served it, else
-from rates, and which of these it was.
-"""
+"""Usage of the containers of a window, and its origin: the adapter, raw counters, else rates."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
 
+import numpy as np
 import polars as pl
 
 from hpabatch.errors import RefusedError
-from hpabatch.importers.prometheus.client.ask import RangeAsk
-from hpabatch.importers.prometheus.client.samples import Samples, empty_samples, joined_samples
-from hpabatch.importers.prometheus.metrics import adapter_usage
+from hpabatch.history.columns import CPU_MILLI_MAX, MEMORY_BYTES_MAX
+from hpabatch.importers.prometheus.client.samples import (
+    Findings,
+    Samples,
+    empty_samples,
+    joined_samples,
+)
+from hpabatch.importers.prometheus.client.series_requests import RangeRequest
+from hpabatch.importers.prometheus.metrics.adapter import ResourceQuery
 from hpabatch.importers.prometheus.metrics.mapping import Mappings
+from hpabatch.importers.prometheus.metrics.queries import go_milli
 from hpabatch.importers.prometheus.pods.usage import rated_rows, usage_rows
-from hpabatch.importers.prometheus.provenance import Source
 from hpabatch.importers.prometheus.reading.reader import Reader, Things
 from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS, downsampled
+from hpabatch.importers.prometheus.result import Source
+
+_KEY = ("pod", "container", "ts")
+
+
+def served_rows(
+    namespace: str,
+    cpu: tuple[ResourceQuery, Samples],
+    memory: tuple[ResourceQuery, Samples],
+    findings: Findings,
+) -> pl.DataFrame:
+    """Return usage as prometheus-adapter served it, without a pod that lacks cpu or memory.
+
+    Args:
+        cpu, memory: the query and its response, of the same pods and times (query_range).
+        findings: gets the number of values that no column can hold (infinities); they are left out.
+    """
+    cores = _values(*cpu, "cpu_milli", CPU_MILLI_MAX, findings)
+    working_set = _values(*memory, "memory_milli", MEMORY_BYTES_MAX * 1000, findings)
+    both = cores.join(working_set, on=_KEY, how="full", coalesce=True)
+    owner = ["pod", "ts"]
+    both = both.filter(
+        pl.col("cpu_milli").is_not_null().any().over(owner),
+        pl.col("memory_milli").is_not_null().any().over(owner),
+    )
+    return both.select(
+        namespace=pl.lit(namespace),
+        pod=pl.col("pod"),
+        container=pl.col("container"),
+        ts=pl.col("ts"),
+        window_ms=pl.lit(cpu[0].window_ms, dtype=pl.Int64),
+        cpu_milli=pl.col("cpu_milli").fill_null(0),
+        memory_bytes=(pl.col("memory_milli").fill_null(0) + 999) // 1000,
+    ).sort("pod", "ts", "container")
+
+
+def _values(
+    query: ResourceQuery, response: Samples, column: str, most: int, findings: Findings
+) -> pl.DataFrame:
+    rows = response.joined([query.pod_label, query.container_label])
+    rows = rows.select(
+        pod=pl.col(query.pod_label),
+        container=pl.col(query.container_label).fill_null(""),
+        ts=pl.col("ts"),
+        value=pl.col("value"),
+    ).filter(pl.col("pod").is_not_null())
+    values = rows["value"].to_numpy()
+    with np.errstate(invalid="ignore"):
+        milli, fits = go_milli(np.where(np.isnan(values) | (values < 0), 0.0, values))
+    fits &= milli <= most
+    findings.note("usage beyond all bounds", column, int((~fits).sum()))
+    rows = rows.with_columns(pl.Series(column, milli, dtype=pl.Int64)).filter(pl.Series(fits))
+    return rows.unique(_KEY, keep="last", maintain_order=True).select(*_KEY, column)
+
 
 _CONTAINERS_EACH = 2
-"""Containers that a pod is reckoned to have, for the size of questions only."""
+"""The number of containers of a pod that requests are sized for."""
 
 _RATE_WINDOW_MS = {"sum_irate": 0, "sum_rate": 300_000, "sum_rate5m": 300_000}
-"""What well-known recording rules average over; irate takes the last two samples."""
+"""Windows of well-known recording rules; irate takes the last two samples."""
 
 _USUAL_RATE_MS = 300_000
 _CPU, _MEMORY = "pod_metrics.cpu_milli", "pod_metrics.memory_bytes"
@@ -37,14 +96,14 @@ ADAPTER = "adapter"
 def read_usage(
     reader: Reader, mappings: Mappings, pods: Things, step_ms: int
 ) -> tuple[pl.DataFrame, list[Source]]:
-    """Return what the containers of some pods used, and how that was come by.
+    """Return the usage of the containers of some pods, and its origin.
 
     Returns:
         namespace, pod, container, ts (ms), window_ms, cpu_milli, memory_bytes, and pod_uid where
         samples tell it.
 
     Raises:
-        RefusedError: the adapter's rules for cpu and memory cannot be asked so.
+        RefusedError: the adapter's rules for cpu and memory make no query.
     """
     if mappings.resource_query("cpu", "x", ("x",)) is not None:
         return _served(reader, mappings, pods, step_ms), [
@@ -66,9 +125,9 @@ def read_usage(
 
 
 def _first(reader: Reader, name: str, pods: Things) -> tuple[Samples, str]:
-    """Return the samples of the first series of a name that has any here and now, and which it is.
+    """Return the samples of the first series of a name that has any, and its name.
 
-    Raw series are kept for weeks where recorded ones are kept for years.
+    Raw series are often kept for weeks, recorded ones for years.
     """
     query = reader.queries.get(name)
     for series in query.series if query is not None else ():
@@ -81,7 +140,7 @@ def _first(reader: Reader, name: str, pods: Things) -> tuple[Samples, str]:
 
 
 def _made_fewer(reader: Reader, cpu: Samples) -> list[Source]:
-    """Return what to record of samples that a store made fewer with time."""
+    """Return the origin of samples that a store has downsampled."""
     told = downsampled(cpu, reader.spacing_ms)
     if told is None:
         return []
@@ -94,7 +153,7 @@ def _served(reader: Reader, mappings: Mappings, pods: Things, step_ms: int) -> p
     frames = []
     for namespace, group in groupby(pods.names, key=lambda name: name[0]):
         names = tuple(name for _, name in group)
-        answers = []
+        responses = []
         for resource in ("cpu", "memory"):
             try:
                 query = mappings.resource_query(resource, namespace, names)
@@ -105,9 +164,9 @@ def _served(reader: Reader, mappings: Mappings, pods: Things, step_ms: int) -> p
                     f"the adapter's configuration has no resourceRules for {resource}"
                 )
             promql = query.within(reader.matchers()).promql
-            answers.append((query, ranged(reader, resource, promql, step_ms, len(names))))
-        cpu, memory = answers
-        rows = adapter_usage.usage_rows(namespace, cpu, memory, reader.findings)
+            responses.append((query, ranged(reader, resource, promql, step_ms, len(names))))
+        cpu, memory = responses
+        rows = served_rows(namespace, cpu, memory, reader.findings)
         frames.append(rows.with_columns(pod_uid=pl.lit(None, dtype=pl.String)))
     return pl.concat(frames) if frames else pl.DataFrame(schema=_SERVED)
 
@@ -124,7 +183,7 @@ def ranged(reader: Reader, name: str, promql: str, step_ms: int, series: int) ->
     span, most = reader.span, max(1, min(10_000, reader.max_samples // max(1, series)))
     length = most * step_ms
     asks = [
-        RangeAsk(name, promql, at, min(at + length, span.until_ms), step_ms)
+        RangeRequest(name, promql, at, min(at + length, span.until_ms), step_ms)
         for at in range(span.after_ms, span.until_ms, length)
     ]
     return joined_samples(reader.fetcher.get([ask for ask in asks if ask.last_ms >= ask.first_ms]))

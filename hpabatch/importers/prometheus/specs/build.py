@@ -1,10 +1,10 @@
-"""A spec from what was exported of it, and from a document where there is one.
+"""Specs built from exported series, completed by a document where there is one.
 
-kube-state-metrics tells a metric's name and target, neither its type, nor a selector, an object or
-(for long) a container; and no behavior. cpu and memory are resources in nearly every HPA, so a spec
-of these alone can be told from the gauges; any other needs the document. Amounts are exported in
-whole units (cores, bytes) as numbers; versions before 2.7 leave out amounts that are not whole and
-the metrics of containers.
+kube-state-metrics exports a metric's name and target, but no type, selector, object or (in older
+versions) container, and no behavior. cpu and memory are resources in nearly every HPA, so a spec
+with these alone follows from the gauges; every other spec needs the document. Amounts are exported
+in whole units (cores, bytes) as numbers; versions before 2.7 leave out amounts that are not whole,
+and metrics of containers.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _target_of(metric: MetricSpec) -> MetricTarget:
 
 
 def _is_exported(metric: MetricSpec) -> bool:
-    """Whether every version of kube-state-metrics tells of a metric."""
+    """Whether every version of kube-state-metrics exports a metric."""
     target = _target_of(metric)
     amounts = [one for one in (target.value, target.average_value) if one is not None]
     whole = all(one.milli() % 1000 == 0 for one in amounts)

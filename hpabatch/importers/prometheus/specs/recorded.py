@@ -1,4 +1,4 @@
-"""What kube-state-metrics exported of each HPA's spec, instant by instant.
+"""Exported series of each HPA's spec as states over time.
 
 Its gauges are scraped together: where one of them is new, all others of that HPA were told, too.
 So a series that says nothing from then on has ended, and several changes of one instant are one
@@ -38,7 +38,7 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 _SIGNS: Final = ("hpa_current", "hpa_desired", "hpa_metric", "hpa_condition")
-"""Gauges of which it counts only that they said something."""
+"""Gauges of which only the presence counts."""
 
 _NEVER: Final = 1 << 62
 
@@ -46,12 +46,12 @@ Place = tuple[str, str]
 """Namespace and name."""
 
 Metric = tuple[str, str]
-"""Name of a metric and, of a container's resource, the container where it is told, else ""."""
+"""Name of a metric and, of a container's resource, the container if exported, else ""."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What was exported at an instant; None: that gauge is not there.
+    """The exported values at a time; None: the gauge is absent.
 
     Attributes:
         target: API version, kind and name of the scale target.
@@ -96,7 +96,7 @@ class _Thing:
     away: list[tuple[int, int]] = field(default_factory=list)
 
     def said_again(self) -> list[tuple[int, int]]:
-        """Return when it said the same anew, after when: it was away for over the lookback."""
+        """Return the times at which it came back with the same value after over the lookback."""
         return [(old, ts) for (old, said), (ts, new) in pairwise(self.values) if new == said]
 
 
@@ -216,7 +216,7 @@ class _OneHpa:
         end = self._clock.missed(last_ms)
         begun = [ts for one in self._always for ts, _ in one.values]
         if not begun:
-            # Its end may be told by the next window only.
+            # Its end may be in the next window.
             return [RecordedLife(None if end == _NEVER else end, False, ())]
         first, span = min(begun), self._clock.span
         fresh = first > span.after_ms and self._clock.was_read(first)

@@ -1,4 +1,4 @@
-"""The specs of HPAs in a window, and how each was come by.
+"""Specs of HPAs in a window, and their provenance.
 
 kube-state-metrics exports what an HPA scales, its bounds, and its metrics' names and targets: no
 behavior, no types, no selectors. Documents beside (manifests, KEDA's ScaledObjects) or recorded
@@ -18,15 +18,15 @@ from hpabatch.history.provenance import ABSENT, BEHAVIOR, EVENTS, MANIFEST, METR
 from hpabatch.importers.hpa_events.recorder import SPECS
 from hpabatch.importers.hpa_events.run import Events
 from hpabatch.importers.prometheus.client.samples import Findings, Span
-from hpabatch.importers.prometheus.provenance import Source
 from hpabatch.importers.prometheus.reading.gauges import Gauge
+from hpabatch.importers.prometheus.result import Source
 from hpabatch.importers.prometheus.specs.recorded import Place, recorded_lives
 from hpabatch.importers.prometheus.specs.timeline import Exact, Known, Row, Timeline, timeline
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.hpa import HPA
 
 EXPORTED: Final = "exported"
-"""Method of what kube-state-metrics told."""
+"""Method of facts from kube-state-metrics."""
 
 _DEFAULTS: Final = "not exported; Kubernetes' defaults are assumed"
 _AROUND: Final = "recorded at another time"
@@ -37,7 +37,7 @@ _OTHERS: Final = "bounds, targets, and at times other metrics or another target,
 
 @dataclass(frozen=True)
 class SpecWindow:
-    """What is known of the specs of a window; see `merge_specs` for what a store gets of it.
+    """The specs of a window; `merge_specs` makes the rows for the store.
 
     Attributes:
         rows: of `hpas` without its cluster, times in ms (`SPECS`), sorted.

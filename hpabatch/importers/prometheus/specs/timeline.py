@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from hpabatch.cluster.objects.rows import instant_or_none
 from hpabatch.importers.hpa_events.lives import compact_json
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.specs.build import Built, build_spec
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """What events say of an HPA.
+    """Events of an HPA.
 
     Attributes:
         rows: of `hpas`, in order.
@@ -70,7 +71,7 @@ class Known:
 
 @dataclass(slots=True)
 class Timeline:
-    """What an HPA was in a window.
+    """States of an HPA in a window.
 
     Attributes:
         rows: of `hpas`, in order.
@@ -121,7 +122,7 @@ class _Walk:
         self._found = Timeline()
         exact = known.exact
         self._exact_from = exact.rows[0]["valid_from"] if exact is not None else _NEVER
-        # What was exported right after the last event may be older than it.
+        # Values that were exported right after the last event may be older than it.
         self._exact_to = -1 if exact is None else self._next_scrape(exact.last_ms)
 
     def run(self) -> Timeline:
@@ -159,7 +160,7 @@ class _Walk:
                 yield self._exported(ts)
 
     def _is_silent(self, ts: int) -> bool:
-        """Whether nobody read the exporter just then: what it says next held before, too."""
+        """Whether the exporter was not scraped then: its next values held before, too."""
         for life in self._known.lives:
             if life.states:
                 return not life.fresh and ts < life.states[0][0]
@@ -192,7 +193,7 @@ class _Walk:
         life, state = self._state(ts)
         if state is None:
             if exact is not None and ts >= self._exact_to and not self._known.lives:
-                self._found.used.add("events")  # Nobody exports it: it goes on as it was.
+                self._found.used.add("events")  # It is not exported: its last state holds.
                 return _Point(ts, exact.row_at(ts))
             return _Point(ts, None)
         base, row = self._base(ts)
@@ -205,7 +206,7 @@ class _Walk:
         return _Point(ts, self._row(built, base, row, state, life), fresh)
 
     def _base(self, ts: int) -> tuple[HPA | None, Row | None]:
-        """Return the document of an instant that no event tells about, and its row, if any."""
+        """Return the document at a time without an event, and its row, if any."""
         exact = self._known.exact
         if exact is not None:
             row = None
@@ -234,7 +235,10 @@ class _Walk:
         text = spec_to_json(HPA(spec=built.spec))
         kind = built.spec.scale_target_ref.kind
         uid = f"hpa-{self._known.cluster}-{namespace}-{kind}-{name}"
-        if life.fresh:
+        created = None if base is None else _created(base, life)
+        if base is not None and created is not None:
+            uid = base.uid
+        elif life.fresh:
             uid += f"-{life.states[0][0] // 1000}"
         if row is not None:
             same = hpa_from_json(row["spec"])[0].spec == built.spec
@@ -249,7 +253,7 @@ class _Walk:
             "spec": text,
             "labels": None if base is None else compact_json(dict(base.labels)),
             "annotations": None if base is None else compact_json(dict(base.annotations)),
-            "created": None,
+            "created": created,
             "generation": state.generation,
         }
 
@@ -284,6 +288,17 @@ class _Walk:
 
 def _end(row: Mapping[str, Any]) -> int:
     return _NEVER if row["valid_to"] is None else int(row["valid_to"])
+
+
+def _created(document: HPA, life: RecordedLife) -> int | None:
+    """Return the creation (ms) of an object if a life is its own: it goes on, from then or later.
+
+    A manifest has no uid, and is of no life.
+    """
+    created = instant_or_none(document.creation_timestamp)
+    if not document.uid or created is None or life.end_ms is not None:
+        return None
+    return created if created <= life.states[0][0] else None
 
 
 _CONTENT: Final = ("uid", "spec", "labels", "annotations")

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from hpabatch.importers.synth.load import Floats
-from hpabatch.importers.synth.scale.settings import Purpose, Streams
+from hpabatch.importers.synth.fleet import Floats
+from hpabatch.importers.synth.scale.streams import Purpose, Streams
 from hpabatch.importers.synth.scale.workload import ScaleWorkload, mean_level
 
 MINUTES = 1440

@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hpabatch.importers.synth.scale.settings import DAY_S, Purpose, Streams
+from hpabatch.importers.synth.request import DAY_S
+from hpabatch.importers.synth.scale.streams import Purpose, Streams
 from hpabatch.importers.synth.scale.workload import ScaleWorkload
 
 NEVER = 1 << 40

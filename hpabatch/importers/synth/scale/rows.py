@@ -10,13 +10,11 @@ import polars as pl
 
 from hpabatch.history.columns import TIME
 from hpabatch.history.schema import TABLES
-from hpabatch.importers.synth.fleet import Signal
-from hpabatch.importers.synth.load import Ints
-from hpabatch.importers.synth.pods import new_uid
-from hpabatch.importers.synth.record import compact_json, start_ms
+from hpabatch.importers.synth.fleet import Ints, Signal, compact_json, new_uid, start_ms
+from hpabatch.importers.synth.request import DAY_MS, DAY_S, SynthRequest
 from hpabatch.importers.synth.scale.pods import PodLife
 from hpabatch.importers.synth.scale.samples import PlayedWorkload, Samples
-from hpabatch.importers.synth.scale.settings import DAY_MS, DAY_S, FleetSettings, Purpose
+from hpabatch.importers.synth.scale.streams import Purpose
 from hpabatch.importers.synth.scale.workload import KIND
 
 # HPAs are older than the recording.
@@ -32,11 +30,11 @@ Columns = dict[str, list[Any]]
 class BlockRows:
     """Rows of a block of workloads."""
 
-    def __init__(self, settings: FleetSettings, block: Sequence[PlayedWorkload]) -> None:
+    def __init__(self, settings: SynthRequest, block: Sequence[PlayedWorkload]) -> None:
         """Take the workloads in the order of the tables."""
         self.block = block
         self.settings = settings
-        self.start_ms = start_ms(settings.start)
+        self.start_ms = start_ms(settings.first_day)
         self._end_s = settings.days * DAY_S
         self._changes = {"pod_states": self._states(), "scales": self._scales()}
 
@@ -244,14 +242,14 @@ class BlockRows:
         return self.start_ms + second * 1000 if second < self._end_s else None
 
 
-def controller_rows(settings: FleetSettings, clusters: Sequence[str]) -> pl.DataFrame:
+def controller_rows(settings: SynthRequest, clusters: Sequence[str]) -> pl.DataFrame:
     """Return what is known of each cluster's controller: it started before the recording."""
     flags = compact_json({"horizontal-pod-autoscaler-sync-period": "15s"})
     columns: Columns = {}
     for cluster in clusters:
         row = {
             "cluster": cluster,
-            "ts": start_ms(settings.start) - DAY_MS,
+            "ts": start_ms(settings.first_day) - DAY_MS,
             "event": "start",
             "version": "v1.38.0",
             "flags": flags,

@@ -16,10 +16,10 @@ import polars as pl
 
 from hpabatch.errors import UsageError
 from hpabatch.history.store.append import StoreWriter
-from hpabatch.importers.synth.load import Ints
+from hpabatch.importers.synth.fleet import Ints
+from hpabatch.importers.synth.request import SynthRequest
 from hpabatch.importers.synth.scale.rows import BlockRows, Slice, controller_rows
 from hpabatch.importers.synth.scale.samples import PlayedWorkload
-from hpabatch.importers.synth.scale.settings import FleetSettings
 from hpabatch.importers.synth.scale.workload import identity_of
 
 PART_ROWS = 1 << 19
@@ -34,7 +34,7 @@ Tables = dict[str, pl.DataFrame]
 
 
 class Progress(Protocol):
-    """Is told the share of the work that is done, 0 to 1, and how many samples were written."""
+    """Receives the share of the work that is done, 0 to 1, and the samples written."""
 
     def __call__(self, share: float, samples: int, /) -> None: ...  # noqa: D102
 
@@ -50,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a run wrote; parts that were there before are counted in `skipped` only."""
+    """Counts of a run; parts that were there before are counted in `skipped` only."""
 
     samples: int
     pods: int
@@ -59,7 +59,7 @@ class Written:
 
 
 def write_fleet(
-    settings: FleetSettings, store: StoreWriter, progress: Progress | None = None
+    settings: SynthRequest, store: StoreWriter, progress: Progress | None = None
 ) -> Written:
     """Write what is missing of a synthetic history to a store.
 
@@ -95,7 +95,7 @@ def write_fleet(
     return Written(samples, pods, parts, skipped)
 
 
-def check_store(settings: FleetSettings, store: StoreWriter) -> None:
+def check_store(settings: SynthRequest, store: StoreWriter) -> None:
     """Refuse a store with other contents than a run with the same settings left.
 
     Raises:
@@ -112,7 +112,7 @@ def check_store(settings: FleetSettings, store: StoreWriter) -> None:
 
 
 def fleet_parts(
-    settings: FleetSettings,
+    settings: SynthRequest,
     has_part: Callable[[str], bool] = lambda name: False,
     *,
     block_hpas: int | None = None,
@@ -142,7 +142,7 @@ def fleet_parts(
 
 
 def _block_parts(
-    settings: FleetSettings,
+    settings: SynthRequest,
     block: int,
     blocks: int,
     played: list[PlayedWorkload],
@@ -177,7 +177,7 @@ def cut_slices(played: list[PlayedWorkload], day: int, part_rows: int) -> list[S
             left = part_rows
         cuts: Ints | list[int] = []
         if total > part_rows:
-            # How many full parts come before each pod: where that changes, a new part begins.
+            # The number of full parts before each pod: where it changes, a new part begins.
             full = (np.cumsum(counts) - counts) // part_rows
             cuts = np.flatnonzero(np.diff(full)) + 1
         pieces = zip(np.split(places, cuts), np.split(counts, cuts), strict=True)
@@ -191,20 +191,20 @@ def cut_slices(played: list[PlayedWorkload], day: int, part_rows: int) -> list[S
     return [tuple(part) for part in slices]
 
 
-def _block_size(settings: FleetSettings, part_rows: int) -> int:
+def _block_size(settings: SynthRequest, part_rows: int) -> int:
     """Return how many HPAs fit a part each day, and their pods' lives the memory."""
     rows = settings.pods * settings.steps * settings.containers
     lives = settings.pods * (1 + _LIVES_PER_DAY * settings.days)
     return max(1, min(part_rows // rows, _BLOCK_LIVES // lives, _BLOCK_HPAS))
 
 
-def _prefix(settings: FleetSettings) -> str:
+def _prefix(settings: SynthRequest) -> str:
     return f"synth/{settings.digest}/"
 
 
-def _part_name(settings: FleetSettings, block: int, day: int, number: int) -> str:
+def _part_name(settings: SynthRequest, block: int, day: int, number: int) -> str:
     return f"{_prefix(settings)}{block}/{day}/{number}"
 
 
-def _last(settings: FleetSettings) -> str:
+def _last(settings: SynthRequest) -> str:
     return f"{_prefix(settings)}end"

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hpabatch.importers.synth.fleet import Container, Signal
-from hpabatch.importers.synth.load import Floats, Ints
+from hpabatch.importers.synth.fleet import Container, Floats, Ints, Signal
+from hpabatch.importers.synth.request import DAY_MS, SynthRequest
 from hpabatch.importers.synth.scale.demand import MINUTES, demand_pods, recorded_sizes
 from hpabatch.importers.synth.scale.pods import NEVER, PodLife, PodPlay
-from hpabatch.importers.synth.scale.settings import DAY_MS, FleetSettings, Purpose, Streams
+from hpabatch.importers.synth.scale.streams import Purpose, Streams
 from hpabatch.importers.synth.scale.workload import ScaleWorkload, draw_workload, streams_of
 
 Floats32 = npt.NDArray[np.float32]
@@ -63,12 +63,12 @@ class PlayedWorkload:
         ready, until: bounds of serving per life, in seconds since the start.
     """
 
-    def __init__(self, settings: FleetSettings, index: int) -> None:
+    def __init__(self, settings: SynthRequest, index: int) -> None:
         """Draw and play the workload with a number from 0."""
         self.settings = settings
         self.streams: Streams = streams_of(settings, index)
         self.work: ScaleWorkload = draw_workload(settings, index, self.streams)
-        weekday = settings.start.weekday()
+        weekday = settings.first_day.weekday()
         self.demand = demand_pods(self.work, self.streams, settings.days, weekday)
         play = PodPlay(self.work, self.streams, settings.days)
         play.run(recorded_sizes(self.work, self.demand))
@@ -100,7 +100,7 @@ class PlayedWorkload:
 
         first = step(self._first_s, 0)
         # No sample comes after the pod is gone, the most delayed one neither.
-        count = np.maximum(step(self._stop_s, settings.jitter_ms) - first, 0)
+        count = np.maximum(step(self._stop_s, settings.spread_ms) - first, 0)
         return first, count
 
     def sampled(self, day: int) -> tuple[Ints, Ints]:
@@ -212,7 +212,7 @@ class _Grid:
             self._keep = np.ones(rows, dtype=np.bool_)
         self.fetched_ms: Ints | None = None
         self._delays = np.zeros(rows, dtype=np.int64) if self.settings.late else None
-        jitter = np.empty(rows if self.settings.jitter_ms else 0, dtype=np.float32)
+        jitter = np.empty(rows if self.settings.spread_ms else 0, dtype=np.float32)
         for place, begin, end in zip(
             self.places.tolist(), begins.tolist(), ends.tolist(), strict=True
         ):
@@ -230,7 +230,7 @@ class _Grid:
         """Move samples by their jitter, and let them be fetched."""
         if len(jitter):
             unit = self.settings.unit_ms
-            most = self.settings.jitter_ms // unit
+            most = self.settings.spread_ms // unit
             # 32 bits may round the largest product up.
             jitter *= np.float32(most + 1)
             self.ts_ms += np.minimum(jitter.astype(np.int64), most) * unit
@@ -284,10 +284,10 @@ class _Grid:
         )
 
 
-def _offsets(uniform: Floats, settings: FleetSettings) -> Ints:
+def _offsets(uniform: Floats, settings: SynthRequest) -> Ints:
     """Return each pod's place in the step, such that jitter never leads into the next step."""
     unit = settings.unit_ms
-    places = max((settings.step_ms - settings.jitter_ms) // unit, 1)
+    places = max((settings.step_ms - settings.spread_ms) // unit, 1)
     return np.floor(uniform * places).astype(np.int64) * unit
 
 

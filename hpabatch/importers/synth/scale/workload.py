@@ -1,4 +1,4 @@
-"""One workload of a synthetic fleet: what it asks for, what it carries and how its HPA looks."""
+"""One workload of a synthetic fleet: requests, load and HPA."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ from hpabatch.importers.synth.fleet import (
     rules,
     utilization,
 )
-from hpabatch.importers.synth.scale.settings import (
-    HPAS_PER_NAMESPACE,
-    FleetSettings,
-    Purpose,
-    Streams,
-)
+from hpabatch.importers.synth.request import SynthRequest
+from hpabatch.importers.synth.scale.streams import Purpose, Streams
 
 KIND = "Deployment"
+HPAS_PER_NAMESPACE = 25
 
 _REQUESTS = (100, 200, 250, 500, 1000, 2000)
 _TARGETS = (50, 55, 60, 65, 70, 75, 80)
@@ -92,7 +89,7 @@ class ScaleWorkload:
         return self.containers[0].memory_mib
 
 
-def identity_of(settings: FleetSettings, index: int) -> tuple[str, str, str]:
+def identity_of(settings: SynthRequest, index: int) -> tuple[str, str, str]:
     """Return cluster, namespace and name of the workload with a number from 0.
 
     They depend on nothing but the number and the clusters, so a larger fleet has the same ones
@@ -105,12 +102,12 @@ def identity_of(settings: FleetSettings, index: int) -> tuple[str, str, str]:
     return cluster, f"ns-{space:04d}", f"app-{index:05d}"
 
 
-def streams_of(settings: FleetSettings, index: int) -> Streams:
+def streams_of(settings: SynthRequest, index: int) -> Streams:
     """Return the random streams of a workload."""
     return Streams(settings.seed, "/".join(identity_of(settings, index)))
 
 
-def draw_workload(settings: FleetSettings, index: int, streams: Streams) -> ScaleWorkload:
+def draw_workload(settings: SynthRequest, index: int, streams: Streams) -> ScaleWorkload:
     """Draw what a workload is like."""
     rng = streams.open(Purpose.profile)
     cluster, namespace, name = identity_of(settings, index)
@@ -157,7 +154,7 @@ def mean_level(night: float, weekend: float) -> float:
 
 
 def _containers(
-    settings: FleetSettings, request: int, rng: np.random.Generator
+    settings: SynthRequest, request: int, rng: np.random.Generator
 ) -> tuple[Container, ...]:
     """Return the app and its sidecars; `share` is each one's part of the pod's requests."""
     memory = int(rng.choice((128, 256, 512, 1024)))

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from hpabatch.errors import UsageError
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.writer import prepare_rows
-from hpabatch.importers.synth.record import start_ms
+from hpabatch.importers.synth.fleet import start_ms
+from hpabatch.importers.synth.request import DAY_MS, SynthRequest
 from hpabatch.importers.synth.scale.run import PART_ROWS, cut_slices, fleet_parts, write_fleet
 from hpabatch.importers.synth.scale.samples import PlayedWorkload
-from hpabatch.importers.synth.scale.settings import DAY_MS, FleetSettings, Purpose, Streams
+from hpabatch.importers.synth.scale.streams import Purpose, Streams
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.hpa import HPA
@@ -34,15 +35,15 @@ from tests.effort import effort
 
 Tables = dict[str, pl.DataFrame]
 
-SMALL = FleetSettings(hpas=6, pods=5, days=2, step_ms=300_000, metrics="mix", seed=3)
+SMALL = SynthRequest(hpas=6, pods=5, days=2, step_ms=300_000, metrics="mix", seed=3)
 # Enough for every type of metric, and for a weekend.
-MIXED = FleetSettings(
-    hpas=40, pods=8, days=2, step_ms=300_000, metrics="mix", start=date(2026, 10, 9), late=0.05
+MIXED = SynthRequest(
+    hpas=40, pods=8, days=2, step_ms=300_000, metrics="mix", start="2026-10-09", late=0.05
 )
 
 
 def tables_of(
-    fleet: FleetSettings, block_hpas: int | None = None, part_rows: int = PART_ROWS
+    fleet: SynthRequest, block_hpas: int | None = None, part_rows: int = PART_ROWS
 ) -> Tables:
     """Return all rows of a fleet, each table checked against the registry and sorted."""
     fleet.check()
@@ -72,8 +73,8 @@ def mixed() -> Tables:
 
 
 @pytest.fixture(scope="module")
-def plain() -> tuple[FleetSettings, Tables]:
-    fleet = FleetSettings(hpas=30, pods=20, days=1, step_ms=60_000, jitter_ms=0, gaps=0.0)
+def plain() -> tuple[SynthRequest, Tables]:
+    fleet = SynthRequest(hpas=30, pods=20, days=1, step_ms=60_000, jitter_ms=0, gaps=0.0)
     return fleet, tables_of(fleet)
 
 
@@ -115,7 +116,7 @@ def test_more_hpas_change_no_other() -> None:
 
 def test_more_days_change_no_earlier_one() -> None:
     short, long = tables_of(SMALL), tables_of(replace(SMALL, days=4))
-    end = pl.lit(start_ms(SMALL.start + timedelta(days=SMALL.days)))
+    end = pl.lit(start_ms(SMALL.first_day + timedelta(days=SMALL.days)))
     before = pl.col("ts").dt.epoch("ms") < end
     for table in ("pod_metrics", "pod_states", "scales", *custom_tables(short)):
         assert short[table].equals(long[table].filter(before)), table
@@ -131,7 +132,7 @@ def test_more_days_change_no_last_minute_of_a_day() -> None:
     """Every 15 s, without jitter: the values after the last whole minute, too."""
     fine = replace(MIXED, hpas=4, pods=3, days=1, step_ms=15_000, jitter_ms=0, gaps=0.0)
     short, long = tables_of(fine), tables_of(replace(fine, days=2))
-    end = pl.lit(start_ms(fine.start + timedelta(days=1)))
+    end = pl.lit(start_ms(fine.first_day + timedelta(days=1)))
     for table in ("pod_metrics", *custom_tables(short)):
         assert short[table].equals(long[table].filter(pl.col("ts").dt.epoch("ms") < end)), table
 
@@ -165,7 +166,7 @@ def test_streams_have_addresses() -> None:
 @settings(max_examples=effort(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     fleet=st.builds(
-        FleetSettings,
+        SynthRequest,
         hpas=st.integers(1, 4),
         pods=st.integers(1, 6),
         days=st.integers(1, 3),
@@ -179,12 +180,12 @@ def test_streams_have_addresses() -> None:
         clusters=st.integers(1, 2),
     )
 )
-def test_all_rows_conform(fleet: FleetSettings) -> None:
+def test_all_rows_conform(fleet: SynthRequest) -> None:
     tables = tables_of(fleet)
     needed = {"pods", "pod_requests", "pod_states", "scales", "hpas", "pod_metrics", "controller"}
     assert needed <= tables.keys()
     assert tables["hpas"].height == fleet.hpas
-    first = start_ms(fleet.start)
+    first = start_ms(fleet.first_day)
     for table, frame in tables.items():
         if TABLES[table].day:
             ms = frame[TABLES[table].day].dt.epoch("ms")
@@ -192,7 +193,7 @@ def test_all_rows_conform(fleet: FleetSettings) -> None:
 
 
 def test_a_part_is_of_one_day_and_of_bounded_size() -> None:
-    fleet = FleetSettings(hpas=3, pods=40, days=2, step_ms=60_000)
+    fleet = SynthRequest(hpas=3, pods=40, days=2, step_ms=60_000)
     steps = DAY_MS // fleet.step_ms
     shares = []
     for part in fleet_parts(fleet, part_rows=20_000):
@@ -241,7 +242,7 @@ def test_specs_are_valid_and_of_all_types(mixed: Tables) -> None:
     ]
 
 
-def test_only_cpu_unless_asked(plain: tuple[FleetSettings, Tables]) -> None:
+def test_only_cpu_unless_asked(plain: tuple[SynthRequest, Tables]) -> None:
     _, tables = plain
     assert custom_tables(tables) == []
     for text in tables["hpas"]["spec"]:
@@ -330,14 +331,14 @@ def test_sizes_stay_within_the_bounds_of_the_spec(mixed: Tables) -> None:
 # -- the numbers are plausible
 
 
-def test_the_mean_size_is_about_what_was_asked(plain: tuple[FleetSettings, Tables]) -> None:
+def test_the_mean_size_is_about_what_was_asked(plain: tuple[SynthRequest, Tables]) -> None:
     fleet, tables = plain
     scrapes = fleet.hpas * fleet.pods * fleet.days * fleet.steps
     assert 0.75 < tables["pod_metrics"].height / scrapes < 1.3
     assert fleet.samples == scrapes
 
 
-def test_usage_is_about_the_target(plain: tuple[FleetSettings, Tables]) -> None:
+def test_usage_is_about_the_target(plain: tuple[SynthRequest, Tables]) -> None:
     _, tables = plain
     requests = tables["pod_requests"].select("uid", "cpu_milli")
     targets = tables["hpas"].select(
@@ -363,7 +364,7 @@ def test_memory_is_plausible(mixed: Tables) -> None:
 
 
 def test_demand_has_nights_and_weekends() -> None:
-    one = PlayedWorkload(replace(MIXED, hpas=1, days=7, start=date(2026, 10, 5)), 0)
+    one = PlayedWorkload(replace(MIXED, hpas=1, days=7, start="2026-10-05"), 0)
     days = one.demand.reshape(7, 1440)
     assert days.min(axis=1).mean() < 0.8 * days.max(axis=1).mean()
     assert (one.demand > 0).all()
@@ -434,7 +435,7 @@ def test_fetch_times_are_null_by_default() -> None:
     assert samples["fetched_at"].null_count() == samples.height
 
 
-def test_sidecars(plain: tuple[FleetSettings, Tables]) -> None:
+def test_sidecars(plain: tuple[SynthRequest, Tables]) -> None:
     fleet, _ = plain
     tables = tables_of(replace(fleet, hpas=8, containers=3, step_ms=600_000))
     samples, requests = tables["pod_metrics"], tables["pod_requests"]
@@ -450,7 +451,7 @@ def test_sidecars(plain: tuple[FleetSettings, Tables]) -> None:
 
 
 def test_the_estimate_of_bytes_is_about_right(tmp_path: Path) -> None:
-    fleet = FleetSettings(hpas=20, pods=10, days=1, step_ms=30_000)
+    fleet = SynthRequest(hpas=20, pods=10, days=1, step_ms=30_000)
     store = open_writer(tmp_path)
     write_fleet(fleet, store)
     size = sum(file.bytes for file in store.snapshot.files)
@@ -522,7 +523,7 @@ def test_finished_blocks_are_not_played_again() -> None:
 @pytest.mark.parametrize(
     "other", [replace(SMALL, seed=8), replace(SMALL, days=3), replace(SMALL, hpas=7)]
 )
-def test_other_settings_are_refused(tmp_path: Path, other: FleetSettings) -> None:
+def test_other_settings_are_refused(tmp_path: Path, other: SynthRequest) -> None:
     write_fleet(SMALL, open_writer(tmp_path))
     before = files_of(tmp_path)
     with pytest.raises(UsageError, match="already holds a history"):
@@ -544,39 +545,45 @@ def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"hpas": 0}, "--hpas 0 is out of range: 1 to 100000"),
-        ({"hpas": 10**9}, "--hpas 1000000000 is out of range"),
-        ({"pods": -1}, "--pods -1 is out of range"),
-        ({"days": 0}, "--days 0 is out of range"),
-        ({"containers": 10}, "--containers 10 is out of range: 1 to 9"),
-        ({"clusters": 0}, "--clusters 0 is out of range"),
-        ({"seed": -1}, "--seed -1 is out of range"),
-        ({"seed": 2**63}, "is out of range"),
-        ({"step_ms": 7_000}, "--step 7s is not possible: a day must be a whole number"),
-        ({"step_ms": 500}, "--step 0.5s is not possible"),
-        ({"step_ms": 7_200_000}, "--step 7200s is not possible"),
-        ({"jitter_ms": 15_000}, "--jitter 15s is not possible: 0s to less than --step 15s is"),
-        ({"jitter_ms": -1}, "--jitter -0.001s is not possible"),
-        ({"gaps": 1.0}, "--gaps 1 is not a share"),
-        ({"gaps": float("nan")}, "--gaps nan is not a share"),
-        ({"late": -0.1}, "--late -0.1 is not a share"),
-        ({"metrics": "disk"}, "--metrics 'disk' is unknown: cpu or mix"),
-        ({"cluster": "Prod/1"}, "--cluster 'Prod/1' is not a name"),
-        ({"cluster": ""}, "--cluster '' is not a name"),
-        ({"start": date(1999, 1, 1)}, "--start 1999-01-01 is out of range"),
-        ({"start": date(2099, 1, 1)}, "--start 2099-01-01 is out of range"),
+        ({"hpas": 0}, "hpas: expected a whole number of at least 1, got 0"),
+        ({"hpas": 10**9}, "hpas: expected a whole number of at most 100000"),
+        ({"pods": -1}, "pods: expected a whole number of at least 1"),
+        ({"days": 0}, "days: expected a whole number of at least 1"),
+        ({"containers": 10}, "containers: expected a whole number of at most 9"),
+        ({"clusters": 0}, "clusters: expected a whole number of at least 1"),
+        ({"seed": -1}, "seed: expected a whole number of at least 0"),
+        ({"seed": 2**63}, "seed: expected a whole number of at most"),
+        ({"step": "7s"}, "--step 7s: expected a time of which a day has a whole number"),
+        ({"step": "500ms"}, "step: expected a duration of at least 1s, got 500ms"),
+        ({"step": "2h"}, "step: expected a duration of at most 1h, got 2h"),
+        ({"jitter": "15s"}, "--jitter 15s: expected less than --step 15s"),
+        ({"jitter": "-1s"}, "jitter: expected a duration"),
+        ({"gaps": 1.0}, "gaps: expected a number of at most 0.9, got 1.0"),
+        ({"gaps": float("nan")}, "gaps: expected a finite number, got nan"),
+        ({"late": -0.1}, "late: expected a number of at least 0"),
+        ({"metrics": "disk"}, "metrics: expected one of cpu, mix, got 'disk'"),
+        ({"cluster": "Prod/1"}, "--cluster 'Prod/1': expected lower-case letters"),
+        ({"cluster": ""}, "--cluster '': expected lower-case letters"),
+        ({"start": "1999-01-01"}, "--start 1999-01-01: expected a day from 2000-01-01"),
+        ({"start": "2099-01-01"}, "--start 2099-01-01: expected a day from 2000-01-01"),
+        ({"start": "2026-02-30"}, "--start: expected a day such as 2026-10-05"),
         ({"pods": 5_000, "days": 366}, "does not fit memory"),
-        ({"hpas": 100_000, "pods": 500, "days": 200, "step_ms": 5_000}, "more than 1,000,000,000"),
+        ({"hpas": 100_000, "pods": 500, "days": 200, "step": "5s"}, "more than 1,000,000,000"),
     ],
 )
 def test_what_is_not_possible_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        replace(FleetSettings(), **wrong).check()
+        SynthRequest.of(wrong)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_the_settings_name_themselves() -> None:
-    assert FleetSettings().digest == FleetSettings().digest
+    assert SynthRequest().digest == SynthRequest().digest
     others = [replace(SMALL, seed=8), replace(SMALL, gaps=0.1), replace(SMALL, cluster="a")]
     assert len({one.digest for one in (SMALL, *others)}) == 4
+
+
+def test_a_fleet_that_an_older_version_began_keeps_its_name() -> None:
+    assert SynthRequest().digest == "a99768c706c70d96"
+    assert SMALL.digest == "bcc1e1dee104bc49"

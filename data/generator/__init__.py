@@ -1,0 +1,1 @@
+"""Generator of the demo data: `python -m data.generator.demo`."""

@@ -1,0 +1,130 @@
+"""Static analyses in Python: what specs amount to, whatever the demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import polars as pl
+
+from hpabatch.api.result import Result, counted
+from hpabatch.engine.analyze.remarks import remarks
+from hpabatch.engine.analyze.request import AnalyzeRecordedRequest, AssumedPods
+from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
+from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.flags import recorded_flags
+from hpabatch.engine.fleet.plan import chosen_hpas
+from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.fleet.versions import versions_of
+from hpabatch.engine.quality.request import QualityRequest
+from hpabatch.engine.quality.run import quality as quality_of
+from hpabatch.errors import RefusedError
+from hpabatch.history.base import History
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.versions import ControllerFlags, Profile
+from hpabatch.report.analyze import Analyzed, Findings
+
+Progress = Callable[[str, float], None]
+
+
+class Given(NamedTuple):
+    """An HPA to analyze, where it was read, and what decides on it."""
+
+    source: str
+    line: int
+    hpa: HPA
+    flags: ControllerFlags
+    profile: Profile
+
+
+@dataclass(frozen=True, repr=False)
+class StaticAnalysis(Result):
+    """What specs amount to: dead bands, cycles, the fastest ways between the bounds.
+
+    Attributes:
+        findings: what was assumed, and an analysis for each HPA, with remarks.
+        skipped: HPAs whose spec is refused.
+    """
+
+    findings: Findings
+    skipped: Sequence[Skipped] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs, and of remarks about them."""
+        hpas = self.findings.hpas
+        count = sum(len(item.remarks) for item in hpas)
+        told = f"{counted(len(hpas), 'HPA')} analyzed, {counted(count, 'remark')}"
+        return told + (f", {len(self.skipped)} left out" if self.skipped else "")
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """One row per HPA and metric; `source` is the cluster of a recorded HPA."""
+        return self.findings.frame()
+
+    @property
+    def remarks(self) -> pl.DataFrame:
+        """One row per remark: source, namespace, hpa, code and sentence."""
+        rows = [
+            (item.source, item.hpa.namespace, item.hpa.name, remark.code, remark.text)
+            for item in self.findings.hpas
+            for remark in item.remarks
+        ]
+        names = ("source", "namespace", "hpa", "code", "text")
+        return pl.DataFrame(rows, dict.fromkeys(names, pl.String()), orient="row")
+
+
+def analyze_each(
+    given: Sequence[Given],
+    request: AssumedPods,
+    progress: Progress = lambda message, share: None,
+) -> Findings:
+    """Return the analyses of valid, defaulted HPAs, in their order (at least one)."""
+    assumed = Assumed(request_milli=request.request_milli, base_pct=request.base)
+    found = []
+    for number, item in enumerate(given):
+        progress("analyzing", number / len(given))
+        analysis = analyze_hpa(item.hpa.spec, item.flags, item.profile, assumed)
+        found.append(Analyzed(item.source, item.line, item.hpa, analysis, remarks(analysis)))
+    requests = {**DEFAULT_REQUESTS, **request.request_milli}
+    first = given[0]
+    return Findings(first.profile.name, first.flags.sync_period_ms, request.base, requests, found)
+
+
+def analyze(history: History, request: AnalyzeRecordedRequest) -> StaticAnalysis:
+    """Return the analyses of recorded HPAs: the last spec of each, under its cluster's flags.
+
+    Raises:
+        HistoryError, UsageError: a table or an option is wrong.
+        RefusedError: every spec is refused.
+    """
+    controller = history.read("controller")
+    versions = versions_of(controller, request.k8s, request.feature_gates)
+    flags = recorded_flags(controller)
+    chosen, skipped = chosen_hpas(history, versions.of, selection_of(request))
+    if not chosen:
+        raise RefusedError(f"{history.location}: no valid HPA to analyze")
+    given = [
+        Given(
+            source=c.cluster,
+            line=0,
+            hpa=HPA(name=c.name, namespace=c.namespace, spec=c.spec),
+            flags=flags[c.cluster][-1].flags if c.cluster in flags else ControllerFlags(),
+            profile=versions.of(c.cluster),
+        )
+        for c in chosen
+    ]
+    return StaticAnalysis(analyze_each(given, request), skipped)
+
+
+def quality(history: History, request: QualityRequest) -> pl.DataFrame:
+    """Return the quality of each HPA's recording, a row per HPA.
+
+    Raises:
+        HistoryError, UsageError: a table is broken, or there is no such HPA.
+    """
+    versions = versions_of(history.read("controller"), request.k8s, request.feature_gates)
+    candidates, _ = chosen_hpas(history, versions.of, selection_of(request))
+    return quality_of(history, candidates)

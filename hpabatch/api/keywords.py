@@ -1,0 +1,139 @@
+"""Keyword arguments of methods: those of a request."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Final, TypeVar
+
+from hpabatch.errors import UsageError
+from hpabatch.model.options import REQUIRED, Option, Request, keyword
+
+S = TypeVar("S")
+R = TypeVar("R")
+Q = TypeVar("Q", bound=Request)
+
+
+def takes(
+    kind: type[Q], *first: str
+) -> Callable[[Callable[Concatenate[S, Q, ...], R]], Callable[..., R]]:
+    """Return a decorator for a method whose first argument is a request of that kind.
+
+    Callers give the options instead: the fields `first` by position (a field of several values
+    takes all that are left), the others by keyword. What else the method takes without a default
+    comes before them.
+    """
+
+    def decorate(method: Callable[Concatenate[S, Q, ...], R]) -> Callable[..., R]:
+        declared = inspect.signature(method)
+        own = list(declared.parameters.values())[2:]
+        names = {p.name for p in own}
+        lead = [p.name for p in own if p.default is inspect.Parameter.empty]
+
+        @functools.wraps(method)
+        def call(self: S, *values: Any, **given: Any) -> R:
+            unnamed = [name for name in lead if name not in given]
+            rest = dict(zip(unnamed, values, strict=False))
+            values = values[len(rest) :]
+            rest |= {name: given.pop(name) for name in [*given] if name in names}
+            return method(self, kind.of(_given(kind, first, values, given)), **rest)
+
+        call.__signature__ = signature(kind, first, own, declared.return_annotation)  # type: ignore[attr-defined]
+        call.request, call.first = kind, first  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def options_of(kind: type[Q], *first: str) -> Callable[[Callable[[Q], R]], Callable[..., R]]:
+    """Return a decorator for a function whose argument is a request; as `takes` for a method.
+
+    A field of several values takes a list, too.
+    """
+
+    def decorate(function: Callable[[Q], R]) -> Callable[..., R]:
+        returns = inspect.signature(function).return_annotation
+
+        @functools.wraps(function)
+        def call(*values: Any, **given: Any) -> R:
+            return function(kind.of(_given(kind, first, values, given)))
+
+        _, *parameters = signature(kind, first, (), returns).parameters.values()  # (without self)
+        call.__signature__ = inspect.Signature(parameters, return_annotation=returns)  # type: ignore[attr-defined]
+        call.request, call.first = kind, first  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _given(
+    kind: type[Request], first: Sequence[str], values: Sequence[Any], given: dict[str, Any]
+) -> dict[str, Any]:
+    found = dict(given)
+    if values and isinstance(values[-1], list | tuple):
+        values = (*values[:-1], *values[-1])
+    for place, name in enumerate(first):
+        several = kind.options()[name].kind in ("texts", "paths")
+        taken = values[place:] if several else values[place : place + 1]
+        if taken and keyword(name) in given:
+            raise UsageError(f"{keyword(name)}: expected once, got by position and by keyword")
+        if taken:
+            found[keyword(name)] = tuple(taken) if several else taken[0]
+        values = values if not several else values[:place]
+    if len(values) > len(first):
+        raise UsageError(f"expected {len(first)} arguments by position, got {len(values)}")
+    return found
+
+
+def signature(
+    kind: type[Request], first: Sequence[str], own: Sequence[inspect.Parameter], returns: Any
+) -> inspect.Signature:
+    """Return the signature that callers see."""
+    declared = kind.options()
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    parameters += [p for p in own if p.default is inspect.Parameter.empty]
+    for name in first:
+        several = declared[name].kind in ("texts", "paths")
+        place = inspect.Parameter.VAR_POSITIONAL if several else inspect.Parameter.POSITIONAL_ONLY
+        annotation = "str" if several else type_of(declared[name])
+        parameters.append(inspect.Parameter(name, place, annotation=annotation))
+    for name, option in declared.items():
+        if name not in first:
+            default = inspect.Parameter.empty if option.default is REQUIRED else option.default
+            parameters.append(
+                inspect.Parameter(
+                    keyword(name),
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=default,
+                    annotation=type_of(option),
+                )
+            )
+    parameters += [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in own
+        if p.default is not inspect.Parameter.empty
+    ]
+    return inspect.Signature(parameters, return_annotation=returns)
+
+
+TYPES: Final = {
+    "text": "str",
+    "texts": "str | Sequence[str]",
+    "path": "str | PathLike[str]",
+    "paths": "str | PathLike[str] | Sequence[str | PathLike[str]]",
+    "flag": "bool",
+    "number": "int",
+    "real": "float",
+    "duration": "str | timedelta",
+    "factors": "str | float | Sequence[float]",
+    "grids": "str | Sequence[str] | Mapping[str, Any]",
+    "time": "str | datetime",
+}
+
+
+def type_of(option: Option) -> str:
+    """Return the type of a keyword argument, as source."""
+    choice = option.kind == "choice"
+    found = f"Literal[{', '.join(map(repr, option.values))}]" if choice else TYPES[option.kind]
+    return f"{found} | None" if option.default is None else found

@@ -1,0 +1,53 @@
+"""Requests of all commands, by the command's name; the options of each are its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hpabatch.engine.advise.request import RecommendRequest
+from hpabatch.engine.analyze.request import AnalyzeRecordedRequest, AnalyzeRequest
+from hpabatch.engine.capacity.request import PlanRequest
+from hpabatch.engine.compare.request import CompareRequest
+from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
+from hpabatch.engine.fidelity.request import FidelityRequest
+from hpabatch.engine.fit.request import FitRequest
+from hpabatch.engine.quality.request import QualityRequest
+from hpabatch.engine.replay.request import ReplayRequest, ReplayToRequest
+from hpabatch.engine.simulate.request import SimulateRequest
+from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.synth.request import SynthRequest
+from hpabatch.importers.table.request import TableRequest
+from hpabatch.inputs.request import ValidateRequest
+from hpabatch.live.loop.request import LiveRequest, RecordRequest
+from hpabatch.model.objects.autoscale import AutoscaleRequest
+from hpabatch.model.options import Request
+from hpabatch.report.pictures.request import PlotRequest
+
+REQUESTS: Final[Mapping[str, type[Request]]] = {
+    "import table": TableRequest,
+    "import prometheus": PrometheusRequest,
+    "synth": SynthRequest,
+    "replay": ReplayToRequest,
+    "explain": ExplainRequest,
+    "get": GetRequest,
+    "describe": DescribeRequest,
+    "compare": CompareRequest,
+    "analyze": AnalyzeRequest,
+    "validate": ValidateRequest,
+    "fit": FitRequest,
+    "fidelity": FidelityRequest,
+    "simulate": SimulateRequest,
+    "sweep": SweepRequest,
+    "recommend": RecommendRequest,
+    "plan": PlanRequest,
+    "plot": PlotRequest,
+    "autoscale": AutoscaleRequest,
+    "live": LiveRequest,
+    "record": RecordRequest,
+    "history quality": QualityRequest,
+}
+
+__all__ = ["REQUESTS", "AnalyzeRecordedRequest", "ReplayRequest", "Request"]
+__all__ += [kind.__name__ for kind in REQUESTS.values()]

@@ -1,0 +1,299 @@
+"""HPAs at a time, as kubectl shows them, and explanations of one sync."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from hpabatch.api.manifests import read_hpas
+from hpabatch.api.result import Result, counted
+from hpabatch.engine.explain.facts import Explanation
+from hpabatch.engine.explain.moment import Key, Metadata, Moment, planned_moments
+from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
+from hpabatch.engine.explain.run import explain_history
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
+from hpabatch.engine.fleet.parameters import replay_parameters
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.errors import RefusedError
+from hpabatch.history.base import History
+from hpabatch.model.messages import Event
+from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.printable import printable
+from hpabatch.model.times import show_api_time, show_instant
+from hpabatch.report.base import View, label
+from hpabatch.report.explain.document import ExplainReport
+from hpabatch.report.forms import table_text
+from hpabatch.report.kubectl.describe import DescribeReport, describe_text
+from hpabatch.report.kubectl.get import GetReport, GetRow, get_rows
+from hpabatch.report.kubectl.manifest import live_document
+
+Progress = Callable[[str, float], None]
+
+
+def _silent(message: str, share: float) -> None:
+    """Report no progress."""
+
+
+@dataclass(slots=True)
+class HpasThen:
+    """The HPAs that a request means, at its time.
+
+    Attributes:
+        plan: the replay whose last syncs they are.
+        metadata: labels, annotations and more, as recorded or as in manifests.
+        at_ms: that time.
+        left_out: a sentence for each HPA that was asked for and is not shown; whole once all are
+            read.
+        named: each was asked for by its name.
+    """
+
+    plan: ReplayPlan
+    metadata: Metadata
+    at_ms: int
+    named: bool
+    left_out: list[str] = field(default_factory=list)
+
+    def read(self, progress: Progress = _silent) -> Iterator[Moment]:
+        """Yield every HPA that existed at the time, after its last sync."""
+        total = len(self.plan.chosen)
+        shown: set[Key] = set()
+        for found, moment in enumerate(planned_moments(self.plan), 1):
+            progress("deciding", found / total)
+            if _exists(moment.candidate, self.at_ms):
+                shown.add(_key(moment.candidate))
+                yield moment
+        at = show_instant(self.at_ms)
+        for candidate in self.plan.chosen:
+            if _key(candidate) in shown:
+                continue
+            # Of all HPAs kubectl shows those that exist, and says nothing of others.
+            if _exists(candidate, self.at_ms):
+                reason = f"no sync of it until {at}, so there is no status to show"
+            elif self.named:
+                reason = f"there was no such HPA at {at}{_was_there(candidate)}"
+            else:
+                continue
+            self.left_out.append(f"{printable(self.label(_key(candidate)))}: {reason}")
+
+    def label(self, key: Key) -> str:
+        """Return the name of an HPA, with its cluster where there are several."""
+        return label(*key, with_cluster=len({c.cluster for c in self.plan.everyone}) > 1)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Doubts about the rules' version."""
+        return self.plan.versions.warnings
+
+
+def _exists(candidate: Candidate, at_ms: int) -> bool:
+    return any(period.from_ms <= at_ms < period.to_ms for period in candidate.periods)
+
+
+def _was_there(candidate: Candidate) -> str:
+    """Return until or from when an HPA was there, and what to do."""
+    first, last = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
+    known = [f"from {show_instant(first)}"] if first > ALWAYS_MS else []
+    known += [f"until {show_instant(last)}"] if last < NEVER_MS else []
+    return f"; it was there {' '.join(known)}: choose a time with --at" if known else ""
+
+
+def _key(candidate: Candidate) -> Key:
+    return candidate.cluster, candidate.namespace, candidate.name
+
+
+def hpas_then(
+    history: History, request: GetRequest, manifests: Sequence[HPA] | None = None
+) -> HpasThen:
+    """Plan what was asked for.
+
+    Raises:
+        UsageError: an option is not possible, or there is no HPA of that name.
+        RefusedError: none of the HPAs can be replayed.
+        HistoryError: the history cannot be read.
+    """
+    parameters = replay_parameters(request)
+    plan = plan_replay(history, parameters, manifests, selection_of(request), whole=True)
+    asked_ms = plan.clocks.asked_ms
+    at_ms = plan.clocks.to_ms if asked_ms is None else asked_ms
+    found = HpasThen(plan, Metadata(history, manifests), at_ms, bool(request.names))
+    found.left_out += [
+        f"{printable(found.label((s.cluster, s.namespace, s.hpa)))}: {s.reason}"
+        for s in plan.skipped
+    ]
+    if not plan.chosen:
+        raise RefusedError("no HPA can be replayed", *(f"skipped: {s}" for s in found.left_out))
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class HpaStatuses(Result):
+    """HPAs with their statuses, as `kubectl get hpa` would have shown them.
+
+    Attributes:
+        at_ms: the time, ms since 1970.
+        documents: the HPAs with their statuses.
+        rows: the table's cells, by cluster.
+        left_out: a sentence for each HPA that was asked for and is not shown.
+    """
+
+    at_ms: int
+    documents: tuple[HPA, ...]
+    rows: dict[str, list[GetRow]]
+    left_out: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs, and the time."""
+        return f"{counted(len(self.documents), 'HPA')} at {show_instant(self.at_ms)}"
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The table's cells with the cluster of each row."""
+        return self.report().frame()
+
+    def items(self) -> list[dict[str, object]]:
+        """Return the HPAs as `kubectl get hpa -o json` would."""
+        return [live_document(hpa) for hpa in self.documents]
+
+    def report(self, with_namespace: bool = True) -> GetReport:
+        """Return the report, in every form that the command has."""
+        return GetReport(self.documents, self.rows, with_namespace)
+
+
+def statuses(then: HpasThen, progress: Progress = _silent) -> HpaStatuses:
+    """Return the HPAs with their statuses, once all shards are decided."""
+    documents: list[HPA] = []
+    rows: dict[str, list[GetRow]] = {}
+    for moment in then.read(progress):
+        document, cluster = then.metadata.document(moment), moment.candidate.cluster
+        documents.append(document)
+        version = then.plan.versions.name_of(cluster)
+        rows.setdefault(cluster, []).extend(get_rows([document], then.at_ms, k8s=version))
+    return HpaStatuses(then.at_ms, tuple(documents), rows, tuple(then.left_out))
+
+
+def get(history: History, request: GetRequest) -> HpaStatuses:
+    """Return HPAs with their statuses at a time; raises as `hpas_then` does."""
+    return statuses(hpas_then(history, request, _manifests(history, request)))
+
+
+@dataclass(frozen=True, repr=False)
+class Descriptions(Result):
+    """HPAs as `kubectl describe hpa` would have described them.
+
+    Attributes:
+        at_ms: the time, ms since 1970.
+        texts: a description for each HPA.
+        items: the same as plain values: cluster, sync, k8s, hpa, error, events.
+        left_out: a sentence for each HPA that was asked for and is not shown.
+    """
+
+    at_ms: int
+    texts: tuple[str, ...]
+    items: tuple[dict[str, Any], ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The number of HPAs, and the time."""
+        return f"{counted(len(self.texts), 'HPA')} described at {show_instant(self.at_ms)}"
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The events: one row per HPA and event."""
+        return self.report().frame()
+
+    def report(self) -> DescribeReport:
+        """Return the report, in every form that the command has."""
+        return DescribeReport(self.texts, self.items)
+
+
+def descriptions(then: HpasThen, events_for_ms: int, progress: Progress = _silent) -> Descriptions:
+    """Return the descriptions, with events of the last `events_for_ms`."""
+    texts, items = [], []
+    for moment in then.read(progress):
+        document = then.metadata.document(moment)
+        events = moment.events(then.at_ms - events_for_ms + 1)
+        version = then.plan.versions.name_of(moment.candidate.cluster)
+        texts.append(describe_text(document, events, then.at_ms, k8s=version))
+        items.append(_item(moment, document, events))
+    return Descriptions(then.at_ms, tuple(texts), tuple(items), tuple(then.left_out))
+
+
+def describe(history: History, request: DescribeRequest) -> Descriptions:
+    """Return descriptions of HPAs at a time; raises as `hpas_then` does."""
+    then = hpas_then(history, request, _manifests(history, request))
+    return descriptions(then, request.events_for_ms)
+
+
+def _item(moment: Moment, document: HPA, events: Sequence[Event]) -> dict[str, Any]:
+    outcome = moment.reader.outcome(moment.words, moment.t)
+    return {
+        "cluster": moment.candidate.cluster,
+        "sync": show_api_time(moment.now_ms),
+        "k8s": moment.shard.profile.name,
+        "hpa": live_document(document),
+        "error": outcome.error,
+        "events": [
+            {
+                "type": e.type,
+                "reason": e.reason,
+                "message": e.message,
+                "count": e.count,
+                "firstTimestamp": show_api_time(e.first_ms),
+                "lastTimestamp": show_api_time(e.last_ms),
+            }
+            for e in events
+        ],
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class Explained(Result):
+    """The explanation of one sync of one HPA.
+
+    Attributes:
+        facts: every number that the rules read and wrote.
+    """
+
+    facts: Explanation
+
+    @property
+    def verdict(self) -> str:
+        """The HPA, the sync and the size that it decided."""
+        at = show_instant(self.facts.sync_ms)
+        name = f"{self.facts.namespace}/{self.facts.hpa}"
+        return f"{name} at {at}: {self.facts.decision.current} -> {self.facts.decision.desired}"
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per step: its name, metric and arithmetic, and the upstream function."""
+        return ExplainReport(self.facts).frame()
+
+    @property
+    def text(self) -> str:
+        """The steps, one below the other."""
+        return table_text(ExplainReport(self.facts), View())
+
+
+def explain(history: History, request: ExplainRequest) -> Explained:
+    """Return the explanation of an HPA's last sync until a time.
+
+    Raises:
+        UsageError: there is no such HPA, there are several, or it has no sync by then.
+        RefusedError: the HPA cannot be replayed; the reason.
+        HistoryError: a table is broken.
+    """
+    manifests = _manifests(history, request)
+    return Explained(explain_history(history, replay_parameters(request), request.hpa, manifests))
+
+
+def _manifests(history: History, request: GetRequest | ExplainRequest) -> list[HPA] | None:
+    if not request.hpas:
+        history.require("replay")
+    return read_hpas(history, request.hpas, request.k8s, request.feature_gates)

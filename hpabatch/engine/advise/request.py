@@ -1,0 +1,110 @@
+"""Options of a recommendation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpabatch.model.options import Request, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim(Request):
+    """The limits that must hold, and the measure that is to be least."""
+
+    slo: tuple[str, ...] = option(
+        "texts",
+        "Limit that must hold, such as 'saturated_minutes<10/week'; may be repeated.",
+        (),
+        metavar="LIMIT",
+    )
+    minimize: str | None = option(
+        "text",
+        "Measure that is to be least.",
+        metavar="MEASURE",
+        unset="cost, without prices pod_hours",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach(Request):
+    """The settings and the HPAs for which there is advice at all."""
+
+    bound: tuple[str, ...] = option(
+        "texts",
+        "Greatest change of a field from today's; may be repeated.",
+        (),
+        metavar="FIELD=LIMIT",
+        unset="target=20, min=x2, max=x2, all else free",
+    )
+    min_history_ms: int = option(
+        "duration",
+        "Length of a history below which there is no advice.",
+        14 * 86_400_000,
+        metavar="TIME",
+    )
+    recommender: str = option(
+        "choice",
+        "Choice of the setting: judged, or any candidate at random, as a yardstick.",
+        "judged",
+        values=("judged", "random"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeRules(Request):
+    """How a choice is made and judged.
+
+    Attributes:
+        tie_pct: settings whose objective is that near the best count as equal; of these the one
+            that leaves most of the limits free is taken, then the one with fewest rescales.
+        interval: share of the resamples that the saving's interval holds.
+    """
+
+    robust: str = option(
+        "choice",
+        "Stretches over which an SLO must hold: the worst week, their mean, or both.",
+        "both",
+        values=("both", "worst", "mean"),
+    )
+    margin: float = option(
+        "real",
+        "Share of an SLO's limit that a new setting must leave free on the training blocks.",
+        0.1,
+        metavar="SHARE",
+        minimum=0,
+        maximum=0.99,
+    )
+    least_saving_pct: float = option(
+        "real",
+        "Saving below which nothing changes, in percent.",
+        1.0,
+        metavar="PERCENT",
+        flag="--least-saving",
+        minimum=0,
+    )
+    least_better: float = option(
+        "real",
+        "Share of the resamples in which a change must be better than today's setting.",
+        0.9,
+        metavar="SHARE",
+        minimum=0,
+        maximum=1,
+    )
+    tie_pct: float = 0.5
+    judged_blocks: int | None = option(
+        "number",
+        "Number of last weeks (of a short history days) to judge on.",
+        metavar="N",
+        minimum=1,
+        unset="a third, at least one",
+    )
+    resamples: int = option(
+        "number", "Number of draws of training weeks.", 1000, metavar="N", minimum=1
+    )
+    interval: float = 0.95
+    seed: int = option("number", "Seed of the draws.", 0, metavar="N", minimum=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecommendRequest(JudgeRules, Reach, Aim):
+    """Advice on the HPAs of a sweep."""

@@ -1,0 +1,1 @@
+"""The registry of result columns: name, type, unit and meaning of all that commands write."""

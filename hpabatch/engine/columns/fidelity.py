@@ -1,0 +1,109 @@
+"""Columns of the controller score and the plant score."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpabatch.engine.columns.column import KEY, table
+
+FIDELITY_HPAS: Final = table(
+    "an HPA",
+    "`fidelity`; `hpas` in JSON",
+    *KEY,
+    """
+    controller_unscored string: controller score: why there is no score; null: there is one
+    controller_recorded_events integer: controller score: recorded rescales
+    controller_decided_events integer: controller score: decided rescales; a wish that stands
+        for several ticks is one
+    controller_matched_events integer: controller score: recorded rescales that were decided,
+        within the tolerance and in direction
+    controller_precision number: controller score: part of the decided rescales that were
+        recorded; null: none was decided
+    controller_recall number: controller score: part of the recorded rescales that were decided
+    controller_window_mae number: controller score: mean absolute difference of decided and
+        recorded size around recorded rescales
+    controller_window_constant_skill number: controller score: skill against it
+    controller_window_persistence_skill number: controller score: skill against it
+    plant_signal string: plant score of the worst signal: name of the signal
+    plant_unscored string: plant score of the worst signal: why there is no skill; null: there
+        is
+    plant_base number: plant score of the worst signal: usage of a pod without work, in the
+        signal's unit
+    plant_base_source string: plant score of the worst signal: where that is from
+    plant_skill number: plant score of the worst signal: skill against persistence
+    plant_skill_low number: plant score of the worst signal: lower end of its 95 % interval
+    plant_skill_high number: plant score of the worst signal: upper end of its 95 % interval
+    plant_changes integer: plant score of the worst signal: changes that count
+    plant_used integer: plant score of the worst signal: of these, those not left out
+    plant_median_error_pct number: plant score of the worst signal: median error of the used
+        changes
+    plant_bias_pct number: plant score of the worst signal: mean signed error of the used
+        changes
+    plant_mean_error_pct number: plant score of the worst signal: mean absolute error of the
+        plant
+    plant_persistence_error_pct number: plant score of the worst signal: mean absolute error of
+        persistence
+    advice boolean: whether both scores are good enough for advice
+    why_not string: if not, why
+    """,
+)
+
+SIGNALS: Final = table(
+    "an HPA and signal",
+    "`signals` in JSON of `fidelity`",
+    *KEY,
+    """
+    signal string: name of the signal
+    kind string: its kind; null: there is no plant
+    base number: usage of a pod without work, in the signal's unit
+    base_source string: where that is from
+    ceiling number: the most that a pod uses; null: none
+    unscored string: why there is no skill; null: there is
+    split timestamp: the first instant that is judged
+    skill number: skill against persistence
+    skill_low number: lower end of its 95 % interval
+    skill_high number: upper end of its 95 % interval
+    changes integer: changes that count
+    used integer: of these, those not left out
+    median_error_pct number: median error of the used changes
+    bias_pct number: mean signed error of the used changes
+    mean_error_pct number: mean absolute error of the plant
+    persistence_error_pct number: mean absolute error of persistence
+    same integer: changes on which plant and persistence agree
+    same_used integer: of these, those not left out
+    same_median_error_pct number: median error of these
+    same_bias_pct number: mean signed error of these
+    size_changes integer: all judged changes of the size
+    rollout_changes integer: all judged rollouts
+    replaced_changes integer: all judged replacements of pods
+    spec_changes integer: all judged changes of the spec
+    left_out_far integer: changes left out because the settled cells are far apart
+    left_out_moved integer: changes left out because the pods change again in the minutes after
+    left_out_end integer: changes left out because the history ends in the minutes after
+    left_out_gap integer: changes left out because samples are missing in the minutes after
+    left_out_saturated integer: changes left out because usage is at the ceiling
+    left_out_idle integer: changes left out because nothing is used after
+    saturated_share number: judged cells in which usage was at the ceiling
+    """,
+)
+
+CHANGES: Final = table(
+    "a judged change",
+    "`fidelity --changes`",
+    *KEY,
+    """
+    signal string: name of the signal
+    ts timestamp: when the last pod changed
+    kind string: how it changed: size, rollout, replaced or spec
+    counts boolean: whether the skill is of it
+    left_out string: why it is not used; null: it is
+    pods_before integer: ready pods before
+    pods_after integer: ready pods after
+    before_milli number: usage per pod, or a total's value, before
+    predicted_milli number: what the plant predicts after
+    observed_milli number: what was recorded after
+    error number: signed error of the plant, as a share; null: it is left out
+    persistence_error number: signed error of persistence, as a share; null: it is left out
+    samples integer: settled cells in the minutes after
+    """,
+)

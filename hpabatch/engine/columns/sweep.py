@@ -1,0 +1,212 @@
+"""Columns of sweeps and recommendations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hpabatch.engine.columns.column import KEY, table
+
+SETTINGS: Final = table(
+    "a setting",
+    "`settings.parquet` of a sweep; a further column for each field of the grid",
+    """
+    setting_id integer: number of the setting; 0 is today's
+    setting string: its name: `target=70 scaleDown.window=300`, or `today`
+    """,
+)
+
+SWEEP_HPAS: Final = table(
+    "an HPA",
+    "`hpas.parquet` of a sweep",
+    *KEY,
+    """
+    target_kind string: kind of the target
+    target string: name of the target
+    spec string: today's spec, as JSON of autoscaling/v2
+    min_replicas integer: minReplicas of that spec
+    max_replicas integer: maxReplicas of that spec
+    cpu_milli integer: what the newest pod requests, in thousandths of a core; null: not known
+    memory_milli integer: what the newest pod requests, in thousandths of a byte; null: not
+        known
+    days number: length of the run
+    blocks integer: how many blocks it has
+    problems string: why the model of its pods gives no advice; empty: nothing known
+    censored_pct number: share of the work that is only a lower bound, as pods were at their
+        ceiling
+    ceiling string: where the most that a pod can do is known from: recorded, given or fitted;
+        null: no such work
+    advice boolean: whether both scores are good enough for advice; null with the others below:
+        not measured
+    why_not string: why they are not
+    plant_skill number: plant score
+    controller_precision number: controller score: share of the decided rescales that were
+        recorded
+    controller_recall number: controller score: share of the recorded rescales that were decided
+    unit string: the unit that gets one setting: a group, or cluster/namespace/hpa
+    """,
+)
+
+BLOCKS: Final = table(
+    "an HPA, setting and block of time",
+    "`blocks.parquet` of a sweep",
+    *KEY,
+    """
+    setting_id integer: number of the setting; 0 is today's
+    block integer: number of the block, from 0 on in order of time
+    start timestamp: its first tick
+    hours number: length of the block
+    replica_hours number: the target's size over time
+    pod_hours number: pods that are scheduled and there
+    core_hours number: requested cores of these; null: requests not known
+    gib_hours number: requested GiB of memory of these; null: requests not known
+    saturated_minutes number: steps in which a pod was at a ceiling; null: no work of pods is
+        known
+    unserved number: work that was cut off: units of the signal times seconds; null: it waits
+    waiting number: work that waited for its turn: units times seconds; null: it is cut off
+    short_pod_hours number: pods missing to what the work asked for; null: demand not known
+    perfect_pod_hours number: the fewest pod-hours that would never have been short; null: as
+        above
+    under_minutes number: steps with fewer pods than the work asked for; null: as above
+    over_minutes number: steps with more; null: as above
+    unstable_minutes number: steps in which pods and demand move apart; null: as above
+    rescales integer: changes of size that the HPA made
+    rescales_up integer: of these, up
+    rescales_down integer: of these, down
+    reversals integer: of these, against the direction of the last one
+    at_max_minutes number: ticks that wanted more than maxReplicas
+    invalid_minutes number: ticks in which a metric was missing
+    outside_minutes number: steps outside the usage per pod that was recorded; null: not known
+    cost number: what its requested hours cost; null without prices
+    """,
+)
+
+SWEEP_SUMMARY: Final = table(
+    "an HPA",
+    "`sweep --output csv`, `parquet`; `hpas` in JSON",
+    *KEY,
+    """
+    unit string: the unit that gets one setting
+    settings integer: settings that fit it
+    days number: days that were simulated
+    pod_hours_per_week number: today's pod-hours
+    cost_per_week number: what they cost; null without prices
+    saturated_minutes_per_week number: today's minutes with a pod at its ceiling
+    unserved_per_week number: today's work that was cut off, in units times seconds
+    rescales_per_week number: today's changes of size
+    cheapest string: the cheapest setting that harms no more than today; null: no harm is known
+    saving_pct number: what it saves of the cost; without prices of the pod-hours
+    usable boolean: nothing known speaks against relying on today's row
+    """,
+)
+
+ADVICE: Final = table(
+    "an HPA",
+    "`recommend`; `hpas` in JSON",
+    *KEY,
+    """
+    unit string: the group that it was judged in; alone: cluster/namespace/hpa
+    answer string: change, keep or no advice
+    setting_id integer: what is recommended, 0: as it is; null: nothing
+    setting string: the same in words
+    considered string: the setting that was looked at; null: none could be
+    reasons string: why this answer
+    notes string: what else should be known, such as better settings that no HPA can have
+    goal string: what was asked for
+    members integer: HPAs that the unit was judged by; null: it gives no advice by itself
+    training_blocks integer: blocks of time that the choice was made on
+    judged_blocks integer: blocks after them that it was judged on
+    judged_from timestamp: start of the first of these
+    training_today number: the unit's objective on the training blocks under today's setting
+    training_choice number: and under the considered one
+    training_saving_pct number: what that saves; negative: it costs more
+    saving_low_pct number: lower end of the saving's interval over resampled training blocks
+    saving_high_pct number: upper end
+    better_share number: share of the resamples in which the considered setting is better
+    judged_today number: the unit's objective on the judged blocks under today's setting
+    judged_choice number: and under the considered one
+    judged_saving_pct number: what that saves there
+    slo_today_training boolean: whether today's setting holds the SLO on the training blocks
+    slo_choice_training boolean: whether the considered one does, without any margin
+    slo_today_judged boolean: the same for today's setting on the judged blocks
+    slo_choice_judged boolean: the same for the considered one
+    folds integer: blocks of the rolling walk-forward that a setting was chosen for
+    folds_changed integer: of these, those with another setting than today's
+    folds_better integer: of these, those in which it was better than today's
+    folds_held integer: of the blocks of `folds`, those in which the SLO held
+    hours number: this HPA's hours in the judged blocks
+    pod_hours_today number: this HPA's pod_hours there, under today's setting
+    pod_hours_choice number: this HPA's pod_hours there, under the considered one
+    core_hours_today number: this HPA's core_hours there, under today's setting
+    core_hours_choice number: this HPA's core_hours there, under the considered one
+    gib_hours_today number: this HPA's gib_hours there, under today's setting
+    gib_hours_choice number: this HPA's gib_hours there, under the considered one
+    cost_today number: this HPA's cost there, under today's setting
+    cost_choice number: this HPA's cost there, under the considered one
+    saturated_minutes_today number: this HPA's saturated_minutes there, under today's setting
+    saturated_minutes_choice number: this HPA's saturated_minutes there, under the considered
+        one
+    unserved_today number: this HPA's unserved there, under today's setting
+    unserved_choice number: this HPA's unserved there, under the considered one
+    waiting_today number: this HPA's waiting there, under today's setting
+    waiting_choice number: this HPA's waiting there, under the considered one
+    short_pod_hours_today number: this HPA's short_pod_hours there, under today's setting
+    short_pod_hours_choice number: this HPA's short_pod_hours there, under the considered one
+    rescales_today number: this HPA's rescales there, under today's setting
+    rescales_choice number: this HPA's rescales there, under the considered one
+    at_max_minutes_today number: this HPA's at_max_minutes there, under today's setting
+    at_max_minutes_choice number: this HPA's at_max_minutes there, under the considered one
+    regret_pct_today number: this HPA's regret_pct there, under today's setting
+    regret_pct_choice number: this HPA's regret_pct there, under the considered one
+    currency string: of the cost
+    days number: length of its history
+    advice boolean: whether both fidelity scores are good enough; null: not measured
+    plant_skill number: plant score: skill of the predicted usage
+    controller_precision number: controller score: part of the decided rescales that were
+        recorded
+    controller_recall number: controller score: part of the recorded rescales that were decided
+    patch string: what changes in the spec, as JSON; null: nothing
+    """,
+)
+
+CANDIDATES: Final = table(
+    "a unit and setting",
+    "`candidates` in JSON of `recommend`",
+    """
+    unit string: the unit
+    setting_id integer: the setting
+    setting string: its name
+    candidate boolean: whether it could be recommended
+    why_not string: if not, why
+    objective_training number: the objective on the training blocks
+    objective_judged number: and on the judged ones
+    slo_training boolean: whether the SLO holds on the training blocks
+    slo_judged boolean: and on the judged ones
+    objective number: the objective on all blocks
+    saturated_minutes number: minutes in which a pod was at a ceiling, on all blocks
+    unserved number: work that was cut off
+    waiting number: work that waited
+    rescales number: changes of size
+    regret_pct number: surplus and missing pod-hours, in percent of a perfect forecast's
+    on_front boolean: of today's and those within the recorded usage per pod no other setting is
+        at least as good in objective, saturated_minutes, unserved, waiting and rescales, and
+        better in one
+    """,
+)
+
+FOLDS: Final = table(
+    "a unit and block",
+    "`folds` in JSON of `recommend`",
+    """
+    unit string: the unit
+    block integer: judged on this block, chosen on all before it
+    start timestamp: its start
+    setting_id integer: the choice; null: no setting held the SLO before
+    setting string: its name
+    today number: the objective of the block under today's setting
+    choice number: and under the choice
+    saving_pct number: what that saves
+    slo_today boolean: whether today's setting holds the SLO in the block
+    slo_choice boolean: whether the choice does
+    better boolean: whether the choice is better than today's; null: it is today's
+    """,
+)

@@ -1,0 +1,123 @@
+"""Selection of HPAs: by name, by namespace, by a condition on their columns."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Skipped, candidate_frame
+from hpabatch.engine.fleet.request import ChosenHpas
+from hpabatch.errors import UsageError
+from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
+
+_KEY = ("cluster", "namespace", "hpa")
+_NEAR = 3  # names that a message offers
+Key = tuple[str, ...]
+
+
+class Selection:
+    """A function from the frame of candidates to the rows that are meant.
+
+    Attributes:
+        condition: the same as an expression on the candidates' columns, for HPAs of which no more
+            than the name is known.
+    """
+
+    def __init__(self, request: ChosenHpas, where_name: str = "--where") -> None:
+        """Check the condition and the form of the names (UsageError: one of them is wrong)."""
+        self.names, self.namespaces = request.names, request.namespace
+        self._found: list[Key] = []
+        self._known: list[Key] = []
+        self._where: pl.Expr | None = None
+        if request.where is not None:
+            self._told = f"{where_name} {quoted(request.where)}"
+            self._where = condition_on(request.where, candidate_frame([]).schema, self._told)
+        for name in self.names:
+            if not 1 <= len(name.split("/")) <= len(_KEY):
+                raise UsageError(f"{name}: expected [[CLUSTER/]NAMESPACE/]HPA, got more parts")
+        parts = [] if self._where is None else [self._where]
+        if self.namespaces:
+            parts.append(pl.col("namespace").is_in(self.namespaces))
+        if self.names:
+            parts.append(pl.any_horizontal([_named(name) for name in self.names]))
+        self.condition: pl.Expr = pl.all_horizontal(parts) if parts else pl.lit(value=True)
+
+    def __call__(self, candidates: pl.DataFrame) -> pl.DataFrame:
+        """Return the candidates that are meant.
+
+        Raises:
+            UsageError: the condition fails, or is true for none.
+        """
+        self._known = _keys(candidates)
+        kept = candidates
+        if self.namespaces:
+            kept = kept.filter(pl.col("namespace").is_in(self.namespaces))
+        if self._where is not None:
+            # (of these only: a condition may fail on other rows)
+            before, kept = kept, kept.filter(is_true(kept, self._where, self._told))
+            if kept.is_empty() and not before.is_empty() and not self.names:
+                raise UsageError(f"{self._told} is true for none of {before.height} HPAs; widen it")
+        if self.names:
+            kept = kept.filter(pl.any_horizontal([_named(name) for name in self.names]))
+        self._found = _keys(kept)
+        return kept
+
+    def check(self, skipped: Sequence[Skipped]) -> None:
+        """Refuse a namespace or a name of which there is no HPA, replayed or `skipped`.
+
+        Raises:
+            UsageError: the name, and what there is instead.
+        """
+        there = [*self._found, *((s.cluster, s.namespace, s.hpa) for s in skipped)]
+        for namespace in self.namespaces:
+            if not any(key[1] == namespace for key in there):
+                known = sorted({key[1] for key in self._known})
+                if namespace not in known:
+                    raise UsageError(
+                        f"-n {namespace}: there is no HPA of that namespace; namespaces: "
+                        f"{', '.join(known)}"
+                    )
+        for name in self.names:
+            if not any(_is_named(key, name) for key in there):
+                raise UsageError(f"{name}: {self._instead_of(name)}")
+
+    def _instead_of(self, name: str) -> str:
+        """Return why there is nothing of a name, and the names that are like it."""
+        if any(_is_named(key, name) for key in self._known):
+            return "not among the HPAs that -n and --where leave; change one of them"
+        parts = min(name.count("/") + 1, len(_KEY))
+        names = {"/".join(key[-parts:]): "/".join(key[-max(parts, 2) :]) for key in self._known}
+        near = difflib.get_close_matches(name, names, _NEAR, 0.5) or sorted(names)[:_NEAR]
+        listed = ", ".join(names[text] for text in near)
+        return f"there is no such HPA; there is {listed}" if near else "there is no HPA at all"
+
+
+def selection_of(request: ChosenHpas) -> Selection | None:
+    """Return the selection that a request states; None: all HPAs."""
+    stated = request.names or request.namespace or request.where is not None
+    return Selection(request) if stated else None
+
+
+def selection(where: str, name: str = "--where") -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """Return the selection by a condition alone; `name` is what messages call it."""
+    return Selection(ChosenHpas(where=where), name)
+
+
+def _named(name: str) -> pl.Expr:
+    """Return whether an HPA has the name `[[CLUSTER/]NAMESPACE/]HPA`."""
+    parts = name.split("/")
+    columns = _KEY[-len(parts) :]
+    return pl.all_horizontal(
+        [pl.col(column) == pl.lit(part) for column, part in zip(columns, parts, strict=True)]
+    )
+
+
+def _is_named(key: Key, name: str) -> bool:
+    parts = tuple(name.split("/"))
+    return key[-len(parts) :] == parts
+
+
+def _keys(candidates: pl.DataFrame) -> list[Key]:
+    return list(candidates.select(_KEY).iter_rows())

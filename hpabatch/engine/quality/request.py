@@ -1,0 +1,12 @@
+"""Options of a look at what recordings are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpabatch.engine.fleet.request import ChosenHpas, Rules
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityRequest(Rules, ChosenHpas):
+    """A look at what the recording of each HPA is worth."""

@@ -1,0 +1,386 @@
+"""Packing of a shard: its arrays, built HPA by HPA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.clocks import Clock, HpaKey
+from hpabatch.engine.fleet.frames import ALWAYS_MS
+from hpabatch.engine.fleet.membership import matched_pods, selector_code
+from hpabatch.engine.fleet.pod_columns import PodColumns
+from hpabatch.engine.shards.initial import begun_anew, lives, status_seeds, takes_zero
+from hpabatch.engine.shards.read import ShardInput
+from hpabatch.engine.shards.shard import Epoch, Growing, ScaleColumns, Shard, joined_records
+from hpabatch.engine.shards.streams import ShardStreams
+from hpabatch.layout import codes
+from hpabatch.layout.observations import (
+    AMBIGUOUS,
+    FETCH,
+    LANE_POD,
+    LANE_SOURCE,
+    PERIOD,
+    SCALE_ROW,
+    SELECTOR,
+    Observations,
+    empty_steps,
+    new_cursors,
+)
+from hpabatch.layout.records import (
+    CHANGE,
+    I64,
+    LANE,
+    SPEC,
+    TICK,
+    TIMING,
+    Fleet,
+    Lanes,
+    Memory,
+    records,
+    records_from,
+)
+from hpabatch.layout.results import DECISION, DETAIL, METRIC_DECISION, STATUS, Results
+from hpabatch.model.selectors import parse_selector, selector_words
+from hpabatch.packing.arena import Arena
+from hpabatch.packing.memory import make_sized_memory, slots_needed
+from hpabatch.packing.specs import SpecRows, StreamKey, lane_streams, pack_lanes
+from hpabatch.packing.status import make_status_memory
+from hpabatch.packing.texts import NO_TEXT
+
+ROWS_PER_BLOCK = 1024  # (tick, pod) rows of a lane: with their samples they fit an L1 cache
+
+
+def pack_shard(given: ShardInput, arena: Arena, rows_per_block: int | None = None) -> Shard:
+    """Return the arrays of a shard, and note in its facts which HPAs have generated pods.
+
+    `rows_per_block` (tick, pod) rows of an HPA are filled at a time; 0: all of a load together.
+    """
+    builder = ShardBuilder(given, rows_per_block)
+    for candidate in given.candidates:
+        builder.add(candidate, given.series.get(candidate.namespace, ()))
+    shard = builder.build(arena)
+    if given.statuses is not None:
+        # The statuses with which a live loop began its HPAs.
+        clocks = given.clocks
+        lanes = [
+            (c, clocks.instants(clocks.of((c.cluster, c.namespace, c.name))))
+            for c in shard.candidates
+        ]
+        zero = takes_zero(given.profile)
+        shard.seeds = status_seeds(given.statuses, lanes, given.starts_ms, zero)
+    given.facts.generated = _generated(shard, given.pods)
+    return shard
+
+
+class ShardBuilder:
+    """Collects the lanes of a shard; `build` returns the arrays."""
+
+    def __init__(self, given: ShardInput, rows_per_block: int | None = None) -> None:
+        """Take what all lanes share; `rows_per_block` 0 makes room for all of a lane's rows."""
+        self.given = given
+        self.rows_per_block = ROWS_PER_BLOCK if rows_per_block is None else rows_per_block
+        self.kept: list[Candidate] = []
+        self.pod_numbers: list[list[int]] = []
+        self.lanes: list[dict[str, int]] = []
+        self.sources: list[dict[str, int]] = []
+        self.streams = ShardStreams(given, self.rows_per_block)
+        self.spec_rows = [
+            SpecRows(period.flags, given.profile, given.whole) for period in given.flags
+        ]
+        self.recommendation_slots: list[int] = []
+        self.event_slots: list[int] = []
+        self._clocks: dict[Clock, tuple[int, I64]] = {}
+        self._slots: dict[tuple[int, int, int], int] = {}
+        self.clock, self.ambiguous = Growing(np.int64), Growing(AMBIGUOUS)
+        self.periods, self.scales, self.fetches = (
+            Growing(PERIOD),
+            Growing(SCALE_ROW),
+            Growing(FETCH),
+        )
+        self.selectors, self.member = Growing(SELECTOR), Growing(np.int8)
+        self.pods = Growing(LANE_POD)
+        self.changes, self.ticks = Growing(CHANGE), Growing(TICK)
+        self.codes = Growing(np.int64)
+
+    def add(self, candidate: Candidate, series: Sequence[tuple[str, ...]]) -> bool:
+        """Add a lane, of which `series` are the external metrics' series; False: it has no tick."""
+        given = self.given
+        clock, now_ms = self._instants(candidate)
+        if not now_ms.size:
+            return False
+        scale = given.scales[candidate.target]
+        lane: dict[str, int] = {}
+        source = {"first_clock": clock, "last_clock": clock + now_ms.size}
+        lane["first_tick"], last_tick = self.ticks.reserve(now_ms.size)
+        lane["last_tick"] = lane["first_tick"]
+        keys = lane_streams([period.spec for period in candidate.periods])
+        first_stream = self.streams.count
+        anew_ms = now_ms[:0]
+        if candidate.cluster in given.clocks.passes:
+            anew_ms = begun_anew(candidate, now_ms, given.starts_ms)
+        objects = lives(candidate.periods, now_ms, anew_ms)
+        self._add_specs(candidate, objects, first_stream, keys, source)
+        self._add_scale(candidate, scale, now_ms, anew_ms, lane, source)
+        pods = self._add_pods(candidate, scale, source)
+        self.streams.add(candidate, keys, pods, series, lane, source, last_tick)
+        self._add_memory(candidate, clock, now_ms, lane)
+        self._add_facts(candidate, source)
+        self.kept.append(candidate)
+        self.pod_numbers.append(pods)
+        self.lanes.append(lane)
+        self.sources.append(source)
+        return True
+
+    def _instants(self, candidate: Candidate) -> tuple[int, I64]:
+        """Return where a lane's instants begin in the clock, and they themselves."""
+        clocks = self.given.clocks
+        clock = clocks.of((candidate.cluster, candidate.namespace, candidate.name))
+        if clock not in self._clocks:
+            instants = clocks.instants(clock)
+            self._clocks[clock] = (self.clock.add(instants)[0], instants)
+        first, instants = self._clocks[clock]
+        at = np.flatnonzero(candidate.spec_of(instants) >= 0)
+        if not at.size:
+            return first, instants[:0]
+        return first + int(at[0]), instants[at[0] : at[-1] + 1]
+
+    def _add_specs(
+        self,
+        candidate: Candidate,
+        objects: Sequence[int],
+        first_stream: int,
+        keys: Sequence[StreamKey],
+        source: dict[str, int],
+    ) -> None:
+        for rows in self.spec_rows:
+            numbers = [rows.add(p.spec, first_stream, keys) for p in candidate.periods]
+        source["first_period"], source["last_period"] = self.periods.add(
+            records(
+                PERIOD,
+                [
+                    (p.from_ms, p.to_ms, n, life)
+                    for p, n, life in zip(candidate.periods, numbers, objects, strict=True)
+                ],
+            )
+        )
+
+    def _add_scale(
+        self,
+        candidate: Candidate,
+        scale: ScaleColumns,
+        now_ms: I64,
+        anew_ms: I64,
+        lane: dict[str, int],
+        source: dict[str, int],
+    ) -> None:
+        texts = np.array([self.given.texts.number(text) for text in scale.errors], np.int64)
+        source["first_scale"], source["last_scale"] = self.scales.add(
+            records_from(
+                SCALE_ROW,
+                scale.ts_ms.size,
+                ts_ms=scale.ts_ms,
+                replicas=scale.replicas,
+                status_replicas=scale.status_replicas,
+                selector=scale.selector,
+                code=scale.codes(),
+                text=texts[scale.error],
+            )
+        )
+        # The controller has just started at the first tick and knows of no change before it.
+        changed = scale.resized(self._begun(candidate.cluster))
+        changed = changed[scale.ts_ms[changed] >= now_ms[0]]
+        # A loop that decides an HPA anew knows of no change before that either.
+        ticks_ms = now_ms[candidate.spec_of(now_ms) >= 0]
+        after = np.searchsorted(ticks_ms, scale.ts_ms[changed], side="right")
+        next_ms = ticks_ms[np.minimum(after, ticks_ms.size - 1)]
+        changed = changed[(after == ticks_ms.size) | ~np.isin(next_ms, anew_ms)]
+        lane["first_change"], lane["last_change"] = self.changes.add(
+            records_from(
+                CHANGE,
+                changed.size,
+                ts_ms=scale.ts_ms[changed],
+                before=scale.replicas[changed - 1],
+                after=scale.replicas[changed],
+            )
+        )
+
+    def _begun(self, cluster: str) -> list[tuple[int, int]]:
+        """Return of each loop that began when the one before last looked, and its first pass."""
+        passes = self.given.clocks.passes.get(cluster)
+        if passes is None:
+            return []
+        starts = [int(ms) for ms in self.given.starts_ms]
+        before = np.searchsorted(passes, starts) - 1
+        ends = [int(passes[k]) if k >= 0 else ALWAYS_MS for k in before.tolist()]
+        return list(zip(ends, starts, strict=True))
+
+    def _add_pods(
+        self, candidate: Candidate, scale: ScaleColumns, source: dict[str, int]
+    ) -> list[int]:
+        """Add the pods that the scale's selectors match; return their numbers in the shard."""
+        pods, target = self.given.pods, candidate.target
+        numbers, member = matched_pods(pods, target[1], target[3], scale.selectors)
+        source["selectors"] = len(scale.selectors)
+        source["first_selector"], _ = self.selectors.add(
+            records(SELECTOR, [self._selector(text) for text in scale.selectors])
+        )
+        source["first_member"], _ = self.member.add(member.reshape(-1))
+        source["first_pod"], source["last_pod"] = self.pods.add(
+            records_from(
+                LANE_POD,
+                numbers.size,
+                created_ms=pods.created_ms[numbers],
+                gone_ms=pods.gone_ms[numbers],
+                first_state=pods.state_first[numbers],
+                last_state=pods.state_first[numbers + 1],
+            )
+        )
+        return [int(p) for p in numbers]
+
+    def _selector(self, text: str | None) -> tuple[int, int]:
+        """Return what a selector comes to, and the text of its error."""
+        try:
+            parse_selector(text or "", selector_words(self.given.profile))
+        except ValueError as error:
+            return codes.SELECTOR_INVALID, self.given.texts.number(str(error))
+        return selector_code(text), NO_TEXT
+
+    def _add_memory(
+        self, candidate: Candidate, clock: int, now_ms: I64, lane: dict[str, int]
+    ) -> None:
+        """Size the lane's lists by the longest windows of its specs under any flags."""
+        windows, periods = [0], [0]
+        for flags, rows in zip(self.given.flags, self.spec_rows, strict=True):
+            specs = rows.specs[-len(candidate.periods) :]
+            windows += [int(max(spec[3], spec[4])) for spec in specs]
+            windows.append(flags.flags.downscale_stabilization_ms)
+            for spec in specs:
+                periods += [p[2] for p in rows.policies[int(spec[8]) : int(spec[10])]]
+
+        def slots(window_ms: int) -> int:
+            key = (clock, now_ms.size, window_ms)
+            if key not in self._slots:
+                self._slots[key] = slots_needed(now_ms, window_ms)
+            return self._slots[key]
+
+        self.recommendation_slots.append(slots(max(windows)))
+        recorded = lane["last_change"] - lane["first_change"] + 1
+        self.event_slots.append(recorded if self.given.recorded else slots(max(periods)))
+
+    def _add_facts(self, candidate: Candidate, source: dict[str, int]) -> None:
+        """Add what is known of the lane from elsewhere: ambiguity, answers, controller starts."""
+        given, key = self.given, (candidate.cluster, candidate.namespace, candidate.name)
+        ambiguous = given.ambiguous.get(key, records_from(AMBIGUOUS, 0))
+        source["first_ambiguous"], source["last_ambiguous"] = self.ambiguous.add(ambiguous)
+        fetches = given.fetches.get(key, records_from(FETCH, 0))
+        source["first_fetch"], source["last_fetch"] = self.fetches.add(fetches)
+        source["answers"] = int(fetches.metric.max()) + 1 if fetches.size else 0
+        source["first_answer"], _ = self.codes.reserve(source["answers"])
+        source["first_start"], source["last_start"] = 0, given.starts_ms.size
+
+    def build(self, arena: Arena) -> Shard:
+        """Return the arrays of all lanes added, the large ones in the arena."""
+        given = self.given
+        epochs = [self._epoch(k) for k in range(len(given.flags))]
+        _, policies, metrics = self.spec_rows[0].tables()
+        lane_table = joined_records(LANE, [epochs[0].lanes])
+        fleet = Fleet(
+            lanes=lane_table,
+            specs=joined_records(SPEC, [epochs[0].specs]),
+            policies=policies,
+            metrics=metrics,
+            streams=self.streams.stream.table(),
+            ticks=self.ticks.room(arena, "ticks"),
+            row_state=self.streams.rows.room(arena, "row_state"),
+            row_weight=np.zeros(0, np.int64),
+            states=given.pods.states,
+            present=arena.take("present", self.streams.samples.size, np.int8),
+            value_milli=self.streams.samples.room(arena, "value_milli"),
+            timing=arena.take("timing", self.streams.samples.size, TIMING),
+            requests=self.streams.requests(),
+            answers=self.streams.answers.room(arena, "answers"),
+            values_milli=self.streams.values.room(arena, "values_milli"),
+            changes=self.changes.table(),
+            metric_words=self.spec_rows[0].words(),
+        )
+        return Shard(
+            asked=given.candidates,
+            candidates=self.kept,
+            streams=self.streams.of_lanes,
+            fleet=fleet,
+            observations=self._observations(lane_table),
+            memory=self._memory(),
+            results=Results(
+                arena.take("decisions", fleet.ticks.size, DECISION),
+                arena.take("metric_decisions", fleet.answers.size, METRIC_DECISION),
+                arena.take("details", fleet.answers.size * given.whole, DETAIL),
+            ),
+            tracks=self.streams.tracks,
+            numbers=given.pods.numbers,
+            pods=self.pod_numbers,
+            epochs=epochs,
+            arena=arena,
+            profile=given.profile,
+            texts=given.texts,
+            statuses=arena.take("statuses", fleet.ticks.size * given.whole, STATUS),
+            status_memory=make_status_memory(fleet),
+        )
+
+    def _epoch(self, k: int) -> Epoch:
+        period = self.given.flags[k]
+        lanes = pack_lanes(len(self.lanes), period.flags, self.given.profile)
+        for name in LANE.names or ():
+            if self.lanes and name in self.lanes[0]:
+                lanes[name] = [lane[name] for lane in self.lanes]
+        return Epoch(period.from_ms, self.spec_rows[k].tables()[0], lanes)
+
+    def _observations(self, lanes: Lanes) -> Observations:
+        sources = records_from(
+            LANE_SOURCE,
+            len(self.sources),
+            **{name: [s[name] for s in self.sources] for name in LANE_SOURCE.names or ()},
+        )
+        tracks = self.streams.tracks.table()
+        pods = self.pods.table()
+        given = self.given
+        return Observations(
+            lanes=sources,
+            clock_ms=self.clock.table(),
+            periods=self.periods.table(),
+            scales=self.scales.table(),
+            starts_ms=given.starts_ms,
+            selectors=self.selectors.table(),
+            member=self.member.table(),
+            pods=pods,
+            state_ms=given.pods.state_ms,
+            ambiguous=self.ambiguous.table(),
+            fetches=self.fetches.table(),
+            streams=self.streams.source.table(),
+            tracks=tracks,
+            steps=empty_steps(0),
+            old_steps=empty_steps(0),
+            parameters=np.array([given.delay_ms, given.max_age_ms], np.int64),
+            cursors=new_cursors(
+                lanes.first_tick.astype(np.int64), sources.first_value.astype(np.int64)
+            ),
+            state_cursor=pods.first_state.astype(np.int64),
+            step_cursor=np.full(tracks.size, -1, np.int64),
+            answers=np.zeros((self.codes.size, 2), np.int64),
+            in_view=np.zeros(pods.size, np.int64),
+            seen=np.zeros((self.streams.count, 2), np.int64),
+        )
+
+    def _memory(self) -> Memory:
+        return make_sized_memory(
+            np.array(self.recommendation_slots, np.int64), np.array(self.event_slots, np.int64)
+        )
+
+
+def _generated(shard: Shard, pods: PodColumns) -> list[HpaKey]:
+    return [
+        (c.cluster, c.namespace, c.name)
+        for c, theirs in zip(shard.candidates, shard.pods, strict=True)
+        if pods.generated[theirs].any()
+    ]

@@ -1,0 +1,310 @@
+"""Reading a shard: everything of its HPAs but the samples, then its samples day by day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.clocks import Clocks, HpaKey
+from hpabatch.engine.fleet.flags import FlagPeriod
+from hpabatch.engine.fleet.frames import integers, milliseconds
+from hpabatch.engine.fleet.membership import Place, ScaleKey
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.pod_columns import PodColumns, pod_columns
+from hpabatch.engine.fleet.sources import RESOURCE_COLUMNS, Load, load_rows
+from hpabatch.engine.shards.ambiguity import Crowd, Pair, ambiguous_instants
+from hpabatch.engine.shards.shard import ScaleColumns, Shard, scale_columns
+from hpabatch.history.schema import empty_frame
+from hpabatch.layout import codes
+from hpabatch.layout.observations import AMBIGUOUS, FETCH, Ambiguities, Fetches
+from hpabatch.layout.records import I64, canonical, records_from
+from hpabatch.model.messages import ambiguous_selector
+from hpabatch.model.versions import Profile
+from hpabatch.packing.arena import Arena
+from hpabatch.packing.texts import Texts
+
+DAY_MS: Final = 86_400_000
+_EPOCH: Final = date(1970, 1, 1)
+NOT_RECORDED = "<the error's text was not recorded>"
+
+_ANSWERS = {
+    "ok": codes.METRIC_OK,
+    "empty": codes.METRIC_ANSWER_EMPTY,
+    "error": codes.METRIC_FETCH_FAILED,
+}
+
+
+@dataclass(slots=True)
+class ShardFacts:
+    """Facts found in a shard: pairs of rivals, HPAs with generated pods, and by uid rows of
+    `pod_metrics` without a pod and rows of `pods` that a later one replaced.
+
+    A place may be read for several shards: by uid nothing is told twice.
+    """
+
+    cluster: str
+    strays: dict[str, int] = field(default_factory=dict)
+    repeated: dict[str, int] = field(default_factory=dict)
+    pairs: list[Pair] = field(default_factory=list)
+    generated: list[HpaKey] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInput:
+    """All that a shard is packed from, but its samples.
+
+    `fetches` are the FETCH records of its HPAs, by time; `starts_ms` the recorded starts of the
+    cluster's controller, `flags` its flags over time, the first for all time before too;
+    `ambiguous` the AMBIGUOUS records of HPAs whose selector is; `texts` those that records name.
+    `series` are by namespace the external metrics' series; `statuses` the rows of `hpa_status` of
+    HPAs that a live loop decides, else None. `whole`: statuses are asked for, beside decisions.
+    """
+
+    facts: ShardFacts
+    candidates: Sequence[Candidate]
+    clocks: Clocks
+    pods: PodColumns
+    scales: Mapping[ScaleKey, ScaleColumns]
+    fetches: Mapping[HpaKey, Fetches]
+    starts_ms: I64
+    flags: Sequence[FlagPeriod]
+    ambiguous: Mapping[HpaKey, Ambiguities]
+    profile: Profile
+    delay_ms: int
+    max_age_ms: int
+    recorded: bool
+    texts: Texts
+    series: Mapping[str, Sequence[tuple[str, ...]]]
+    statuses: pl.DataFrame | None
+    whole: bool
+
+
+def read_shard(
+    plan: ReplayPlan, candidates: Sequence[Candidate], places: Sequence[Sequence[Place]]
+) -> ShardInput:
+    """Read everything but the samples of some HPAs of one cluster (HistoryError: a bad table)."""
+    cluster = candidates[0].cluster
+    wanted = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
+    facts, profile, texts = ShardFacts(cluster), plan.profile_of(cluster), Texts()
+    pods = _read_pods(plan, cluster, wanted, facts)
+    rivals = _rivals_of(plan, candidates) if profile.ambiguity_checked else []
+    scales = _read_scales(plan, cluster, [*candidates, *(r for part in rivals for r in part)])
+    crowds: dict[HpaKey, Crowd] = {}
+    starts_ms = canonical(plan.starts_ms.get(cluster, np.zeros(0, np.int64)))
+    chosen = {(c.cluster, c.namespace, c.name) for c in candidates}
+    for group in rivals:
+        found, pairs = ambiguous_instants(
+            group, sorted(chosen), plan.clocks, pods, scales, starts_ms
+        )
+        # Groups overlap: each HPA has one with all of its rivals, and others with some of them.
+        whole = {key for key in found if _same(plan.rivals.get(key, ()), group)}
+        own = {key: crowd for key, crowd in found.items() if key in whole}
+        crowds |= {key: crowd for key, crowd in found.items() if key not in crowds} | own
+        facts.pairs += pairs
+    statuses = None
+    if cluster in plan.clocks.passes:
+        names = [(c.namespace, c.name) for c in candidates]
+        statuses = plan.history.select("hpa_status", cluster, names)
+    return ShardInput(
+        facts=facts,
+        candidates=candidates,
+        clocks=plan.clocks,
+        pods=pods,
+        scales=scales,
+        fetches=_read_fetches(plan, cluster, candidates, texts),
+        starts_ms=starts_ms,
+        flags=plan.flags_of(cluster),
+        ambiguous={key: _ambiguous(crowd, profile, texts) for key, crowd in crowds.items()},
+        profile=profile,
+        delay_ms=plan.settled.delay_ms,
+        max_age_ms=plan.settled.max_age_of(cluster),
+        recorded=plan.settled.events == "recorded",
+        texts=texts,
+        series=_external_series(plan, cluster, candidates),
+        statuses=statuses,
+        whole=plan.whole,
+    )
+
+
+def _read_pods(
+    plan: ReplayPlan, cluster: str, places: Sequence[Place], facts: ShardFacts
+) -> PodColumns:
+    history = plan.history
+    # A state or request whose target was not recorded may be any pod's.
+    owned = {(namespace, owner or "") for namespace, owner in places}
+    owned |= {(namespace, "") for namespace, _ in places}
+    rows = history.select("pods", cluster, places)
+    pods = pod_columns(
+        rows,
+        history.select("pod_states", cluster, owned),
+        history.select("pod_requests", cluster, owned),
+    )
+    if rows.height > pods.count:
+        often = rows.group_by("uid", maintain_order=True).len().filter(pl.col("len") > 1)
+        facts.repeated = {uid: int(n) - 1 for uid, n in often.iter_rows()}
+    return pods
+
+
+def _rivals_of(plan: ReplayPlan, candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
+    """Return the groups of HPAs that may share pods, each once."""
+    keys = [(c.cluster, c.namespace, c.name) for c in candidates]
+    groups = [plan.rivals[key] for key in keys if key in plan.rivals]
+    return list({tuple(id(rival) for rival in group): group for group in groups}.values())
+
+
+def _same(group: Sequence[Candidate], other: Sequence[Candidate]) -> bool:
+    """Say whether two groups are of the same HPAs."""
+    return [id(rival) for rival in group] == [id(rival) for rival in other]
+
+
+def _read_scales(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+) -> dict[ScaleKey, ScaleColumns]:
+    targets = {part.target for c in candidates for part in c.of_targets}
+    places = {(target[1], target[3]) for target in targets}
+    frame = plan.history.select("scales", cluster, places)
+    return scale_columns(frame)
+
+
+def _ambiguous(crowd: Crowd, profile: Profile, texts: Texts) -> Ambiguities:
+    """Return the AMBIGUOUS records of an HPA."""
+    numbers = [
+        texts.number(ambiguous_selector(selector, names, profile))
+        for selector, names in crowd.groups
+    ]
+    text = np.array(numbers, np.int64)[crowd.group]
+    return records_from(AMBIGUOUS, crowd.ts_ms.size, ts_ms=crowd.ts_ms, text=text)
+
+
+def _read_fetches(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate], texts: Texts
+) -> dict[HpaKey, Fetches]:
+    places = {(c.namespace, c.name): c for c in candidates}
+    frame = plan.history.select("metric_fetches", cluster, places)
+    found = {}
+    for key, part in frame.partition_by("namespace", "name", as_dict=True).items():
+        candidate = places[str(key[0]), str(key[1])]
+        rows = part.with_columns(m=pl.Series(_metrics_of(candidate, part)))
+        rows = rows.filter(pl.col("m") >= 0).sort("ts", "m", maintain_order=True)
+        code = rows["answer"].replace_strict(_ANSWERS, return_dtype=pl.Int64)
+        said = zip(rows["answer"], rows["error"], strict=True)
+        found[cluster, candidate.namespace, candidate.name] = records_from(
+            FETCH,
+            rows.height,
+            metric=integers(rows["m"]),
+            ts_ms=milliseconds(rows["ts"]),
+            code=integers(code),
+            # An answer without error is the same whatever stands beside it.
+            text=[texts.number(error or NOT_RECORDED) * (a == "error") for a, error in said],
+        )
+    return found
+
+
+def _metrics_of(candidate: Candidate, rows: pl.DataFrame) -> I64:
+    """Return the place in its spec of the metric that each answer is of; -1: of none."""
+    metric, ts_ms = integers(rows["metric_index"]), milliseconds(rows["ts"])
+    found = metric.copy()
+    for period in candidate.periods:
+        inside = (ts_ms >= period.from_ms) & (ts_ms < period.to_ms)
+        found[inside] = period.places(metric[inside])
+    longest = max(len(period.spec.metrics) for period in candidate.periods)
+    return np.where(found < longest, found, -1)
+
+
+def _external_series(
+    plan: ReplayPlan, cluster: str, candidates: Sequence[Candidate]
+) -> dict[str, list[tuple[str, ...]]]:
+    """Return by namespace the (namespace, metric, selector, series) of external metrics, sorted."""
+    wanted = {c.namespace for c in candidates if _has_external(c)}
+    found: dict[str, list[tuple[str, ...]]] = {}
+    if not wanted:
+        return found
+    for owner in plan.external_series.get(cluster, ()):
+        if owner[0] in wanted:
+            found.setdefault(owner[0], []).append(owner)
+    return found
+
+
+def _has_external(candidate: Candidate) -> bool:
+    return any(m.type == "External" for p in candidate.periods for m in p.spec.metrics)
+
+
+class SampleReader:
+    """Reads a shard's samples, one day at a time."""
+
+    def __init__(
+        self, plan: ReplayPlan, cluster: str, places: Sequence[Sequence[Place]], shard: Shard
+    ) -> None:
+        """Find the days and places on which the shard's tracks have samples."""
+        self.plan = plan
+        self.cluster = cluster
+        self.places = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
+        self.tracks = shard.tracks
+        self.numbers = shard.numbers
+        self.tables = self._tables()
+        self.days = self._days()
+
+    def _tables(self) -> dict[str, list[Place]]:
+        """Return the metric tables that tracks look at, with the places to read."""
+        found: dict[str, list[Place]] = {"pod_metrics": list(self.places)}
+        if not self.tracks.asks_usage:
+            found = {}
+        for owner in self.tracks.owners:
+            table = owner[0]
+            if table == "pod_custom_metrics":
+                found[table] = list(self.places)
+            else:
+                place = (owner[1], owner[2])
+                found.setdefault(table, [])
+                if place not in found[table]:
+                    found[table].append(place)
+        return found
+
+    def _days(self) -> list[date]:
+        days: set[date] = set()
+        for table, places in self.tables.items():
+            sizes = self.plan.days_of(table, self.cluster)
+            for place in places:
+                days.update(sizes.get(place, ()))
+        # Samples seen later than the last tick are not used; a fetch may come before the
+        # sample's own time, by a clock that is wrong, but not by days.
+        last = _EPOCH + timedelta(milliseconds=self.plan.clocks.to_ms + DAY_MS)
+        return sorted(day for day in days if day <= last)
+
+    def load(self, day: date, arena: Arena) -> Load:
+        """Return the samples of a UTC day; the arena keeps what lies in pieces."""
+        frames = {
+            table: self.plan.history.select(
+                table, self.cluster, places, day=day, columns=self._columns(table)
+            )
+            for table, places in self.tables.items()
+        }
+        usage = frames.pop("pod_metrics", None)
+        if usage is None:
+            usage = empty_frame("pod_metrics")
+        elif self.tracks.lack_columns(usage):
+            # Rare: so no day is read with both columns for it.
+            names = [*self.tracks.usage_columns(), *RESOURCE_COLUMNS]
+            usage = self.plan.history.select(
+                "pod_metrics",
+                self.cluster,
+                self.tables["pod_metrics"],
+                day=day,
+                columns=list(dict.fromkeys(names)),
+            )
+        return load_rows(self.tracks, self.numbers, usage, frames, arena)
+
+    def nothing(self) -> Load:
+        """Return a load without any sample."""
+        return load_rows(self.tracks, self.numbers, empty_frame("pod_metrics"), {}, Arena())
+
+    def _columns(self, table: str) -> list[str] | None:
+        if table == "pod_custom_metrics":
+            return ["uid", "metric", "selector", "ts", "window_ms", "value_milli", "fetched_at"]
+        return self.tracks.usage_columns() if table == "pod_metrics" else None

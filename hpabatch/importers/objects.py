@@ -1,0 +1,140 @@
+"""Objects of a cluster beside an import: requests of pods, HPAs as rows, and disagreements.
+
+What a table or a server says of a time goes before what the objects say of now. Where both say
+something else, the disagreement is told once per kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from hpabatch.cluster.objects.rows import (
+    RequestRow,
+    compact_json,
+    instant_or_none,
+    request_rows,
+)
+from hpabatch.cluster.objects.types import PodTemplate
+from hpabatch.inputs.cluster_objects import ClusterObjects, WorkloadKey
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import HPA
+
+MOST_TOLD: Final = 1000
+"""Examples of a kind of disagreement that are kept."""
+
+
+class Disagreements:
+    """Disagreements by kind: examples, each once, and how many there were."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._found: dict[str, dict[str, None]] = {}
+        self._more: dict[str, int] = {}
+
+    def add(self, kind: str, examples: Iterable[str]) -> None:
+        """Note examples of a kind, a sentence without its subject."""
+        found = self._found.setdefault(kind, {})
+        for example in examples:
+            if len(found) < MOST_TOLD or example in found:
+                found[example] = None
+            else:
+                self._more[kind] = self._more.get(kind, 0) + 1
+
+    def take(self) -> dict[str, list[str]]:
+        """Return the examples by kind, and begin again."""
+        found = {kind: list(examples) for kind, examples in self._found.items() if examples}
+        self._found, self._more = {}, {}
+        return found
+
+    def merge(self, other: Mapping[str, Iterable[str]]) -> None:
+        """Add what `take` returned."""
+        for kind, examples in other.items():
+            self.add(kind, examples)
+
+    def summary(self) -> list[str]:
+        """Return one line per kind: how many, and the first by name."""
+        lines = []
+        for kind, examples in sorted(self._found.items()):
+            if examples:
+                count = len(examples) + self._more.get(kind, 0)
+                lines.append(f"{kind}: {count:,}, first {min(examples)}")
+        return lines
+
+    def details(self) -> list[str]:
+        """Return a line per example."""
+        return [f"{kind}: {one}" for kind, found in sorted(self._found.items())
+                for one in sorted(found)]  # fmt: skip
+
+
+class PodRequests:
+    """Requests of pods by the objects: a pod's own, else those of its workload.
+
+    Of a workload the template counts. Containers that only a pod has, as something injected them,
+    and amounts that only a pod has, by a LimitRange, are taken from its newest pod.
+    """
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        """Take the objects."""
+        self._objects = objects
+        self._rows: dict[int, tuple[PodTemplate, tuple[RequestRow, ...]]] = {}
+        self._workloads: dict[WorkloadKey, tuple[RequestRow, ...]] = {}
+        self._own = {pod.uid: self._of(pod.template) for pod in objects.pods.values() if pod.uid}
+        self._newest: dict[WorkloadKey, tuple[RequestRow, ...]] = {}
+        for pod in sorted(objects.pods.values(), key=lambda pod: (pod.created_ms, pod.name)):
+            behind = objects.workload_of(pod.namespace, pod.name)
+            if behind is not None:
+                self._newest[(pod.namespace, *behind)] = self._of(pod.template)
+
+    def of_pod(self, uid: str, workload: WorkloadKey) -> tuple[RequestRow, ...]:
+        """Return the rows of a pod with a uid (of an object or not) and a workload."""
+        own = self._own.get(uid)
+        return self.of_workload(workload) if own is None else own
+
+    def of_workload(self, key: WorkloadKey) -> tuple[RequestRow, ...]:
+        """Return the rows of a workload's pods, none where the objects do not know it."""
+        if key not in self._workloads:
+            self._workloads[key] = tuple(self._joined(key))
+        return self._workloads[key]
+
+    def usage_container(self, rows: Iterable[RequestRow], fallback: str) -> str:
+        """Return the container that has the usage of a pod as a whole: the only one it can be."""
+        running = [row.container for row in rows if row.kind in ("app", "sidecar")]
+        if len(running) == 1:
+            return running[0]
+        return next(name for name in (fallback, "pod", "whole-pod") if name not in running)
+
+    def _joined(self, key: WorkloadKey) -> Iterator[RequestRow]:
+        newest = {row[:2]: row for row in self._newest.get(key, ())}
+        workload = self._objects.workloads.get(key)
+        if workload is None:
+            yield from newest.values()
+            return
+        for row in self._of(workload.template):
+            pod = newest.pop(row[:2], None)
+            filled = zip(row[3:], row[3:] if pod is None else pod[3:], strict=True)
+            yield RequestRow(*row[:3], *(one if one is not None else two for one, two in filled))
+        yield from newest.values()
+
+    def _of(self, template: PodTemplate) -> tuple[RequestRow, ...]:
+        known = self._rows.get(id(template))
+        if known is None:
+            known = self._rows[id(template)] = (template, request_rows(template))
+        return known[1]
+
+
+def hpa_row(hpa: HPA, cluster: str, since_ms: int) -> dict[str, Any]:
+    """Return a row of `hpas` (times in ms): in force from its creation on, at most since a time."""
+    created_ms = instant_or_none(hpa.creation_timestamp)
+    return {
+        "cluster": cluster,
+        "namespace": hpa.namespace,
+        "name": hpa.name,
+        "uid": hpa.uid or f"hpa-{cluster}-{hpa.namespace}-{hpa.name}",
+        "spec": spec_to_json(hpa),
+        "valid_from": max(since_ms, created_ms or since_ms),
+        "labels": compact_json(dict(hpa.labels)),
+        "annotations": compact_json(dict(hpa.annotations)),
+        "created": created_ms,
+        "generation": hpa.generation,
+    }

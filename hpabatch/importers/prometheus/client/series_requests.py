@@ -1,0 +1,220 @@
+"""Requests for series: matchers and time as PromQL, divisible into halves.
+
+A request names its pods (or namespaces, or HPAs) one by one: the server finds their series in its
+index and reads nothing else. If a response is too large, the request is divided: by time for raw
+samples, else by names. Halves do not overlap, so the same samples come back however a request is
+cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Literal, Protocol
+
+from hpabatch.importers.prometheus.client.queries import Query
+from hpabatch.importers.prometheus.client.samples import Samples
+
+Form = Literal["raw", "min", "max", "last", "now"]
+"""raw: all samples; min, max, last: one sample a series, over the time; now: at its end."""
+
+SHORTEST_MS = 10 * 60_000
+"""Raw requests are not divided below this length."""
+
+_OVER_TIME = {"min": "min_over_time", "max": "max_over_time", "last": "last_over_time"}
+_SPECIAL = set("\\.+*?()[]{}|^$")
+
+
+class Request(Protocol):
+    """A request that can be divided."""
+
+    @property
+    def from_ms(self) -> int:
+        """Samples are after this time."""
+
+    @property
+    def until_ms(self) -> int:
+        """Samples are up to this time, inclusive."""
+
+    def promql(self) -> str:
+        """Return the request as PromQL."""
+
+    def kind(self) -> str:
+        """Return the kind, within which sizes are compared."""
+
+    def size(self) -> int:
+        """Return the size, to compare with others of its kind."""
+
+    def key(self) -> str:
+        """Return a name for the response's file."""
+
+    def allowed(self) -> dict[str, frozenset[str]]:
+        """Return the values that labels of a response may have, by the site's names."""
+
+    def halves(self, *, by_name: bool = False) -> tuple[Request, Request] | None:
+        """Return two requests for the same samples, None where there is nothing to divide."""
+
+    def ours(self, response: Samples) -> Samples:
+        """Return a response with this package's names of labels, within the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRequest:
+    """A request for the samples of series.
+
+    Attributes:
+        query: its first series is requested.
+        form: see `Form`.
+        from_ms: samples after this instant,
+        until_ms: up to this one.
+        names: values by label, in this package's names; other labels are not restricted.
+        split: the label whose values may be divided among several requests.
+    """
+
+    query: Query
+    form: Form
+    from_ms: int
+    until_ms: int
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    split: str = "pod"
+
+    def promql(self) -> str:
+        """Return the request as PromQL, to be evaluated at `until_ms`."""
+        matchers = [_matcher(self.query.their(n), v) for n, v in sorted(self.names.items())]
+        if self.query.where:
+            matchers.append(self.query.where)
+        selector = f"{self.query.series[0]}{{{','.join(matchers)}}}"
+        if self.form == "now":
+            return selector
+        selector += f"[{self.until_ms - self.from_ms}ms]"
+        return selector if self.form == "raw" else f"{_OVER_TIME[self.form]}({selector})"
+
+    def kind(self) -> str:
+        """Return the kind, within which sizes are compared."""
+        return f"{self.form} {self.query.name}"
+
+    def size(self) -> int:
+        """Return the size, to compare with others of its kind."""
+        return (self.until_ms - self.from_ms) * max(1, len(self.names.get(self.split, ())))
+
+    def allowed(self) -> dict[str, frozenset[str]]:
+        """Return the values that labels of a response may have, by the site's names."""
+        return {self.query.their(name): frozenset(values) for name, values in self.names.items()}
+
+    def key(self) -> str:
+        """Return a name for the response's file."""
+        said = f"{self.promql()}@{self.until_ms}"
+        return hashlib.sha256(said.encode()).hexdigest()[:24]
+
+    def halves(self, *, by_name: bool = False) -> tuple[SeriesRequest, SeriesRequest] | None:
+        """Return two requests for the same samples, None where there is nothing to divide."""
+        length = self.until_ms - self.from_ms
+        if self.form == "raw" and not by_name and length >= 2 * SHORTEST_MS:
+            middle = self.from_ms + length // 2
+            return replace(self, until_ms=middle), replace(self, from_ms=middle)
+        values = self.names.get(self.split, ())
+        if len(values) < 2:
+            return None
+        at = len(values) // 2
+        return (
+            replace(self, names={**self.names, self.split: values[:at]}),
+            replace(self, names={**self.names, self.split: values[at:]}),
+        )
+
+    def ours(self, response: Samples) -> Samples:
+        """Return a response with this package's names of labels, within the time."""
+        renamed = {
+            theirs: ours
+            for ours, theirs in self.query.labels.items()
+            if theirs in response.names and theirs != ours
+        }
+        series = response.series
+        # A renamed label replaces one of the same name, which is the exporter's own.
+        series = series.drop([ours for ours in renamed.values() if ours in series.columns])
+        found = Samples(series.rename(renamed), response.points)
+        return found.cut(self.from_ms, self.until_ms) if self.form == "raw" else found
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRequest:
+    """A request for the values of an expression at every multiple of a step.
+
+    Attributes:
+        name: of the subject, e.g. a metric.
+        expression: PromQL.
+        from_ms, until_ms: instants after the first and up to the second.
+        step_ms: between two evaluations, which fall on its multiples since 1970.
+    """
+
+    name: str
+    expression: str
+    from_ms: int
+    until_ms: int
+    step_ms: int
+
+    def promql(self) -> str:
+        """Return the expression."""
+        return self.expression
+
+    @property
+    def first_ms(self) -> int:
+        """The first evaluation."""
+        return (self.from_ms // self.step_ms + 1) * self.step_ms
+
+    @property
+    def last_ms(self) -> int:
+        """The last evaluation; before the first if there is none."""
+        return self.until_ms // self.step_ms * self.step_ms
+
+    def kind(self) -> str:
+        """Return the kind, within which sizes are compared."""
+        return f"range {self.name}"
+
+    def size(self) -> int:
+        """Return the size, to compare with others of its kind."""
+        return self.until_ms - self.from_ms
+
+    def key(self) -> str:
+        """Return a name for the response's file."""
+        said = f"{self.expression}@{self.from_ms}-{self.until_ms}/{self.step_ms}"
+        return hashlib.sha256(said.encode()).hexdigest()[:24]
+
+    def allowed(self) -> dict[str, frozenset[str]]:
+        """Return the values that labels of a response may have: any."""
+        return {}
+
+    def halves(self, *, by_name: bool = False) -> tuple[RangeRequest, RangeRequest] | None:
+        """Return two requests for the same values, None where there is one evaluation."""
+        if by_name or self.last_ms - self.first_ms < self.step_ms:
+            return None
+        middle = (self.first_ms + self.last_ms) // 2
+        return replace(self, until_ms=middle), replace(self, from_ms=middle)
+
+    def ours(self, response: Samples) -> Samples:
+        """Return the response."""
+        return response
+
+
+def chunks(values: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    """Return values in as few parts of at most `size` as there can be, about equally large."""
+    count = -(-len(values) // size)
+    bounds = [round(place * len(values) / count) for place in range(count + 1)] if count else []
+    return [tuple(values[a:b]) for a, b in pairwise(bounds)]
+
+
+def _matcher(label: str, values: tuple[str, ...]) -> str:
+    if len(values) == 1:
+        return f"{label}={_quoted(values[0])}"
+    return f"{label}=~{_quoted('|'.join(_escaped(value) for value in values))}"
+
+
+def _escaped(value: str) -> str:
+    """Return a text as a regular expression (RE2) for just that text."""
+    return "".join("\\" + char if char in _SPECIAL else char for char in value)
+
+
+def _quoted(text: str) -> str:
+    plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{plain}"'

@@ -1,0 +1,119 @@
+"""Windows of an import: those of a time, and those that a store has already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hpabatch.errors import UsageError
+from hpabatch.history.store.catalog import quote
+from hpabatch.importers.prometheus.client.samples import Span
+
+DAY_MS = 86_400_000
+PREFIX = "prometheus"
+"""What the names of an import's parts begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A piece of time of one cluster, at most a UTC day, that is complete once its last part is.
+
+    Attributes:
+        span: its instants.
+        initial: nothing was imported right before it, so what holds at its beginning is written.
+    """
+
+    span: Span
+    initial: bool
+
+    def part(self, source: str, cluster: str, name: str) -> str:
+        """Return the name of a part of the store."""
+        place = f"{PREFIX}/{source}/{quote(cluster)}"
+        return f"{place}/{self.span.after_ms}-{self.span.until_ms}/{name}"
+
+
+DONE = "done"
+"""The last part of a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a store has of a source and cluster: windows as (after ms, until ms), in order."""
+
+    windows: tuple[tuple[int, int], ...] = field(default=())
+
+    @property
+    def end_ms(self) -> int | None:
+        """Up to when there is something."""
+        return max((until for _, until in self.windows), default=None)
+
+    @property
+    def start_ms(self) -> int | None:
+        """From when on there is something."""
+        return min((after for after, _ in self.windows), default=None)
+
+
+def coverage(parts: Collection[str], source: str, cluster: str) -> Coverage:
+    """Return which windows are complete, from the names of a store's parts."""
+    head, found = f"{PREFIX}/{source}/{quote(cluster)}/", []
+    for part in parts:
+        if part.startswith(head) and part.endswith(f"/{DONE}"):
+            after, _, until = part[len(head) :].split("/")[0].partition("-")
+            found.append((int(after), int(until)))
+    return Coverage(tuple(sorted(found)))
+
+
+def has_begun(parts: Collection[str], source: str) -> bool:
+    """Whether a store has anything of a source."""
+    return any(part.startswith(f"{PREFIX}/{source}/") for part in parts)
+
+
+def first_start(parts: Collection[str], source: str) -> int | None:
+    """Return from when on a store has anything of a source (ms), None: it has nothing."""
+    head = f"{PREFIX}/{source}/"
+    found = [part.split("/")[3].partition("-")[0] for part in parts if part.startswith(head)]
+    return min((int(text) for text in found), default=None)
+
+
+def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> list[Window]:
+    """Return what is still to be imported of a time, in order.
+
+    Raises:
+        UsageError: something would have to be imported before what is there: lives that ended
+            later are known already, and would be opened again.
+    """
+    found: list[Window] = []
+    at = start_ms
+    while at < end_ms:
+        inside = next((until for after, until in covered.windows if after <= at < until), None)
+        if inside is not None:
+            at = inside
+            continue
+        if covered.end_ms is not None and covered.end_ms < at and not found:
+            raise UsageError(
+                f"from {told(covered.end_ms)} to {told(at)} nothing was imported: a history has no "
+                "holes, as nobody would know what ended in them; begin where it ends (leave out "
+                "--start)"
+            )
+        later = [after for after, _ in covered.windows if after > at]
+        if later:
+            raise UsageError(
+                f"from {told(at)} to {told(min(later))} nothing was imported, but what comes after "
+                "was: a history grows forward only. Import the earlier time into a history of its "
+                "own, or all of it into a new one"
+            )
+        until = min(end_ms, at - at % DAY_MS + DAY_MS)
+        initial = not any(end == at for _, end in covered.windows) and not found
+        found.append(Window(Span(at, until, lookback_ms), initial))
+        at = until
+    return found
+
+
+def told(ms: int) -> str:
+    """Return an instant for people, e.g. 2026-10-07T00:00:00Z."""
+    from datetime import UTC, datetime
+
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return moment.isoformat(timespec="seconds" if ms % 1000 == 0 else "milliseconds").replace(
+        "+00:00", "Z"
+    )

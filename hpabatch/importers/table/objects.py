@@ -1,0 +1,370 @@
+"""Objects of a cluster beside a table: names, lives, labels and requests of its pods.
+
+A pod that is among the objects has their uid, creation, labels and requests. A pod that is gone has
+what its workload's template says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from hpabatch.cluster.objects.rows import RequestRow, labels_text, time_or_none
+from hpabatch.cluster.objects.types import PodObject
+from hpabatch.importers.objects import Disagreements, PodRequests, hpa_row
+from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.model.quantity import Quantity
+
+if TYPE_CHECKING:
+    from hpabatch.importers.table.values import Amount
+
+DEFAULT_CONTAINER: Final = "app"
+DEFAULT_KIND: Final = "Deployment"
+SLOW_START_MS: Final = 300_000
+"""A pod that became Ready later after its creation had been Ready before, most likely."""
+
+_THERE: Final = 1 << 40
+"""Number of the life of a pod that is among the objects."""
+
+AMOUNTS: Final = {
+    "requests.cpu": "cpu_milli",
+    "requests.memory": "memory_milli",
+    "limits.cpu": "cpu_limit_milli",
+    "limits.memory": "memory_limit_milli",
+}
+"""Clean columns of requests and limits, and their columns in pod_requests."""
+
+_PLACE: Final = ("namespace", "target", "container")
+_CONTAINER: Final = ["cluster", "uid", "container"]
+
+
+class Beside:
+    """Objects beside a table, and where they say something else.
+
+    Attributes:
+        objects: what they are.
+        requests: of pods and workloads.
+        told: disagreements since they were last taken.
+    """
+
+    def __init__(self, objects: ClusterObjects) -> None:
+        """Take the objects."""
+        self.objects = objects
+        self.requests = PodRequests(objects)
+        self.told = Disagreements()
+
+    def container_of(self, namespace: str, workload: tuple[str, str], pod: str = "") -> str:
+        """Return the container that a value of a pod as a whole belongs to."""
+        known = self.objects.pods.get((namespace, pod))
+        rows = self.requests.of_pod("" if known is None else known.uid, (namespace, *workload))
+        return self.requests.usage_container(rows, DEFAULT_CONTAINER)
+
+    def names(self, frame: pl.DataFrame, *, container: bool) -> pl.DataFrame:
+        """Add what rows lack of target, kind and, if wanted, container; null: it is not known.
+
+        `frame` has namespace, and pod or target or both.
+        """
+        single = frame.unique(maintain_order=True)
+        found: dict[str, list[str | None]] = {"target": [], "kind": [], "container": []}
+        for row in single.rows(named=True):
+            namespace, pod, target = row["namespace"], row.get("pod"), row.get("target")
+            if target is None and "target" not in row:
+                place = self.objects.workload_of(namespace or "", pod or "")
+            else:
+                kind = row.get("kind") or self.objects.kind_of(namespace or "", target or "")
+                place = (kind or DEFAULT_KIND, target or "")
+            found["kind"].append(None if place is None else place[0])
+            found["target"].append(None if place is None else place[1])
+            usage = None
+            if place is not None and container:
+                usage = self.container_of(namespace or "", place, pod or "")
+            found["container"].append(usage)
+        new = [name for name in found if name not in frame.columns]
+        added = single.with_columns(pl.Series(name, found[name], pl.String) for name in new)
+        return frame.join(
+            added, on=frame.columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+
+    def split_lives(self, rows: pl.DataFrame, life: pl.Series) -> pl.Series:
+        """Return the number of each row's life: what was before a pod's creation was another."""
+        found = rows.select("namespace", "pod", "uid", "ts").with_columns(life=life)
+        found = found.join(self._pods, on=["namespace", "pod"], how="left", maintain_order="left")
+        there = (pl.col("uid") == "") & (pl.col("ts") >= pl.col("p_created"))
+        return found.select(pl.when(there).then(_THERE).otherwise("life").alias("life"))["life"]
+
+    def with_pods(self, lives: pl.DataFrame) -> pl.DataFrame:
+        """Give lives of pods that are among the objects their uid, creation and readiness.
+
+        `lives` has `begin` (ms of the first row) and `given` (the uid of the table, or "").
+        """
+        joined = lives.join(self._pods, on=["namespace", "pod"], how="left", maintain_order="left")
+        within = (pl.col("p_created") <= pl.col("begin")).fill_null(value=False)
+        same = (pl.col("given") == "") | (pl.col("given") == pl.col("p_uid"))
+        others = joined.filter(within & ~same).select("namespace", "pod", "given", "p_uid")
+        self.told.add(
+            "pods have another uid in the objects (the table's counts)",
+            [
+                f"{space}/{pod} ({one} in the table, {two} in the objects)"
+                for space, pod, one, two in others.rows()
+            ],
+        )
+        mine = within & same
+        self._compare_owners(joined.filter(mine))
+        ready = pl.col("p_ready")
+        believed = (ready - pl.col("p_created") <= SLOW_START_MS) | (ready <= pl.col("begin"))
+        created = pl.when(mine).then("p_created").otherwise("created")
+        shift = pl.col("ready") - pl.col("created") + created
+        found = joined.with_columns(
+            uid=pl.when(mine).then("p_uid").otherwise("uid"),
+            created=created,
+            ready=pl.when(mine & believed).then(ready).otherwise(shift),
+            gone=pl.when(~mine).then("gone"),
+        )
+        following = pl.col("created").shift(-1).over("cluster", "namespace", "target", "pod")
+        found = found.with_columns(gone=pl.min_horizontal("gone", following))
+        return found.select(lives.columns)
+
+    def _compare_owners(self, lives: pl.DataFrame) -> None:
+        """Note pods that the table counts to another workload than the objects do."""
+        examples = []
+        for namespace, pod, target in lives.select("namespace", "pod", "target").rows():
+            place = self.objects.workload_of(namespace, pod)
+            if place is not None and place[1] != target:
+                told = f"{target} in the table, {place[1]} in the objects"
+                examples.append(f"{namespace}/{pod} ({told})")
+        self.told.add("pods have another workload in the objects (the table's counts)", examples)
+
+    @cached_property
+    def _pods(self) -> pl.DataFrame:
+        """The pods by namespace and name: p_uid, and when they were created and became Ready."""
+        rows = [
+            (
+                *(pod.namespace, pod.name, pod.uid, pod.created_ms),
+                pod.transition_ms if pod.ready == "True" else None,
+            )
+            for pod in self.objects.pods.values()
+            if pod.uid and time_or_none(pod.created_ms) is not None
+        ]
+        schema = {
+            **dict.fromkeys(("namespace", "pod", "p_uid"), pl.String),
+            **dict.fromkeys(("p_created", "p_ready"), pl.Int64),
+        }
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    @cached_property
+    def _by_uid(self) -> Mapping[str, PodObject]:
+        return {pod.uid: pod for pod in self.objects.pods.values() if pod.uid}
+
+    def described(self, lives: pl.DataFrame, labels: Mapping[str, str]) -> dict[str, pl.Series]:
+        """Return labels, owner, started (ms) and node of lives.
+
+        `labels` has those of workloads that the objects do not know.
+        """
+        found: dict[str, list[str | int | None]] = {"labels": [], "owner": [], "node": []}
+        started: list[int | None] = []
+        columns = ("namespace", "kind", "target", "uid", "created")
+        for namespace, kind, target, uid, created in lives.select(columns).rows():
+            pod = self._by_uid.get(uid)
+            workload = self.objects.workloads.get((namespace, kind, target))
+            if pod is not None:
+                found["labels"].append(labels_text(pod.labels))
+            elif workload is not None:
+                found["labels"].append(labels_text(workload.labels))
+            else:
+                found["labels"].append(labels[target])
+            found["owner"].append(f"{kind}/{target}" if pod is None else pod.owner)
+            found["node"].append(None if pod is None else pod.node)
+            started.append(created if pod is None else time_or_none(pod.started_ms))
+        texts = {name: pl.Series(name, values, pl.String) for name, values in found.items()}
+        return {**texts, "started": pl.Series("started", started, pl.Int64)}
+
+    def selector_of(self, namespace: str, kind: str, target: str) -> str | None:
+        """Return the selector of a workload's scale, None where it is not known."""
+        workload = self.objects.workloads.get((namespace, kind, target))
+        if workload is None or workload.scale is None or workload.scale.error:
+            return None
+        return workload.scale.selector
+
+    def compare_sizes(self, sizes: pl.DataFrame) -> None:
+        """Note workloads whose last size in the table is not that of now."""
+        place = ["namespace", "kind", "target"]
+        last = sizes.sort("ts").unique(["cluster", *place], keep="last", maintain_order=True)
+        examples = []
+        for namespace, kind, target, size in last.select(*place, "replicas").rows():
+            workload = self.objects.workloads.get((namespace, kind, target))
+            scale = None if workload is None else workload.scale
+            if scale is not None and not scale.error and scale.replicas != size:
+                told = f"{size} at the table's end, {scale.replicas} in the objects"
+                examples.append(f"{namespace}/{target} ({told})")
+        self.told.add("workloads have another size by now (the table's counts)", examples)
+
+    def hpa_rows(
+        self,
+        workloads: Mapping[tuple[str, str, str, str], int],
+        stated: Collection[tuple[str, str, str, str]],
+        rows: Collection[Mapping[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """Return the rows of `hpas` (times in ms) of the objects' HPAs of workloads.
+
+        Args:
+            workloads: of the table, by cluster, namespace, kind and name: since when they are
+                there, in ms.
+            stated: those whose HPA the map states, or that it says have none.
+            rows: of the map.
+        """
+        specs = {(row["namespace"], row["name"]): row["spec"] for row in rows}
+        found, differing = [], []
+        for place, since_ms in workloads.items():
+            for hpa in self.objects.by_target.get(place[1:], ()):
+                row = hpa_row(hpa, place[0], since_ms)
+                name = (hpa.namespace, hpa.name)
+                if place not in stated and name not in specs:
+                    found.append(row)
+                elif specs.get(name) != row["spec"]:
+                    differing.append("/".join(name))
+        self.told.add("HPAs differ between the map and the objects (the map counts)", differing)
+        return found
+
+    def notes(
+        self,
+        hpas: pl.DataFrame,
+        workloads: Collection[tuple[str, str, str, str]],
+        spans: pl.DataFrame,
+    ) -> list[str]:
+        """Return sentences on objects that the table does not use.
+
+        Args:
+            hpas: rows of the import.
+            workloads: of the table: cluster, namespace, kind and name.
+            spans: cluster, first and last ts (ms) of the table.
+        """
+        there = {place[1:] for place in workloads}
+        other = [
+            (hpa.namespace, hpa.name)
+            for target, hpas_of in self.objects.by_target.items()
+            for hpa in hpas_of
+            if target not in there
+        ]
+        found = self.objects.notes()
+        if other:
+            found.append(
+                f"--objects: {len(other):,} of {len(self.objects.hpas):,} HPAs are not used: the "
+                f"table has no rows of their targets (first {'/'.join(min(other))})"
+            )
+        ends = hpas.join(spans, on="cluster").filter(
+            pl.col("valid_from").dt.timestamp("ms") > pl.col("last")
+        )
+        if not ends.is_empty():
+            namespace, name = ends.sort("namespace", "name").select("namespace", "name").row(0)
+            found.append(
+                f"--objects: {ends.height:,} HPAs were created after the table's last row (first "
+                f"{namespace}/{name}), so that nothing of it is decided: state them under hpas in "
+                "the map to decide as if they had been there"
+            )
+        return found
+
+    # ---- requests
+
+    def with_requests(
+        self, rows: pl.DataFrame, amounts: Mapping[str, Amount], *, whole_pods: bool
+    ) -> pl.DataFrame:
+        """Complete the requests of containers.
+
+        Of an amount that several say, the table's counts, then the map's for that workload, the
+        objects', the map's for all.
+
+        Args:
+            rows: cluster, namespace, target, uid, container, created, valid_from (ms) and the
+                amounts that the table's rows hold.
+            amounts: of the map, by the name of their column (`requests.cpu`).
+            whole_pods: the table does not tell containers apart.
+        """
+        known = self._known(rows)
+        if whole_pods and any(amount.source is not None for amount in amounts.values()):
+            # Its amounts are those of whole pods, too, which no single container has.
+            known = known.join(rows, on=_CONTAINER, how="semi")
+        elif whole_pods:
+            without = known.select("cluster", "uid").unique()
+            other = rows.join(known, on=_CONTAINER, how="anti")
+            other = other.join(without, on=["cluster", "uid"], how="semi")
+            rows = rows.join(other, on=_CONTAINER, how="anti")
+        joined = rows.join(known.drop("namespace", "target", "created"), on=_CONTAINER, how="left")
+        more = known.join(rows, on=_CONTAINER, how="anti").with_columns(valid_from="created")
+        both = pl.concat([joined, more], how="diagonal")
+        for name in AMOUNTS:
+            both = self._with_amount(both, name, amounts.get(name))
+        after = pl.col("index").max().over("cluster", "uid").fill_null(-1) + 1
+        rank = pl.col("container").rank("dense").over("cluster", "uid", "kind").cast(pl.Int64) - 1
+        index = pl.when(pl.col("kind").is_null()).then(after + rank).otherwise("index")
+        return both.with_columns(index=index, kind=pl.col("kind").fill_null("app"))
+
+    def _known(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the containers of the rows' pods by the objects, with amounts as `o.…`."""
+        pods = rows.select("cluster", "namespace", "target", "uid", "created").unique(
+            maintain_order=True
+        )
+        found: list[tuple[object, ...]] = []
+        kinds: dict[tuple[str, str], str] = {}
+        for pod in pods.rows():
+            _, namespace, target, uid, _ = pod
+            place = (namespace, target)
+            if place not in kinds:
+                kinds[place] = self.objects.kind_of(namespace, target) or DEFAULT_KIND
+            requests = self.requests.of_pod(uid, (namespace, kinds[place], target))
+            found += [(*pod, *row) for row in requests]
+        schema = {
+            **pods.schema,
+            "container": pl.String(),
+            "kind": pl.String(),
+            "index": pl.Int64(),
+            **{f"o.{name}": pl.Int64() for name in _FIELDS},
+        }
+        return pl.DataFrame(found, schema=schema, orient="row")
+
+    def _with_amount(self, rows: pl.DataFrame, name: str, amount: Amount | None) -> pl.DataFrame:
+        """Add an amount as the first of its sources has it."""
+        places = rows.select(_PLACE).unique(maintain_order=True)
+        listed = [None if amount is None else amount.named(*row) for row in places.rows()]
+        places = places.with_columns(listed=pl.Series("listed", listed, pl.Int64))
+        rows = rows.join(places, on=list(_PLACE), how="left", maintain_order="left")
+        own = pl.col(name) if name in rows.columns else pl.lit(None, pl.Int64)
+        # The map's amounts are those of containers that run.
+        runs = pl.col("kind").is_null() | pl.col("kind").is_in(["app", "sidecar"])
+        rows = rows.with_columns(own=own.cast(pl.Int64), listed=pl.when(runs).then("listed"))
+        last = rows.sort("valid_from").unique(_CONTAINER, keep="last", maintain_order=True)
+        for column, whose in (("own", "the table"), ("listed", "the map")):
+            self._compare(last, name, column, whose)
+        constant = pl.lit(None if amount is None else amount.constant, pl.Int64)
+        constant = pl.when(runs).then(constant)
+        told = pl.coalesce("own", "listed", f"o.{name}", constant)
+        return rows.with_columns(told.alias(name)).drop("own", "listed")
+
+    def _compare(self, last: pl.DataFrame, name: str, column: str, whose: str) -> None:
+        theirs = pl.col(f"o.{name}")
+        other = last.filter(pl.col(column).is_not_null() & (theirs != pl.col(column)))
+        kind, resource = name.split(".")
+        if column == "listed":
+            other = other.filter(pl.col("own").is_null())
+        rows = other.select(*_PLACE, column, f"o.{name}").unique().sort(_PLACE).rows()
+        self.told.add(
+            f"{resource} {kind} of containers differ from the objects' ({whose} counts)",
+            [
+                f"{namespace}/{target}/{container} ({_shown(one)} in {whose}, {_shown(two)} in "
+                "the objects)"
+                for namespace, target, container, one, two in rows
+            ],
+        )
+
+
+_FIELDS: Final = tuple(
+    next(name for name, column in AMOUNTS.items() if column == part)
+    for part in RequestRow._fields[3:]
+)
+"""Names of amounts in the order of a RequestRow."""
+
+
+def _shown(milli: int) -> str:
+    return str(Quantity.from_milli(milli))

@@ -1,0 +1,1 @@
+"""Map files that are proposed from the data: `import table --init`."""

@@ -1,0 +1,326 @@
+"""Proposed map from a sample: time, names, level, usage; what its rows must tell comes later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from hpabatch.errors import UsageError
+from hpabatch.importers.table.propose.columns import (
+    Column,
+    Kind,
+    has_decimal_commas,
+    profiles,
+    words_of,
+)
+from hpabatch.importers.table.propose.names import (
+    Names,
+    find_names,
+    name_entries,
+    quoted_column,
+)
+from hpabatch.importers.table.propose.sample import Sample
+from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
+from hpabatch.importers.table.propose.times import TimeGuess, find_time
+from hpabatch.importers.table.propose.usage import Amount, best, read_amount, read_amounts
+from hpabatch.importers.table.propose.wide import (
+    VALUE,
+    candidates,
+    find_wide,
+    long_metric,
+    series_ids,
+)
+from hpabatch.importers.table.units import CPU_COUNTER
+from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.inputs.documents import show
+
+_CELLS: Final = 1 << 20
+_SHOWN: Final = 12
+_ASSUMED_SIZE: Final = {"cpu": "1", "memory": "1Gi"}
+_OF_PERCENT: Final = {"cpu": ("1", "cores"), "memory": ("1073741824", "bytes")}
+_RATIO: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A draft with what its settings are made from."""
+
+    draft: Draft
+    names: Names
+    amounts: list[Amount]
+    metric: str
+    unpivot: Unpivot | None
+    time: str
+
+
+def draft_map(sample: Sample, stem: str) -> Found:
+    """Return a draft without requests and HPAs; `stem` is the name of the file.
+
+    Raises:
+        UsageError: no column holds times, or none holds usage.
+    """
+    draft = Draft()
+    comma = has_decimal_commas(sample)
+    columns = profiles(sample.frame, comma=comma)
+    time = find_time(columns)
+    if time is None:
+        shown = ", ".join(column.name for column in columns[:_SHOWN])
+        raise UsageError(
+            f"{sample.file.path}: expected a column of times from 2000 to 2100, found none among "
+            f"{shown}; name it time, or write the map by hand (docs/import.md)"
+        )
+    if comma:
+        draft.top["format"] = Entry("{decimal: comma}", ("numbers such as 0,35",))
+    wide = find_wide(time.column, columns)
+    if wide is not None:
+        columns = _turned(draft, sample, wide, comma=comma)
+    rest = [column for column in columns if column.name != time.column.name]
+    metric = _one_metric(draft, rest)
+    if metric is not None:
+        rest = _rows_of(rest, *metric)
+    names = _names(find_names(candidates(rest), rest), rest, metric)
+    draft.level = names.level
+    draft.columns["time"] = _time_entry(time)
+    draft.columns |= name_entries(names, _object_name(stem))
+    _skip_pauses(draft, names)
+    ids = series_ids(rest, len(rest[0].values) if rest else 0)
+    hints = (*words_of(stem), *(words_of(metric[1]) if metric else ()), *_header_words(rest))
+    amounts = _amounts(rest, ids, names, hints)
+    chosen = _usage(draft, amounts, names, comma=comma)
+    if names.replicas is not None:
+        draft.columns["replicas"] = Entry(scalar(names.replicas.name))
+    named = ""
+    if not chosen:
+        named = _metric(draft, rest, names, sample)
+    _limits(draft, amounts, names)
+    _unused(draft, rest, names, [amount.column.name for amount in chosen], named)
+    return Found(draft, names, amounts, named, wide, time.column.name)
+
+
+def _turned(draft: Draft, sample: Sample, wide: Unpivot, *, comma: bool) -> list[Column]:
+    """Add `unpivot` and return the columns of the rows that it gives."""
+    told = "a wide table: the columns beside these become rows"
+    draft.top["unpivot"] = Entry(
+        flow(
+            keep=f"[{', '.join(map(scalar, wide.keep))}]",
+            name=wide.name,
+            value=wide.value,
+            pattern=scalar(wide.pattern) if wide.pattern else "",
+        ),
+        (told,),
+    )
+    most = max(64, _CELLS // max(1, sample.frame.width))
+    return profiles(wide.apply(sample.frame.head(most)), comma=comma)
+
+
+def _one_metric(draft: Draft, columns: Sequence[Column]) -> tuple[Column, str] | None:
+    """Add `where` for a long table, a row per metric; return the column and the metric."""
+    found = long_metric(columns)
+    if found is not None:
+        column, metric = found
+        others = [name for name in column.examples(_SHOWN) if name != metric]
+        text = metric.replace("'", "''")
+        draft.top["where"] = Entry(
+            scalar(f"{quoted_column(column.name)} = '{text}'"),
+            ("a long table, a row per metric: an import reads one of them as usage",),
+            f"usage is {metric}; other values of {column.name}: {', '.join(others)}"
+            if others
+            else "",
+        )
+    return found
+
+
+def _rows_of(columns: Sequence[Column], column: Column, metric: str) -> list[Column]:
+    frame = pl.DataFrame([item.values.alias(item.name) for item in columns])
+    return profiles(frame.filter(pl.col(column.name) == metric))
+
+
+def _names(names: Names, columns: list[Column], metric: tuple[Column, str] | None) -> Names:
+    """Return the names without the metric's column, which names no row."""
+    if metric is None or metric[0].name not in names.used():
+        return names
+    left = [column for column in columns if column.name != metric[0].name]
+    return find_names(candidates(left), left)
+
+
+def _time_entry(time: TimeGuess) -> Entry:
+    more = {"unit": time.unit, "zone": time.zone, "format": scalar(time.format)}
+    more = {key: value for key, value in more.items() if value not in ("", "''")}
+    name = scalar(time.column.name)
+    value = flow(column=name, **more) if more else name
+    return Entry(value, (time.told,) if time.told else (), time.assumed)
+
+
+def _skip_pauses(draft: Draft, names: Names) -> None:
+    """Leave out cadvisor's rows of whole pods and of pause containers."""
+    container = names.container
+    if container is None or container.label or "where" in draft.top:
+        return
+    if "POD" in container.column.values.drop_nulls().unique().to_list():
+        condition = f"{quoted_column(container.origin)} <> 'POD'"
+        draft.top["where"] = Entry(scalar(condition), ("without the pods' pause containers",))
+
+
+def _object_name(stem: str) -> str:
+    """Return a file's name as an object's."""
+    name = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
+    return name[:50].strip("-") or "workload"
+
+
+def _header_words(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the words of the first series of a wide table or of labels."""
+    texts = [column.examples(1) for column in columns if column.kind is Kind.text]
+    return tuple(word for text in texts for item in text for word in words_of(item.split("{")[0]))
+
+
+def _amounts(
+    columns: Sequence[Column], ids: pl.Series, names: Names, hints: Sequence[str]
+) -> list[Amount]:
+    """Return the amounts of the table; a column called value is read by its size."""
+    used = names.used()
+    left = [column for column in columns if column.name not in used]
+    found = read_amounts(left, ids)
+    if any(amount.role == "usage" for amount in found):
+        return found
+    for column in left:
+        if column.words[:1] == (VALUE,) and column.kind in (Kind.number, Kind.quantity):
+            resource = _resource(column, hints)
+            amount = read_amount(column, resource, ids) if resource else None
+            if amount is not None and all(resource != item.resource for item in found):
+                sure = {"cpu": "cpu", "memory": "memory"}[resource]
+                told = f"{sure}, {amount.assumed or amount.told}"
+                found.append(replace(amount, told="", assumed=told))
+    return found
+
+
+def _resource(column: Column, hints: Sequence[str]) -> str:
+    if {"cpu", "cores"} & set(hints):
+        return "cpu"
+    if {"mem", "memory", "rss"} & set(hints):
+        return "memory"
+    if column.quantile(0.5) >= 1e6:
+        return "memory"
+    is_small = column.quantile(0.99) < 1000 and not column.whole()
+    return "cpu" if is_small or column.kind is Kind.quantity else ""
+
+
+def _usage(draft: Draft, amounts: Sequence[Amount], names: Names, *, comma: bool) -> list[Amount]:
+    """Add cpu and memory; return the amounts they are read from."""
+    chosen = []
+    if names.level == "workload":
+        _refuse_counter(best(amounts, "cpu", ("usage",)))
+    for resource in ("cpu", "memory"):
+        amount = best(amounts, resource, ("usage",))
+        if amount is not None:
+            draft.columns[resource] = _usage_entry(amount, names, comma=comma)
+            chosen.append(amount)
+    return chosen
+
+
+def _refuse_counter(amount: Amount | None) -> None:
+    """Refuse the sum of counters: it falls when a pod goes, by what that one had used."""
+    if amount is not None and amount.unit == CPU_COUNTER:
+        raise UsageError(
+            f"column {show(amount.column.name)}: expected usage, got a counter of all pods "
+            "together, which falls when one of them goes; export its rate, as "
+            "sum by (...) (rate(container_cpu_usage_seconds_total[1m])), or a row per pod"
+        )
+
+
+def _usage_entry(amount: Amount, names: Names, *, comma: bool) -> Entry:
+    of, assumed = "", [amount.assumed] if amount.assumed else []
+    if names.level == "workload":
+        of = amount.statistic or ("mean" if amount.percent_of else "sum")
+        if not amount.statistic:
+            other = "sum" if of == "mean" else "mean (per pod)"
+            assumed.append(f"the {of} over the pods of a workload; else of: {other}")
+    name = scalar(amount.column.name)
+    told = (amount.told,) if amount.told else ()
+    number = f"TRY_CAST({quoted_column(amount.column.name)} AS DOUBLE)"
+    if comma:
+        text = f"REPLACE({quoted_column(amount.column.name)}, ',', '.')"
+        number = f"TRY_CAST({text} AS DOUBLE)"
+    if amount.percent_of:
+        size, unit = _OF_PERCENT[amount.resource]
+        hundred = "" if amount.column.quantile(0.99) <= _RATIO else " / 100"
+        base = "limit" if amount.percent_of == "unknown" else amount.percent_of
+        sql = f"{number}{hundred} * {size}"
+        assumed.append(
+            f"a percentage of a {base} of {_ASSUMED_SIZE[amount.resource]}; write the right number "
+            f"of {unit} here and the same {base} below"
+        )
+        return Entry(flow(sql=scalar(sql), unit=unit, of=of), told, "; ".join(assumed))
+    if amount.per_second > 1:
+        sql = f"{number} / {amount.per_second:.0f}"
+        return Entry(flow(sql=scalar(sql), unit=amount.unit, of=of), told, "; ".join(assumed))
+    return Entry(flow(column=name, unit=amount.unit, of=of), told, "; ".join(assumed))
+
+
+def _metric(draft: Draft, columns: Sequence[Column], names: Names, sample: Sample) -> str:
+    """Add a Pods metric where there is no cpu or memory; return its name.
+
+    Raises:
+        UsageError: there is no number either.
+    """
+    used = names.used()
+    numbers = [c for c in columns if c.kind is Kind.number and c.name not in used]
+    several = [c for c in numbers if c.distinct() > 1]
+    if not several:
+        raise UsageError(
+            f"{sample.file.path}: expected a column of usage (cpu, memory or a metric), found "
+            "none; name it cpu, or write the map by hand (docs/import.md)"
+        )
+    column = min(several, key=lambda c: c.key != VALUE)
+    of = ""
+    if names.level == "workload":
+        of = next((word for word in ("mean", "max") if column.has(word)), "sum")
+    name = re.sub(r"[^a-z0-9]+", "_", column.name.lower()).strip("_") or "metric"
+    value = f"{{{scalar(name)}: {flow(column=scalar(column.name), unit='one', of=of)}}}"
+    assumed = f"{column.name} is a metric of the pods, in whole units; no column is cpu or memory"
+    draft.columns["metrics"] = Entry(value, assumed=assumed)
+    return name
+
+
+def _limits(draft: Draft, amounts: Sequence[Amount], names: Names) -> None:
+    """Add limits and requests that the table has."""
+    for resource in ("cpu", "memory"):
+        for role, entries in (("limit", draft.limits), ("request", draft.requests)):
+            amount = best(amounts, resource, (role,))
+            if amount is not None:
+                entries[resource] = Entry(
+                    flow(column=scalar(amount.column.name), unit=amount.unit),
+                    (amount.told,) if amount.told else (),
+                    amount.assumed,
+                )
+        usage = best(amounts, resource, ("usage",))
+        if usage is not None and usage.percent_of and resource in draft.columns:
+            size = _ASSUMED_SIZE[resource]
+            entries = draft.requests if usage.percent_of == "request" else draft.limits
+            entries[resource] = Entry(size, assumed=f"the same as in columns.{resource}")
+
+
+def _unused(
+    draft: Draft, columns: Sequence[Column], names: Names, chosen: Sequence[str], metric: str
+) -> None:
+    """Tell which columns nothing is read from, and how numbers become Pods metrics."""
+    text = " ".join(entry.value for part in (draft.columns, draft.limits, draft.requests, draft.top)
+                    for entry in part.values())  # fmt: skip
+    used = {*names.used(), *chosen}
+    left = [c for c in columns if c.name not in used and scalar(c.name) not in text]
+    if not left:
+        return
+    shown = ", ".join(column.name for column in left[:_SHOWN])
+    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    draft.unused.append(f"not used: {shown}{more}")
+    numbers = [c for c in left if c.kind is Kind.number and not c.has("cpu", "mem", "memory")]
+    if numbers and not metric:
+        of = ", of: sum" if draft.level == "workload" else ""
+        name = numbers[0].name
+        draft.unused.append(
+            "a number may be a Pods metric of an HPA: "
+            f"metrics: {{{scalar(name)}: {{column: {scalar(name)}, unit: one{of}}}}}"
+        )

@@ -1,0 +1,138 @@
+"""Proposal of a map for a table: read a sample, decide, and hold the map against the sample."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from hpabatch.errors import RefusedError, UsageError
+from hpabatch.history.atomic import atomic_path
+from hpabatch.importers.table.decode import read_map
+from hpabatch.importers.table.files import find_files
+from hpabatch.importers.table.map import TableMap
+from hpabatch.importers.table.objects import Beside
+from hpabatch.importers.table.propose.draft import draft_map
+from hpabatch.importers.table.propose.overlap import add_cluster
+from hpabatch.importers.table.propose.sample import Sample, read_sample
+from hpabatch.importers.table.propose.settings import add_settings, leave_to_objects
+from hpabatch.importers.table.propose.shares import add_shares
+from hpabatch.importers.table.rows import Tally, clean_rows
+from hpabatch.inputs.cluster_objects import read_objects
+
+_CHECKED_ROWS: Final = 1 << 19
+_NEW: Final = "map.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A proposed map.
+
+    Attributes:
+        text: the map.
+        assumed: what it assumes, the same as in the text.
+        notes: what was read, and what the rows of the sample lack.
+    """
+
+    text: str
+    assumed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
+    """Return a map for files, folders and patterns; what files of objects say it leaves out.
+
+    Raises:
+        UsageError, HistoryError: a file cannot be read or has no times or no usage.
+        RefusedError: no row of the sample is left.
+    """
+    beside = Beside(read_objects(objects)) if objects else None
+    paths = find_files(inputs)
+    sample = read_sample(paths)
+    found = draft_map(sample, paths[0].name.split(".")[0])
+    draft = found.draft
+    part = "all" if sample.whole else f"{sample.frame.height:,} of about"
+    told = f"{part} {sample.rows:,} rows of {_named(paths)}"
+    draft.title = [
+        f"Proposed by hpabatch import table --init from {told}.",
+        "It imports as it stands; check the lines marked `assumed`. All keys: docs/import.md.",
+    ]
+    if beside is not None:
+        leave_to_objects(found, beside.objects)
+    rows, _ = _checked(draft.text(), sample, beside)
+    if add_cluster(found, sample):
+        rows, _ = _checked(draft.text(), sample, beside)
+    if beside is None:
+        add_shares(found)
+        add_settings(found, rows)
+    text = draft.text()
+    rows, tally = _checked(text, sample, beside)
+    notes = [f"read {told}: {rows.height:,} of {tally.read:,} checked rows are usable"]
+    if tally.excluded:
+        notes.append(f"not wanted (`where`): {tally.excluded:,} rows")
+    notes += [f"left out: {count:,} rows: {reason}" for reason, count in tally.dropped.items()]
+    return Proposal(text, tuple(draft.assumptions()), tuple(notes))
+
+
+def propose(inputs: Sequence[str], place: str | None, objects: Sequence[str] = ()) -> Proposal:
+    """Return a proposed map; with a place, write it to that file, which must not exist yet.
+
+    Raises:
+        UsageError: the file exists or cannot be written; and as `propose_map`.
+    """
+    if place is not None:
+        _refuse_existing(place)
+    found = propose_map(inputs, objects)
+    if place is not None:
+        with atomic_path(place) as temporary:
+            temporary.write_text(found.text)
+    return found
+
+
+def _refuse_existing(place: str) -> None:
+    """Refuse a map that is there (UsageError)."""
+    if os.path.lexists(place):
+        raise UsageError(
+            f"{place} exists, and --init replaces no map: name a new file with --map, or compare "
+            "with what --init prints without --map"
+        )
+
+
+def _named(paths: Sequence[Path]) -> str:
+    return paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more files"
+
+
+def _checked(text: str, sample: Sample, beside: Beside | None) -> tuple[pl.DataFrame, Tally]:
+    """Return the clean rows that a map gives of the sample.
+
+    Raises:
+        RefusedError: there are none.
+    """
+    with tempfile.TemporaryDirectory(prefix="hpabatch-init-") as folder:
+        place = Path(folder, _NEW)
+        place.write_text(text)
+        table = read_map(place, beside)
+    raw = _raw_rows(sample, table)
+    rows, tally = clean_rows(raw, 0, sample.file, table)
+    if rows.is_empty():
+        reasons = ", ".join(f"{n:,} {text}" for text, n in Counter(tally.dropped).most_common())
+        raise RefusedError(
+            f"{sample.file.path}: no row of the sample has a time, a name and usage"
+            + (f" ({reasons})" if reasons else "")
+            + "; write the map by hand (docs/import.md)"
+        )
+    return rows, tally
+
+
+def _raw_rows(sample: Sample, table: TableMap) -> pl.DataFrame:
+    used = table.used_columns()
+    if table.unpivot is None:
+        return sample.frame.select(used).head(_CHECKED_ROWS)
+    most = max(64, _CHECKED_ROWS // max(1, sample.frame.width))
+    return table.unpivot.apply(sample.frame.head(most)).select(used)

@@ -1,0 +1,194 @@
+"""Sample of a table: the head of its files and pieces further on, in bounded time and memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from hpabatch.errors import HistoryError
+from hpabatch.history.files import check_regular, open_regular
+from hpabatch.importers.table.files import (
+    BROKEN_FILE,
+    PARQUET,
+    TableFile,
+    broken_file,
+    check_parquet,
+    look_at_text,
+)
+from hpabatch.importers.table.map import Format
+from hpabatch.inputs.documents import show
+
+_HEAD_BYTES: Final = 16 << 20
+_PIECE_BYTES: Final = 256 << 10
+_PIECES: Final = 8
+_CELLS: Final = 1 << 22
+_MOST_FILES: Final = 6
+# A name of a column, other than a value of the first row: "2026-10-07T10:00", 0.5, 10m.
+_VALUE = re.compile(r"[-+]?\d[\d.,:eE+-]*([TtZz ][\d:.+Zz-]*)?(m|n|u|[KMGT]i?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows of a table, raw; a CSV's columns are strings.
+
+    `rows` is about how many there are in all files, `whole` whether the sample has them all, and
+    `head` how many stand at the beginning of the first file, one after the other.
+    """
+
+    file: TableFile
+    files: int
+    frame: pl.DataFrame
+    rows: int
+    whole: bool
+    head: int
+
+
+def read_sample(paths: Sequence[Path]) -> Sample:
+    """Return a sample of the files' rows, with the columns of the first file.
+
+    Raises:
+        HistoryError: a file is empty, broken, no table, or without a header.
+    """
+    first = _is_parquet(paths[0])
+    alike = [path for path in paths if _is_parquet(path) == first]
+    step = max(1, -(-len(alike) // _MOST_FILES))
+    chosen = alike[::step]
+    files: list[TableFile] = []
+    frames: list[pl.DataFrame] = []
+    for path in chosen:
+        file, frame = _read_file(path, rest=bool(frames))
+        files.append(file)
+        frames.append(frame)
+    frame = pl.concat(frames, how="diagonal_relaxed").select(files[0].columns)
+    if frame.is_empty():
+        raise HistoryError(f"{paths[0]} has column names, but no rows: name a file with data")
+    sampled = sum(file.rows for file in files)
+    whole = len(chosen) == len(paths) and all(
+        file.rows == part.height for file, part in zip(files, frames, strict=True)
+    )
+    rows = frame.height if whole else sampled * len(paths) // len(chosen)
+    return Sample(files[0], len(paths), frame, rows, whole, _head_rows(files[0], frames[0]))
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith(PARQUET)
+
+
+def _head_rows(file: TableFile, frame: pl.DataFrame) -> int:
+    if file.parquet:
+        return min(frame.height, _parquet_head(len(file.columns)))
+    return frame.height if frame.height == file.rows else frame.height * 2 // 3
+
+
+def _read_file(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
+    """Return a file and its sampled rows; of the `rest` of the files less is read."""
+    try:
+        check_regular(path)
+        if path.stat().st_size == 0:
+            raise HistoryError(f"{path} is empty (0 bytes): name a file with data")
+        return _read_parquet(path) if _is_parquet(path) else _read_text(path, rest=rest)
+    except BROKEN_FILE as error:
+        raise HistoryError(broken_file(path, error)) from None
+
+
+def _parquet_head(columns: int) -> int:
+    return max(64, min(1 << 18, _CELLS // max(1, columns)))
+
+
+def _read_parquet(path: Path) -> tuple[TableFile, pl.DataFrame]:
+    check_parquet(path)
+    lazy = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+    schema = lazy.collect_schema()
+    kept = [name for name, dtype in schema.items() if not dtype.is_nested()]
+    if not kept:
+        raise HistoryError(f"{path} has no columns of numbers, strings or times")
+    rows = int(lazy.select(pl.len()).collect().item())
+    head = _parquet_head(len(kept))
+    lazy = lazy.select(kept)
+    parts = [lazy.head(head).collect()]
+    left = rows - head
+    each = max(16, head // 64)
+    if 0 < left <= _PIECES * each:
+        parts.append(lazy.slice(head).collect())
+    elif left > 0:
+        starts = [head + left * k // _PIECES for k in range(_PIECES)]
+        parts += [lazy.slice(start, each).collect() for start in starts]
+    frame = pl.concat(parts)
+    frame = frame.with_columns(
+        pl.col(name).cast(pl.String)
+        for name, dtype in frame.schema.items()
+        if isinstance(dtype, pl.Categorical | pl.Enum)
+    )
+    return TableFile(path, 0, True, rows, tuple(kept)), frame
+
+
+def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
+    head = look_at_text(path)
+    _check_header(path, head.names)
+    packed = path.name.lower().endswith(".gz")
+    most = _PIECE_BYTES if rest else _HEAD_BYTES
+    with open_regular(path) as stream:
+        text = gzip.GzipFile(fileobj=stream) if packed else stream
+        data = text.read(most + 1)
+        whole = len(data) <= most
+        if not whole:
+            data = _to_line_end(path, data)
+        parts = [_parse(data, head.separator)]
+        if not whole and not packed and not rest:
+            size = stream.seek(0, io.SEEK_END)
+            parts += _pieces(stream, len(data), size, data.split(b"\n", 1)[0], head.separator)
+    frame = pl.concat(parts)
+    rows = frame.height if whole else max(head.rows, frame.height + 1)
+    return TableFile(path, 0, False, rows, tuple(frame.columns), head.separator), frame
+
+
+def _check_header(path: Path, names: Sequence[str]) -> None:
+    values = [name for name in names if _VALUE.fullmatch(name.strip())]
+    if values:
+        raise HistoryError(
+            f"{path}: expected column names in the first line, got the value {show(values[0])}; "
+            "put a line such as time,namespace,pod,cpu,memory above it"
+        )
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise HistoryError(f"{path} has two columns {twice[0]!r}: rename one")
+    if "" in (name.strip() for name in names[1:]):
+        raise HistoryError(f"{path} has a column without a name: give it one in the first line")
+
+
+def _to_line_end(path: Path, data: bytes) -> bytes:
+    end = data.rfind(b"\n") + 1
+    if data.find(b"\n") + 1 == end:
+        raise HistoryError(f"{path}: a line is longer than {len(data) >> 10} KiB; this is no table")
+    return data[:end]
+
+
+def _pieces(
+    stream: BinaryIO, first: int, size: int, header: bytes, separator: str
+) -> Iterator[pl.DataFrame]:
+    """Yield rows from further on; a piece that cannot be read alone is left out."""
+    for k in range(_PIECES):
+        stream.seek(first + (size - first) * k // _PIECES)
+        data = stream.read(_PIECE_BYTES)
+        begin, end = data.find(b"\n") + 1, data.rfind(b"\n") + 1
+        if begin < end:
+            try:
+                yield _parse(header + b"\n" + data[begin:end], separator)
+            except BROKEN_FILE:  # a line end inside of quotes
+                continue
+
+
+def _parse(data: bytes, separator: str) -> pl.DataFrame:
+    return pl.read_csv(
+        io.BytesIO(data),
+        separator=separator,
+        infer_schema=False,
+        null_values=list(Format().missing),
+    )

@@ -1,0 +1,139 @@
+"""Requests and HPAs of a proposed map: guesses from the rows' usage, marked as assumed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Final
+
+import polars as pl
+
+from hpabatch.importers.table.propose.draft import Found
+from hpabatch.importers.table.propose.text import Entry, scalar
+from hpabatch.importers.table.rows import METRIC
+from hpabatch.inputs.cluster_objects import ClusterObjects
+
+_CONTAINER: Final = ("namespace", "target", "container")
+_MOST_LISTED: Final = 100
+_LEAST_MAX: Final = 10
+_HEADROOM: Final = 2.0
+_TARGET: Final = "60%"
+_MINUTE_MS: Final = 60_000
+_STATE = (
+    "state the right ones here, or repeat --init with --objects FILE (kubectl get deploy,sts,rs,ds,"
+    "hpa,pods -A -o yaml)"
+)
+
+
+def add_settings(found: Found, rows: pl.DataFrame) -> None:
+    """Add requests and HPAs to a draft; `rows` are its clean rows of the sample."""
+    draft = found.draft
+    resource = next((name for name in ("cpu", "memory") if name in draft.columns), "")
+    if resource and resource not in draft.limits and resource not in draft.requests:
+        draft.requests[resource] = _request(found, rows, resource)
+    elif resource and resource not in draft.requests:
+        told = f"requests equal the limits, as where a manifest has no requests; {_STATE}"
+        draft.requests[resource] = Entry("{of_limit: 1}", assumed=told)
+    least, most = _sizes(found, rows)
+    keys = [f"min: {least}", f"max: {max(most, _LEAST_MAX)}"]
+    if resource:
+        keys.append(f"{resource}: {_TARGET}")
+    else:
+        keys.append(f"metrics: [{_pods_metric(found, rows)}]")
+    goal = f"at {_TARGET} of the {resource} request" if resource else f"by {found.metric}"
+    told = f"every workload has an HPA, from {least} to {max(most, _LEAST_MAX)} replicas {goal}"
+    draft.hpas["template"] = Entry(
+        f"{{{', '.join(keys)}}}", assumed=f"{told}; --objects answers this, too"
+    )
+
+
+def leave_to_objects(found: Found, objects: ClusterObjects) -> None:
+    """Take out of a draft what objects say: the owners of pods, and the namespace where none is."""
+    names, columns = found.names, found.draft.columns
+    found.draft.title.append("Requests, limits, owners and HPAs are those of --objects.")
+    if names.workload is None and names.pod is not None:
+        columns.pop("workload", None)
+        columns.pop("kind", None)
+    known: Counter[str] = Counter()
+    if (item := names.pod or names.workload) is not None and names.namespace is None:
+        there = set(item.column.values.drop_nulls().unique().cast(pl.String))
+        among = objects.pods if names.pod is not None else objects.workloads
+        known.update(key[0] for key in among if key[-1] in there)
+    if known:
+        namespace, count = known.most_common(1)[0]
+        told = f"the namespace in which the objects have {count:,} of these names"
+        columns["namespace"] = Entry(f"{{value: {scalar(namespace)}}}", (told,))
+
+
+def _request(found: Found, rows: pl.DataFrame, resource: str) -> Entry:
+    """Return requests of twice the median usage of a container, by workload (and container)."""
+    usage = _usage_per_pod(found, rows, resource)
+    # Under an assumed namespace the keys must not name it: it is the first thing to be edited.
+    is_named = found.names.namespace is not None and found.draft.level == "pod"
+    several = is_named and usage["container"].n_unique() > 1
+    name = pl.concat_str(*_CONTAINER, separator="/") if several else pl.col("target")
+    usage = usage.with_columns(name.alias("name"))
+    by = usage.group_by("name").agg(pl.col("usage").median()).drop_nulls().sort("name")
+    whole = usage["usage"].median()
+    default = _quantity(float(whole) if isinstance(whole, int | float) else 0.0, resource)
+    why = f"twice the median usage, so that a pod is at half of its request; {_STATE}"
+    if by.height < 2 or by.height > _MOST_LISTED:
+        return Entry(default, assumed=why)
+    listed = {name: _quantity(value, resource) for name, value in by.rows()}
+    lines = [f"  {scalar(name)}: {amount}" for name, amount in listed.items()]
+    return Entry("", assumed=why, rows=(f"default: {default}", "workloads:", *lines))
+
+
+def _usage_per_pod(found: Found, rows: pl.DataFrame, resource: str) -> pl.DataFrame:
+    usage = pl.col(resource)
+    amount = next(a for a in found.amounts if a.resource == resource and a.role == "usage")
+    if amount.per_second:
+        series = ["cluster", "namespace", "target", "pod", "container"]
+        rows = rows.sort(*series, "ts")
+        usage = pl.col(resource).diff().over(series) * 1e3 / pl.col("ts").diff().over(series)
+    elif found.draft.level == "workload" and "of: sum" in found.draft.columns[resource].value:
+        usage = usage / pl.col("replicas").replace(0, None)
+    names = [name for name in _CONTAINER if name in rows.columns]
+    frame = rows.select(*names, usage.alias("usage"))
+    return frame.filter(pl.col("usage") > 0, pl.col("usage").is_finite())
+
+
+def _quantity(usage: float, resource: str) -> str:
+    """Return twice a usage (millicores or bytes) with two digits, as a quantity."""
+    wanted = max(usage, 0.0) * _HEADROOM
+    if resource == "memory":
+        mebibytes = max(1, math.ceil(wanted / 2**20))
+        return f"{_two_digits(mebibytes)}Mi"
+    return f"{_two_digits(max(1, math.ceil(wanted)))}m"
+
+
+def _two_digits(number: int) -> int:
+    unit = int(10 ** max(0, len(str(number)) - 2))
+    return -(-number // unit) * unit
+
+
+def _sizes(found: Found, rows: pl.DataFrame) -> tuple[int, int]:
+    """Return the smallest and largest number of pods of a workload in the sample."""
+    if found.draft.level == "workload":
+        sizes = rows["replicas"].drop_nulls()
+        sizes = sizes.filter(sizes > 0)
+    else:
+        minute = rows.with_columns(pl.col("ts") // _MINUTE_MS)
+        sizes = minute.group_by("cluster", "namespace", "target", "ts").agg(
+            pl.col("pod").n_unique()
+        )["pod"]
+    least, most = sizes.min(), sizes.max()
+    if not isinstance(least, int) or not isinstance(most, int):
+        return 1, 1
+    # A pod-level minute may have pods that come and go: only a recorded size says a minimum.
+    return (least if found.draft.level == "workload" else 1), most
+
+
+def _pods_metric(found: Found, rows: pl.DataFrame) -> str:
+    values = rows[METRIC + found.metric]
+    if found.draft.level == "workload":
+        values = values / rows["replicas"].replace(0, None)
+    middle = values.filter(values > 0).median()
+    milli = max(1, round(float(middle) if isinstance(middle, int | float) else 1.0))
+    target = f"target: {{type: AverageValue, averageValue: {milli}m}}"
+    return f"{{type: Pods, pods: {{metric: {{name: {scalar(found.metric)}}}, {target}}}}}"

@@ -1,0 +1,135 @@
+"""Time column of a table: which one it is, its unit, format and zone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from hpabatch.history.checks import YEAR_2000_MS, YEAR_2100_MS
+from hpabatch.importers.table.propose.columns import Column, Kind, named
+from hpabatch.importers.table.units import TIME_PER_MS
+
+_NAMES: Final = (
+    "time", "ts", "timestamp", "datetime", "date_time", "at", "sample_time", "collected_at",
+    "recorded_at", "observed_at", "created_at", "event_time", "start_time", "epoch", "unix",
+    "unixtime", "unix_time", "epoch_ms", "ts_ms", "time_ms", "timestamp_ms", "when", "date", "t",
+)  # fmt: skip
+_ISO: Final = (
+    r"^\s*\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
+    r"\s*(?:[Zz]|UTC|[+-]\d{2}:?(\d{2})?)?\s*$"
+)
+_OFFSET: Final = r"([Zz]|UTC|[+-]\d{2}:?(\d{2})?)\s*$"
+# strptime formats in the order in which they are tried; %d before %m where both could be.
+_FORMATS: Final = (
+    "%Y-%m-%d %H:%M:%S %z UTC", "%Y-%m-%d %H:%M:%S%.f %z UTC", "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%Y, %I:%M:%S %p", "%d/%m/%Y, %H:%M:%S", "%d-%m-%Y %H:%M:%S", "%d-%m-%Y %H:%M",
+    "%d %b %Y %H:%M:%S", "%b %d, %Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S %z", "%Y%m%dT%H%M%SZ",
+    "%Y%m%d%H%M%S", "%Y%m%dT%H%M%S", "%a, %d %b %Y %H:%M:%S %z", "%Y-%m-%d %H:%M:%S,%3f",
+)  # fmt: skip
+_MOSTLY: Final = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class TimeGuess:
+    """The time of a row: extra keys of `columns.time`, and what is said about them."""
+
+    column: Column
+    unit: str = ""
+    zone: str = ""
+    format: str = ""
+    told: str = ""
+    assumed: str = ""
+
+
+def find_time(columns: Sequence[Column]) -> TimeGuess | None:
+    """Return the time column: by its name if its values are times, else by its values alone."""
+    ordered = sorted(columns, key=_rank)
+    for column in ordered:
+        if (found := _read(column)) is not None:
+            return found
+    return None
+
+
+def _rank(column: Column) -> tuple[bool, bool, int]:
+    name = _NAMES.index(column.key) if named([column], _NAMES) else len(_NAMES)
+    hinted = column.has("time", "timestamp", "date", "ts")
+    return name == len(_NAMES), not hinted, name
+
+
+def _read(column: Column) -> TimeGuess | None:
+    likely = column.has("time", "timestamp", "date", "ts") or column.key in _NAMES
+    match column.kind:
+        case Kind.time:
+            return _of_type(column)
+        case Kind.number if likely:
+            return _of_numbers(column)
+        case Kind.text | Kind.number:
+            return _of_text(column)
+    return None
+
+
+def _of_type(column: Column) -> TimeGuess | None:
+    dtype = column.values.dtype
+    if not isinstance(dtype, pl.Datetime):
+        return None
+    if dtype.time_zone is not None:
+        return TimeGuess(column, told="timestamps with a time zone")
+    return TimeGuess(column, zone="UTC", told="timestamps without a time zone", assumed=_ZONE)
+
+
+def _of_numbers(column: Column) -> TimeGuess | None:
+    known = column.numbers.drop_nulls()
+    for unit, per_ms in TIME_PER_MS.items():
+        inside = (known / per_ms).is_between(YEAR_2000_MS, YEAR_2100_MS)
+        if inside.mean() >= _MOSTLY:  # type: ignore[operator]
+            return TimeGuess(column, unit, told=f"{_UNITS[unit]} since 1970")
+    return None
+
+
+def _of_text(column: Column) -> TimeGuess | None:
+    if column.values.dtype != pl.String():
+        return None
+    known = column.values.drop_nulls()
+    texts = known.str.strip_chars()
+    if _share(texts.str.contains(_ISO)) >= _MOSTLY:
+        offsets = _share(texts.str.slice(10).str.contains(_OFFSET))
+        if offsets == 1:
+            return TimeGuess(column, told="ISO 8601 with an offset")
+        told = "ISO 8601 without an offset" + (" in some rows" if offsets else "")
+        return TimeGuess(column, zone="UTC", told=told, assumed=_ZONE)
+    if _share(texts.str.contains(r"^\d{9,20}(\.\d+)?$")) >= _MOSTLY and column.kind == Kind.number:
+        return None  # numbers, which need a name that says time
+    fitting = [form for form in _FORMATS if _fits(texts, form)]
+    if not fitting:
+        return None
+    form = fitting[0]
+    zone = "" if "%z" in form or form.endswith("Z") else "UTC"
+    if form.endswith("Z"):
+        zone = "UTC"
+    swapped = form.replace("%d", "\0").replace("%m", "%d").replace("\0", "%m")
+    notes = [_ZONE] if zone and not form.endswith("Z") else []
+    if swapped in fitting[1:]:
+        notes.insert(0, f"the day stands before the month; else format: '{swapped}'")
+    return TimeGuess(column, zone=zone, format=form, told=f"such as {known[0]}",
+                     assumed="; ".join(notes))  # fmt: skip
+
+
+def _fits(texts: pl.Series, form: str) -> bool:
+    try:
+        parsed = texts.str.to_datetime(form, time_unit="ms", strict=False, exact=True)
+    except pl.exceptions.PolarsError:
+        return False
+    return bool(parsed.is_not_null().mean() >= _MOSTLY)  # type: ignore[operator]
+
+
+def _share(mask: pl.Series) -> float:
+    return float(mask.mean() or 0.0)  # type: ignore[arg-type]
+
+
+_ZONE: Final = "the times are UTC; if they are local, name the zone, as in Europe/Berlin"
+_UNITS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}

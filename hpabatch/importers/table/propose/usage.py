@@ -1,0 +1,185 @@
+"""Amounts of a table: usage, requests and limits of cpu and memory, with their units."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from hpabatch.importers.table.propose.columns import Column, Kind
+from hpabatch.importers.table.units import CPU_COUNTER, QUANTITY
+
+_RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "cpu": ("cpu", "cpus", "cores", "core", "millicores", "mcores", "vcpu", "vcpus", "millicpu",
+            "mcpu", "nanocores", "millicore"),
+    "memory": ("memory", "mem", "ram", "rss", "workingset"),
+}  # fmt: skip
+_REQUEST: Final = ("request", "requests", "requested", "req", "reqs")
+_LIMIT: Final = ("limit", "limits", "lim")
+_PERCENT: Final = ("pct", "percent", "percentage", "util", "utilization", "utilisation", "%")
+_OTHER: Final = (
+    "capacity", "count", "allocatable", "node", "throttled", "throttling", "quota", "idle",
+    "cache", "swap", "failures", "pressure", "target", "share", "shares",
+)  # fmt: skip
+_STATISTICS: Final = {
+    "sum": "sum", "total": "sum", "mean": "mean", "avg": "mean", "average": "mean",
+    "max": "max", "maximum": "max", "peak": "max",
+}  # fmt: skip
+_CPU_WORDS: Final = {
+    "millicores": ("millicores", "millicore", "mcores", "mcpu", "millicpu", "milli", "m"),
+    "nanocores": ("nanocores", "nanocore", "nano", "nanos", "n"),
+    "microcores": ("microcores", "microcore", "micro", "u"),
+    "cores": ("cores", "core", "vcpu", "vcpus"),
+}
+_MEMORY_WORDS: Final = {
+    "bytes": ("bytes", "byte"),
+    "KiB": ("kib", "ki"),
+    "MiB": ("mib", "mi", "mebibytes"),
+    "GiB": ("gib", "gi", "gibibytes"),
+    "kB": ("kb", "kilobytes"),
+    "MB": ("mb", "megabytes"),
+    "GB": ("gb", "gigabytes"),
+}
+_LEAST_STEPS: Final = 8
+_MANY_STEPS: Final = 50
+_RISING: Final = 0.98
+_MOVING: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A column of cpu or memory.
+
+    Attributes:
+        role: usage, request or limit.
+        unit: as in a map; "" of a percentage.
+        percent_of: request, limit or "unknown" of a percentage, else "".
+        per_second: a counter's units of time in a second, 0 for other amounts.
+        statistic: what it is over the pods of a workload: sum, mean, max, or "".
+        told: how the unit is known.
+        assumed: what to check, "" where the name says it.
+    """
+
+    column: Column
+    resource: str
+    role: str
+    unit: str = ""
+    percent_of: str = ""
+    per_second: float = 0
+    statistic: str = ""
+    told: str = ""
+    assumed: str = ""
+
+
+def read_amounts(columns: Iterable[Column], series: pl.Series) -> list[Amount]:
+    """Return the amounts among columns; rows with the same value of `series` are one container's.
+
+    The best source of usage comes first.
+    """
+    found = []
+    for column in columns:
+        resource = next((name for name, words in _RESOURCES.items() if column.has(*words)), "")
+        if resource and column.kind in (Kind.number, Kind.quantity):
+            amount = read_amount(column, resource, series)
+            if amount is not None:
+                found.append(amount)
+    return sorted(found, key=_rank)
+
+
+def read_amount(column: Column, resource: str, series: pl.Series) -> Amount | None:
+    """Return a column as an amount of a resource; None: it is another figure of it."""
+    role = "usage"
+    percent = _percent_of(column)
+    if column.has(*_REQUEST, *_LIMIT) and not percent:
+        role = "request" if column.has(*_REQUEST) else "limit"
+    elif column.has(*_OTHER):
+        return None
+    statistic = next((_STATISTICS[word] for word in column.words if word in _STATISTICS), "")
+    found = Amount(column, resource, role, percent_of=percent, statistic=statistic)
+    if percent:
+        return found
+    if resource == "cpu" and role == "usage" and _is_counter(column, series):
+        return _counter(found)
+    unit, told, assumed = unit_of(column, resource)
+    return replace(found, unit=unit, told=told, assumed=assumed)
+
+
+def unit_of(column: Column, resource: str) -> tuple[str, str, str]:
+    """Return a column's unit, how it is known, and what to check."""
+    if column.kind == Kind.quantity:
+        return QUANTITY, "Kubernetes quantities", ""
+    words = _CPU_WORDS if resource == "cpu" else _MEMORY_WORDS
+    for unit, names in words.items():
+        if column.has(*names):
+            return unit, f"{unit}, by the column's name", ""
+    unit, others = (_cpu_size if resource == "cpu" else _memory_size)(column)
+    sizes = f"half of the values are above {column.quantile(0.5):.4g}"
+    return unit, "", f"{unit}, because {sizes}; else {others}"
+
+
+def _cpu_size(column: Column) -> tuple[str, str]:
+    high = column.quantile(0.99)
+    if high > 5e6:
+        return "nanocores", "microcores"
+    if high > 2e5:
+        return "microcores", "nanocores or millicores"
+    if high > 32 or (column.whole() and column.quantile(0.5) >= 5):
+        return "millicores", "cores"
+    return "cores", "millicores"
+
+
+def _memory_size(column: Column) -> tuple[str, str]:
+    middle = column.quantile(0.5)
+    if middle >= 1e6:
+        return "bytes", "KiB"
+    if middle >= 65536:
+        return "KiB", "kB or bytes"
+    if middle >= 2:
+        return "MiB", "MB or GiB"
+    return "GiB", "GB"
+
+
+def _percent_of(column: Column) -> str:
+    if not column.has(*_PERCENT) and "%" not in column.name:
+        return ""
+    if column.has(*_REQUEST):
+        return "request"
+    return "limit" if column.has(*_LIMIT) else "unknown"
+
+
+def _is_counter(column: Column, series: pl.Series) -> bool:
+    """Whether the values of a series only grow, as those of a counter do."""
+    if any(column.has(*words) for words in _CPU_WORDS.values()):
+        return False  # cores are a rate already, even where they only rise
+    named = column.has("seconds", "counter", "nanoseconds", "ns")
+    frame = pl.DataFrame({"series": series, "value": column.numbers}).drop_nulls()
+    steps = frame.select(pl.col("value").diff().over("series")).to_series().drop_nulls()
+    if len(steps) < (_LEAST_STEPS if named else _MANY_STEPS):
+        return named and column.has("total")
+    rising, moving = (steps >= 0).mean(), (steps > 0).mean()
+    assert isinstance(rising, float)
+    assert isinstance(moving, float)
+    return rising >= _RISING and moving >= _MOVING
+
+
+def _counter(found: Amount) -> Amount:
+    column = found.column
+    nanos = column.has("ns", "nanoseconds") or column.quantile(0.5) > 1e9
+    told = "a counter of CPU time: its rate between two samples of a container counts"
+    if nanos:
+        return replace(found, unit=CPU_COUNTER, per_second=1e9, told=f"{told}, in nanoseconds")
+    named = column.has("seconds")
+    assumed = "" if named else "the counter's unit is seconds"
+    return replace(found, unit=CPU_COUNTER, per_second=1, told=told, assumed=assumed)
+
+
+def _rank(amount: Amount) -> tuple[bool, int, int]:
+    of = ("sum", "", "mean", "max").index(amount.statistic)
+    return bool(amount.percent_of), of, len(amount.column.words)
+
+
+def best(amounts: Iterable[Amount], resource: str, roles: Collection[str]) -> Amount | None:
+    """Return the best source of a resource with one of the roles."""
+    return next((a for a in amounts if a.resource == resource and a.role in roles), None)

@@ -1,0 +1,81 @@
+"""Options of an import of tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpabatch.errors import UsageError
+from hpabatch.model.options import REQUIRED, Request, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destination(Request):
+    """Where an import writes, if it does."""
+
+    out: str | None = option(
+        "path",
+        "Store that gets the rows: a folder or URL, made where there is none.",
+        metavar="HISTORY",
+    )
+    dry_run: bool = option("flag", "Write nothing; show what would be done.", False)
+    replace: bool = option(
+        "flag",
+        "Replace what the store has of the same workloads and time; refused without.",
+        False,
+    )
+    work: str | None = option(
+        "path",
+        "Folder for intermediate files.",
+        metavar="FOLDER",
+        unset="beside --out; of an object store: in TMPDIR",
+    )
+
+    def check(self) -> None:
+        """Refuse a dry run that writes, and an import to nowhere (UsageError)."""
+        super().check()
+        if self.dry_run == (self.out is not None):
+            given = "both" if self.dry_run else "neither"
+            raise UsageError(
+                f"--out and --dry-run: expected one of them, got {given}; name the store that gets "
+                "the rows with --out, or only look with --dry-run"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRequest(Destination):
+    """An import of any tidy CSV or Parquet."""
+
+    inputs: tuple[str, ...] = option(
+        "paths", "Files, folders or patterns.", REQUIRED, metavar="INPUT…", positional=True
+    )
+    map: str | None = option(
+        "path", "Map file: meaning and units of the columns (YAML).", metavar="FILE"
+    )
+    init: bool = option(
+        "flag", "Propose a map from the inputs: into the new file --map, else on stdout.", False
+    )
+    objects: tuple[str, ...] = option(
+        "paths",
+        "Objects of the cluster, as kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml prints "
+        "them; may be repeated.",
+        (),
+        metavar="FILE",
+    )
+    strict: bool = option("flag", "Refuse rows that would be left out as faulty.", False)
+
+    def check(self) -> None:
+        """Refuse an import without a map, and a proposal that imports (UsageError)."""
+        if self.init:
+            if self.out is not None or self.dry_run:
+                given = "--out" if self.out is not None else "--dry-run"
+                raise UsageError(
+                    f"--init and {given}: expected one of them, got both; propose the map first "
+                    "and import with it then"
+                )
+            return
+        super().check()
+        if self.map is None:
+            raise UsageError(
+                "--map: expected a map file, got none; `hpabatch import table INPUT --init` "
+                "proposes one"
+            )

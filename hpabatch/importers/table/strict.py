@@ -1,0 +1,179 @@
+"""Entries of a map that match nothing in a table, and workloads whose HPA lacks a request.
+
+A map may serve several files, of which each has some of the workloads. So an entry without a match
+is a mistake only where the table has a workload of a similar name that no entry names; else it is
+counted in a warning, unless objects of the cluster know its workload. `partial: true` in the map
+makes a warning of the mistake, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import polars as pl
+
+from hpabatch.importers.table.map import Level, TableMap
+from hpabatch.importers.table.objects import DEFAULT_CONTAINER
+from hpabatch.importers.table.spill import Spill, disk_errors
+from hpabatch.inputs.documents import MistakesError, show
+from hpabatch.model.suggestions import did_you_mean
+
+Lacking = frozenset[tuple[str, str, str, str, str]]
+"""Cluster, namespace, workload, container and resource of containers without a request."""
+
+_MOST_CANDIDATES: Final = 5000
+_MOST_COMPARED: Final = 200
+_NAMED: Final = 3
+
+
+def check_entries(table: TableMap, spill: Spill) -> list[str]:
+    """Return a warning of the entries that match nothing, if there are any.
+
+    Raises:
+        MistakesError: an entry matches nothing, but nearly.
+    """
+    entries = _entries(table)
+    if not entries:
+        return []
+    deep = any(key.count("/") == 2 for _, key in entries)
+    names = _names(table, spill, deep)
+    there = _known_to_objects(table)
+    listed = {key for _, key in entries}
+    unmatched = [(path, key) for path, key in entries if key not in names and key not in there]
+    # A name that has an entry of its own is not what another entry means.
+    free = sorted(name for name in names if name not in listed)[:_MOST_CANDIDATES]
+    mistakes = [
+        f"expected {_form(key)} of the table, got {show(key)} (map {table.path}: {path}){hint}, or "
+        "say `partial: true` in the map if it is right and not in this table"
+        for path, key in unmatched[:_MOST_COMPARED]
+        if (hint := _near(key, free))
+    ]
+    if mistakes and not table.partial:
+        raise MistakesError(mistakes)
+    if not unmatched:
+        return []
+    first = ".".join(unmatched[0])
+    if len(unmatched) == 1:
+        return [f"{first}: no such workload here"]
+    return [f"{len(unmatched):,} entries of the map match nothing here, first {first}"]
+
+
+def _entries(table: TableMap) -> list[tuple[str, str]]:
+    """Return where in the map something is said of a workload, and the workload."""
+    found = [
+        (f"{kind}.{resource}.workloads", key)
+        for kind, amounts in (("requests", table.requests), ("limits", table.limits))
+        for resource, amount in amounts.items()
+        for key in amount.listed
+    ]
+    return found + [("hpas.workloads", key) for key in table.hpas.exceptions]
+
+
+def _names(table: TableMap, spill: Spill, deep: bool) -> set[str]:
+    """Return all that an entry can match: `workload`, `namespace/workload` and, `deep`, more."""
+    found: set[str] = set()
+    for namespace, workload in spill.workloads.select("namespace", "target").unique().rows():
+        found.update((workload, f"{namespace}/{workload}"))
+    if not deep:
+        return found
+    columns = ["namespace", "target", "container"]
+    if table.level is Level.pod:
+        with disk_errors(spill.runs[0].path.parents[1]):
+            frames = [
+                pl.scan_parquet(run.keys, glob=False).select(columns).unique().collect()
+                for run in spill.runs
+            ]
+        rows = pl.concat(frames).rows()
+    else:
+        source = table.texts.get("container")
+        name = DEFAULT_CONTAINER if source is None else str(source.value)
+        rows = [(*row, name) for row in spill.workloads.select(columns[:2]).rows()]
+    return found | {"/".join(row) for row in rows}
+
+
+def _known_to_objects(table: TableMap) -> set[str]:
+    """Return what the objects know beside the table: it is right, and has no data today."""
+    found: set[str] = set()
+    if table.beside is None:
+        return found
+    for namespace, kind, name in table.beside.objects.workloads:
+        found.update((name, f"{namespace}/{name}"))
+        for row in table.beside.requests.of_workload((namespace, kind, name)):
+            found.add(f"{namespace}/{name}/{row.container}")
+    return found
+
+
+def _form(key: str) -> str:
+    return ("a workload", "a namespace/workload", "a namespace/workload/container")[
+        min(key.count("/"), 2)
+    ]
+
+
+def _near(key: str, names: Collection[str]) -> str:
+    """Return `; did you mean x?` of names of the same form, "" where none is near."""
+    depth = key.count("/")
+    same = [name for name in names if name.count("/") == depth]
+    last = key.rpartition("/")[2]
+    elsewhere = [name for name in same if depth and name.rpartition("/")[2] == last]
+    return f"; did you mean {elsewhere[0]}?" if elsewhere else did_you_mean(key, same)
+
+
+def lacking_requests(requests: pl.DataFrame) -> Lacking:
+    """Return the containers of `pod_requests` whose pods' utilization cannot be computed.
+
+    Where the pod as a whole has a request, that one counts.
+    """
+    found: set[tuple[str, str, str, str, str]] = set()
+    running = requests.filter(pl.col("kind").is_in(["app", "sidecar"]))
+    for resource in ("cpu", "memory"):
+        amount = pl.col(f"{resource}_milli")
+        whole = requests.filter((pl.col("kind") == "pod") & amount.is_not_null())
+        bare = running.filter(amount.is_null()).join(whole, on=["cluster", "uid"], how="anti")
+        names = bare.select("cluster", "namespace", "target", "container").unique()
+        found.update((*row, resource) for row in names.rows())
+    return frozenset(found)
+
+
+def told_lacking(
+    hpas: pl.DataFrame, lacking: Iterable[tuple[str, ...]], has_objects: bool
+) -> list[str]:
+    """Return a warning per resource: workloads without a request under a utilization target."""
+    bare: dict[tuple[str, ...], set[str]] = {}
+    for *place, name, resource in lacking:
+        bare.setdefault((*place, resource), set()).add(name)
+    found: dict[str, dict[str, str]] = {}
+    for cluster, namespace, spec in hpas.select("cluster", "namespace", "spec").rows():
+        document = json.loads(spec)
+        target = document["scaleTargetRef"]["name"]
+        for measured, container in _utilizations(document):
+            without = bare.get((cluster, namespace, target, measured), set())
+            if without and container in (None, *without):
+                name = min(without) if container is None else container
+                shown = found.setdefault(measured, {})
+                shown.setdefault(f"{namespace}/{target}", f"{namespace}/{target}/{name}")
+    return [
+        _lack(resource, sorted(names.values()), has_objects)
+        for resource, names in sorted(found.items())
+    ]
+
+
+def _utilizations(spec: dict[str, object]) -> Iterable[tuple[str, str | None]]:
+    """Yield resource and container (None: all) of each metric with a utilization target."""
+    metrics = spec.get("metrics")
+    for metric in metrics if isinstance(metrics, list) else []:
+        for key in ("resource", "containerResource"):
+            source = metric.get(key) or {}
+            if (source.get("target") or {}).get("type") == "Utilization":
+                yield source["name"], source.get("container")
+
+
+def _lack(resource: str, names: list[str], has_objects: bool) -> str:
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    more = "" if has_objects else ", or give the cluster's objects with --objects"
+    what = "1 workload has" if len(names) == 1 else f"{len(names):,} workloads have"
+    return (
+        f"{what} no {resource} request under a utilization target, so the HPA cannot decide by it "
+        f"({shown}): say requests.{resource} in the map" + more
+    )

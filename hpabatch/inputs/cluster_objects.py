@@ -1,0 +1,350 @@
+"""Objects of a cluster as `kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml` prints them.
+
+Files may hold lists, several documents, YAML or JSON, and old API versions. Each object is decoded
+as one of a running cluster is. Other kinds are counted. The objects say what is so now; when that
+was, they do not say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from yaml.nodes import Node
+
+from hpabatch.cluster.objects.hpas import HpaDecoder
+from hpabatch.cluster.objects.objects import UNREADABLE, BrokenObjectError, Meta, key_of, string_map
+from hpabatch.cluster.objects.pods import PodDecoder, owner_text, read_template
+from hpabatch.cluster.objects.rows import target_of
+from hpabatch.cluster.objects.types import HpaObject, PodKey, PodObject, PodTemplate, ScaleObject
+from hpabatch.cluster.objects.wanted import group_of
+from hpabatch.cluster.objects.workloads import BUILT_IN, REPLICATION_CONTROLLER, WorkloadDecoder
+from hpabatch.history.files import open_regular
+from hpabatch.inputs.documents import Mistakes, MistakesError, place_of, show
+from hpabatch.inputs.manifest_documents import (
+    DocumentError,
+    expand,
+    parse_documents,
+    parse_json,
+    split_documents,
+)
+from hpabatch.inputs.manifests import MAX_BYTES, decode_text
+from hpabatch.model.objects.decode import KIND as HPA_KIND
+from hpabatch.model.objects.hpa import HPA
+
+COMMAND: Final = "kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o yaml"
+BUDGET_KIND: Final = "PodDisruptionBudget"
+DAEMON_SET: Final = ("apps", "DaemonSet")
+_EXTENSIONS: Final = "extensions"
+_KINDS: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicationController", "ReplicaSet")
+"""Kinds of workloads in the order in which a bare name is taken for one of them."""
+
+# Letters of generated names: apimachinery util/rand, which leaves out vowels and look-alikes.
+_LETTERS: Final = "[bcdfghjklmnpqrstvwxz2456789]"
+_GENERATED: Final = re.compile(rf"(.+)-{_LETTERS}{{5}}")
+_HASHED: Final = re.compile(rf"(.+)-{_LETTERS}{{1,10}}")
+_ORDINAL: Final = re.compile(r"(.+)-(?:0|[1-9][0-9]*)")
+
+WorkloadKey = tuple[str, str, str]
+"""Namespace, kind and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadObject:
+    """A workload: its owner as Kind/name, its scale (None: it has none), and its pod template."""
+
+    namespace: str
+    kind: str
+    name: str
+    owner: str | None
+    scale: ScaleObject | None
+    labels: Mapping[str, str]
+    template: PodTemplate
+
+
+@dataclass(frozen=True)
+class ClusterObjects:
+    """The objects of some files.
+
+    Attributes:
+        hpas: defaulted; those that no controller could use are in `unusable`, with the reason.
+        workloads: by namespace, kind and name; extensions' kinds are those of apps.
+        pods: by namespace and name.
+        budgets: names of the disruption budgets. Nothing uses them yet.
+        skipped: objects of other kinds, counted.
+        repeated: objects that were given twice, with other content; the last one counts.
+        digest: of the files' content.
+    """
+
+    hpas: Mapping[PodKey, HPA] = field(default_factory=dict)
+    unusable: Mapping[PodKey, str] = field(default_factory=dict)
+    workloads: Mapping[WorkloadKey, WorkloadObject] = field(default_factory=dict)
+    pods: Mapping[PodKey, PodObject] = field(default_factory=dict)
+    budgets: frozenset[PodKey] = frozenset()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    repeated: tuple[str, ...] = ()
+    digest: str = ""
+
+    @cached_property
+    def by_target(self) -> Mapping[WorkloadKey, tuple[HPA, ...]]:
+        """HPAs by their target, in the order of their names."""
+        found: dict[WorkloadKey, list[HPA]] = {}
+        for (namespace, _), hpa in sorted(self.hpas.items()):
+            target = hpa.spec.scale_target_ref
+            found.setdefault((namespace, target.kind, target.name), []).append(hpa)
+        return {key: tuple(hpas) for key, hpas in found.items()}
+
+    def kind_of(self, namespace: str, name: str) -> str | None:
+        """Return the kind of a workload that is known by its name alone, None: there is none."""
+        return next((k for k in _KINDS if (namespace, k, name) in self.workloads), None)
+
+    def workload_of(self, namespace: str, pod: str) -> tuple[str, str] | None:
+        """Return kind and name of the workload behind a pod, None where none is known.
+
+        A pod that is not among the objects, as it is gone, is known by its name: what is generated
+        is taken off until an object has the rest as its name.
+        """
+        known = self.pods.get((namespace, pod))
+        if known is not None:
+            return self._of_pod(known)
+        if (match := _GENERATED.fullmatch(pod)) is not None:
+            for kind in ("ReplicaSet", "DaemonSet", "ReplicationController"):
+                if (namespace, kind, match[1]) in self.workloads:
+                    return self._owner_of(namespace, kind, match[1])
+            behind = _HASHED.fullmatch(match[1])
+            if behind is not None and (namespace, "Deployment", behind[1]) in self.workloads:
+                return "Deployment", behind[1]
+        match = _ORDINAL.fullmatch(pod)
+        if match is not None and (namespace, "StatefulSet", match[1]) in self.workloads:
+            return "StatefulSet", match[1]
+        return None
+
+    def _of_pod(self, pod: PodObject) -> tuple[str, str] | None:
+        if pod.owner is None:
+            return None
+        kind, _, name = pod.owner.partition("/")
+        if (pod.namespace, kind, name) in self.workloads:
+            return self._owner_of(pod.namespace, kind, name)
+        target = target_of(pod)
+        return ("Deployment" if target != name else kind, target or name)
+
+    def _owner_of(self, namespace: str, kind: str, name: str) -> tuple[str, str]:
+        owner = self.workloads[namespace, kind, name].owner
+        if owner is None:
+            return kind, name
+        of_kind, _, of_name = owner.partition("/")
+        return of_kind, of_name
+
+    def notes(self) -> list[str]:
+        """Return sentences on what of the objects is not used."""
+        found = []
+        if self.budgets:
+            many = "s are" if len(self.budgets) > 1 else " is"
+            found.append(
+                f"--objects: {len(self.budgets)} PodDisruptionBudget{many} read and not used yet"
+            )
+        if self.unusable:
+            (space, name), why = min(self.unusable.items())
+            more = f" (and {len(self.unusable) - 1} more)" if len(self.unusable) > 1 else ""
+            found.append(f"--objects: HPA {space}/{name}{more} is left out: {why}")
+        if self.repeated:
+            more = f" and {len(self.repeated) - 1} more" if len(self.repeated) > 1 else ""
+            found.append(
+                f"--objects: {self.repeated[0]}{more} given twice with other content: the last one "
+                "counts"
+            )
+        return found
+
+
+class _Template(msgspec.Struct, gc=False):
+    metadata: Meta | None = None
+    spec: msgspec.Raw = msgspec.Raw()
+
+
+class _WorkloadSpec(msgspec.Struct, gc=False):
+    selector: msgspec.Raw = msgspec.Raw()
+    template: _Template | None = None
+
+
+class _Workload(msgspec.Struct, gc=False):
+    metadata: Meta | None = None
+    spec: _WorkloadSpec | None = None
+
+
+_WORKLOAD: Final = msgspec.json.Decoder(_Workload)
+
+
+def read_objects(paths: Sequence[str | Path]) -> ClusterObjects:
+    """Return the objects of files.
+
+    Raises:
+        MistakesError: a file cannot be read, an object cannot be decoded, or no object is of a kind
+            that is used.
+    """
+    reader, mistakes = _Reader(), Mistakes()
+    for path in paths:
+        with mistakes.gather():
+            reader.read_file(path)
+    mistakes.add(*reader.mistakes)
+    mistakes.refuse()
+    found = reader.found()
+    if not (found.hpas or found.unusable or found.workloads or found.pods or found.budgets):
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
+        raise MistakesError(
+            [
+                f"--objects: expected HPAs, workloads or pods in {' '.join(map(str, paths))}, got "
+                f"{kinds or 'no objects'}; write them with: {COMMAND}"
+            ]
+        )
+    return found
+
+
+class _Reader:
+    """Collects the objects of files; mistakes of objects are kept, those of files raised."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[str] = []
+        self._digest = hashlib.sha256()
+        self._hpas = HpaDecoder()
+        self._pods = PodDecoder()
+        self._found: dict[str, dict[Any, Any]] = {"hpa": {}, "workload": {}, "pod": {}}
+        self._budgets: set[PodKey] = set()
+        self._skipped: Counter[str] = Counter()
+        self._repeated: dict[str, None] = {}
+
+    def found(self) -> ClusterObjects:
+        hpas: dict[PodKey, HpaObject] = self._found["hpa"]
+        return ClusterObjects(
+            hpas={key: one.hpa for key, one in hpas.items() if not one.problem},
+            unusable={key: one.problem for key, one in hpas.items() if one.problem},
+            workloads=self._found["workload"],
+            pods=self._found["pod"],
+            budgets=frozenset(self._budgets),
+            skipped=dict(self._skipped),
+            repeated=tuple(self._repeated),
+            digest=self._digest.hexdigest(),
+        )
+
+    def read_file(self, path: str | Path) -> None:
+        source = f"objects {path}"
+        text = _read_text(path, source)
+        self._digest.update(text.encode())
+        for value, node, offset in _values(text, source):
+            place = place_of(value, node, source, offset)
+            if isinstance(value, str):
+                place.refuse(value, f"write the file with: {COMMAND}")
+            assert isinstance(value, Mapping)
+            try:
+                self._take(value)
+            except BrokenObjectError as error:
+                self.mistakes.append(place.problem(str(error)))
+            except UNREADABLE as error:
+                kind = show(value.get("kind"))
+                self.mistakes.append(place.problem(f"an object of kind {kind}: {error}"))
+
+    def _take(self, value: Mapping[str, object]) -> None:
+        kind, version = value.get("kind"), value.get("apiVersion")
+        group = group_of(version) if isinstance(version, str) else ""
+        group = "apps" if group == _EXTENSIONS else group
+        if kind == HPA_KIND:
+            self._put("hpa", kind, self._hpas.decode(_wire(value)).thing)
+        elif kind == "Pod" and not group:
+            self._put("pod", kind, self._pods.decode(_wire(value)).thing)
+        elif kind == BUDGET_KIND and group == "policy":
+            self._budgets.add(_key(_wire(value)))
+        elif isinstance(kind, str) and (group, kind) in {*BUILT_IN, DAEMON_SET}:
+            self._put("workload", kind, _workload(group, kind, _wire(value)))
+        else:
+            self._skipped[kind if isinstance(kind, str) and kind else "(no kind)"] += 1
+
+    def _put(self, what: str, kind: str, thing: Any) -> None:
+        key = (thing.namespace, thing.name)
+        place = (thing.namespace, kind, thing.name) if what == "workload" else key
+        before = self._found[what].get(place)
+        if before is not None and before != thing:
+            self._repeated[f"{kind} {'/'.join(key)}"] = None
+        self._found[what][place] = thing
+
+
+def _read_text(path: str | Path, source: str) -> str:
+    try:
+        with open_regular(path, pipes=True) as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            size = MAX_BYTES >> 20
+            raise MistakesError(
+                [f"{source}: expected at most {size} MiB, got more; give a file per namespace"]
+            )
+        return decode_text(data)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise MistakesError([f"{source} cannot be read: {reason}; name another file"]) from None
+
+
+def _values(
+    text: str, source: str
+) -> Iterator[tuple[Mapping[str, object] | str, Node | None, int]]:
+    """Yield the objects of a text with their node and the lines before their document.
+
+    JSON is not parsed as YAML, which takes twenty times as long.
+    """
+    whole = parse_json(text)
+    pieces = [("", 0)] if whole is not None else split_documents(text)
+    for piece, offset in pieces:
+        try:
+            for document in whole if whole is not None else parse_documents(piece):
+                if not isinstance(document.value, Mapping | list | None):
+                    wanted = f"expected objects, got {show(document.value)}"
+                    raise DocumentError(f"{wanted}; write the file with: {COMMAND}")
+                for value, node in expand(document.value, document.node):
+                    yield value, node, offset
+        except DocumentError as error:
+            raise MistakesError([f"{source}: {error.describe(offset)}"]) from None
+
+
+def _wire(value: Mapping[str, object]) -> bytes:
+    """Return an object as JSON; one without a namespace is of `default`, as kubectl applies it."""
+    metadata = value.get("metadata")
+    if isinstance(metadata, Mapping) and not metadata.get("namespace"):
+        value = {**value, "metadata": {**metadata, "namespace": "default"}}
+    return json.dumps(value).encode()
+
+
+def _key(raw: bytes) -> PodKey:
+    return key_of(_WORKLOAD.decode(raw).metadata or Meta())
+
+
+def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
+    """Return a workload.
+
+    Without a selector it has the labels of its template: so old versions of the API filled it in
+    (extensions/v1beta1 and apps/v1beta1, SetDefaults_Deployment).
+    """
+    wire = _WORKLOAD.decode(raw)
+    meta = wire.metadata or Meta()
+    spec = wire.spec or _WorkloadSpec()
+    template = spec.template or _Template()
+    labels = string_map((template.metadata or Meta()).labels)
+    scale: ScaleObject | None = None
+    if (group, kind) in BUILT_IN:
+        thing = WorkloadDecoder(group, kind).decode(raw).thing
+        assert isinstance(thing, ScaleObject)
+        scale = thing
+        if not bytes(spec.selector) and (group, kind) != REPLICATION_CONTROLLER:
+            said = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+            scale = ScaleObject(scale.key, scale.replicas, scale.status_replicas, said)
+    return WorkloadObject(
+        *(*key_of(meta)[:1], kind, key_of(meta)[1]),
+        owner=owner_text(meta.ownerReferences),
+        scale=scale,
+        labels=labels,
+        template=read_template(bytes(template.spec)),
+    )

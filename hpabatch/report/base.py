@@ -1,0 +1,232 @@
+"""Reports: a verdict, what it rests on, tables for people, a frame and a document for programs.
+
+A report is a subclass of `Report`; `report.forms` writes every form of it. This module needs the
+standard library only, so that the command line can read `Output` without loading anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import compress
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import polars as pl
+    from rich.text import Text
+
+    from hpabatch.engine.fleet.candidates import Skipped
+
+TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S%.3fZ"
+"""Timestamps in JSON and CSV, as Polars formats them: RFC 3339 with milliseconds."""
+
+
+class Output(StrEnum):
+    """The form of a result on stdout."""
+
+    table = "table"
+    wide = "wide"
+    json = "json"
+    yaml = "yaml"
+    csv = "csv"
+    parquet = "parquet"
+    markdown = "markdown"
+
+
+class View(NamedTuple):
+    """How a table is shown.
+
+    Attributes:
+        width: of the terminal, in characters; None: no terminal, so nothing is cut or wrapped.
+        styled: with ANSI styles.
+        wide: all columns and rows.
+        legend: with the meaning of the columns shown.
+    """
+
+    width: int | None = None
+    styled: bool = False
+    wide: bool = False
+    legend: bool = False
+
+
+class Named(Protocol):
+    """A column of the registry (`engine.columns`), as heads need it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in frames."""
+
+    @property
+    def meaning(self) -> str:
+        """Its sentence."""
+
+
+class Head(NamedTuple):
+    """The head of a column on the screen.
+
+    Attributes:
+        name: in capitals.
+        meaning: one sentence, for --legend and the glossary.
+        left: strings; numbers stand at the right.
+        folds: a long cell may take several lines.
+        room: width of a terminal from which on the column is shown.
+    """
+
+    name: str
+    meaning: str = ""
+    left: bool = False
+    folds: bool = False
+    room: int = 0
+
+    @classmethod
+    def of(cls, column: Named, name: str) -> Head:
+        """Return the head of a registered column under the name it has on the screen."""
+        return cls(name, column.meaning)
+
+
+HPA: Final = Head("HPA", "namespace and name; with several clusters the cluster, too", True, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table on the screen.
+
+    Attributes:
+        heads: of the columns.
+        rows: one string for each head.
+        more: the line below a table that leaves rows out.
+        with_heads: whether the heads are shown.
+        styles: of each row, as rich names them; empty: none.
+        quotes: cells are messages, whose backslashes are those of values they quote.
+        frame: what the wide form shows instead, all columns and rows; None: it shows the same.
+        columns: the registry's columns of the frame.
+    """
+
+    heads: Sequence[Head]
+    rows: Sequence[Sequence[str]]
+    more: str = ""
+    with_heads: bool = True
+    styles: Sequence[str] = ()
+    quotes: bool = False
+    frame: pl.DataFrame | None = None
+    columns: Sequence[Named] = ()
+
+    def without(self, *names: str) -> Grid:
+        """Return the table without the columns of these heads."""
+        return self.keep([head.name not in names for head in self.heads])
+
+    def keep(self, chosen: Sequence[bool]) -> Grid:
+        """Return the table with the chosen columns only."""
+        rows = [tuple(compress(row, chosen)) for row in self.rows]
+        return replace(self, heads=tuple(compress(self.heads, chosen)), rows=rows)
+
+
+class Rows:
+    """Rows of a JSON document, written one object a line."""
+
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]] | pl.DataFrame, time_format: str = TIME_FORMAT
+    ) -> None:
+        """Take mappings, or a frame, whose timestamps become strings."""
+        self._rows = rows
+        self._time_format = time_format
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Return the rows as mappings that JSON can hold."""
+        import polars as pl
+
+        if not isinstance(self._rows, pl.DataFrame):
+            return iter(self._rows)
+        from hpabatch.report.forms import with_time_strings
+
+        return with_time_strings(self._rows, self._time_format).iter_rows(named=True)
+
+
+class Line(NamedTuple):
+    """A value of a JSON document that is written on one line."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a JSON document is written: blanks before its keys, and of each level of its values."""
+
+    keys: int = 0
+    values: int = 2
+    ascii_only: bool = True
+
+
+class Report:
+    """A result in all its forms; a subclass says what is in them.
+
+    Attributes:
+        csv_times: form of timestamps in CSV.
+    """
+
+    csv_times: ClassVar[str] = TIME_FORMAT
+
+    def verdict(self) -> str:
+        """Return the result in one sentence; "": the table says it."""
+        return ""
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate lines and tables below the verdict, what matters most first."""
+        yield from ()
+
+    def basis(self) -> Sequence[str]:
+        """Return what the result rests on: rules, parameters, assumptions."""
+        return ()
+
+    def hints(self) -> Sequence[str]:
+        """Return what to type next, and where files are."""
+        return ()
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows of CSV and Parquet."""
+        raise NotImplementedError
+
+    def metadata(self) -> Mapping[str, str] | None:
+        """Return the evidence that Parquet files have in their metadata; None: none."""
+        return None
+
+    def document(self) -> Mapping[str, Any] | Rows:
+        """Return what JSON and YAML hold; by default the frame's rows."""
+        return Rows(self.frame())
+
+    def layout(self) -> Layout:
+        """Return how the JSON document is written."""
+        return Layout()
+
+    def own(self, output: Output, view: View) -> str | bytes | None:
+        """Return a form that follows another program, such as kubectl; None: the usual one."""
+        return None
+
+
+def label(cluster: str, namespace: str, hpa: str, *, with_cluster: bool = False) -> str:
+    """Return `namespace/hpa`, with the cluster in front where there are several."""
+    return "/".join(part for part in (cluster if with_cluster else "", namespace, hpa) if part)
+
+
+def row_label(row: Mapping[str, Any], many: bool) -> str:
+    """Return the label of a frame's row; `many`: there are several clusters."""
+    return label(row["cluster"], row["namespace"], row["hpa"], with_cluster=many)
+
+
+def skipped_rows(skipped: Iterable[Skipped]) -> Rows:
+    """Return the HPAs that were left out, each with the reason, as a document has them."""
+    return Rows(
+        {"cluster": s.cluster, "namespace": s.namespace, "hpa": s.hpa, "reason": s.reason}
+        for s in skipped
+    )
+
+
+def many_clusters(hpas: pl.DataFrame) -> bool:
+    """Say whether a frame of HPAs is of several clusters."""
+    return hpas["cluster"].n_unique() > 1
+
+
+def plain(text: str) -> str:
+    """Return a string that every encoding takes: a file's name may hold other bytes."""
+    return text.encode("utf-8", "replace").decode("utf-8")

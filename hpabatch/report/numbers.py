@@ -1,0 +1,88 @@
+"""Numbers as strings: counts, shares, percentages, differences, amounts.
+
+An absent number is the empty string. A share of exactly 0 is `-`, and one that is not quite 0 or
+100 percent does not look like it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 HPA`, `1,200 HPAs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def number(value: float | None, digits: int = 1, zero: str | None = None) -> str:
+    """Return `1,234.5`; `zero` replaces 0."""
+    if value is None:
+        return ""
+    return zero if zero is not None and value == 0 else f"{value:,.{digits}f}"
+
+
+def amount(value: float | None) -> str:
+    """Return `12`, `12.5` or `1,234`: a digit after the point only below 1000."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.1f}"
+
+
+def percent(value: float | None, digits: int = 0) -> str:
+    """Return a percentage."""
+    if value is None:
+        return ""
+    if digits:
+        return f"{value:.{digits}f}%"
+    if value == 0:
+        return "-"
+    if 0 < value < 0.5:
+        return "<1%"
+    return f"{value:.0f}%" if value >= 100 else f"{min(round(value), 99)}%"
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """Return a share, 0 to 1, in percent."""
+    return "" if value is None else percent(value * 100, digits)
+
+
+def signed(value: float | None, digits: int) -> str:
+    """Return a difference with its sign; one that is not quite 0 does not look like it."""
+    if value is None:
+        return ""
+    if value == 0:
+        return "0"
+    text = f"{value:+,.{digits}f}"
+    return text if float(text.replace(",", "")) else f"{'+' if value > 0 else '-'}<{10**-digits:g}"
+
+
+def skill(value: float | None) -> str:
+    """Return a skill: `+0.85`."""
+    return "" if value is None else f"{value:+.2f}"
+
+
+def points(value: float | None) -> str:
+    """Return the difference of two shares in percentage points."""
+    return "" if value is None else f"{value * 100:+.1f}"
+
+
+def minutes(value: float | None) -> str:
+    """Return minutes, from 10 hours on as hours."""
+    if not value:
+        return "" if value is None else "-"
+    return f"{value:,.0f}m" if value < 600 else f"{value / 60:,.0f}h"
+
+
+def minute(value: object) -> str:
+    """Return a timestamp to the minute."""
+    return f"{value:%Y-%m-%d %H:%M}" if isinstance(value, datetime) else ""
+
+
+def memory(value: float) -> str:
+    """Return bytes in Mi."""
+    return f"{value / 2**20:.4g}Mi"
+
+
+def nonempty(text: str) -> str:
+    """Return a cell that shows that there is nothing."""
+    return text or "-"

@@ -1,0 +1,163 @@
+"""Plant file of a fit's open questions: the best guess of each metric's kind, with its evidence."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hpabatch.engine.fit.fleet import Fitted, FleetFit
+from hpabatch.engine.fit.kinds import Question
+from hpabatch.engine.fit.workload import FITTED, GUESSED
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
+from hpabatch.model.printable import printable_line
+from hpabatch.report.base import label
+from hpabatch.report.numbers import counted
+
+NAMES: Final = 3
+"""HPAs that a line names; of others it tells their number."""
+
+_HEAD: Final = """\
+# Kinds of the metrics of {history} that nobody has stated (docs/scenarios.md). Correct them, then
+#   hpabatch simulate {history} --plant {file}
+# Object and External metrics are total (does not depend on the pods) or backlog (a queue; rate is
+# what one pod takes out of it). Pods metrics are divisible (the pods share it) or per_pod.
+"""
+_OPEN: Final = "# Guessed; what stands here counts as stated from now on:"
+_SHOWN: Final = "# Not asked, as the data show them, or the name of a rate per pod says so:"
+_UNKNOWN: Final = (
+    "# Without a guess, so their HPAs are not simulated; take out the # and state a kind:"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question, and the HPA that it is of."""
+
+    hpa: Fitted
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One metric: a signal or a glob of some, its answer, and the HPAs of the questions."""
+
+    glob: str
+    asked: Sequence[_Asked]
+
+    @property
+    def kind(self) -> str:
+        first = self.asked[0].question
+        return first.kind or (TOTAL if first.signal.partition("/")[0] != "pods" else DIVISIBLE)
+
+    def text(self, several: bool) -> str:
+        """Return the line: the signal, its kind, and why in a comment."""
+        parts = [f"kind: {self.kind}"]
+        rates = [a.question.rate_milli for a in self.asked if a.question.rate_milli]
+        if self.kind == BACKLOG and rates:
+            parts.append(f"rate: {_quantity(round(statistics.median(rates)))}/s")
+        names = [label(a.hpa.cluster, a.hpa.namespace, a.hpa.hpa, with_cluster=several)
+                 for a in self.asked]  # fmt: skip
+        more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+        evidence = self.asked[0].question.evidence
+        if len(names) > 1:
+            evidence = f"{evidence} (of the first)"
+        told = f"{', '.join(names[:NAMES])}{more}: {evidence}"
+        key = json.dumps(self.glob, ensure_ascii=True)
+        return f"{key}: {{{', '.join(parts)}}}  # {printable_line(told)}"
+
+
+def plant_file(found: FleetFit, history: str, file: str) -> str:
+    """Return a plant file with every question of a fit, one line a metric.
+
+    It can be read as it stands: guesses are entries, what the data show and what has no guess are
+    comments. A line is for all HPAs with such a metric, unless those of some are known otherwise.
+    """
+    several = len({item.cluster for item in found.hpas}) > 1
+    asked = [_Asked(item, question) for item in found.hpas for question in item.questions]
+    guessed = [a for a in asked if a.question.source == GUESSED]
+    unknown = [a for a in asked if not a.question.kind]
+    shown = [a for a in asked if a.question.kind and a.question.source != GUESSED]
+    known = {_subject(a.question) for a in (*shown, *unknown)}
+    common = [a for a in guessed if _subject(a.question) not in known]
+    apart = [a for a in guessed if _subject(a.question) in known]
+    lines = [_HEAD.format(history=printable_line(history), file=printable_line(file))]
+    if guessed:
+        lines.append(_OPEN)
+    if common:
+        lines.append("- signals:")
+        lines += [f"    {line.text(several)}" for line in _lines(common)]
+    for line in _lines(apart):
+        hpas = sorted({_hpa(a.hpa, several) for a in line.asked})
+        lines += [f"- hpa: {json.dumps(hpas)}", "  signals:", f"    {line.text(several)}"]
+    if not guessed:
+        lines.append("[]  # nothing is guessed: entries stand in place of this")
+    for title, some in ((_SHOWN, shown), (_UNKNOWN, unknown)):
+        if some:
+            lines += ["", title]
+            lines += [f"# - signals: {{{_commented(line, several)}" for line in _lines(some)]
+    return "\n".join(lines) + "\n"
+
+
+def _commented(line: _Line, several: bool) -> str:
+    entry, _, comment = line.text(several).partition("}  # ")
+    return f"{entry}}}}}  # {comment}"
+
+
+def verdict_of(found: FleetFit) -> str:
+    """Return how many questions a plant file has, and of how many HPAs."""
+    hpas = [item for item in found.hpas if any(q.source == GUESSED for q in item.questions)]
+    open_ones = [q for item in found.hpas for q in item.questions]
+    guessed = {_subject(q) for q in open_ones if q.source == GUESSED}
+    shown = {_subject(q) for q in open_ones if q.source == FITTED}
+    unknown = {_subject(q) for q in open_ones if not q.kind}
+    return (
+        f"{counted(len(guessed), 'metric')} guessed (of {counted(len(hpas), 'HPA')}), "
+        f"{len(shown)} shown by the data, {len(unknown)} without a guess"
+    )
+
+
+def _subject(question: Question) -> tuple[str, str, bool]:
+    """Return what makes questions one: metric type, metric, whether it has a selector."""
+    type_name = question.signal.partition("/")[0]
+    return type_name, question.metric, question.signal.endswith("}")
+
+
+def _lines(asked: Sequence[_Asked]) -> list[_Line]:
+    """Return a line for each metric and kind, in order of their names."""
+    groups: dict[tuple[object, ...], list[_Asked]] = {}
+    for one in asked:
+        key = (*_subject(one.question), one.question.kind)
+        groups.setdefault(key, []).append(one)
+    found = [_Line(_glob([a.question for a in some]), some) for some in groups.values()]
+    return sorted(found, key=lambda line: line.glob)
+
+
+def _glob(questions: Sequence[Question]) -> str:
+    """Return the one name of the signals, or a pattern of them."""
+    names = {q.signal for q in questions}
+    first = questions[0].signal
+    if len(names) == 1:
+        return first
+    type_name, has_selector = first.partition("/")[0], first.endswith("}")
+    bare = [name[: -_selector_length(name)] if has_selector else name for name in sorted(names)]
+    words = {name.split("/", 3)[-1] if type_name == "object" else name for name in bare}
+    end = "{*}" if has_selector else ""
+    (word,) = words
+    return f"object/*/{word}{end}" if type_name == "object" else f"{word}{end}"
+
+
+def _selector_length(name: str) -> int:
+    return len(name) - name.index("{")
+
+
+def _hpa(item: Fitted, several: bool) -> str:
+    place = f"{item.namespace}/{item.hpa}"
+    return f"{item.cluster}/{place}" if several else place
+
+
+def _quantity(milli: int) -> str:
+    whole, rest = divmod(milli, 1000)
+    return str(whole) if rest == 0 else f"{milli}m"

@@ -1,0 +1,310 @@
+"""hpabatch as a Python package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import hpabatch
+from hpabatch.engine.replay import summary
+from hpabatch.engine.replay.sensitivity import COLUMNS as SENSITIVITY
+from hpabatch.engine.shards.observe import SCHEMA as OBSERVED
+from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.history.reader import open_history
+from hpabatch.history.schema import TABLES
+from hpabatch.history.store.append import open_writer
+from tests.cli.histories import MANIFESTS, edit, small, table
+from tests.cli.test_startup import HEAVY
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small(tmp_path_factory.mktemp("api") / "history")
+
+
+@pytest.fixture(scope="module")
+def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the same history as a store."""
+    path = tmp_path_factory.mktemp("api") / "store"
+    history = open_history(folder)
+    with open_writer(path).part("all") as part:
+        for name in history.tables:
+            part.add(name, history.read(name))
+    return path
+
+
+@pytest.fixture(scope="module", params=["folder", "store"])
+def history(request: pytest.FixtureRequest) -> hpabatch.Recording:
+    return hpabatch.open(request.getfixturevalue(request.param))
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = f"import sys, hpabatch; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout == "[]\n"
+    assert {"open", "Recording", "import_table", "validate", "__version__"} <= set(dir(hpabatch))
+    name = "nothing"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        getattr(hpabatch, name)
+
+
+def test_there_is_no_history(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="there is no such folder"):
+        hpabatch.open(tmp_path / "none")
+
+
+# ---- tables -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_lazy_table_is_the_table(history: hpabatch.Recording, name: str) -> None:
+    whole = history.history.read(name, optional=True)
+    lazy = history.table(name)
+    assert lazy.collect_schema() == whole.schema
+    for engine in ("in-memory", "streaming"):
+        found: Any = lazy.collect(engine=engine)
+        assert_frame_equal(found, whole, check_row_order=False)
+
+
+def test_columns_and_rows_are_chosen_while_reading(history: hpabatch.Recording) -> None:
+    whole = history.history.read("pod_metrics")
+    busy = pl.col("cpu_milli") > 300
+    found = history.table("pod_metrics").filter(busy).select("pod", "ts").collect()
+    assert_frame_equal(found, whole.filter(busy).select("pod", "ts"))
+    first = history.table("pod_metrics").select("pod").head(7).collect()
+    assert_frame_equal(first, whole.select("pod").head(7))
+    count = history.table("pod_metrics").select(pl.len()).collect().item()
+    assert count == whole.height
+    mean = history.table("pod_metrics").group_by("target").agg(pl.col("cpu_milli").mean())
+    assert mean.collect().height == 4  # thumbnails is at zero
+
+
+def test_a_table_that_is_not_there(history: hpabatch.Recording) -> None:
+    assert "hpa_status" not in history.tables
+    assert history.table("hpa_status").collect().is_empty()
+    with pytest.raises(HistoryError, match="nope"):
+        history.table("nope")
+
+
+def test_a_table_that_is_broken(tmp_path: Path) -> None:
+    broken = small(tmp_path / "history")
+    edit(broken, "pod_metrics", cpu_milli=pl.lit(-5))
+    with pytest.raises(Exception, match=r"cpu_milli.*-5"):
+        hpabatch.open(broken).table("pod_metrics").collect()
+
+
+def test_what_it_holds(history: hpabatch.Recording) -> None:
+    assert history.hpas["hpa"].to_list() == ["etl", "render", "reports", "thumbnails", "worker"]
+    assert history.info().clusters == ("demo",)
+    assert history.quality()["hpa"].to_list() == history.hpas["hpa"].to_list()
+    assert "pod_metrics" in repr(history)
+
+
+# ---- replay -------------------------------------------------------------------------------------
+
+
+def test_replay(history: hpabatch.Recording, tmp_path: Path) -> None:
+    replay = history.replay()
+    assert repr(replay) == "<Replay: 5 HPAs replayed: 395 decisions>"
+    assert replay.summary.columns == list(summary.COLUMNS)
+    assert replay.totals.hpas == len(replay.hpas) == 5
+    assert replay.attention(top=1).height == 1
+    assert replay.evidence["k8s"] == "1.38"
+    assert replay.skipped.is_empty()
+    assert replay.score.hpas.height == 5
+    assert not replay.warnings
+    replay.write(tmp_path / "d.parquet")
+    whole = pl.read_parquet(tmp_path / "d.parquet")
+    text = replay.decisions.with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String))
+    assert_frame_equal(whole, text)
+
+
+def test_a_replay_to_disk_is_the_same(history: hpabatch.Recording, tmp_path: Path) -> None:
+    replay = history.replay(where="hpa <> 'etl'", max_age="3m")
+    done = history.replay_to(tmp_path / "d.parquet", where="hpa <> 'etl'", max_age="3m")
+    assert_frame_equal(done.summary, replay.summary)
+    text = replay.decisions.with_columns(pl.col(pl.Enum, pl.Categorical).cast(pl.String))
+    assert_frame_equal(pl.read_parquet(tmp_path / "d.parquet"), text)
+    history.replay_to(f"{tmp_path}/parts/", where="hpa <> 'etl'", max_age="3m")
+    history.replay_to(tmp_path / "parts", where="hpa <> 'etl'", max_age="3m")
+    assert_frame_equal(pl.read_parquet(tmp_path / "parts" / "*.parquet"), text)
+
+
+def test_options(history: hpabatch.Recording) -> None:
+    replay = history.replay(
+        k8s="1.38",
+        events="decided",
+        sync_period=timedelta(minutes=1),
+        phase="10s",
+        delay="5s",
+        max_age=timedelta(minutes=3),
+    )
+    assert replay.evidence["events"] == "decided"
+    assert replay.evidence["sync_period"] == "60000 ms (given)"
+    assert replay.evidence["delay"].startswith("5000 ms")
+    assert replay.evidence["max_age"] == "180000 ms (given)"
+    assert replay.decisions["ts"].dt.second().unique().to_list() == [10]
+
+
+def test_the_version_is_the_recorded_one_else_the_default(tmp_path: Path) -> None:
+    folder = small(tmp_path / "history")
+    recorded = hpabatch.open(folder).replay(k8s=None)
+    assert (recorded.evidence["k8s"], recorded.evidence["k8s_source"]) == ("1.38", "recorded")
+    given = hpabatch.open(folder).replay(k8s="v1.37.1", where="hpa = 'etl'")
+    assert (given.evidence["k8s"], given.evidence["k8s_source"]) == ("1.37", "given")
+    edit(folder, "controller", version=pl.lit(None, pl.String))
+    assumed = hpabatch.open(folder).replay()
+    assert (assumed.evidence["k8s"], assumed.evidence["k8s_source"]) == ("1.37", "assumed")
+    edit(folder, "controller", version=pl.lit("1.39"))
+    found = hpabatch.open(folder).replay(feature_gates="HPAScaleToZero=true")
+    assert found.evidence["k8s"] == "1.38"
+    assert any("there is no profile of 1.39" in warning for warning in found.warnings)
+
+
+def test_feature_gates_decide_which_hpas_there_are(tmp_path: Path) -> None:
+    recording = hpabatch.open(small(tmp_path / "history"))
+    gates = "HPAScaleToZero=false"
+    without = recording.replay(feature_gates=gates)
+    assert without.evidence["feature_gates"] == gates
+    assert without.skipped["hpa"].to_list() == ["thumbnails"]  # its minReplicas are 0
+    done = recording.replay_to(tmp_path / "d.parquet", feature_gates=gates)
+    assert (done.evidence, len(done.skipped)) == (without.evidence, 1)
+    assert recording.replay(k8s="1.36").skipped["hpa"].to_list() == ["thumbnails"]
+    assert recording.replay(k8s="1.36", feature_gates="HPAScaleToZero=true").skipped.is_empty()
+
+
+def test_clusters_of_different_versions(tmp_path: Path) -> None:
+    folder = small(tmp_path / "history")
+    for file in folder.glob("*.parquet"):
+        rows = pl.read_parquet(file)
+        moved = rows.with_columns(cluster=pl.lit("other"))
+        if file.stem == "controller":
+            moved = moved.with_columns(version=pl.lit("1.37.0"))
+        pl.concat([rows, moved]).write_parquet(file)
+    recording = hpabatch.open(folder)
+    assert recording.hpas["cluster"].n_unique() == 2
+    replay = recording.replay(where="hpa = 'etl'")
+    assert replay.evidence["k8s"] == "1.37, 1.38"
+    refused = r"run different Kubernetes versions \(1.37, 1.38\): name one with --k8s"
+    with pytest.raises(UsageError, match=refused):
+        recording.replay(hpas=MANIFESTS / "batch.yaml")
+    one = recording.replay(hpas=MANIFESTS / "batch.yaml", k8s="1.38", where="hpa = 'etl'")
+    assert one.totals.hpas == 2
+
+
+def test_manifests(folder: Path, tmp_path: Path) -> None:
+    history = hpabatch.open(folder)
+    replay = history.replay(hpas=[MANIFESTS / "batch.yaml"], where="hpa = 'etl'")
+    assert replay.totals.hpas == 1
+    (tmp_path / "bad.yaml").write_text("a: [")
+    with pytest.raises(RefusedError, match=r"bad.yaml:"):
+        history.replay(hpas=[tmp_path / "bad.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"k8s": "1.2"}, "--k8s 1.2: older than 1.20"),
+        ({"k8s": 1.36}, "k8s: expected a string, got float 1.36"),
+        ({"feature_gates": "Up=true"}, "Up=true: expected a gate"),
+        (
+            {"feature_gates": {"HPAScaleToZero": True}},
+            "feature_gates: expected a string, got dict {'HPAScaleToZero': True}",
+        ),
+        ({"speed": 2}, "unknown option speed: known: names, why, namespace, where, hpas, "),
+        ({"events": "all"}, "events: expected one of recorded, decided, got 'all'"),
+        ({"instants": "all"}, "instants: expected one of grid, recorded, passes, got 'all'"),
+        ({"delay": "soon"}, "delay: expected a duration (whole numbers"),
+        ({"max_age": timedelta(0)}, "max_age: expected a duration of at least 1ms, got 0s"),
+        ({"phase": timedelta(seconds=-1)}, "phase: expected a duration of at least 0s, got -1s"),
+        ({"where": "hpa = 5"}, "where 'hpa = 5': "),
+        ({"where": "hpa = 'x'"}, "where \"hpa = 'x'\" is true for none of 5 HPAs"),
+    ],
+)
+def test_options_that_are_not_possible(folder: Path, options: Any, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        hpabatch.open(folder).replay(**options)
+    assert told in str(refused.value)
+
+
+def test_a_table_that_a_replay_needs(tmp_path: Path) -> None:
+    bare = small(tmp_path / "history")
+    (bare / "pods.parquet").unlink()
+    with pytest.raises(HistoryError, match="the table pods"):
+        hpabatch.open(bare).replay()
+
+
+def test_sensitivity(history: hpabatch.Recording) -> None:
+    found = history.sensitivity()
+    assert found.columns == list(SENSITIVITY)
+    assert found["setting"][0] == "as asked"
+    assert found["agreement_share"][0] == history.replay().totals.agreement_share
+
+
+# ---- observations -------------------------------------------------------------------------------
+
+
+def test_observations(history: hpabatch.Recording) -> None:
+    seen = history.observations("worker")
+    assert seen.schema == OBSERVED
+    assert seen["ts"].n_unique() == 79
+    uids = history.table("pods").filter(pl.col("target") == "worker").collect()["uid"]
+    assert set(seen["uid"].drop_nulls()) <= set(uids)
+    for name in ("batch/worker", "demo/batch/worker"):
+        assert_frame_equal(history.observations(name), seen)
+    late = history.observations("worker", delay="30s").filter(pl.col("sample_ts").is_not_null())
+    assert late.select((pl.col("ts") - pl.col("sample_ts")).min()).item() >= timedelta(seconds=30)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nope", "nope: there is no such HPA; there is batch/etl, batch/render"),
+        ("shop/worker", "there is no such HPA"),
+        ("a/b/c/d", "expected \\[\\[CLUSTER/\\]NAMESPACE/\\]HPA, got more parts"),
+    ],
+)
+def test_no_such_hpa(history: hpabatch.Recording, name: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        history.observations(name)
+
+
+def test_a_name_in_two_namespaces(tmp_path: Path) -> None:
+    twice = small(tmp_path / "history")
+    hpas = table(twice, "hpas")
+    moved = hpas.with_columns(namespace=pl.lit("other"), uid=pl.col("uid") + "2")
+    pl.concat([hpas, moved]).write_parquet(twice / "hpas.parquet")
+    with pytest.raises(
+        UsageError, match="expected one HPA, got 2; name one as cluster/namespace/name"
+    ):
+        hpabatch.open(twice).observations("worker")
+
+
+@pytest.mark.compiled
+def test_fit_and_simulate_from_python() -> None:
+    recording = hpabatch.open(Path(__file__).parents[2] / "data" / "demo")
+    one = "namespace = 'shop' AND hpa = 'checkout'"
+    facts = recording.fit(where=one).facts
+    assert facts["hpa"].unique().to_list() == ["checkout"]
+    assert facts.filter(pl.col("fact") == "signals.container/app/cpu.base").height == 1
+    plain = recording.simulate(where=one, length="1h")
+    grown = recording.simulate(where=one, length="1h", growth=4, trajectories=True)
+    assert plain.points is None
+    assert grown.points is not None
+    assert grown.points.height == 240
+    assert grown.measures["pod_hours"][0] > plain.measures["pod_hours"][0]
+
+
+def test_arguments_by_position_and_by_keyword(history: hpabatch.Recording, tmp_path: Path) -> None:
+    done = history.replay_to("etl", out=tmp_path / "d.parquet")  # type: ignore[misc]
+    assert done.summary["hpa"].to_list() == ["etl"]
+    assert history.replay(["etl", "render"]).summary.height == 2
+    with pytest.raises(UsageError, match="names: expected once, got by position and by keyword"):
+        history.replay("etl", names=["render"])  # type: ignore[call-arg]

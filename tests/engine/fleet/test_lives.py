@@ -1,0 +1,158 @@
+"""Lives of HPAs that are only known from tables, beside what plain Python finds in the rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hpabatch.engine.fleet.lives import EDGE_MS
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import plan_replay
+from hpabatch.engine.replay.run import replay_history
+from hpabatch.engine.replay.summary import summarize
+from hpabatch.history.reader import open_history
+from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.compact import compact
+from hpabatch.importers.table.run import import_table
+from hpabatch.inputs.manifests import load_manifests
+from tests.importers.tables import BEGIN_S, WORKLOAD_MAP, merged, write_map
+
+MINUTE = 60
+MAP = merged(WORKLOAD_MAP, {"hpas": {"template": {"min": 1, "max": 9, "cpu": "50%"}}})
+Row = tuple[int, str, int, float]
+
+
+def runs(draw: random.Random, count: int, length: int = 30, apart: int = 200) -> list[Row]:
+    """Return a row a minute of runs that begin `apart` minutes after each other, about."""
+    rows = []
+    for number in range(count):
+        begin = number * apart + draw.randrange(20)
+        for minute in range(begin, begin + length):
+            rows.append((BEGIN_S + minute * MINUTE, f"run-{number:02}", 2, 150.0))
+    return rows
+
+
+def load(folder: Path, rows: Sequence[Row], name: str = "day", where: str = "store") -> Path:
+    """Import rows; return the store."""
+    frame = pl.DataFrame(list(rows), schema=["ts", "app", "size", "cpu"], orient="row")
+    frame.write_parquet(folder / f"{name}.parquet")
+    out = folder / where
+    import_table([str(folder / f"{name}.parquet")], write_map(folder, MAP), out)
+    return out
+
+
+def naive_ticks(rows: Sequence[Row], ticks_ms: Sequence[int]) -> dict[str, list[int]]:
+    """Return at which ticks each HPA lives: from its first to its last row, edges stay open."""
+    spans: dict[str, tuple[int, int]] = {}
+    for ts, app, _, _ in rows:
+        first, last = spans.get(app, (ts, ts))
+        spans[app] = min(first, ts), max(last, ts)
+    begin, end = min(first for first, _ in spans.values()), max(last for _, last in spans.values())
+    found = {}
+    for app, (first, last) in spans.items():
+        if first - begin <= EDGE_MS // 1000:
+            first = begin - 600  # (the map's ran_before)
+        if end - last <= EDGE_MS // 1000:
+            last = 2**40
+        found[app] = [ms for ms in ticks_ms if first * 1000 <= ms <= last * 1000]
+    return found
+
+
+def planned_ticks(store: Path) -> tuple[dict[str, list[int]], list[int]]:
+    """Return the ticks of each HPA, and those of the grid."""
+    plan = plan_replay(open_history(store), ReplayParameters())
+    instants = plan.clocks.grid.instants(plan.clocks.from_ms, plan.clocks.to_ms)
+    found = {c.name: instants[c.spec_of(instants) >= 0].tolist() for c in plan.chosen}
+    return found, instants.tolist()
+
+
+def check(store: Path, rows: Sequence[Row]) -> None:
+    found, ticks = planned_ticks(store)
+    assert found == naive_ticks(rows, ticks)
+
+
+def test_hpas_of_tables_live_from_their_first_to_their_last_row(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    rows = runs(draw, 8)
+    end = max(row[0] for row in rows)
+    # One with a gap in the middle, one that is at 0 for hours and says so, one of all the time.
+    rows += [(ts, "gap", 3, 90.0) for ts, app, _, _ in rows if app in ("run-01", "run-05")]
+    rows += [(BEGIN_S + m * MINUTE, "idle", 4 if m < 15 else 0, 40.0) for m in range(120, 900)]
+    rows += [(ts, "always", 1, 50.0) for ts in range(BEGIN_S, end, 5 * MINUTE)]
+    check(load(tmp_path, rows), rows)
+    found, _ = planned_ticks(tmp_path / "store")
+    assert found["idle"][-1] - found["idle"][0] > 12 * 3_600_000
+    assert len(found["always"]) == max(map(len, found.values()))
+    draw.shuffle(rows)
+    check(load(tmp_path, rows, where="shuffled"), rows)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_a_later_import_prolongs_lives(tmp_path: Path, order: Sequence[int]) -> None:
+    days: list[list[Row]] = [[], [], []]
+    for day in range(3):
+        begin = BEGIN_S + day * 86_400
+        for minute in range(0, 600, 2):
+            days[day].append((begin + minute * MINUTE, "web", 2, 100.0))
+            if day < 2:
+                days[day].append((begin + minute * MINUTE, "worker", 1, 100.0))
+    days[1] += [(ts + MINUTE, "new", 1, 30.0) for ts, app, _, _ in days[1] if app == "web"][60:90]
+    for number, day in enumerate(order):
+        store = load(tmp_path, days[day], f"day-{day}")
+        if number == 1:
+            check(store, [row for k in order[:2] for row in days[k]])
+    check(store, [row for day in days for row in day])
+    compact(store)
+    check(store, [row for day in days for row in day])
+
+
+def test_many_short_runs_can_all_be_decided(tmp_path: Path) -> None:
+    rows = runs(random.Random(3), 12, apart=600)
+    store = load(tmp_path, rows)
+    result = replay_history(open_history(store), ReplayParameters())
+    found = summarize(result.decisions, result.hpas)
+    assert found.height == 12
+    assert found["ticks"].is_between(110, 125).all()
+    # (the pods of a run are ready ten seconds after its first row)
+    assert found["invalid_share"].max() == 0
+
+
+def test_what_is_recorded_of_a_life_counts(tmp_path: Path) -> None:
+    store = load(tmp_path, runs(random.Random(1), 4))
+    alone = open_history(store).read("hpas")
+    times = alone["valid_from"]
+    rows = alone.with_columns(
+        created=pl.when(pl.col("name") == "run-01").then("valid_from"),
+        valid_to=pl.when(pl.col("name") == "run-02")
+        .then(pl.col("valid_from") + pl.duration(hours=2))
+        .cast(alone.schema["valid_to"]),
+    )
+    with open_writer(store).part("recorded") as part:
+        part.add("hpas", rows)
+    found, ticks = planned_ticks(store)
+    since = dict(zip(alone["name"], times.to_physical(), strict=True))
+    assert found["run-01"] == [ms for ms in ticks if ms >= since["run-01"]]
+    ends = since["run-02"] + 2 * 3_600_000
+    assert found["run-02"] == [ms for ms in ticks if since["run-02"] <= ms < ends]
+    assert len(found["run-00"]) < 130
+
+
+def test_hpas_of_manifests_live_as_their_targets(tmp_path: Path) -> None:
+    store = load(tmp_path, runs(random.Random(1), 4))
+    manifest = tmp_path / "hpa.yaml"
+    manifest.write_text(
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+        "metadata: {name: other, namespace: shop}\n"
+        "spec:\n  maxReplicas: 5\n  scaleTargetRef:\n"
+        "    {apiVersion: apps/v1, kind: Deployment, name: run-02}\n"
+    )
+    hpas = [entry.hpa for entry in load_manifests([str(manifest)]).entries if entry.hpa]
+    plan = plan_replay(open_history(store), ReplayParameters(), hpas)
+    (period,) = plan.chosen[0].periods
+    recorded, _ = planned_ticks(store)
+    instants = plan.clocks.grid.instants(period.from_ms, period.to_ms - 1)
+    assert instants.tolist() == recorded["run-02"]

@@ -1,0 +1,103 @@
+"""Ways to store, cut and decide a history, none of which may change a result."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numba
+from hypothesis import strategies as st
+
+from hpabatch.engine.fleet import plan
+from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.replay.run import ReplayResult, replay_history
+from hpabatch.engine.shards import pack
+from hpabatch.history.reader import History, open_history
+from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.datafiles import Limits
+from tests.effort import MOST_THREADS
+from tests.engine import naive_align as naive
+from tests.engine.small_history import to_frame, write_pieces
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a history is stored and replayed; nothing of it may matter.
+
+    `seed` decides which rows are written together; `shards` are the limits of a shard: decisions,
+    and rows a day.
+    """
+
+    layout: str
+    seed: int
+    shards: tuple[int, int]
+    block: int
+    threads: int
+
+
+ways = st.builds(
+    Way,
+    layout=st.sampled_from(["flat", "flat", "store"]),
+    seed=st.integers(0, 999),
+    shards=st.sampled_from([(1, 1), (15, 1 << 20), (1 << 20, 3), (1 << 20, 1 << 20)]),
+    block=st.sampled_from([1, 2, 3, 7, 64, 8192]),
+    threads=st.sampled_from([1, 2]),
+)
+
+
+def write_store(tables: naive.Tables, folder: Path, seed: int) -> Path:
+    """Write the same tables in several parts, some rows again and again, in files of any size."""
+    rng = random.Random(seed)
+    size = rng.choice([1, 2, 1000])
+    store = open_writer(
+        folder, limits=Limits(size, rng.choice([size, 1000]), rng.choice([1, 1000]))
+    )
+    # Pods first: states and requests without a target get theirs.
+    order = ["pods", *(name for name in tables if name != "pods")]
+    with store.part() as part:
+        part.add("pods", to_frame("pods", tables["pods"]))
+    for _ in range(rng.randint(1, 3)):
+        with store.part() as part:
+            for name in order:
+                part.add(name, to_frame(name, [r for r in tables[name] if rng.random() < 0.5]))
+    with store.part() as part:
+        for name in order:
+            part.add(name, to_frame(name, tables[name]))
+    return folder
+
+
+@contextmanager
+def written(tables: naive.Tables, way: Way) -> Iterator[History]:
+    """Yield the history as it was written in some way."""
+    write = write_store if way.layout == "store" else write_pieces
+    with tempfile.TemporaryDirectory() as folder:
+        yield open_history(write(tables, Path(folder), way.seed))
+
+
+@contextmanager
+def cut(way: Way) -> Iterator[None]:
+    """Cut and decide a history in some way."""
+    before = numba.get_num_threads()
+    with (
+        mock.patch.object(plan, "SHARD_DECISIONS", way.shards[0]),
+        mock.patch.object(plan, "SHARD_DAY_ROWS", way.shards[1]),
+        mock.patch.object(pack, "ROWS_PER_BLOCK", way.block),
+    ):
+        try:
+            numba.set_num_threads(min(way.threads, MOST_THREADS))
+            yield
+        finally:
+            numba.set_num_threads(before)
+
+
+def replayed(
+    history: History, parameters: ReplayParameters, way: Way, *, why: bool = False
+) -> ReplayResult:
+    """Replay a history in some way."""
+    with cut(way):
+        return replay_history(history, parameters, why=why)

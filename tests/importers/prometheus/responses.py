@@ -1,0 +1,83 @@
+"""A server in memory that responses requests for raw samples, for tests of who asks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from hpabatch.importers.prometheus.client.errors import TooMuchError
+from hpabatch.importers.prometheus.client.samples import POINTS, Samples, make_samples
+from hpabatch.importers.prometheus.client.series_requests import (
+    RangeRequest,
+    Request,
+    SeriesRequest,
+)
+
+Series = tuple[Mapping[str, str], Sequence[tuple[int, float]]]
+
+
+def samples_of(series: Sequence[Series]) -> Samples:
+    rows = [(place, ts, value) for place, (_, points) in enumerate(series) for ts, value in points]
+    return make_samples(
+        [labels for labels, _ in series], pl.DataFrame(rows, schema=POINTS, orient="row")
+    )
+
+
+class Memory:
+    """Responses from a list of series; no response has more than `most` samples."""
+
+    def __init__(self, series: Sequence[Series], most: int = 1 << 30) -> None:
+        self.series = list(series)
+        self.most = most
+        self.asked: list[Request] = []
+        self.at_once = 0
+        self.highest = 0
+        self.fail_after: int | None = None
+        self._lock = threading.Lock()
+
+    def fetch(self, request: Request) -> Samples:
+        with self._lock:
+            self.asked.append(request)
+            self.at_once += 1
+            self.highest = max(self.highest, self.at_once)
+            number = len(self.asked)
+        try:
+            if self.fail_after is not None and number > self.fail_after:
+                raise ConnectionError("gone")
+            return self._answer(request)
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+    def stop(self) -> None:
+        """Stop; there is nothing that could go on."""
+
+    def _answer(self, request: Request) -> Samples:
+        assert not isinstance(request, RangeRequest)
+        assert isinstance(request, SeriesRequest)
+        found = [
+            (labels, kept)
+            for labels, points in self.series
+            if all(labels.get(n, "") in v for n, v in request.allowed().items())
+            and labels.get("__name__") == request.query.series[0]
+            and (kept := self._points(request, points))
+        ]
+        if sum(len(points) for _, points in found) > self.most:
+            raise TooMuchError("too many samples", "samples")
+        return samples_of(found)
+
+    def _points(
+        self, ask: SeriesRequest, points: Sequence[tuple[int, float]]
+    ) -> list[tuple[int, float]]:
+        # Closed on the left, as Prometheus 2 has it.
+        inside = [(t, v) for t, v in points if ask.from_ms <= t <= ask.until_ms]
+        if ask.form == "raw" or not inside:
+            return inside
+        values = [v for _, v in inside]
+        if ask.form == "now":
+            fresh = [v for t, v in points if ask.until_ms - 300_000 < t <= ask.until_ms]
+            return [(ask.until_ms, fresh[-1])] if fresh else []
+        value = {"min": min(values), "max": max(values), "last": values[-1]}[ask.form]
+        return [(ask.until_ms, value)]

@@ -1,0 +1,86 @@
+"""Windows onto rows of other imports: refused, or in their place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hpabatch.errors import RefusedError
+from hpabatch.history.reader import open_history
+from hpabatch.history.store.append import open_writer
+from hpabatch.importers.prometheus.claims import claim_windows
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.windows import DONE, Coverage, windows
+from hpabatch.importers.table.groups import Sink
+from hpabatch.importers.table.run import import_table
+from tests.history.frames import frame
+from tests.importers.tables import BEGIN_S, POD_MAP, write_csv, write_map
+
+CLUSTER = "default"
+BEGIN_MS = BEGIN_S * 1000
+HOUR_MS = 3_600_000
+REQUEST = PrometheusRequest(url="http://x:9090", start="-1d", out="history")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Return a store with an hour of two workloads, and a status in it."""
+    rows = [
+        f"{BEGIN_S + 60 * k},{app},{app}-1,0.1,1000" for k in range(60) for app in ("web", "db")
+    ]
+    text = "\n".join(["ts,app,pod,cpu,mem", *rows, ""])
+    import_table([write_csv(tmp_path, text)], write_map(tmp_path, POD_MAP), tmp_path / "history")
+    status = frame("hpa_status").head(1).with_columns(
+        cluster=pl.lit(CLUSTER),
+        namespace=pl.lit("shop"),
+        ts=pl.lit(BEGIN_MS + 60_000).cast(pl.Datetime("ms", "UTC")),
+    )  # fmt: skip
+    with open_writer(tmp_path / "history").part("status") as part:
+        part.add("hpa_status", status)
+    return tmp_path / "history"
+
+
+def claim(store: Path, begin: int, end: int, request: PrometheusRequest = REQUEST) -> Sink:
+    """Claim hours; return where their rows go."""
+    sink = Sink(open_writer(store))
+    span = BEGIN_MS + begin * HOUR_MS - 1000, BEGIN_MS + end * HOUR_MS - 1000
+    claim_windows(sink, request, CLUSTER, windows(*span, 300_000, Coverage()))
+    return sink
+
+
+def test_another_time_or_other_namespaces_are_free(store: Path) -> None:
+    claim(store, 1, 30)
+    claim(store, 0, 1, replace(REQUEST, namespace=("other",)))
+    assert open_history(store).read("pod_metrics").height == 120
+
+
+def test_rows_of_others_are_refused_or_replaced(store: Path) -> None:
+    number = open_writer(store).snapshot.number
+    with pytest.raises(RefusedError, match=r"120 samples of shop/db, shop/web from .* --replace"):
+        claim(store, 0, 2)
+    assert open_writer(store).snapshot.number == number
+    claim(store, 0, 2, replace(REQUEST, replace=True))
+    history = open_history(store)
+    for table in ("pod_metrics", "pods", "hpa_status"):
+        assert history.read(table, optional=True).is_empty(), table
+    assert history.read("provenance").filter(pl.col("method") == "rows").is_empty()
+    # It goes on with its own rows, whatever it is told of others.
+    with open_writer(store).part("prometheus/rows") as part:
+        part.add("pod_metrics", frame("pod_metrics").with_columns(cluster=pl.lit(CLUSTER)))
+    number = open_writer(store).snapshot.number
+    claim(store, 0, 2)
+    assert open_writer(store).snapshot.number == number
+
+
+def test_an_import_of_other_options_at_work_is_seen(store: Path) -> None:
+    other = replace(REQUEST, all_workloads=True)
+    sink = claim(store, 2, 4, other)
+    with pytest.raises(RefusedError, match="an import of all/workloads"):
+        claim(store, 3, 5)
+    first = windows(BEGIN_MS + 2 * HOUR_MS - 1000, BEGIN_MS + 4 * HOUR_MS - 1000, 1, Coverage())[0]
+    with sink.part(first.part(other.source(), CLUSTER, DONE)):
+        pass
+    claim(store, 3, 5)

@@ -1,0 +1,145 @@
+"""Objects of a cluster beside a server: HPAs, requests that are not exported, disagreements."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from hpabatch.cluster.objects.rows import instant_or_none
+from hpabatch.history.provenance import BEHAVIOR
+from hpabatch.importers.objects import Disagreements, PodRequests
+from hpabatch.importers.prometheus.client.samples import Findings
+from hpabatch.importers.prometheus.pods.filled import (
+    compare_requests,
+    filled_requests,
+    known_requests,
+)
+from hpabatch.importers.prometheus.pods.requests import REQUESTS, note_lacking
+from hpabatch.importers.prometheus.reading.window_hpas import OBJECTS, merge_specs
+from hpabatch.importers.prometheus.request import PrometheusRequest
+from hpabatch.importers.prometheus.site import read_beside
+from hpabatch.importers.prometheus.specs.specs import spec_rows
+from hpabatch.inputs.cluster_objects import read_objects
+from tests.importers.cluster_made import (
+    HASH,
+    START_MS,
+    budget,
+    pod,
+    replica_set,
+    spec_of,
+    stamp,
+    workload,
+    write_objects,
+)
+from tests.importers.cluster_made import hpa as hpa_object
+from tests.importers.prometheus import ksm_hpas as ksm
+
+POD = f"web-{HASH}-ccccc"
+
+
+def pods(*uids: str) -> pl.DataFrame:
+    rows = [("shop", "web", uid, "Deployment", START_MS) for uid in uids]
+    columns = ["namespace", "target", "uid", "target_kind", "created"]
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def requests_in(tmp_path: Path) -> PodRequests:
+    spec = spec_of()
+    own = pod(POD, f"ReplicaSet/web-{HASH}", spec_of("300m"), START_MS)
+    items = [workload("web", 2, spec), replica_set("web", spec), own]
+    return PodRequests(read_objects([write_objects(tmp_path, items)]))
+
+
+def exported(*containers: tuple[str, str, int | None]) -> pl.DataFrame:
+    """Return the rows of containers that a server has, with their cpu request."""
+    rows = [("shop", "web", uid, name, "app", 0, START_MS, cpu, None, None, None)
+            for uid, name, cpu in containers]  # fmt: skip
+    return pl.DataFrame(rows, schema=REQUESTS, orient="row")
+
+
+def test_requests_that_a_server_does_not_export_are_the_objects(tmp_path: Path) -> None:
+    known = known_requests(pods(f"uid-{POD}", "gone"), requests_in(tmp_path))
+    found = filled_requests(exported((f"uid-{POD}", "web", None), ("gone", "web", None)), known)
+    assert found.schema == REQUESTS
+    cpu = {(uid, name): milli for uid, name, milli in found.select("uid", "container", "cpu_milli")
+           .rows()}  # fmt: skip
+    assert cpu[f"uid-{POD}", "web"] == 300  # resized: the pod's own
+    assert cpu["gone", "web"] == 250
+    assert cpu["gone", "proxy"] == 100
+    assert set(found.filter(pl.col("container") == "log")["kind"]) == {"sidecar"}
+    assert found["valid_from"].unique().to_list() == [START_MS]
+    findings = Findings()
+    note_lacking(found, findings)
+    assert not any(findings.counts.values())
+
+
+def test_what_a_server_exports_counts_and_what_differs_is_told(tmp_path: Path) -> None:
+    """A server that exports no limits at all says nothing of them."""
+    told = Disagreements()
+    known = known_requests(pods(f"uid-{POD}"), requests_in(tmp_path))
+    compare_requests(exported((f"uid-{POD}", "web", 200), (f"uid-{POD}", "x", 1)), known, told)
+    assert told.summary() == [
+        "cpu requests of containers differ from the objects' (the server's count): 1, first "
+        "shop/web/web (200m at the server, 300m in the objects)"
+    ]
+    assert told.details()[0] == (
+        "cpu requests of containers differ from the objects' (the server's count): shop/web/web "
+        "(200m at the server, 300m in the objects)"
+    )
+
+
+def request(**options: Any) -> PrometheusRequest:
+    return PrometheusRequest(url="http://x", out="o", **options)
+
+
+def test_a_manifest_goes_before_an_object(tmp_path: Path) -> None:
+    objects = [hpa_object("web", "web", START_MS), hpa_object("db", "db", START_MS), budget("web")]
+    manifest = tmp_path / "hpa.yaml"
+    manifest.write_text(yaml.safe_dump(hpa_object("web", "web", START_MS, most=4)))
+    beside = read_beside(
+        request(objects=(write_objects(tmp_path, objects),), hpas=(str(manifest),))
+    )
+    sizes = {hpa.name: hpa.spec.max_replicas for hpa in beside.hpas}
+    assert sizes == {"web": 4, "db": 9}
+    assert beside.told.summary() == [
+        "HPAs differ between --hpas and --objects (the manifest counts): 1, first shop/web"
+    ]
+    assert beside.notes == ("--objects: 1 PodDisruptionBudget is read and not used yet",)
+    assert read_beside(request()).requests is None
+
+
+def found_specs(since_s: int, created_s: int, begin_s: int = -900, until_s: int = 3600) -> Any:
+    """Return the specs of an HPA that is exported since a time, and whose object has another."""
+    times, span = ksm.scrapes(-600, 3600), ksm.span(0, until_s)
+    series = ksm.series_of({"web": [(begin_s, None), (since_s, ksm.hpa())]}, times)
+    behavior = ksm.spec(behavior={"scaleDown": {"stabilizationWindowSeconds": 60}})
+    document = ksm.hpa(
+        behavior, uid="real", generation=2, labels=(("team", "shop"),),
+        creation_timestamp=stamp(1000 * (ksm.START + created_s)),
+    )  # fmt: skip
+    return spec_rows(
+        ksm.gauges(series, span), span, ksm.beats(times, span), cluster="east",
+        findings=Findings(), manifests=[document], methods={("shop", "web"): OBJECTS},
+    )  # fmt: skip
+
+
+def test_an_object_says_uid_creation_labels_and_behavior_of_its_hpa() -> None:
+    found = found_specs(-900, -5000)
+    row = found.rows.row(0, named=True)
+    assert (row["uid"], row["labels"]) == ("real", '{"team":"shop"}')
+    assert row["created"] == instant_or_none(stamp(1000 * (ksm.START - 5000)))
+    assert json.loads(row["spec"])["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 60
+    assert [s.method for s in found.sources if s.subject == BEHAVIOR] == ["objects"]
+    assert merge_specs(found, None).height == 1
+
+
+def test_an_object_of_a_later_life_does_not() -> None:
+    found = found_specs(-900, 7200)
+    row = found.rows.row(0, named=True)
+    assert (row["uid"], row["created"]) == ("hpa-east-shop-Deployment-web", None)
+    fresh = found_specs(601, 601).rows.row(0, named=True)
+    assert fresh["uid"] == "real"

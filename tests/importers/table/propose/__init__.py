@@ -1,0 +1,1 @@
+"""Proposed maps: import table --init."""

@@ -1,0 +1,45 @@
+"""Tests of proposals beside objects of the cluster, on the demo's table and objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from hpabatch.errors import UsageError
+from hpabatch.importers.table.propose.run import propose, propose_map
+from hpabatch.importers.table.run import import_table
+from tests.importers.tables import read_tables
+
+DATA = Path(__file__).parents[4] / "data"
+USAGE, OBJECTS = str(DATA / "usage.csv"), str(DATA / "objects.yaml")
+
+
+def test_what_the_objects_say_is_left_out_of_the_map(tmp_path: Path) -> None:
+    """The demo's CSV and objects, imported as proposed, have the pods of the demo itself."""
+    place = tmp_path / "map.yaml"
+    found = propose([USAGE], str(place), [OBJECTS])
+    keys = [line.split(":")[0] for line in found.text.splitlines() if not line.startswith("  ")]
+    assert [key for key in keys if not key.startswith("#")] == ["level", "columns"]
+    assert "workload" not in found.text
+    import_table([USAGE], place, tmp_path / "history", objects=[OBJECTS], strict=True)
+    rows = read_tables(tmp_path / "history")["pod_metrics"]
+    demo = pl.read_parquet(DATA / "demo" / "pod_metrics.parquet")
+    key = ["namespace", "target", "pod", "ts"]
+    last = demo.filter(pl.col("ts") >= rows["ts"].min())
+    assert set(rows.select(key).unique().rows()) <= set(last.select(key).unique().rows())
+    assert rows.select(key).n_unique() == 11_905
+
+
+def test_a_namespace_that_no_column_has_is_that_of_the_objects(tmp_path: Path) -> None:
+    rows = pl.read_csv(USAGE).filter(pl.col("namespace") == "shop").drop("namespace")
+    rows.write_csv(tmp_path / "shop.csv")
+    found = propose_map([str(tmp_path / "shop.csv")], [OBJECTS])
+    assert "namespace: {value: shop}" in found.text
+    assert "the namespace in which the objects have" in found.text
+
+
+def test_objects_that_cannot_be_read_are_told_before_the_table_is(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.yaml"):
+        propose_map([str(tmp_path / "no.csv")], ["nowhere.yaml"])

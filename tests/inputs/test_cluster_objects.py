@@ -1,0 +1,248 @@
+"""Objects of a cluster from files: forms, old versions, owners, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hpabatch.errors import UsageError
+from hpabatch.importers.objects import PodRequests
+from hpabatch.inputs import cluster_objects
+from hpabatch.inputs.cluster_objects import ClusterObjects, read_objects
+from tests.importers.cluster_made import (
+    HASH,
+    START_MS,
+    Json,
+    budget,
+    container,
+    hpa,
+    old_hpa,
+    pod,
+    replica_set,
+    spec_of,
+    workload,
+    write_objects,
+)
+
+
+def cluster() -> list[Json]:
+    spec = spec_of()
+    return [
+        workload("web", 2, spec),
+        replica_set("web", spec),
+        workload("db", 1, spec, kind="StatefulSet"),
+        workload("agent", 1, spec, kind="DaemonSet"),
+        pod(f"web-{HASH}-ccccc", f"ReplicaSet/web-{HASH}", spec, START_MS),
+        hpa("web", "web", START_MS),
+        old_hpa("db", "db", START_MS, "StatefulSet"),
+        budget("web"),
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}},
+    ]
+
+
+def write(folder: Path, text: str | bytes, name: str = "objects.yaml") -> str:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def as_list(items: list[Json]) -> str:
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def as_typed_lists(items: list[Json]) -> str:
+    """Return a list per kind, whose items name neither kind nor version, as an API answers."""
+    kinds: dict[tuple[str, str], list[Json]] = {}
+    for item in items:
+        bare = {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+        kinds.setdefault((item["kind"], item["apiVersion"]), []).append(bare)
+    return "---\n".join(
+        yaml.safe_dump({"kind": f"{kind}List", "apiVersion": version, "items": bare})
+        for (kind, version), bare in kinds.items()
+    )
+
+
+FORMS: dict[str, Callable[[list[Json]], str | bytes]] = {
+    "a list": as_list,
+    "a stream": lambda items: "---\n".join(yaml.safe_dump(item) for item in items),
+    "lists by kind": as_typed_lists,
+    "JSON": lambda items: json.dumps({"kind": "List", "apiVersion": "v1", "items": items}),
+    "a JSON stream": lambda items: "\n".join(json.dumps(item) for item in items),
+    "UTF-16": lambda items: ("\ufeff" + as_list(items)).encode("utf-16-le"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_objects(tmp_path: Path, form: str) -> None:
+    found = read_objects([write(tmp_path, FORMS[form](cluster()))])
+    plain = read_objects([write_objects(tmp_path, cluster(), "plain.yaml")])
+    assert found.hpas == plain.hpas
+    assert found.workloads == plain.workloads
+    assert found.pods == plain.pods
+    assert found.skipped == {"Service": 1}
+    assert found.notes() == ["--objects: 1 PodDisruptionBudget is read and not used yet"]
+
+
+def test_several_files_join_and_the_last_of_different_ones_counts(tmp_path: Path) -> None:
+    first = write_objects(tmp_path, cluster(), "one.yaml")
+    second = write_objects(
+        tmp_path, [hpa("web", "web", START_MS, most=5), *cluster()[:1]], "two.yaml"
+    )
+    found = read_objects([first, second])
+    assert found.hpas["shop", "web"].spec.max_replicas == 5
+    told = "--objects: HorizontalPodAutoscaler shop/web given twice with other content"
+    assert any(note.startswith(told) for note in found.notes())
+    assert read_objects([first]).digest != found.digest
+
+
+OLD = [("Deployment", "extensions/v1beta1"), ("Deployment", "apps/v1beta1"),
+       ("StatefulSet", "apps/v1beta2"), ("DaemonSet", "extensions/v1beta1"),
+       ("ReplicaSet", "extensions/v1beta1")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "version"), OLD)
+def test_old_versions_of_workloads(tmp_path: Path, kind: str, version: str) -> None:
+    document = workload("old", 3, spec_of(), kind=kind, version=version)
+    del document["spec"]["selector"]
+    found = read_objects([write_objects(tmp_path, [document])]).workloads["shop", kind, "old"]
+    if kind == "DaemonSet":
+        assert found.scale is None
+    else:
+        assert found.scale is not None
+        assert (found.scale.replicas, found.scale.selector) == (3, "app=old,tier=front")
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1", "v2beta2", "v2"])
+def test_old_versions_of_hpas(tmp_path: Path, version: str) -> None:
+    document = hpa("web", "web", START_MS)
+    document["apiVersion"] = f"autoscaling/{version}"
+    if version == "v2beta1":
+        metric = {"name": "cpu", "targetAverageUtilization": 60}
+        document["spec"]["metrics"] = [{"type": "Resource", "resource": metric}]
+    if version == "v1":
+        document = old_hpa("web", "web", START_MS, "Deployment")
+    found = read_objects([write_objects(tmp_path, [document])]).hpas["shop", "web"]
+    assert found.creation_timestamp == "2026-09-21T14:13:20Z"
+    assert found.uid == "uid-hpa-web"
+    names = [metric.resource.name for metric in found.spec.metrics if metric.resource is not None]
+    assert names == (["memory", "cpu"] if version == "v1" else ["cpu"])
+
+
+def objects_of(tmp_path: Path, items: list[Json]) -> ClusterObjects:
+    return read_objects([write_objects(tmp_path, items)])
+
+
+OWNERS: list[tuple[str, tuple[str, str] | None]] = [
+    (f"web-{HASH}-ccccc", ("Deployment", "web")),
+    (f"web-{HASH}-zzzzz", ("Deployment", "web")),
+    ("web-5f6d8b7c9-zzzzz", ("Deployment", "web")),
+    ("db-12", ("StatefulSet", "db")),
+    ("db-012", None),
+    ("agent-x2x9k", ("DaemonSet", "agent")),
+    ("web-aaaaa", None),
+    ("other-5f6d8b7c9-zzzzz", None),
+    ("bare", None),
+]
+
+
+@pytest.mark.parametrize(("name", "workload_of"), OWNERS)
+def test_the_workload_of_a_pod(
+    tmp_path: Path, name: str, workload_of: tuple[str, str] | None
+) -> None:
+    bare = pod("bare", "ReplicaSet/none", spec_of(), START_MS)
+    del bare["metadata"]["ownerReferences"]
+    found = objects_of(tmp_path, [*cluster(), bare])
+    assert found.workload_of("shop", name) == workload_of
+    assert found.workload_of("elsewhere", name) is None
+
+
+def test_a_pod_whose_replicaset_is_not_given_is_known_by_its_hash(tmp_path: Path) -> None:
+    items = [item for item in cluster() if item["kind"] == "Pod"]
+    found = objects_of(tmp_path, items)
+    assert found.workload_of("shop", f"web-{HASH}-ccccc") == ("Deployment", "web")
+
+
+def test_requests_of_a_template_are_completed_like_those_of_its_pods(tmp_path: Path) -> None:
+    injected = spec_of()
+    injected["containers"].append(container("mesh", "10m"))
+    items = [
+        *cluster(),
+        pod("web-5f6d8b7c9-zzzzz", f"ReplicaSet/web-{HASH}", injected, START_MS + 1000),
+    ]
+    requests = PodRequests(objects_of(tmp_path, items))
+    rows = {row.container: row for row in requests.of_workload(("shop", "Deployment", "web"))}
+    # A limit without a request is one, too; the mesh's container is in the newest pod alone.
+    assert [(name, row.kind, row.cpu_milli) for name, row in rows.items()] == [
+        ("web", "app", 250), ("proxy", "app", 100), ("migrate", "init", 1000),
+        ("log", "sidecar", 50), ("mesh", "app", 10),
+    ]  # fmt: skip
+    assert [r.container for r in requests.of_pod(f"uid-web-{HASH}-ccccc", ("", "", ""))] == [
+        "web", "proxy", "migrate", "log",
+    ]  # fmt: skip
+    assert requests.of_workload(("shop", "Deployment", "none")) == ()
+
+
+def broken_pod() -> Json:
+    item = cluster()[4]
+    item["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "much"
+    return item
+
+
+WRONG: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "expected HPAs, workloads or pods in"),
+    "no list": ("No resources found", "expected objects, got 'No resources found'"),
+    "other kinds": ("kind: Service\n", "got 1 Service; write them with: kubectl get"),
+    "no YAML": ("kind: [", "objects.yaml: not YAML"),
+    "binary": (b"\x00\x01", "cannot be read: not YAML: a binary file"),
+    "no objects": ("kind: List\nitems: [1]\n", "item 1 of the list is not a mapping"),
+    "no name": ("kind: Pod\nmetadata: {}\n", "a pod without a readable name"),
+    "a quantity": (yaml.safe_dump(broken_pod()), f"pod shop/web-{HASH}-ccccc"),
+    "a number": ("kind: Deployment\napiVersion: apps/v1\nmetadata: {name: a}\nspec: {replicas: x}",
+                 "Deployment default/a"),
+    "a template": ("kind: Deployment\napiVersion: apps/v1\nmetadata: {name: a}\n"
+                   "spec: {template: {spec: {containers: 5}}}", "an object of kind 'Deployment'"),
+    "deep": ("[" * 500 + "]" * 500, "refused"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path, what: str) -> None:
+    text, told = WRONG[what]
+    with pytest.raises(UsageError, match="objects") as error:
+        read_objects([write(tmp_path, text)])
+    assert told in str(error.value)
+
+
+def test_all_broken_objects_are_told_at_once(tmp_path: Path) -> None:
+    other: dict[str, Any] = {**broken_pod(), "metadata": {"name": "b"}}
+    with pytest.raises(UsageError, match="there are 2 mistakes") as error:
+        read_objects([write_objects(tmp_path, [broken_pod(), other])])
+    assert "pod default/b" in str(error.value)
+
+
+def test_a_file_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_objects, "MAX_BYTES", 1 << 20)
+    with pytest.raises(UsageError, match="expected at most 1 MiB, got more; give a file per names"):
+        read_objects([write(tmp_path, "# much\n" * 200_000)])
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        read_objects([tmp_path / "none.yaml"])
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_objects([tmp_path])
+
+
+def test_an_hpa_that_no_controller_can_use_is_left_out(tmp_path: Path) -> None:
+    document = hpa("web", "web", START_MS)
+    document["spec"]["maxReplicas"] = "many"
+    found = objects_of(tmp_path, [document, hpa("fine", "web", START_MS)])
+    assert list(found.hpas) == [("shop", "fine")]
+    assert any("HPA shop/web is left out: spec.maxReplicas" in note for note in found.notes())
