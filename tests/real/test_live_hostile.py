@@ -63,7 +63,14 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def texts_of(store: Path) -> str:
-    return "".join(pl.read_parquet(one).write_ndjson() for one in store.rglob("*.parquet"))
+    """Return the rows of all files; of one that is removed or still written meanwhile, none."""
+    found = []
+    for folder, _, names in os.walk(store):
+        for name in names:
+            if name.endswith(".parquet"):
+                with suppress(FileNotFoundError, pl.exceptions.ComputeError):
+                    found.append(pl.read_parquet(Path(folder, name)).write_ndjson())
+    return "".join(found)
 
 
 def page_of(live: Live) -> str:
