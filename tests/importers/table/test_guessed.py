@@ -61,6 +61,20 @@ def test_replay_explain_and_quality_say_what_is_guessed(
         assert found.stderr.count(" guessed the HPA") == 1, name
 
 
+def test_a_table_of_custom_metrics_alone_is_replayed(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, place = tmp_path / "rps.csv", tmp_path / "map.yaml"
+    rows = [f"2026-10-07T10:{m}:00Z,web,2,{m}\n" for m in range(10, 60)]
+    source.write_text("time,service,replicas,rps\n" + "".join(rows))
+    place.write_text(propose_map([str(source)]).text)
+    import_table([str(source)], place, tmp_path / "h")
+    found = runner("replay", capfdbinary, monkeypatch)(tmp_path / "h")
+    assert found.code == 0, found.stderr
+    assert found.stderr.count("pod_metrics: no usage was recorded, and no HPA") == 1
+    assert "1 HPA, " in found.stdout
+
+
 def test_what_the_table_has_is_no_guess(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(per_workload().text)
     text = propose_map([str(tmp_path / "a.csv")]).text
