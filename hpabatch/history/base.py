@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +17,9 @@ from hpabatch.history.checks import check_validity
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.schema import TABLES, table_named
 from hpabatch.history.schema_hpas import SIMULATED
+
+USAGE = "pod_metrics"
+CUSTOM, OBJECT, EXTERNAL = "pod_custom_metrics", "object_metrics", "external_metrics"
 
 Wanted = tuple[str, str | None]
 """Namespace and place of requested rows; a null place is None."""
@@ -73,7 +78,27 @@ class History(ABC):
 
     def lacks(self, table: Table) -> bool:
         """Return whether a table is absent that some command needs."""
-        return table.required and table.name not in self.files
+        return table.required and table.name not in self.files and not self._may_lack(table)
+
+    def _may_lack(self, table: Table) -> bool:
+        """Return whether a needed table may be absent or empty: usage that no HPA reads."""
+        return table.name == USAGE and self._is_without_usage
+
+    @cached_property
+    def _is_without_usage(self) -> bool:
+        try:
+            if not any(self._has_rows(name) for name in (CUSTOM, OBJECT, EXTERNAL)):
+                return False
+            specs = self.read("hpas", ["spec"], optional=True)["spec"]
+        except HistoryError:  # (told where that table is read)
+            return False
+        if any(map(_reads_usage, specs)):
+            return False
+        self._warn(f"{USAGE}: no usage was recorded, and no HPA of the history reads any")
+        return True
+
+    def _has_rows(self, table: str) -> bool:
+        return table in self.files and not self._sizes(table_named(table)).is_empty()
 
     def read(
         self,
@@ -114,7 +139,8 @@ class History(ABC):
         else:
             frame = self._table(spec, wanted, namespaces if spec.place else None)
         empty = frame.is_empty() and self._sizes(spec).is_empty()
-        if spec.required and not optional and empty and not self._is_simulated():
+        is_needed = spec.required and not optional and empty
+        if is_needed and not self._may_lack(spec) and not self._is_simulated():
             raise HistoryError(
                 f"{self._place(spec)} has no rows; {' and '.join(spec.needed_by)} needs {spec.doc} "
                 "per row: record or export it again"
@@ -272,6 +298,15 @@ class History(ABC):
         if text not in self._warned:  # (the list may have one for each of 10^5 files)
             self._warned.add(text)
             self.warnings.append(text)
+
+
+def _reads_usage(text: str) -> bool:
+    """Return whether a spec has a metric of usage, as one without metrics has by default."""
+    try:
+        metrics = json.loads(text).get("metrics") or [{"type": "Resource"}]
+        return any(metric["type"] in ("Resource", "ContainerResource") for metric in metrics)
+    except (ValueError, AttributeError, KeyError, TypeError):  # (told where specs are decoded)
+        return False
 
 
 def wanted_columns(spec: Table, columns: Sequence[str] | None) -> list[str]:

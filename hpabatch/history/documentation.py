@@ -69,7 +69,8 @@ _work/…                                                 unfinished files, loca
   `pod_metrics` `window_ms` grows by as much, so that the sample's beginning stays. Several changes
   of one object in 1 ms are one row. A recorder keeps a spec if a controller can decide on it, even
   if today's API server would refuse it. A table without rows is absent, and in a store with
-  `passes` no table is required.
+  `passes` no table is required. `pod_metrics` may be absent where other metrics were recorded and
+  no HPA of the history has a metric of usage.
 * In an object storage a failed request is repeated up to 4 times within a minute; one without a
   response ends after 30 s, so a stalled service ends the command after about a minute, with exit
   code 2. A commit whose response was lost is recognized by its bytes. An interrupted operation has

@@ -34,7 +34,12 @@ RECORDER: Final = "recorder"
 ROWS: Final = "rows"
 ASSUMED: Final = "assumed"
 ABSENT: Final = "absent"
+GUESSED: Final = "guessed"
 """Methods; a table may hold others."""
+
+HPAS: Final = "hpas"
+REQUESTS: Final = "pod_requests"
+"""Subjects that the map of an import may state as guessed, of workloads by name."""
 
 UNRECORDED: Final = frozenset({ASSUMED, ABSENT})
 
@@ -127,6 +132,36 @@ def unrecorded(rows: pl.DataFrame, hpas: Iterable[Named]) -> dict[str, list[Name
     without = {name for name in known if behavior.of(*name) & UNRECORDED}
     left_out = {name for name in metrics.named if ABSENT in metrics.of(*name)} - known
     return {BEHAVIOR: sorted(without), METRICS: sorted(left_out)}
+
+
+def guesses_told(
+    history: History, targets: Iterable[Named], *, hpas: bool = True
+) -> tuple[str, ...]:
+    """Return a sentence if an import guessed HPAs or requests of some targets of HPAs.
+
+    Without `hpas`, HPAs are stated elsewhere: only guessed requests count.
+
+    Raises:
+        HistoryError: the table is broken.
+    """
+    columns = ["cluster", "namespace", "name", "subject", "method"]
+    rows = history.distinct(TABLE, columns).filter(pl.col("method") == GUESSED)
+    if rows.is_empty():
+        return ()
+    meant, subjects = set(targets), [*([HPAS] if hpas else []), REQUESTS]
+    found = {s: set(rows.filter(pl.col("subject") == s).select(columns[:3]).rows()) & meant
+             for s in subjects}  # fmt: skip
+    guessed = sorted(set().union(*found.values()))
+    if not guessed:
+        return ()
+    words = {HPAS: "HPAs" if len(guessed) > 1 else "HPA", REQUESTS: "requests"}
+    what = " and ".join(words[subject] for subject in subjects if found[subject])
+    more = f" and {len(guessed) - 1:,} more" if len(guessed) > 1 else ""
+    return (
+        f"`import table --init` guessed the {what} of {'/'.join(guessed[0][1:])}{more}, and all "
+        "results rest on that: import again with --objects, or state them in the map and take them "
+        "out of its `guessed`",
+    )
 
 
 def continued(rows: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:

@@ -186,6 +186,7 @@ PROVENANCE = Table(
             "imported table: an HPA whose creation is not recorded lives as long; "
             "`recorder`: seen live, so a sample holds until it is replaced or withdrawn; "
             "`simulated`: of the subject `run`, the time that a simulated run covers; "
+            "`guessed`: proposed by `import table --init` and not yet stated; "
             "`assumed`: not recorded, a likely value is used; `absent`: not recorded",
         ),
         text_column("detail", "an explanation; null: none", nullable=True, optional=True),

@@ -1,32 +1,38 @@
-"""Plant file of a fit's open questions: the best guess of each metric's kind, with its evidence."""
+"""Plant file of a fit's open questions: each with the best guess and its evidence."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
-from hpabatch.engine.fit.workload import FITTED, GUESSED
+from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
 from hpabatch.model.printable import printable_line
 from hpabatch.report.base import label
+from hpabatch.report.fit import amount_text
 from hpabatch.report.numbers import counted
 
 NAMES: Final = 3
 """HPAs that a line names; of others it tells their number."""
 
 _HEAD: Final = """\
-# Kinds of the metrics of {history} that nobody has stated (docs/scenarios.md). Correct them, then
-#   hpabatch simulate {history} --plant {file}
+# Kinds of the metrics of {history}, and base and ceiling of its pods' usage, that nobody has stated
+# (docs/scenarios.md). Correct them, then
+#   hpabatch simulate {history} {plants}
 # Object and External metrics are total (does not depend on the pods) or backlog (a queue; rate is
 # what one pod takes out of it). Pods metrics are divisible (the pods share it) or per_pod.
 """
 _OPEN: Final = "# Guessed; what stands here counts as stated from now on:"
 _SHOWN: Final = "# Not asked, as the data show them, or the name of a rate per pod says so:"
+_UNSURE: Final = (
+    "# What a pod uses without work (base), and at most (ceiling), where nothing says so: 0\n"
+    "# and the highest usage seen stand for them. Take out the # of what you state better:"
+)
 _UNKNOWN: Final = (
     "# Without a guess, so their HPAs are not simulated; take out the # and state a kind:"
 )
@@ -69,11 +75,13 @@ class _Line:
         return f"{key}: {{{', '.join(parts)}}}  # {printable_line(told)}"
 
 
-def plant_file(found: FleetFit, history: str, file: str) -> str:
+def plant_file(found: FleetFit, history: str, plants: Sequence[str]) -> str:
     """Return a plant file with every question of a fit, one line a metric.
 
     It can be read as it stands: guesses are entries, what the data show and what has no guess are
     comments. A line is for all HPAs with such a metric, unless those of some are known otherwise.
+    `plants`: the plant files that a simulation needs, as a shell takes them, this one the last;
+    what the others state is not asked again.
     """
     several = len({item.cluster for item in found.hpas}) > 1
     asked = [_Asked(item, question) for item in found.hpas for question in item.questions]
@@ -83,7 +91,8 @@ def plant_file(found: FleetFit, history: str, file: str) -> str:
     known = {_subject(a.question) for a in (*shown, *unknown)}
     common = [a for a in guessed if _subject(a.question) not in known]
     apart = [a for a in guessed if _subject(a.question) in known]
-    lines = [_HEAD.format(history=printable_line(history), file=printable_line(file))]
+    names = " ".join(f"--plant {printable_line(name)}" for name in plants)
+    lines = [_HEAD.format(history=printable_line(history), plants=names)]
     if guessed:
         lines.append(_OPEN)
     if common:
@@ -98,12 +107,32 @@ def plant_file(found: FleetFit, history: str, file: str) -> str:
         if some:
             lines += ["", title]
             lines += [f"# - signals: {{{_commented(line, several)}" for line in _lines(some)]
+    if unsure := [line for item in found.hpas for line in _unsure(item, several)]:
+        lines += ["", _UNSURE, *unsure]
     return "\n".join(lines) + "\n"
 
 
 def _commented(line: _Line, several: bool) -> str:
     entry, _, comment = line.text(several).partition("}  # ")
     return f"{entry}}}}}  # {comment}"
+
+
+def _unsure(item: Fitted, several: bool) -> Iterator[str]:
+    """Yield commented lines of the signals whose base or ceiling is not known."""
+    for signal in item.signals:
+        base, ceiling = (item.fact(f"signals.{signal}.{name}") for name in ("base", "ceiling"))
+        parts, why = [], []
+        if base is not None and base.source == NOT_IDENTIFIED:
+            most = "" if base.high is None else f", at most {amount_text(base.high, base.unit)}"
+            parts.append("base: 0")
+            why.append(f"base not identified{most}")
+        if ceiling is not None and ceiling.source == FITTED and ceiling.value is not None:
+            parts.append(f"ceiling: {_quantity(round(ceiling.value * 1000))}")
+            why.append("ceiling: the highest usage seen, no limit is known")
+        if parts:
+            hpa, key = (json.dumps(text) for text in (_hpa(item, several), signal))
+            stated = f"hpa: {hpa}, signals: {{{key}: {{{', '.join(parts)}}}}}"
+            yield f"# - {{{stated}}}  # {printable_line('; '.join(why))}"
 
 
 def verdict_of(found: FleetFit) -> str:
@@ -113,9 +142,11 @@ def verdict_of(found: FleetFit) -> str:
     guessed = {_subject(q) for q in open_ones if q.source == GUESSED}
     shown = {_subject(q) for q in open_ones if q.source == FITTED}
     unknown = {_subject(q) for q in open_ones if not q.kind}
+    unsure = [item for item in found.hpas if any(_unsure(item, several=False))]
     return (
         f"{counted(len(guessed), 'metric')} guessed (of {counted(len(hpas), 'HPA')}), "
-        f"{len(shown)} shown by the data, {len(unknown)} without a guess"
+        f"{len(shown)} shown by the data, {len(unknown)} without a guess; base or "
+        f"ceiling of {counted(len(unsure), 'HPA')} not known"
     )
 
 

@@ -26,7 +26,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import counted, number, points, share, skill
+from hpabatch.report.numbers import counted, number, points, share, signed, skill
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -245,8 +245,7 @@ def _in_seconds(text: str) -> str:
 def total_lines(totals: FleetTotals) -> list[str]:
     """Return the fleet's sums as lines."""
     applied, decided = totals.applied_replica_hours, totals.decided_replica_hours
-    share = round((decided - applied) / applied, 3) + 0.0 if applied else None  # (no -0.0)
-    change = "" if share is None else f" ({share:+.1%})"
+    change = f" ({signed(100 * (decided - applied) / applied, 1)}%)" if applied else ""
     lines = [f"replica-hours: {applied:,.1f} recorded, {decided:,.1f} decided{change}"]
     if totals.first_ts and totals.last_ts:
         lines[0] += f", from {_short(totals.first_ts)} to {_short(totals.last_ts)}"

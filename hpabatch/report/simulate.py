@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.simulate import MEASURES
+from hpabatch.engine.simulate.run import RECORDED
 from hpabatch.model.printable import printable
 from hpabatch.report.base import (
     HPA,
@@ -36,7 +37,12 @@ Facts = Mapping[tuple[str, str, str], Sequence["Fact"]]
 
 HEADS: Final = (
     HPA,
-    Head.of(MEASURES["setting"], "SETTING")._replace(left=True),
+    Head(
+        "SETTING",
+        "all are simulated; as recorded: with the HPA as it was in force; proposed: with that of "
+        "the manifests",
+        left=True,
+    ),
     Head("CAPACITY", "the work that one pod is meant to do; `*`: assumed"),
     Head("POD-HOURS", "pods that are scheduled and there, over time"),
     Head("COST", "money for the requested hours"),
@@ -74,7 +80,7 @@ class SimulateReport(Report):
             for (setting,), rows in self.measures.group_by("setting", maintain_order=True)
         }
         hpas = self.measures.select("cluster", "namespace", "hpa").n_unique()
-        told = ", ".join(f"{name} {hours:,.1f}" for name, hours in sums.items())
+        told = ", ".join(f"{_setting(name)} {hours:,.1f}" for name, hours in sums.items())
         line = f"{counted(hpas, 'HPA')} simulated; pod-hours: {told}"
         refused = self.measures.filter(~pl.col("usable")).height
         return line + (f"; {counted(refused, 'row')} not to be relied on" if refused else "")
@@ -151,9 +157,15 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
         money = f", {cost:,.2f} {rows['currency'][0]}{part}" if cost is not None else ""
         minutes = float(rows["saturated_minutes"].sum())
         yield (
-            f"{setting}: {rows.height} HPAs, {rows['pod_hours'].sum():,.1f} pod-hours{money}, "
-            f"{rows['rescales'].sum():,} rescales, {minutes:,.0f} saturated minutes"
+            f"{_setting(setting)}, simulated: {counted(rows.height, 'HPA')}, "
+            f"{rows['pod_hours'].sum():,.1f} pod-hours{money}, "
+            f"{counted(rows['rescales'].sum(), 'rescale')}, {minutes:,.0f} saturated minutes"
         )
+
+
+def _setting(name: str) -> str:
+    """Return the name of a setting: that of the history is simulated, too, as any other."""
+    return f"as {name}" if name.startswith(RECORDED) else name
 
 
 def _grid(measures: pl.DataFrame, facts: Facts) -> Grid:
@@ -166,7 +178,7 @@ def _grid(measures: pl.DataFrame, facts: Facts) -> Grid:
     rows = [
         (
             row_label(row, many),
-            row["setting"],
+            _setting(row["setting"]),
             _capacity(row, facts),
             number(row["pod_hours"]),
             number(row["cost"], 2, "-"),

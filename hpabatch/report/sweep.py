@@ -69,6 +69,8 @@ class SweepReport(Report):
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the HPAs."""
+        if self.result.hpas.height:
+            yield "Today's settings, in a week (DAYS were simulated), and the cheapest setting:"
         yield _grid(self.frame())
         if self.result.parameters["skipped"]:
             skipped = len(self.result.parameters["skipped"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,37 @@ def test_a_missing_required_table_is_refused_when_read(folder: Path) -> None:
     assert "add hpas.parquet" in text
     assert "hpas.json is not Parquet" in text
     assert open_history(folder).read("hpas", optional=True).is_empty()
+
+
+def test_usage_may_be_missing_where_no_hpa_reads_it(folder: Path) -> None:
+    """Of custom metrics alone nobody has a table of usage."""
+    (folder / "pod_metrics.parquet").unlink()
+    for metrics, needed in (
+        ([{"type": "Pods"}, {"type": "External"}], False),
+        ([{"type": "Pods"}, {"type": "Resource"}], True),
+        ([{"type": "ContainerResource"}], True),
+        ([], True),  # the API server's default is cpu
+    ):
+        spec = pl.lit(json.dumps({"maxReplicas": 3, "metrics": metrics}))
+        replace(folder, "hpas", frame("hpas").with_columns(spec=spec))
+        history = open_history(folder)
+        assert history.lacks(TABLES["pod_metrics"]) == needed, metrics
+        assert ("no usage was recorded" in " ".join(history.warnings)) != needed
+        if needed:
+            with pytest.raises(HistoryError, match="the table pod_metrics"):
+                history.require("replay")
+        else:
+            history.require("replay")
+            assert history.read("pod_metrics").is_empty()
+            replace(folder, "pod_metrics", frame("pod_metrics").clear())
+            assert open_history(folder).read("pod_metrics").is_empty()
+            (folder / "pod_metrics.parquet").unlink()
+    for table in ("pod_custom_metrics", "object_metrics", "external_metrics"):
+        (folder / f"{table}.parquet").unlink()
+    replace(
+        folder, "hpas", frame("hpas").with_columns(spec=pl.lit('{"metrics":[{"type":"Pods"}]}'))
+    )
+    assert open_history(folder).lacks(TABLES["pod_metrics"])
 
 
 def test_a_missing_optional_table_is_empty(folder: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
-from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED
+from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.inputs.plants import read_plant_file
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
 from hpabatch.model.settings.overrides import PlantOverride
@@ -31,7 +31,7 @@ def fleet(*questions: Question, clusters: int = 1) -> FleetFit:
 
 
 def read(found: FleetFit, folder: Path) -> tuple[str, tuple[PlantOverride, ...]]:
-    text = plant_file(found, "history", "plant.yaml")
+    text = plant_file(found, "history", ["plant.yaml"])
     path = folder / "plant.yaml"
     path.write_text(text)
     return text, read_plant_file(path)
@@ -51,7 +51,8 @@ def test_equal_metrics_of_many_hpas_are_one_line(tmp_path: Path) -> None:
     assert signals["object/*/hits"].kind == TOTAL
     assert "# shop/web-0, shop/web-1, shop/web-2 and 1 more: by its name (of the first)" in text
     assert verdict_of(fleet(*lags, *ways)) == (
-        "2 metrics guessed (of 6 HPAs), 0 shown by the data, 0 without a guess"
+        "2 metrics guessed (of 6 HPAs), 0 shown by the data, 0 without a guess; base or "
+        "ceiling of 0 HPAs not known"
     )
 
 
@@ -75,4 +76,37 @@ def test_names_cannot_leave_their_line(tmp_path: Path) -> None:
     signal = 'external/a"b\u2028c{k=\n- hpa: x}'
     text, (entry,) = read(fleet(asked(signal, TOTAL)), tmp_path)
     assert [glob for glob, _ in entry.signals] == [signal]
-    assert len(text.splitlines()) == 8
+    assert len(text.splitlines()) == 9
+
+
+def test_base_and_ceiling_that_nobody_knows_are_asked_for_in_comments(tmp_path: Path) -> None:
+    def fact(name: str, value: float | None, source: str, high: float | None = None) -> Fact:
+        return Fact(f"signals.{name}", value, "cores", None, high, source)
+
+    facts = (
+        fact("resource/cpu.kind", None, FITTED),
+        fact("resource/cpu.base", 0.0, NOT_IDENTIFIED, 0.08),
+        fact("resource/cpu.ceiling", 0.41, FITTED),
+        fact("pods/rps.kind", None, FITTED),
+        fact("pods/rps.base", 1.0, FITTED),
+        fact("pods/rps.ceiling", 2.0, RECORDED),
+    )
+    found = FleetFit((Fitted("c", "shop", "web", True, facts, (), ()),), (), (), {})
+    text, entries = read(found, tmp_path)
+    assert entries == ()
+    assert verdict_of(found).endswith("base or ceiling of 1 HPA not known")
+    (line,) = [line for line in text.splitlines() if line.startswith("# - ")]
+    assert line.endswith(
+        "base not identified, at most 80m; ceiling: the highest usage seen, no limit is known"
+    )
+    path = tmp_path / "stated.yaml"
+    path.write_text(text.replace("[]  #", "#").replace("# - ", "- "))
+    (entry,) = read_plant_file(path)
+    assert entry.selector.hpas == ("shop/web",)
+    stated = dict(entry.signals)["resource/cpu"]
+    assert (stated.base_milli, stated.ceiling_milli) == (0, 410)
+
+
+def test_a_plant_file_that_was_given_is_named_with_the_new_one() -> None:
+    text = plant_file(fleet(asked("external/lag")), "history", ["old.yaml", "new.yaml"])
+    assert "hpabatch simulate history --plant old.yaml --plant new.yaml\n" in text

@@ -68,7 +68,7 @@ def test_the_table_tells_everything() -> None:
         "2 HPAs, 6 decisions: 100.0% match the recorded size; 2 HPAs most worth a look"
     )
     assert lines[2] == (
-        "replica-hours: 2.2 recorded, 2.2 decided (+0.0%), from 2026-10-07T00:00:00Z to "
+        "replica-hours: 2.2 recorded, 2.2 decided (0%), from 2026-10-07T00:00:00Z to "
         "2026-10-07T00:00:30Z"
     )
     shown = [" ".join(line.split()) for line in lines]
@@ -272,3 +272,10 @@ def test_parquet_holds_the_summary_and_the_evidence() -> None:
     metadata = pl.read_parquet_metadata(io.BytesIO(data))
     assert json.loads(metadata[EVIDENCE_KEY]) == EVIDENCE
     assert parquet_bytes(told) == data
+
+
+def test_a_small_difference_keeps_its_sign() -> None:
+    found = report("cart")
+    smaller = found.totals.applied_replica_hours * (1 - 1e-5)
+    text = table_text(replace(found, totals=found.totals._replace(decided_replica_hours=smaller)))
+    assert " decided (-<0.1%), from" in text

@@ -142,6 +142,7 @@ def test_the_table() -> None:
     )
     lines = text.splitlines()
     assert "swept: 1 unit, setting 0 is today's, judged by the week" in text
+    assert "Today's settings, in a week (DAYS were simulated)" in text
     assert lines[0].startswith("2 HPAs under 2 settings; 1 have a cheaper setting")
     head = next(k for k, line in enumerate(lines) if line.startswith("HPA"))
     assert lines[head + 1].split() == ["shop/api", "2", "7.0", "100", "12.0", "0.0", "10.0",

@@ -12,7 +12,7 @@ from hpabatch.cli.command import command
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, show_report
-from hpabatch.cli.talk import say, tell_skipped
+from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.errors import EXIT_REFUSED
 from hpabatch.model.printable import printable
@@ -176,7 +176,7 @@ def quality(
 ) -> None:
     """Tell what the recording of each HPA is worth."""
     from hpabatch.engine.columns.history import QUALITY
-    from hpabatch.engine.fleet.plan import chosen_hpas
+    from hpabatch.engine.fleet.plan import chosen_hpas, guesses_of
     from hpabatch.engine.fleet.selection import selection_of
     from hpabatch.engine.fleet.versions import versions_of
     from hpabatch.engine.quality import run as engine
@@ -191,6 +191,7 @@ def quality(
         found = engine.quality(history, candidates, progress=report)
     _send_frame(found, output, QUALITY, _QUALITY_SHOWN)
     tell_skipped(skipped)
+    tell(guesses_of(history, candidates))
     told = problems(found)
     for row in told.iter_rows(named=True):
         say(f"{printable(row['namespace'])}/{printable(row['hpa'])}: {row['why']}")

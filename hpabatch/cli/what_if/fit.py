@@ -20,6 +20,8 @@ from hpabatch.errors import EXIT_OK, EXIT_REFUSED, UsageError
 from hpabatch.model.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hpabatch.engine.fit.fleet import FleetFit
 
 _HELP = """Fit the workloads of a history: what can be known about each.
@@ -82,7 +84,7 @@ def fit(
         found = fits_of(source, request, progress).result
     _tell(found, "" if init_plant else history)
     if init_plant is not None:
-        _write_plant(found, history, init_plant)
+        _write_plant(found, history, [*request.plant, init_plant])
     show_report(fit_report(found), output)
     without = exit_code and any(not item.has_plant for item in found.hpas)
     raise typer.Exit(EXIT_REFUSED if found.skipped or without else EXIT_OK)
@@ -97,15 +99,18 @@ def _check_new(place: str) -> None:
     check_writable("--init-plant", place)
 
 
-def _write_plant(found: FleetFit, history: str, place: str) -> None:
-    """Write the questions of a fit as a plant file, and say what to do with it."""
+def _write_plant(found: FleetFit, history: str, plants: Sequence[str]) -> None:
+    """Write the questions of a fit as the last of some plant files, and say what to do with it."""
     from hpabatch.history.atomic import atomic_path
     from hpabatch.report.plant import plant_file, verdict_of
 
+    place = plants[-1]
     with atomic_path(place) as temporary:
-        temporary.write_text(plant_file(found, shlex.quote(history), shlex.quote(place)))
+        quoted = [shlex.quote(name) for name in plants]
+        temporary.write_text(plant_file(found, shlex.quote(history), quoted))
         _check_new(place)
-    command = shlex.join(["hpabatch", "simulate", history, "--plant", place])
+    given = [word for name in plants for word in ("--plant", name)]
+    command = shlex.join(["hpabatch", "simulate", history, *given])
     say(f"{place}: {verdict_of(found)}; check it, then {command}")
 
 

@@ -27,7 +27,7 @@ from hpabatch.engine.explain.sync import (
 )
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters, Settled
-from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, guesses_of, plan_replay
 from hpabatch.engine.shards.shard import scale_columns
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
@@ -86,7 +86,10 @@ def explain_history(
         hpa=candidate.name,
         asked_ms=plan.clocks.asked_ms,
         assumed=_assumed(plan, candidate, sync),
-        warnings=plan.versions.warnings,
+        warnings=(
+            *plan.versions.warnings,
+            *guesses_of(history, plan.chosen, stated=manifests is not None),
+        ),
     )
 
 

@@ -61,18 +61,23 @@ def within_lives(candidates: Iterable[Candidate], history: History) -> list[Cand
     return [_within(candidate, spans) if spans.of else candidate for candidate in candidates]
 
 
-def _data_spans(history: History) -> DataSpans:
-    """Return from when to when a history has rows of each workload of a table; empty: no table."""
+def row_spans(history: History) -> dict[_Workload, tuple[int, int]]:
+    """Return the first and last row (ms) of each workload that was imported from a table."""
     columns = ["cluster", "namespace", "name", "subject", "method", "valid_from", "valid_to"]
-    rows = history.read(TABLE, columns, optional=True)
+    rows = history.distinct(TABLE, columns)
     rows = rows.filter((pl.col("subject") == TARGET_ROWS) & (pl.col("method") == ROWS))
     times = rows.with_columns(pl.col("valid_from", "valid_to").to_physical()).drop_nulls("valid_to")
-    if times.is_empty():
-        return DataSpans({}, ALWAYS_MS, NEVER_MS)
     found = times.group_by("cluster", "namespace", "name").agg(
         pl.col("valid_from").min(), pl.col("valid_to").max() - 1
     )
-    of = {(c, n, w): (first, last) for c, n, w, first, last in found.iter_rows()}
+    return {(c, n, w): (first, last) for c, n, w, first, last in found.iter_rows()}
+
+
+def _data_spans(history: History) -> DataSpans:
+    """Return from when to when a history has rows of each workload, and any; empty: no table."""
+    of = row_spans(history)
+    if not of:
+        return DataSpans({}, ALWAYS_MS, NEVER_MS)
     ends = pl.concat([history.span(table) for table in SAMPLE_TABLES]).drop("cluster")
     seen = [ms for column in ends for ms in column.drop_nulls().to_physical().to_list()]
     first = min([*seen, *(first for first, _ in of.values())])

@@ -38,6 +38,7 @@ from hpabatch.engine.fleet.selection import Selection
 from hpabatch.engine.fleet.sources import POD_TABLES
 from hpabatch.engine.fleet.versions import Versions, versions_of
 from hpabatch.history.polars_errors import BROKEN
+from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
 from hpabatch.model.objects.hpa import HPA
@@ -163,7 +164,11 @@ def plan_replay(
         days=_days(history),
         external_series=_external_series(history),
         skipped=(*skipped, *more),
-        warnings=(*versions.warnings, *_without_hpa(scales, everyone, skipped)),
+        warnings=(
+            *versions.warnings,
+            *_without_hpa(scales, everyone, skipped),
+            *guesses_of(history, chosen, stated=manifests is not None),
+        ),
         evidence=evidence_of(
             settled, [p.flags for c in sorted(flags) for p in flags[c]], versions, history
         ),
@@ -207,6 +212,14 @@ def chosen_hpas(
     if select is not None:
         select.check(skipped)
     return chosen, skipped
+
+
+def guesses_of(
+    history: History, candidates: Sequence[Candidate], *, stated: bool = False
+) -> tuple[str, ...]:
+    """Return a sentence if an import guessed HPAs (unless `stated`) or requests of some HPAs."""
+    targets = [(c.cluster, c.namespace, c.target[3]) for c in candidates]
+    return guesses_told(history, targets, hpas=not stated)
 
 
 def _meant(skipped: Sequence[Skipped], select: Select | None) -> list[Skipped]:

@@ -113,7 +113,6 @@ def shard_pods(
     states: pl.DataFrame,
     requests: pl.DataFrame,
     targets: pl.DataFrame,
-    span_ms: tuple[int, int],
 ) -> ShardPods:
     """Return the pods of some targets.
 
@@ -121,8 +120,8 @@ def shard_pods(
         pods: rows of `pods` (`POD_COLUMNS`), sorted by the table's key; of rows with one uid the
             last counts; those of other targets are left out.
         states, requests: rows of `pod_states` and `pod_requests`; those of other pods are left out.
-        targets: namespace, target and number `g`, from 0 on.
-        span_ms: first and last instant of recording; lives are cut to it.
+        targets: namespace, target, number `g` from 0 on, and `since_ms` and `until_ms`, the first
+            and last instant of its recording, to which lives are cut.
     """
     own = pods.unique("uid", keep="last", maintain_order=True)
     own = own.join(targets, on=["namespace", "target"], maintain_order="left")
@@ -133,7 +132,7 @@ def shard_pods(
     ended = shown.filter(pl.col("phase").is_in(_ENDED)).group_by("p").agg(pl.col("ts").min())
     own = own.join(ended.rename({"ts": "ended"}), on="p", how="left", maintain_order="left")
     target_of = integers(own["g"])
-    lives, life_of = _lives(own, span_ms)
+    lives, life_of = _lives(own)
     together, together_of = _merged(Lives(target_of[lives.owner], lives.from_ms, lives.to_ms))
     return ShardPods(
         numbers=numbers,
@@ -148,11 +147,11 @@ def shard_pods(
     )
 
 
-def _lives(own: pl.DataFrame, span_ms: tuple[int, int]) -> tuple[Lives, I64]:
+def _lives(own: pl.DataFrame) -> tuple[Lives, I64]:
     """Return the pods' lives within the recording, and each pod's life or -1."""
-    start = np.maximum(milliseconds(own["started"]), span_ms[0])
+    start = np.maximum(milliseconds(own["started"]), integers(own["since_ms"]))
     ends = [milliseconds(own[name]) for name in ("deletion_requested", "gone", "ended")]
-    end = np.minimum.reduce([*ends, np.full(own.height, span_ms[1])])
+    end = np.minimum.reduce([*ends, integers(own["until_ms"])])
     lived = np.flatnonzero(start < end).astype(np.int64)
     life_of = np.full(own.height, -1, np.int64)
     life_of[lived] = np.arange(lived.size)

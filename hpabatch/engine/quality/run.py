@@ -6,12 +6,13 @@ looked at; `reads` says which tables an HPA depends on.
 
 Coverage is the part of the pods' lives in which a sample no older than `max_age_ms` was there. A
 life begins `status.startTime` and ends with the deletion's request, a terminal phase or the end of
-recording (of the cluster), whichever is first. Its first max_age is covered even without a sample.
+recording (of the cluster; of a workload that was imported from a table, of its rows), whichever is
+first. Its first max_age is covered even without a sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -20,6 +21,7 @@ import polars as pl
 
 from hpabatch.engine.columns.history import QUALITY
 from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.lives import row_spans
 from hpabatch.engine.fleet.membership import Place, Selections
 from hpabatch.engine.quality.pods import (
     POD_COLUMNS,
@@ -49,6 +51,29 @@ _TABLES: Final = {
     "Object": "object_metrics",
     "External": "external_metrics",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    """HPAs of a cluster, the span of its samples, and those of the rows of imported workloads."""
+
+    candidates: tuple[Candidate, ...]
+    span_ms: tuple[int, int]
+    row_spans: Mapping[tuple[str, str, str], tuple[int, int]]
+
+    def targets(self) -> pl.DataFrame:
+        """Return each target with its number `g` and the first and last instant of its recording.
+
+        Beyond its own rows nothing was recorded of a workload: no sample is missing there.
+        """
+        rows = []
+        for g, place in enumerate(sorted({_place(c) for c in self.candidates})):
+            first, last = self.row_spans.get(place, self.span_ms)
+            own = max(first, self.span_ms[0]), min(last, self.span_ms[1])
+            rows.append((*place[1:], g, *own))
+        schema = dict.fromkeys(("namespace", "target"), pl.String())
+        schema |= dict.fromkeys(("g", "since_ms", "until_ms"), pl.Int64())
+        return pl.DataFrame(rows, schema, orient="row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +111,17 @@ def quality(
         history.distinct("pods", ["cluster", "namespace", "target", "labels"]),
     )
     behavior = behavior_methods(history)
-    spans = _spans(history)
+    spans, rows = _spans(history), row_spans(history)
     sizes = history.sizes("pod_metrics")
     parts = [pl.DataFrame(schema=SCHEMA)]
     done = 0
     for shard in _shards(history, sizes, candidates, shard_rows):
         progress("checking", done / len(candidates))
         span_ms = spans.get(shard[0].cluster, (0, 0))
-        parts.append(_quality_of(history, shard, selections, sizes, span_ms, settings))
+        found = _quality_of(
+            history, _Shard(tuple(shard), span_ms, rows), selections, sizes, settings
+        )
+        parts.append(found)
         done += len(shard)
     progress("done", 1.0)
     found = pl.concat(parts).sort(KEY)
@@ -150,28 +178,25 @@ def _place(candidate: Candidate) -> tuple[str, str, str]:
 
 def _quality_of(
     history: History,
-    shard: Sequence[Candidate],
+    shard: _Shard,
     selections: Selections,
     sizes: pl.DataFrame,
-    span_ms: tuple[int, int],
     settings: _Settings,
 ) -> pl.DataFrame:
     """Return the rows of a shard; `pod_hours` still in ms."""
-    cluster = shard[0].cluster
-    own: set[Place] = {_place(c)[1:] for c in shard}
-    wide = own.union(*(selections.places(c) for c in shard))
+    candidates = shard.candidates
+    cluster = candidates[0].cluster
+    own: set[Place] = {_place(c)[1:] for c in candidates}
+    wide = own.union(*(selections.places(c) for c in candidates))
     # An older history's states and requests do not say whose they are.
     unsaid = own | {(namespace, "") for namespace, _ in own}
-    targets = pl.DataFrame(
-        sorted(own, key=str), schema={"namespace": pl.String, "target": pl.String}, orient="row"
-    ).with_columns(g=pl.int_range(pl.len(), dtype=pl.Int64))
+    targets = shard.targets()
     rows = history.select("pods", cluster, wide, columns=POD_COLUMNS)
     pods = shard_pods(
         rows.select(POD_COLUMNS),
         history.select("pod_states", cluster, unsaid, columns=STATE_COLUMNS),
         history.select("pod_requests", cluster, unsaid, columns=REQUEST_COLUMNS),
         targets,
-        span_ms,
     )
     floor_ms = MIN_MAX_AGE_MS if settings.max_age_ms is None else settings.max_age_ms
     sums = SampleSums(pods, floor_ms, settings.late_ms)
@@ -184,7 +209,7 @@ def _quality_of(
     found = targets.join(sums.close(settings.max_age_ms), on="g")
     found = found.join(pods.facts, on="g", how="left")
     counts = label_counts(rows)
-    hpas = [(*_row(c), *membership(c, selections, counts)) for c in shard]
+    hpas = [(*_row(c), *membership(c, selections, counts)) for c in candidates]
     keys = pl.DataFrame(hpas, schema=_HPA_SCHEMA, orient="row")
     return _finished(keys.join(found, on=["namespace", "target"], how="left"))
 

@@ -35,7 +35,8 @@ ZERO_SHARE: Final = 0.50
 IDLE_SHARE: Final = 0.90  # at the minimum for nearly all the time,
 IDLE_FACTOR: Final = 2  # and the minimum at least twice what the metrics asked for
 NEAR_TARGET_SHARE: Final = 0.25  # above the target, yet never beyond the tolerance
-DIFFERS_SHARE: Final = 0.25  # the recorded sizes are not what the rules decide
+DIFFERS_SHARE: Final = 0.25  # the recorded sizes are not what the rules decide,
+MOSTLY_DIFFERS_SHARE: Final = 0.50  # so that nothing else that is said of the HPA can be relied on
 
 NEVER_SHARE: Final = 0.005  # shares below this count as never
 ALWAYS_SHARE: Final = 0.99  # shares above this count as always
@@ -176,6 +177,21 @@ RULES: Final[tuple[Rule, ...]] = (
         ),
     ),
     Rule(
+        "mostly_differs",
+        88,
+        1 - _C("agreement_share") >= MOSTLY_DIFFERS_SHARE,
+        1 - _C("agreement_share"),
+        (
+            "the rules decide another size than the recorded one in ",
+            _percent(1 - _C("agreement_share")),
+            " of the ticks (on average ",
+            _decimal(_C("decided_mean"), 1),
+            " instead of ",
+            _decimal(_C("applied_mean"), 1),
+            "): are its spec, requests and times those of the recording?",
+        ),
+    ),
+    Rule(
         "at_max",
         85,
         _lasts("at_max_share", AT_MAX_SHARE),
@@ -311,7 +327,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "differs",
         20,
-        1 - _C("agreement_share") >= DIFFERS_SHARE,
+        (1 - _C("agreement_share")).is_between(DIFFERS_SHARE, MOSTLY_DIFFERS_SHARE, "left"),
         1 - _C("agreement_share"),
         (
             "the recorded size is not the decided one in ",

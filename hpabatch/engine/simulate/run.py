@@ -23,6 +23,7 @@ from hpabatch.engine.simulate.work import (
     FittedWork,
     Target,
     assumed_facts,
+    ceilings_told,
     censored_pct,
     effective_period_ms,
     gaps_by_api,
@@ -178,6 +179,7 @@ class _Preparing:
             self._add_noisy()
         if self.whole is self.plan:
             self.notes += guesses_told(self.facts, self.plan.history.location)
+            self.notes += ceilings_told(self.facts, self.plan.history.location)
         return Loop(
             plan=self.plan,
             cases=tuple(self.cases),

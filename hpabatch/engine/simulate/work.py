@@ -13,6 +13,7 @@ import numpy as np
 from hpabatch.engine.fit.run import Fit, fit_history
 from hpabatch.engine.fit.workload import (
     ASSUMED,
+    FITTED,
     GUESSED,
     NOT_IDENTIFIED,
     RECORDED,
@@ -156,11 +157,35 @@ def guesses_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]
     ]
     if not found:
         return []
-    some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
     return [
-        f"what drives a metric is guessed by its name for {len(found)} of the HPAs ({some}); "
-        f"correct or confirm it: hpabatch fit {shlex.quote(history)} --init-plant plant.yaml"
+        f"what drives a metric is guessed by its name for {_share_of(facts, found)}; correct or "
+        f"confirm it: {_ask(history)}"
     ]
+
+
+def ceilings_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]:
+    """Return in a sentence for which HPAs the highest usage seen stands for a pod's ceiling."""
+    found = [
+        "/".join(key[1:])
+        for key, theirs in facts.items()
+        if any(f.source == FITTED and f.name.endswith(".ceiling") for f in theirs)
+    ]
+    if not found:
+        return []
+    return [
+        f"ceiling assumed: no limit of a pod's usage is known for {_share_of(facts, found)}, the "
+        "highest usage seen stands for it and decides when pods are saturated; state it: "
+        f"{_ask(history)}"
+    ]
+
+
+def _share_of(facts: Mapping[Key, Sequence[Fact]], found: Sequence[str]) -> str:
+    some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
+    return f"{len(found)} of {len(facts)} HPAs ({some})"
+
+
+def _ask(history: str) -> str:
+    return f"hpabatch fit {shlex.quote(history)} --init-plant plant.yaml"
 
 
 def not_identified(found: Fit, plant: Plant) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import polars as pl
 
 from hpabatch.errors import RefusedError
 from hpabatch.history.columns import TIME
-from hpabatch.history.provenance import ROWS, TABLE, TARGET_ROWS
+from hpabatch.history.provenance import GUESSED, ROWS, TABLE, TARGET_ROWS
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.catalog import FileEntry, Snapshot
 from hpabatch.history.store.compact import bounded_pieces
@@ -271,8 +271,9 @@ def _later(rows: pl.DataFrame, time: str, owner: Sequence[str]) -> pl.DataFrame:
 
 
 def _told_before(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return provenance, in which no import says of the span that it has rows there."""
+    """Return provenance, in which no import says of the span that it has rows or guesses there."""
     own = (pl.col("subject") == TARGET_ROWS) & (pl.col("method") == ROWS)
+    own |= pl.col("method") == GUESSED
     first, after = pl.col("first").cast(TIME), (pl.col("last") + 1).cast(TIME)
     until = pl.col("valid_to").fill_null(after)
     told = rows.filter(own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from hpabatch.history.provenance import HPAS, REQUESTS
 from hpabatch.importers.table.hpas import decode_hpas
 from hpabatch.importers.table.map import (
     MAX_REPLICAS,
@@ -44,7 +45,7 @@ _DEFAULT_TEXTS = {"container": "app", "namespace": "default", "cluster": "defaul
                   "kind": "Deployment"}  # fmt: skip
 _POD_ONLY = ("pod", "uid")
 _KEYS = ("columns", "window", "limits", "requests", "lives", "scales", "hpas", "where", "format",
-         "rounding", "partial", "unpivot")  # fmt: skip
+         "rounding", "partial", "unpivot", "guessed")  # fmt: skip
 
 
 def read_map(path: Path | str, beside: Beside | None = None) -> TableMap:
@@ -119,6 +120,7 @@ class _Decoder:
             rounding=self._rounding(columns, bool(metrics)),
             assumed=tuple(self.assumed),
             partial=bool(top.read("partial", kinds.YES_NO)),
+            guessed=self._guessed(),
             beside=self.beside,
         )
         top.close()
@@ -296,6 +298,13 @@ class _Decoder:
             check_expression(self.top, "where", where)
         return where
 
+    def _guessed(self) -> tuple[str, ...]:
+        """Return the subjects of provenance that the map states as guessed."""
+        if self.top.get("guessed") == []:  # all that --init guessed is stated by now
+            return ()
+        names: tuple[str, ...] = self.top.read("guessed", _GUESSED) or ()
+        return tuple(subject for name, subject in _SUBJECTS.items() if name in names)
+
     def _format(self) -> Format:
         section = self.top.child("format")
         if section is None:
@@ -331,6 +340,16 @@ def _string(value: object) -> str:
 
 
 _MISSING = ListOf(Scalar("a string", _string), "a string or a list of strings")
+_SUBJECTS = {"requests": REQUESTS, "hpas": HPAS}
+
+
+def _guess(value: object) -> str:
+    if value not in _SUBJECTS:
+        raise ValueError
+    return str(value)
+
+
+_GUESSED = ListOf(Scalar("requests or hpas", _guess), "a list of requests and hpas")
 _FRACTIONS = {
     "cpu": "a millicore",
     "memory": "a byte",

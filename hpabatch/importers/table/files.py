@@ -31,13 +31,18 @@ CHUNK_ROWS = 1 << 17
 """Rows read at a time: enough to keep polars busy, few enough to hold several times."""
 
 _SAMPLE_BYTES = 1 << 20
+# The first line by which Excel is told the separator of a CSV.
+_EXCEL = re.compile(r'"?sep=([,;\t|])"?[,;\t|]*')
 # A packed text that is cut off or damaged ends in EOFError, zlib.error or BadGzipFile (OSError).
 BROKEN_FILE = (*BROKEN, OSError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """One input file; `rows` is known for Parquet and estimated for texts."""
+    """One input file; `rows` is known for Parquet and estimated for texts.
+
+    `skip` is the number of lines above the header.
+    """
 
     path: Path
     number: int
@@ -45,6 +50,7 @@ class TableFile:
     rows: int
     columns: tuple[str, ...]
     separator: str = ""
+    skip: int = 0
 
 
 def find_files(inputs: Sequence[str]) -> list[Path]:
@@ -104,7 +110,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         HistoryError: it is empty, broken, or lacks a column (near matches are named).
     """
     parquet = path.name.lower().endswith(PARQUET)
-    separator, rows = "", 0
+    separator, rows, skip = "", 0, 0
     try:
         check_regular(path)
         if path.stat().st_size == 0:
@@ -115,9 +121,9 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             rows = int(lazy.select(pl.len()).collect().item())
         else:
             found = look_at_text(path, table.format.separator)
-            separator, rows = found.separator, found.rows
+            separator, rows, skip = found.separator, found.rows, found.skip
             _refuse_twice(path, found.names, table)
-            lazy = scan_text(path, separator, table.format)
+            lazy = scan_text(path, separator, table.format, skip)
         columns = tuple(lazy.collect_schema().names())
     except BROKEN_FILE as error:
         raise HistoryError(broken_file(path, error)) from None
@@ -132,7 +138,7 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
             f"{path} has no column {show(missing[0])} that {table.path} names{hint} "
             f"(it has {', '.join(columns[:30])}{' …' if len(columns) > 30 else ''})"
         )
-    return TableFile(path, number, parquet, rows, columns, separator)
+    return TableFile(path, number, parquet, rows, columns, separator, skip)
 
 
 def check_parquet(path: Path) -> None:
@@ -194,7 +200,7 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
         if file.parquet:
             lazy = pl.scan_parquet(file.path, glob=False, hive_partitioning=False)
         else:
-            lazy = scan_text(file.path, file.separator, table.format)
+            lazy = scan_text(file.path, file.separator, table.format, file.skip)
         wide = table.unpivot
         used = table.used_columns()
         lazy = lazy.select(used if wide is None else wide.needed(file.columns))
@@ -211,11 +217,12 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
         raise HistoryError(broken_file(file.path, error)) from None
 
 
-def scan_text(path: Path, separator: str, form: Format) -> pl.LazyFrame:
-    """Return a CSV's rows, all of them strings."""
+def scan_text(path: Path, separator: str, form: Format, skip: int) -> pl.LazyFrame:
+    """Return a CSV's rows, all of them strings; `skip` lines are above its header."""
     return pl.scan_csv(
         path,
         separator=separator,
+        skip_lines=skip,
         infer_schema=False,
         null_values=list(form.missing),
         glob=False,
@@ -224,11 +231,15 @@ def scan_text(path: Path, separator: str, form: Format) -> pl.LazyFrame:
 
 
 class TextHead(NamedTuple):
-    """The beginning of a CSV: its separator, about how many rows it has, the header's names."""
+    """The beginning of a CSV: its separator, about how many rows it has, the header's names.
+
+    `skip` is the number of lines above the header.
+    """
 
     separator: str
     rows: int
     names: tuple[str, ...]
+    skip: int = 0
 
 
 def look_at_text(path: Path, separator: str = "") -> TextHead:
@@ -249,14 +260,22 @@ def look_at_text(path: Path, separator: str = "") -> TextHead:
     size = path.stat().st_size * (8 if packed else 1)
     rows = max(1, size * lines // max(1, len(head)) - 1)
     try:
-        first = head.split(b"\n", 1)[0].decode("utf-8-sig").strip("\r")
+        first = _line(head, 0)
+        excel = _EXCEL.fullmatch(first)
+        if excel is not None:
+            first, separator = _line(head, 1), separator or excel[1]
     except UnicodeDecodeError:
         raise HistoryError(f"{path} is not UTF-8: convert it (iconv -t UTF-8)") from None
     if not first.strip():
         raise HistoryError(f"{path}: expected column names in the first line, got an empty line")
     separator = separator or _separator(first)
     names = next(csv.reader([first], delimiter=separator), [])
-    return TextHead(separator, rows, tuple(names))
+    return TextHead(separator, rows, tuple(names), int(excel is not None))
+
+
+def _line(head: bytes, number: int) -> str:
+    lines = head.split(b"\n", number + 1)
+    return lines[number].decode("utf-8-sig").strip("\r") if number < len(lines) else ""
 
 
 def _refuse_twice(path: Path, names: Sequence[str], table: TableMap) -> None:

@@ -77,7 +77,8 @@ class Format:
 class TableMap:
     """A decoded map file. Sources are keyed by meaning; amounts are requests and limits.
 
-    `partial`: entries may match nothing. `beside`: objects of the cluster; then `texts` may lack
+    `partial`: entries may match nothing. `guessed`: subjects of provenance that --init guessed.
+    `beside`: objects of the cluster; then `texts` may lack
     workload, kind and container, which the objects say.
     """
 
@@ -103,6 +104,7 @@ class TableMap:
     rounding: Mapping[str, Rounding] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
     partial: bool = False
+    guessed: tuple[str, ...] = ()
     beside: Beside | None = None
 
     @property

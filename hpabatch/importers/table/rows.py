@@ -24,7 +24,7 @@ from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.time import time_ms
-from hpabatch.importers.table.units import QUANTITY
+from hpabatch.importers.table.units import QUANTITY, quantities
 from hpabatch.importers.table.values import Source
 from hpabatch.inputs.fields import quantity_milli
 from hpabatch.model.expressions.tokens import ExpressionError
@@ -275,6 +275,8 @@ class _Piece:
             number, bad = self._number(source, place)
             return number * source.factor, bad
         texts = self._text(source, place)
+        if source.value is None:
+            texts = quantities(texts, self.table.format.decimal)
         milli = {text: quantity_milli(text) for text in texts.drop_nulls().unique()}
         fits = {text: float(value) for text, value in milli.items() if isinstance(value, int)}
         amount = texts.replace_strict(

@@ -43,6 +43,7 @@ from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without
 from hpabatch.importers.table.request import TableRequest
 from hpabatch.importers.table.scales import (
     first_sizes,
+    guesses_provenance,
     scales_table,
     summarize_workloads,
     workload_sizes,
@@ -362,6 +363,9 @@ class _Job:
             self.sink.add("pods", joined_pods(self.earlier, lives, spill.workloads))
             self.sink.add("scales", scales_table(stored, beside))
             self.sink.add("hpas", hpas)
+            if self.table.guessed:
+                guesses = guesses_provenance(spill.workloads, self.table.guessed, beside)
+                self.sink.add("provenance", guesses)
         self.figures.add(figures)
         return summarize_workloads(lives, changes, hpas), unused
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from hpabatch.history.columns import TIME
-from hpabatch.history.provenance import ROWS, TARGET_ROWS
+from hpabatch.history.provenance import GUESSED, ROWS, TARGET_ROWS
 from hpabatch.importers.table.hpas import Place
 from hpabatch.importers.table.lives import PLACE, changed_rows, selector_of
 from hpabatch.importers.table.map import TableMap
@@ -108,6 +110,23 @@ def rows_provenance(workloads: pl.DataFrame, name: str) -> pl.DataFrame:
         pl.lit(ROWS).alias("method"),
         pl.lit(name).alias("detail"),
     )
+
+
+def guesses_provenance(
+    workloads: pl.DataFrame, subjects: Sequence[str], beside: Beside | None
+) -> pl.DataFrame:
+    """Return rows of `provenance`: what the map guessed of the workloads that no objects know."""
+    known = [] if beside is None else [key[::2] for key in beside.objects.workloads]
+    places = pl.DataFrame(known, {"namespace": pl.String, "target": pl.String}, orient="row")
+    unknown = workloads.join(places, on=places.columns, how="anti", maintain_order="left")
+    rows = rows_provenance(unknown, "")
+    parts = [
+        rows.with_columns(
+            subject=pl.lit(subject), method=pl.lit(GUESSED), detail=pl.lit(None, pl.String())
+        )
+        for subject in subjects
+    ]
+    return pl.concat(parts) if parts else rows.clear()
 
 
 def first_sizes(sizes: pl.DataFrame) -> dict[Place, int]:

@@ -7,7 +7,10 @@ from enum import StrEnum
 import polars as pl
 
 QUANTITY = "quantity"
-"""A Kubernetes quantity as text, such as 250m or 128Mi."""
+"""A Kubernetes quantity as text, such as 250m or 128Mi, or as dashboards write it: 1.2 GiB."""
+
+WRITTEN = r"^\s*(\d+(?:\.\d+)?)\s*([mun]|[kKMGT]i|[kKMGT])?(?:B|bytes?|cores?)?\s*$"
+"""Amounts that `quantities` understands: 453 m, 1.2 GiB, 512 MB, 0.5 cores."""
 
 CPU_MILLI: dict[str, float] = {
     "cores": 1e3,
@@ -69,3 +72,10 @@ def whole(amount: pl.Expr, rounding: Rounding) -> pl.Expr:
         case Rounding.nearest:
             more = fraction >= 0.5
     return (floor + more.cast(pl.Float64)).cast(pl.Int64)
+
+
+def quantities(texts: pl.Series, decimal: str) -> pl.Series:
+    """Return written amounts as Kubernetes quantities; other strings stay as they are."""
+    if decimal == ",":
+        texts = texts.str.replace(",", ".", literal=True)
+    return texts.str.replace(WRITTEN, "${1}${2}").str.replace("K$", "k")

@@ -77,6 +77,8 @@ def _wish(metric: facts.MetricFact, combination: facts.Combination, current: int
     """Return where the metric that decides stands, and how many replicas it asks for."""
     place = f"{metric.subject} {_standing(metric)}"
     wish = f"asks for {count_text(combination.largest, 'replica')}"
+    if combination.largest < 0:  # (a metric's value may be negative)
+        wish = f"asks for 0 replicas ({combination.largest} counts as 0)"
     if combination.count > 1:
         wish += f", {_most(combination)}"
     # A total within the tolerance asks for the replicas of the status, which may be others.

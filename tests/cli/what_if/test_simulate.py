@@ -44,6 +44,19 @@ def test_the_table_names_rules_and_model() -> None:
     assert "docs/simulation.md" in result.stdout
     assert "shop/checkout" in result.stdout
     assert "COST" not in result.stdout
+    assert "pod-hours: as recorded " in result.stdout
+    assert "as recorded, simulated: 1 HPA, " in result.stdout
+    assert " recorded: " not in result.stdout
+    assert result.stderr.count("ceiling assumed: no limit of a pod's usage is known") == 1
+    assert "for 1 of 1 HPAs (shop/checkout)" in result.stderr
+    assert "--init-plant plant.yaml" in result.stderr
+
+
+@pytest.mark.compiled
+def test_a_stated_ceiling_is_not_assumed(tmp_path: Path) -> None:
+    plant = tmp_path / "plant.yaml"
+    plant.write_text("hpa: shop/checkout\nsignals: {container/app/cpu: {ceiling: 500m}}\n")
+    assert "ceiling" not in run(str(DEMO), *ONE, "--plant", str(plant)).stderr
 
 
 @pytest.mark.compiled

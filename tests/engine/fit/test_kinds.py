@@ -89,8 +89,8 @@ def test_changes_of_replicas_show_the_kind(seed: int) -> None:
     usage = driven(seed)
     shown = {name: shown_kind(name, usage, s) for name, s in usage.signals.items()}
     assert shown["pods/shared"].kind == DIVISIBLE
-    assert shown["pods/own"].kind in (PER_POD, "")  # at 95 % one of twenty is not decided
-    assert shown["external/outer"].kind in (TOTAL, "")
+    assert shown["pods/own"].kind == PER_POD
+    assert shown["external/outer"].kind == TOTAL
     assert not shown["external/outer"].contradicts
     for name in ("external/mean", "external/held"):  # a mean of the pods, and a sum over them
         assert (shown[name].kind, shown[name].contradicts) == ("", True), name

@@ -346,6 +346,29 @@ def test_a_gap_over_midnight() -> None:
     assert told(tables)["coverage"].startswith("its pods have a sample in 67.5 % of their life;")
 
 
+def test_beyond_the_rows_of_an_imported_workload_nothing_is_missed() -> None:
+    """Nobody looked there: another workload's samples alone go on."""
+    tables = steady()
+    first, last = MIDNIGHT - 1_200_000, MIDNIGHT + 600_000
+    other = {"target": "api", "uid": "v", "pod": "q"}
+    beside = [row | other for row in tables["pod_metrics"]]
+    own = [row for row in tables["pod_metrics"] if first <= row["ts"] <= last]
+    tables["pod_metrics"] = [*own, *beside]
+    assert one(tables)["coverage"] < 0.6
+    told_rows = {"name": "web", "subject": "scales", "method": "rows"}
+    tables["provenance"] = [SHOP | told_rows | {"valid_from": first, "valid_to": last + 1}]
+    row = one(tables)
+    assert (row["coverage"], row["gaps"], row["never_sampled"], row["pod_hours"]) == (
+        1.0,
+        0,
+        0,
+        1.0,
+    )
+    # A gap within its rows stays one.
+    tables["pod_metrics"] = [r for r in tables["pod_metrics"] if abs(r["ts"] - MIDNIGHT) > 300_000]
+    assert one(tables)["gaps"] == 1
+
+
 def test_at_no_pods_nothing_is_missed() -> None:
     tables = steady(deletion_requested=MIDNIGHT - 900_000)
     tables["pod_metrics"] = [r for r in tables["pod_metrics"] if r["ts"] < MIDNIGHT - 900_000]

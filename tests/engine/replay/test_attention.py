@@ -121,6 +121,12 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         "the recorded size is not the decided one in 40 % of the ticks (on average 4.6 instead of "
         "4.0)",
     ),
+    (
+        "mostly_differs",
+        {"agreement_share": 0.04, "applied_mean": 4.58, "decided_mean": 4.03},
+        "the rules decide another size than the recorded one in 96 % of the ticks (on average 4.0 "
+        "instead of 4.6): are its spec, requests and times those of the recording?",
+    ),
     ("at_zero", {"zero_share": 0.75}, "at 0 replicas, where no HPA acts, for 18 h"),
 ]
 
@@ -155,9 +161,16 @@ def test_rivals_are_named_once() -> None:
 
 def test_an_hpa_is_named_once_by_its_strongest_rule() -> None:
     found = rank_attention(
-        row(at_max_share=0.9, bound_max=8, asked_at_max=9, agreement_share=0.1), 5
+        row(at_max_share=0.9, bound_max=8, asked_at_max=9, agreement_share=0.6), 5
     )
     assert found["rule"].to_list() == ["at_max"]
+
+
+def test_a_low_match_is_told_before_what_rests_on_it() -> None:
+    found = rank_attention(
+        row(at_max_share=0.9, bound_max=8, asked_at_max=9, agreement_share=0.04), 5
+    )
+    assert found["rule"].to_list() == ["mostly_differs"]
 
 
 def test_the_order_is_by_score_then_by_name() -> None:

@@ -43,6 +43,9 @@ def usage(tables: dict[str, pl.DataFrame]) -> list[tuple[int, int]]:
         (HEAD + ROW).replace("\n", "\r\n"),
         HEAD + ROW.replace("cart-1", '" cart-1 "'),
         "x,ts,app,pod,cpu,mem\n" + "1," + ROW,
+        "sep=,\n" + HEAD + ROW,
+        "\ufeffsep=;\r\n" + (HEAD + ROW).replace(",", ";").replace("\n", "\r\n"),
+        '"sep=|"\n' + (HEAD + ROW).replace(",", "|"),
         HEAD + ROW.strip(),
     ],
 )

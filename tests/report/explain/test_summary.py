@@ -227,3 +227,8 @@ def test_it_is_the_last_line_of_every_form(explanation: Explanation) -> None:
 def test_nothing_of_a_history_drives_the_terminal() -> None:
     explanation = replace(of_pods(CPU, some(3, 600), 3), hpa="web\x1b[2J")
     assert "\x1b" not in table_text(ExplainReport(explanation))
+
+
+def test_a_negative_wish_is_none() -> None:
+    found = last(hpa_spec(object_metric(average="1")), tick(0, 5, [], [total(-3000)]))
+    assert "which asks for 0 replicas (-3 counts as 0)" in said(found)

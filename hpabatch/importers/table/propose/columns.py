@@ -11,10 +11,13 @@ from typing import Final
 import polars as pl
 
 from hpabatch.importers.table.propose.sample import Sample
+from hpabatch.importers.table.units import WRITTEN, quantities
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|%")
-_COMMA = r"^\s*[-+]?\d+,\d+\s*$"
-_QUANTITY = r"^\s*\d+(\.\d+)?(m|u|n|k|Ki|M|Mi|G|Gi|T|Ti)\s*$"
+_UNIT = r"\s*(%|[A-Za-z]{1,5})?\s*$"
+_COMMA = r"^\s*[-+]?\d+,\d+" + _UNIT
+_MAYBE_COMMA = r"^\s*[-+]?\d+(,\d+)?" + _UNIT
+_PERCENT = r"\s*%$"
 _BOOLEAN: Final = {"true", "false"}
 _MOSTLY: Final = 0.9
 
@@ -48,6 +51,10 @@ class Column:
     def has(self, *words: str) -> bool:
         """Whether the name has one of the words."""
         return not set(words).isdisjoint(self.words)
+
+    def percent_signs(self) -> bool:
+        """Whether the numbers are percentages such as 49.3%."""
+        return self.values.dtype == pl.String() and self.share("%") > 0
 
     def distinct(self) -> int:
         """Return the number of different values."""
@@ -86,7 +93,7 @@ def has_decimal_commas(sample: Sample) -> bool:
 
 
 def _is_comma_column(values: pl.Series) -> bool:
-    share = values.drop_nulls().str.contains(r"^\s*[-+]?\d+(,\d+)?\s*$").mean()
+    share = values.drop_nulls().str.contains(_MAYBE_COMMA).mean()
     return isinstance(share, float) and share >= _MOSTLY
 
 
@@ -98,7 +105,7 @@ def words_of(name: str) -> tuple[str, ...]:
 def profile(name: str, values: pl.Series, *, comma: bool = False) -> Column:
     """Return the profile of a column."""
     numbers = _numbers(values, comma=comma)
-    return Column(name, words_of(name), _kind(values, numbers), values, numbers)
+    return Column(name, words_of(name), _kind(values, numbers, comma=comma), values, numbers)
 
 
 def profiles(frame: pl.DataFrame, *, comma: bool = False) -> list[Column]:
@@ -108,7 +115,7 @@ def profiles(frame: pl.DataFrame, *, comma: bool = False) -> list[Column]:
 
 def _numbers(values: pl.Series, *, comma: bool) -> pl.Series:
     if values.dtype == pl.String():
-        text = values.str.strip_chars()
+        text = values.str.strip_chars().str.replace(_PERCENT, "")
         if comma:
             text = text.str.replace(",", ".", literal=True)
         return text.cast(pl.Float64, strict=False)
@@ -117,7 +124,7 @@ def _numbers(values: pl.Series, *, comma: bool) -> pl.Series:
     return pl.repeat(None, len(values), dtype=pl.Float64, eager=True)
 
 
-def _kind(values: pl.Series, numbers: pl.Series) -> Kind:
+def _kind(values: pl.Series, numbers: pl.Series, *, comma: bool) -> Kind:
     known = values.drop_nulls()
     if known.is_empty():
         return Kind.empty
@@ -132,9 +139,8 @@ def _kind(values: pl.Series, numbers: pl.Series) -> Kind:
     few = set(known.str.to_lowercase().unique().head(3))
     if few <= _BOOLEAN:
         return Kind.boolean
-    share = known.str.contains(_QUANTITY).mean()
-    plain = known.str.contains(r"^\s*\d+(\.\d+)?\s*$").mean()
-    if isinstance(share, float) and isinstance(plain, float) and share + plain >= _MOSTLY:
+    share = quantities(known, "," if comma else ".").str.contains(WRITTEN).mean()
+    if isinstance(share, float) and share >= _MOSTLY:
         return Kind.quantity
     return Kind.text
 

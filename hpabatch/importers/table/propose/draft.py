@@ -240,13 +240,16 @@ def _usage_entry(amount: Amount, names: Names, *, comma: bool) -> Entry:
             assumed.append(f"the {of} over the pods of a workload; else of: {other}")
     name = scalar(amount.column.name)
     told = (amount.told,) if amount.told else ()
-    number = f"TRY_CAST({quoted_column(amount.column.name)} AS DOUBLE)"
+    number = quoted_column(amount.column.name)
     if comma:
-        text = f"REPLACE({quoted_column(amount.column.name)}, ',', '.')"
-        number = f"TRY_CAST({text} AS DOUBLE)"
+        number = f"REPLACE({number}, ',', '.')"
+    signs = amount.column.percent_signs()
+    if signs:
+        number = f"TRIM(REPLACE({number}, '%', ''))"
+    number = f"TRY_CAST({number} AS DOUBLE)"
     if amount.percent_of:
         size, unit = _OF_PERCENT[amount.resource]
-        hundred = "" if amount.column.quantile(0.99) <= _RATIO else " / 100"
+        hundred = "" if amount.column.quantile(0.99) <= _RATIO and not signs else " / 100"
         base = "limit" if amount.percent_of == "unknown" else amount.percent_of
         sql = f"{number}{hundred} * {size}"
         assumed.append(

@@ -140,13 +140,14 @@ def _read_text(path: Path, *, rest: bool) -> tuple[TableFile, pl.DataFrame]:
         whole = len(data) <= most
         if not whole:
             data = _to_line_end(path, data)
+        data = data.split(b"\n", head.skip)[-1]
         parts = [_parse(data, head.separator)]
         if not whole and not packed and not rest:
             size = stream.seek(0, io.SEEK_END)
             parts += _pieces(stream, len(data), size, data.split(b"\n", 1)[0], head.separator)
     frame = pl.concat(parts)
     rows = frame.height if whole else max(head.rows, frame.height + 1)
-    return TableFile(path, 0, False, rows, tuple(frame.columns), head.separator), frame
+    return TableFile(path, 0, False, rows, tuple(frame.columns), head.separator, head.skip), frame
 
 
 def _check_header(path: Path, names: Sequence[str]) -> None:

@@ -31,9 +31,11 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
     resource = next((name for name in ("cpu", "memory") if name in draft.columns), "")
     if resource and resource not in draft.limits and resource not in draft.requests:
         draft.requests[resource] = _request(found, rows, resource)
+        draft.guessed.append("requests")
     elif resource and resource not in draft.requests:
         told = f"requests equal the limits, as where a manifest has no requests; {_STATE}"
         draft.requests[resource] = Entry("{of_limit: 1}", assumed=told)
+        draft.guessed.append("requests")
     least, most = _sizes(found, rows)
     keys = [f"min: {least}", f"max: {max(most, _LEAST_MAX)}"]
     if resource:
@@ -42,6 +44,7 @@ def add_settings(found: Found, rows: pl.DataFrame) -> None:
         keys.append(f"metrics: [{_pods_metric(found, rows)}]")
     goal = f"at {_TARGET} of the {resource} request" if resource else f"by {found.metric}"
     told = f"every workload has an HPA, from {least} to {max(most, _LEAST_MAX)} replicas {goal}"
+    draft.guessed.append("hpas")
     draft.hpas["template"] = Entry(
         f"{{{', '.join(keys)}}}", assumed=f"{told}; --objects answers this, too"
     )

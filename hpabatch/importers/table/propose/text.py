@@ -12,6 +12,7 @@ from typing import Final
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _NO_STRINGS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _WIDTH: Final = 96
+_GUESSED: Final = "results say that these are guesses; take out what you have stated yourself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Draft:
     limits: dict[str, Entry] = field(default_factory=dict)
     requests: dict[str, Entry] = field(default_factory=dict)
     hpas: dict[str, Entry] = field(default_factory=dict)
+    guessed: list[str] = field(default_factory=list)
 
     def assumptions(self) -> list[str]:
         """Return what is assumed, in the order of the text."""
@@ -52,6 +54,9 @@ class Draft:
             entries: Mapping[str, Entry] = getattr(self, name)
             if entries:
                 lines += [f"{name}:", *_entries(entries, "  ")]
+        if self.guessed:
+            lines += _comment([_GUESSED], "")
+            lines.append(f"guessed: [{', '.join(self.guessed)}]")
         return "\n".join(lines) + "\n"
 
 

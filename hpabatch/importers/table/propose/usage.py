@@ -142,7 +142,7 @@ def _memory_size(column: Column) -> tuple[str, str]:
 
 
 def _percent_of(column: Column) -> str:
-    if not column.has(*_PERCENT) and "%" not in column.name:
+    if not column.has(*_PERCENT) and "%" not in column.name and not column.percent_signs():
         return ""
     if column.has(*_REQUEST):
         return "request"

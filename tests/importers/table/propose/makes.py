@@ -215,7 +215,33 @@ def quantities() -> Make:
     return Make("Kubernetes quantities", text, "pod", expected)
 
 
+def excel() -> Make:
+    """Return what Excel and dashboards write: the separator's own line, units behind a space."""
+    text = "sep=;\n" + lines(
+        "time;pod;cpu;memory",
+        lambda m, p: f"{at(m).isoformat()};{p};{cpu(p, m)} m;{memory(p, m) / 1024:.3f} GiB".replace(
+            ".", ","
+        ),
+    )
+    expected = (
+        "format: {decimal: comma}",
+        "cpu: {column: cpu, unit: quantity}",
+        "memory: {column: memory, unit: quantity}",
+    )
+    return Make("Excel's first line, units behind a space", text, "pod", expected)
+
+
+def percentages() -> Make:
+    text = "sep=,\r\n" + lines(
+        "time,service,replicas,cpu",
+        lambda m, w: f"{at(m).isoformat()},{w},{size(w)},{total(w, m) / size(w) / 10:.2f} %",
+        iter(WORKLOADS),
+    )
+    expected = ("'%', '')) AS DOUBLE) / 100 * 1".replace("'", "''"), "of: mean}")
+    return Make("percent signs", text, "workload", expected)
+
+
 MAKES = (
     per_pod(), per_workload(), local_times(), wide_pods(), wide_workloads(), units(), grafana(),
-    counters(), long_metrics(), quantities(),
+    counters(), long_metrics(), quantities(), excel(), percentages(),
 )  # fmt: skip
