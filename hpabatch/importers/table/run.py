@@ -48,7 +48,7 @@ from hpabatch.importers.table.scales import (
     workload_sizes,
 )
 from hpabatch.importers.table.spill import GROUP_ROWS, Spill, locked, make_private, spill_files
-from hpabatch.importers.table.strict import check_entries, told_lacking
+from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
 from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
@@ -241,8 +241,8 @@ class _Job:
 
     def run(self, strict: bool, group_rows: int, replace: bool = False) -> ImportResult:
         """Read, write and tell."""
-        spill = self._read(group_rows)
-        unmatched = check_entries(self.table, spill)
+        spill, unmatched = self._read(group_rows)
+        unmatched += check_entries(self.table, spill)
         self._refuse_faults(spill, strict)
         claim_rows(self.sink, self.name, spill.workloads, replace)
         self.earlier = earlier_pods(self.sink, self.name, spill.workloads, self.folder)
@@ -283,7 +283,8 @@ class _Job:
             details=tuple(self.told.details()),
         )
 
-    def _read(self, group_rows: int) -> Spill:
+    def _read(self, group_rows: int) -> tuple[Spill, list[str]]:
+        """Return the clean rows, and a warning of metrics that no row has."""
         total = max(1, sum(file.rows for file in self.files))
         began = time.monotonic()
         about = "" if all(file.parquet for file in self.files) else "about "
@@ -296,13 +297,14 @@ class _Job:
 
         tell(0)
         spill = spill_files(self.files, self.table, self.folder, tell, group_rows)
+        unmatched = check_metrics(self.table, self.files, spill.tally)
         if not spill.rows:
             reasons = _reasons(spill.tally.dropped) or "no row fulfils `where`"
             what = f"none of {spill.tally.read:,} rows is left: {reasons}"
             if not spill.tally.read:
                 what = "the input has no rows"
             raise RefusedError(f"{what}; nothing is written")
-        return spill
+        return spill, unmatched
 
     def _refuse_faults(self, spill: Spill, strict: bool) -> None:
         """Refuse faulty rows before anything is written, if the options say so."""
@@ -312,8 +314,8 @@ class _Job:
         pods = self.table.level is Level.pod
         for number in range(spill.groups):
             rows = spill.read_group(number)
-            single = without_duplicates(rows)
-            faults["the key of a later row"] += rows.height - single.height
+            single, duplicates = without_duplicates(rows, self.table)
+            faults["the key of a later row"] += duplicates
             if pods:
                 faults[_CONFLICT] += metric_conflicts(single, self.table)
             else:
