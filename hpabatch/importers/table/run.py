@@ -27,8 +27,7 @@ from hpabatch.importers.objects import Disagreements
 from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
-    continued_lives,
-    earlier_pods,
+    joined_lives,
     joined_pods,
     joined_sizes,
     wider_spans,
@@ -231,7 +230,7 @@ class _Job:
         self.progress = progress
         self.figures = Figures()
         self.told = Disagreements()
-        self.earlier = self.spans = pl.DataFrame()
+        self.workloads = self.spans = pl.DataFrame()
         self.resumed = 0
 
     @property
@@ -245,7 +244,7 @@ class _Job:
         unmatched += check_entries(self.table, spill)
         self._refuse_faults(spill, strict)
         claim_rows(self.sink, self.name, spill.workloads, replace)
-        self.earlier = earlier_pods(self.sink, self.name, spill.workloads, self.folder)
+        self.workloads = with_next(self.sink, self.name, spill.workloads)
         self.spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
         for number in range(spill.groups):
@@ -338,16 +337,20 @@ class _Job:
             return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
         rows = spill.read_group(number)
         held = while_unreplaced(self.name)
-        found = import_group(rows, self.spans, self.table, self.sink, part, held)
+        found = import_group(rows, self.spans, self.table, self.sink, part, held, self._joined)
         keep_result(self.folder, number, *found)
         return found
+
+    def _joined(self, pods: pl.DataFrame) -> pl.DataFrame:
+        """Return rows of `pods` of a group, joined with those of the store."""
+        return joined_pods(self.sink, pods, self.workloads)
 
     def _finish(
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
     ) -> tuple[pl.DataFrame, list[str]]:
         """Write scales and HPAs, the last part; return a row per workload, and warnings."""
         workloads = with_next(self.sink, self.name, spill.workloads)
-        lives = continued_lives(lives, self.earlier, workloads)
+        lives, others = joined_lives(self.sink, lives, spill.workloads)
         changes = workload_sizes(lives, sizes, spill.spans, self.table)
         beside = self.table.beside
         places = first_sizes(changes)
@@ -361,7 +364,7 @@ class _Job:
             hpas = in_store(hpas, self.sink.stored_hpas())
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
         with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as figures:
-            self.sink.add("pods", joined_pods(self.earlier, lives, spill.workloads))
+            self.sink.add("pods", others)
             self.sink.add("scales", scales_table(stored, beside))
             self.sink.add("hpas", hpas)
         self.figures.add(figures)
