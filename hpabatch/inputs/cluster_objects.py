@@ -23,7 +23,7 @@ from yaml.nodes import Node
 from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.objects import UNREADABLE, BrokenObjectError, Meta, key_of, string_map
 from hpabatch.cluster.objects.pods import PodDecoder, owner_text, read_template
-from hpabatch.cluster.objects.rows import target_of
+from hpabatch.cluster.objects.rows import workload_of
 from hpabatch.cluster.objects.types import HpaObject, PodKey, PodObject, PodTemplate, ScaleObject
 from hpabatch.cluster.objects.wanted import group_of
 from hpabatch.cluster.objects.workloads import BUILT_IN, REPLICATION_CONTROLLER, WorkloadDecoder
@@ -133,8 +133,7 @@ class ClusterObjects:
         kind, _, name = pod.owner.partition("/")
         if (pod.namespace, kind, name) in self.workloads:
             return self._owner_of(pod.namespace, kind, name)
-        target = target_of(pod)
-        return ("Deployment" if target != name else kind, target or name)
+        return workload_of(pod)
 
     def _owner_of(self, namespace: str, kind: str, name: str) -> tuple[str, str]:
         owner = self.workloads[namespace, kind, name].owner

@@ -167,6 +167,17 @@ def test_a_pod_whose_replicaset_is_not_given_is_known_by_its_hash(tmp_path: Path
     assert found.workload_of("shop", f"web-{HASH}-ccccc") == ("Deployment", "web")
 
 
+@pytest.mark.parametrize("with_set", [True, False])
+def test_pods_of_a_rollout_are_its_own(tmp_path: Path, with_set: bool) -> None:
+    one = pod(f"shop-{HASH}-ccccc", f"ReplicaSet/shop-{HASH}", spec_of(), START_MS)
+    labels = one["metadata"]["labels"]
+    labels["rollouts-pod-template-hash"] = labels.pop("pod-template-hash")
+    owned = replica_set("shop", spec_of())
+    owned["metadata"]["ownerReferences"][0] |= {"kind": "Rollout"}
+    found = objects_of(tmp_path, [one, owned] if with_set else [one])
+    assert found.workload_of("shop", one["metadata"]["name"]) == ("Rollout", "shop")
+
+
 def test_requests_of_a_template_are_completed_like_those_of_its_pods(tmp_path: Path) -> None:
     injected = spec_of()
     injected["containers"].append(container("mesh", "10m"))

@@ -16,9 +16,9 @@ from hpabatch.model.quantity import Quantity
 
 PHASES: Final = frozenset({"Pending", "Running", "Succeeded", "Failed", "Unknown", ""})
 READY: Final = frozenset({"True", "False", "Unknown"})
-HASH_LABELS: Final = ("pod-template-hash", "rollouts-pod-template-hash")
+HASH_LABELS: Final = {"pod-template-hash": "Deployment", "rollouts-pod-template-hash": "Rollout"}
 """Labels in which a Deployment's, and an Argo Rollout's, pods carry the end of their ReplicaSet's
-name."""
+name; and the kind of such a workload."""
 
 
 class Outcome(NamedTuple):
@@ -75,7 +75,13 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def target_of(pod: PodObject) -> str | None:
-    """Return the workload that owns a pod, None for a bare one.
+    """Return the name of the workload that owns a pod, None for a bare one."""
+    workload = workload_of(pod)
+    return None if workload is None else workload[1]
+
+
+def workload_of(pod: PodObject) -> tuple[str, str] | None:
+    """Return kind and name of the workload that owns a pod, None for a bare one.
 
     A ReplicaSet whose name ends in the hash of the pod's label belongs to a Deployment or Rollout,
     which is the workload. Every other controller is the workload itself.
@@ -84,11 +90,11 @@ def target_of(pod: PodObject) -> str | None:
         return None
     kind, _, name = pod.owner.partition("/")
     if kind == "ReplicaSet":
-        for label in HASH_LABELS:
+        for label, workload_kind in HASH_LABELS.items():
             suffix = f"-{pod.labels.get(label, '')}"
             if len(suffix) > 1 and len(name) > len(suffix) and name.endswith(suffix):
-                return name[: -len(suffix)]
-    return name
+                return workload_kind, name[: -len(suffix)]
+    return kind, name
 
 
 def state_of(pod: PodObject) -> PodState:

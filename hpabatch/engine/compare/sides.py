@@ -236,9 +236,10 @@ def under_versions(plan: ReplayPlan, versions: Versions) -> ReplayPlan:
     hpas = plan.history.read("hpas")
     rows = hpas.join(wanted, left_on=["cluster", "namespace", "name"], right_on=KEY, how="semi")
     found, _ = candidates_from_history(rows, versions.of, clusters_seen(plan.history))
+    living, _ = within_lives(found, plan.history)
     return with_candidates(
         replace(plan, versions=versions),
-        [stored_candidate(c, versions.of(c.cluster)) for c in within_lives(found, plan.history)],
+        [stored_candidate(c, versions.of(c.cluster)) for c in living],
     )
 
 

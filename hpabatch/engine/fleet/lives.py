@@ -29,6 +29,11 @@ EDGE_SPACINGS = 2.5
 """Data that begin or end this near the history's first or last, in ms or in the usual time between
 two samples, are not the begin or end of a life: workloads are sampled at different times."""
 
+_OUTSIDE = (
+    "its specs were in force only at times at which its target {target} has no rows; import those "
+    "times of the target, or correct valid_from and valid_to in hpas"
+)
+
 _Workload = tuple[str, str, str]
 """Cluster, namespace and name."""
 
@@ -49,16 +54,30 @@ def candidates_of(
     """Return the HPAs of a history, each for its own life, and those whose spec is refused."""
     seen = clusters_seen(history)
     found, skipped = candidates_from_history(history.read("hpas"), profile_of, seen)
-    return within_lives(found, history), skipped
+    kept, outside = within_lives(found, history)
+    return kept, skipped + outside
 
 
-def within_lives(candidates: Iterable[Candidate], history: History) -> list[Candidate]:
+def within_lives(
+    candidates: Iterable[Candidate], history: History
+) -> tuple[list[Candidate], list[Skipped]]:
     """Return HPAs with their specs cut to their targets' data, unless their life was recorded.
 
-    A gap within the data stays in the life; a target at 0 replicas has data while rows say so.
+    A gap within the data stays in the life; a target at 0 replicas has data while rows say so. HPAs
+    of which nothing is left are returned apart, with the reason.
     """
     spans = _data_spans(history)
-    return [_within(candidate, spans) if spans.of else candidate for candidate in candidates]
+    if not spans.of:
+        return list(candidates), []
+    kept, outside = [], []
+    for candidate in candidates:
+        within = _within(candidate, spans)
+        if within.periods:
+            kept.append(within)
+        else:
+            reason = _OUTSIDE.format(target="/".join(candidate.target[2:]))
+            outside.append(Skipped(candidate.cluster, candidate.namespace, candidate.name, reason))
+    return kept, outside
 
 
 def row_spans(history: History) -> dict[_Workload, tuple[int, int]]:
@@ -87,7 +106,10 @@ def _data_spans(history: History) -> DataSpans:
 
 
 def _within(candidate: Candidate, spans: DataSpans) -> Candidate:
-    """Return an HPA with its specs cut to its target's data, where nothing else says its life."""
+    """Return an HPA with its specs cut to its target's data, where nothing else says its life.
+
+    Kinds are not compared: a history tells workloads apart by namespace and name.
+    """
     cluster, namespace, _, target = candidate.target
     data = spans.of.get((cluster, namespace, target))
     if data is None or candidate.created:
@@ -101,5 +123,4 @@ def _within(candidate: Candidate, spans: DataSpans) -> Candidate:
         replace(p, from_ms=max(p.from_ms, from_ms), to_ms=min(p.to_ms, to_ms))
         for p in candidate.periods
     ]
-    kept = tuple(p for p in cut if p.from_ms < p.to_ms)
-    return replace(candidate, periods=kept) if kept else candidate
+    return replace(candidate, periods=tuple(p for p in cut if p.from_ms < p.to_ms))

@@ -196,7 +196,8 @@ def _candidates(
         return candidates_of(history, versions.of)
     targets = scales.select("cluster", "namespace", "target_kind", "target").unique().rows()
     found, skipped = candidates_from_manifests(manifests, targets)
-    return within_lives(found, history), skipped
+    kept, outside = within_lives(found, history)
+    return kept, skipped + outside
 
 
 def chosen_hpas(

@@ -26,7 +26,7 @@ from hpabatch.importers.table.units import (
     QUANTITY,
     Rounding,
 )
-from hpabatch.importers.table.unpivot import decode_unpivot
+from hpabatch.importers.table.unpivot import decode_pivot, decode_unpivot
 from hpabatch.importers.table.values import (
     Amount,
     Source,
@@ -45,7 +45,7 @@ _DEFAULT_TEXTS = {"container": "app", "namespace": "default", "cluster": "defaul
                   "kind": "Deployment"}  # fmt: skip
 _POD_ONLY = ("pod", "uid")
 _KEYS = ("columns", "window", "limits", "requests", "lives", "scales", "hpas", "where", "format",
-         "rounding", "partial", "unpivot", "guessed")  # fmt: skip
+         "rounding", "partial", "unpivot", "pivot", "guessed")  # fmt: skip
 
 
 def read_map(path: Path | str, beside: Beside | None = None) -> TableMap:
@@ -116,6 +116,7 @@ class _Decoder:
             hpas=decode_hpas(top, self.assumed, known=self.beside is not None),
             where=self._where(),
             unpivot=decode_unpivot(top),
+            pivot=decode_pivot(top),
             format=self._format(),
             rounding=self._rounding(columns, bool(metrics)),
             assumed=tuple(self.assumed),

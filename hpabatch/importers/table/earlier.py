@@ -9,40 +9,17 @@ it those of the store.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 
-from hpabatch.history.atomic import atomic_path
 from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import ROWS, TABLE, TARGET_ROWS
 from hpabatch.history.schema import empty_frame
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.importers.table.groups import Sink
 from hpabatch.importers.table.lives import PLACE
-from hpabatch.importers.table.spill import disk_errors
 
 _POD = ["cluster", "namespace", "target", "uid"]
 _SIZES = [*PLACE, "ts", "replicas"]
-
-
-def earlier_pods(sink: Sink, name: str, workloads: pl.DataFrame, folder: Path) -> pl.DataFrame:
-    """Return the pods of the workloads that the store had before an import, as it has them.
-
-    They are kept in the work folder: a resumed import must not take its own for others. One of the
-    same files that was replaced meanwhile has another name.
-    """
-    place = folder / f"earlier-{name.rpartition('/')[2]}.parquet"
-    with disk_errors(folder):
-        if place.exists():
-            return pl.read_parquet(place, glob=False)
-    found = [empty_frame("pods")]
-    if sink.store is not None and not sink.has_part(f"{name}/00000"):
-        found += _stored(sink, "pods", workloads)
-    pods = pl.concat(found)
-    with disk_errors(folder), atomic_path(place) as temporary:
-        pods.write_parquet(temporary)
-    return pods
 
 
 def _stored(sink: Sink, table: str, workloads: pl.DataFrame) -> list[pl.DataFrame]:
@@ -93,22 +70,51 @@ def with_next(sink: Sink, name: str, workloads: pl.DataFrame) -> pl.DataFrame:
     return workloads.join(following, on=_POD[:3], how="left", maintain_order="left")
 
 
-def continued_lives(
-    own: pl.DataFrame, earlier: pl.DataFrame, workloads: pl.DataFrame
-) -> pl.DataFrame:
-    """Return the import's pods (LIFE); those that rows after its own have, too, end as there.
+def joined_pods(sink: Sink, pods: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of `pods` of a group; a pod that the store knows has the rest of its life.
 
-    `workloads` are those of `with_next`.
+    So each group leaves whole lives behind, and an import that goes on need not know what the store
+    had before it. `workloads` are those of `with_next`.
     """
-    theirs = earlier.select(*_POD, theirs="uid", their_gone=pl.col("gone").to_physical())
-    both = own.join(theirs, on=_POD, how="left", maintain_order="left")
-    both = both.join(workloads, on=_POD[:3], how="left", maintain_order="left")
-    ends = pl.col("their_gone")
-    goes_on = pl.col("theirs").is_not_null() & (ends.is_null() | (ends > pl.col("next")))
-    found = both.with_columns(
-        gone=pl.when(goes_on & pl.col("next").is_not_null()).then(ends).otherwise("gone")
-    )
-    return found.select(own.columns)
+    own = workloads.join(pods, on=_POD[:3], how="semi")
+    theirs = pl.concat([empty_frame("pods"), *_stored(sink, "pods", own)])
+    if theirs.is_empty():
+        return pods
+    times = ("created", "gone")
+    mine = pods.select(*_POD, *(pl.col(name).alias(f"my_{name}") for name in times))
+    both = theirs.join(mine, on=_POD).join(own, on=_POD[:3])
+    created, gone = pl.col("created"), pl.col("gone")
+    follows = pl.col("next").cast(TIME)
+    goes_on = follows.is_not_null() & (gone.is_null() | (gone > follows))
+    keeps = (created > pl.col("my_created")) | goes_on
+    whole = both.with_columns(
+        gone=pl.when(keeps).then(gone).otherwise("my_gone"),
+        created=pl.min_horizontal(created, "my_created"),
+        started=pl.min_horizontal("started", "my_created"),
+    ).select(theirs.columns)
+    return pl.concat([pods.join(whole, on=_POD, how="anti"), whole], how="diagonal")
+
+
+def joined_lives(
+    sink: Sink, own: pl.DataFrame, workloads: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return an import's pods (LIFE), which end as in the store, and other rows of `pods` to write.
+
+    Those are pods of the store that the import does not have: they ended when its rows begin, or
+    began after its last one. All groups are written; `workloads`: first and last ts of the import.
+    """
+    stored = pl.concat([empty_frame("pods"), *_stored(sink, "pods", workloads)])
+    ends = stored.select(*_POD, known="uid", end=pl.col("gone").to_physical())
+    both = own.join(ends, on=_POD, how="left", maintain_order="left")
+    gone = pl.when(pl.col("known").is_not_null()).then("end").otherwise("gone")
+    lives = both.with_columns(gone=gone).select(own.columns)
+    first, after = pl.col("first").cast(TIME), (pl.col("last") + 1).cast(TIME)
+    others = stored.join(own, on=_POD, how="anti").join(workloads, on=_POD[:3])
+    ended = others.filter(pl.col("gone").is_null() & (pl.col("created") < first))
+    # Of a table that begins later, and at whose edge they seemed to have run for a while.
+    later = others.filter(pl.col("created").is_between(first, after))
+    changed = [ended.with_columns(gone=first), later.with_columns(created=after, started=after)]
+    return lives, pl.concat(changed).select(stored.columns)
 
 
 def joined_sizes(
@@ -145,33 +151,3 @@ def joined_sizes(
     moved = moved.join(held, on=[*PLACE, "ts"], how="anti")
     found = pl.concat([own, instead.select(_SIZES).drop_nulls("replicas"), moved])
     return found.unique([*PLACE, "ts"], keep="first", maintain_order=True).sort(*PLACE, "ts")
-
-
-def joined_pods(earlier: pl.DataFrame, own: pl.DataFrame, workloads: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of `pods` to write again: those that both have, and those that ended.
-
-    Args:
-        earlier: pods of the store from before the import, of its workloads.
-        own: the import's pods (LIFE).
-        workloads: cluster, namespace, target, first and last ts of the import.
-    """
-    first, after = pl.col("first").cast(TIME), (pl.col("last") + 1).cast(TIME)
-    known = earlier.join(workloads, on=_POD[:3])
-    lives = own.select(
-        *_POD, mine=pl.col("created").cast(TIME), mine_gone=pl.col("gone").cast(TIME)
-    )
-    both = known.join(lives, on=_POD, how="left")
-    mine = pl.col("mine")
-    ended = both.filter(
-        mine.is_null() & pl.col("gone").is_null() & (pl.col("created") < first)
-    ).with_columns(gone=first)
-    goes_on = both.filter(mine.is_not_null()).with_columns(
-        gone=pl.when(pl.col("created") > mine).then("gone").otherwise("mine_gone"),
-        created=pl.min_horizontal("created", mine),
-        started=pl.min_horizontal("started", mine),
-    )
-    # Of a table that begins later, and at whose edge they seemed to have run for a while.
-    later = both.filter(mine.is_null() & pl.col("created").is_between(first, after)).with_columns(
-        created=after, started=after
-    )
-    return pl.concat([ended, goes_on, later]).select(earlier.columns)

@@ -129,7 +129,8 @@ def open_file(path: Path, number: int, table: TableMap) -> TableFile:
         raise HistoryError(broken_file(path, error)) from None
     wide = table.unpivot
     known = columns if wide is None else wide.columns_of(columns)
-    missing = [name for name in table.used_columns() if name not in known]
+    needed = table.used_columns() if table.pivot is None else table.read_columns(columns)
+    missing = [name for name in needed if name not in known]
     if wide is not None:
         missing = [name for name in wide.keep if name not in columns] + missing
     if missing:
@@ -203,7 +204,7 @@ def read_chunks(file: TableFile, table: TableMap) -> Iterator[tuple[int, pl.Data
             lazy = scan_text(file.path, file.separator, table.format, file.skip)
         wide = table.unpivot
         used = table.used_columns()
-        lazy = lazy.select(used if wide is None else wide.needed(file.columns))
+        lazy = lazy.select(table.read_columns(file.columns))
         # A row of a wide table becomes as many as it has columns.
         most = CHUNK_ROWS if wide is None else max(1, CHUNK_ROWS // max(1, len(file.columns)))
         first = 0
@@ -279,8 +280,7 @@ def _line(head: bytes, number: int) -> str:
 
 
 def _refuse_twice(path: Path, names: Sequence[str], table: TableMap) -> None:
-    wide = table.unpivot
-    used = {*table.used_columns(), *(() if wide is None else wide.needed(names))}
+    used = {*table.used_columns(), *table.read_columns(names)}
     twice = [name for name in names if names.count(name) > 1 and name in used]
     if twice:
         raise HistoryError(f"{path} has two columns {twice[0]!r}: rename one")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,11 +156,19 @@ def import_group(
     sink: Sink,
     part: str,
     amend: Amend | None = None,
+    joined: Callable[[pl.DataFrame], pl.DataFrame] = lambda pods: pods,
 ) -> tuple[GroupResult, Figures]:
-    """Write a group's rows as a part; `amend`: see `StoreWriter.part`."""
+    """Write a group's rows as a part.
+
+    `amend`: see `StoreWriter.part`. `joined` gives rows of `pods` the rest of their lives.
+    """
     importer = import_pods if table.level is Level.pod else import_workloads
+
+    def add(name: str, frame: pl.DataFrame) -> None:
+        sink.add(name, joined(frame) if name == "pods" else frame)
+
     with sink.part(part, amend) as figures:
-        result = importer(rows, spans, table, sink.add)
+        result = importer(rows, spans, table, add)
         figures.samples = result.samples
         figures.duplicates = result.duplicates
         figures.unsized = result.unsized

@@ -6,7 +6,7 @@ that shapes the result is named in `TableMap.assumed`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from hpabatch.importers.table.hpas import HpaMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.units import CPU_COUNTER, Rounding
-from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.importers.table.unpivot import Pivot, Unpivot
 from hpabatch.importers.table.values import (
     Amount,
     Source,
@@ -100,6 +100,7 @@ class TableMap:
     hpas: HpaMap
     where: str | None = None
     unpivot: Unpivot | None = None
+    pivot: Pivot | None = None
     format: Format = field(default_factory=Format)
     rounding: Mapping[str, Rounding] = field(default_factory=dict)
     assumed: tuple[str, ...] = ()
@@ -128,8 +129,8 @@ class TableMap:
         found += [(name, item.describe()) for name, item in sources.items() if item is not None]
         for kind, amounts in (("limit", self.limits), ("request", self.requests)):
             found += [(f"{name} {kind}", amount.describe()) for name, amount in amounts.items()]
-        if self.unpivot is not None:
-            found.append(("unpivot", self.unpivot.describe()))
+        shapes = {"unpivot": self.unpivot, "pivot": self.pivot}
+        found += [(key, shape.describe()) for key, shape in shapes.items() if shape is not None]
         if self.where is not None:
             found.append(("where", self.where))
         found.append(("sizes", f"{self.scales.origin}, at least {self.scales.at_least}"))
@@ -142,18 +143,38 @@ class TableMap:
 
     def used_columns(self) -> list[str]:
         """Return the names of all columns that the map needs, without the added `_time_ms`."""
-        sources: list[Source | TimeSource | None] = [self.time, *self.texts.values()]
-        sources += [self.cpu, self.memory, *self.metrics.values()]
-        sources += [self.replicas, self.ready, self.window]
-        amounts = (*self.requests.values(), *self.limits.values())
-        sources += [amount.source for amount in amounts]
-        names: dict[str, None] = {}
-        for source in sources:
-            names.update(dict.fromkeys(source.columns if source is not None else ()))
+        return list(dict.fromkeys([*self.row_columns(), *self.value_columns()]))
+
+    def row_columns(self) -> list[str]:
+        """Return the columns that say of which pod (or workload) and time a row is, and `where`."""
+        names = _columns([self.time, *self.texts.values()])
         if self.where is not None:
-            names.update(dict.fromkeys(columns(parse_expression(self.where))))
-        names.pop(TIME_COLUMN, None)
-        return list(names)
+            names += columns(parse_expression(self.where))
+        return [name for name in dict.fromkeys(names) if name != TIME_COLUMN]
+
+    def value_columns(self) -> list[str]:
+        """Return the columns of what a row says: of a long table, also its metrics."""
+        amounts = (*self.requests.values(), *self.limits.values())
+        names = _columns([
+            self.cpu, self.memory, *self.metrics.values(), self.replicas, self.ready, self.window,
+            *(amount.source for amount in amounts),
+        ])  # fmt: skip
+        return [name for name in dict.fromkeys(names) if name != TIME_COLUMN]
+
+    def read_columns(self, there: Sequence[str]) -> list[str]:
+        """Return those columns of a file that are read."""
+        if self.unpivot is not None:
+            return self.unpivot.needed(there)
+        if self.pivot is None:
+            return self.used_columns()
+        values = [name for name in self.value_columns() if name in there]
+        return list(
+            dict.fromkeys([*self.row_columns(), self.pivot.name, self.pivot.value, *values])
+        )
+
+
+def _columns(sources: Iterable[Source | TimeSource | None]) -> list[str]:
+    return [name for source in sources if source is not None for name in source.columns]
 
 
 TIME_COLUMN = "_time_ms"

@@ -20,7 +20,7 @@ from hpabatch.importers.table.lives import (
 )
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.objects import AMOUNTS
-from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts
+from hpabatch.importers.table.rows import KEY, METRIC, POD_KEY, amounts, usage_names
 from hpabatch.importers.table.units import whole
 
 Add = Callable[[str, pl.DataFrame], None]
@@ -45,8 +45,7 @@ class GroupResult:
 
 def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
-    count = rows.height
-    rows = without_duplicates(rows)
+    rows, duplicates = without_duplicates(rows, table)
     life = _life_numbers(rows, table)
     if table.beside is not None:
         life = table.beside.split_lives(rows, life)
@@ -71,7 +70,7 @@ def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: A
         sizes = recorded_sizes(rows)
     conflicts = metric_conflicts(rows, table)
     lives = lives.select(list(LIFE))
-    return GroupResult(lives, sizes, samples, count - rows.height, conflicts=conflicts)
+    return GroupResult(lives, sizes, samples, duplicates, conflicts=conflicts)
 
 
 def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
@@ -84,10 +83,21 @@ def metric_conflicts(rows: pl.DataFrame, table: TableMap) -> int:
     return found
 
 
-def without_duplicates(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a group; of those with one key and ts the last of the input stays."""
+def without_duplicates(rows: pl.DataFrame, table: TableMap) -> tuple[pl.DataFrame, int]:
+    """Return the rows of a group, each key and ts once, and how many rows that leaves out.
+
+    The last row of the input stays. Of a long table's rows, the last value of each metric does:
+    together they are one row.
+    """
     following = [pl.col(name) != pl.col(name).shift(-1) for name in ("ts", KEY)]
-    return rows.filter(pl.any_horizontal(following).fill_null(value=True)).drop(KEY)
+    last = pl.any_horizontal(following).fill_null(value=True)
+    if table.pivot is None:
+        found = rows.filter(last).drop(KEY)
+        return found, rows.height - found.height
+    said = [name for name in (*amounts(table), "replicas", "ready", "window") if name in rows]
+    found = rows.with_columns(pl.col(said).forward_fill().over(KEY, "ts")).filter(last).drop(KEY)
+    values = [frame.select(pl.col(usage_names(table)).count()).row(0) for frame in (rows, found)]
+    return found, sum(values[0]) - sum(values[1])
 
 
 def _life_numbers(rows: pl.DataFrame, table: TableMap) -> pl.Series:

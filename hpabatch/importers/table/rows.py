@@ -25,6 +25,7 @@ from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, Table
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.time import time_ms
 from hpabatch.importers.table.units import QUANTITY, quantities
+from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
 from hpabatch.inputs.fields import quantity_milli
 from hpabatch.model.expressions.tokens import ExpressionError
@@ -50,17 +51,22 @@ _COMMA = r"^\s*[-+]?\d+,\d+\s*$"
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of rows: read, `dropped` by reason, `excluded` by `where`."""
+    """Counts of rows: read, `dropped` by reason, `excluded` by `where` or as of other metrics.
+
+    `metrics`: rows of a long table by metric.
+    """
 
     read: int = 0
     excluded: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    metrics: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
         """Add the counts of another piece."""
         self.read += other.read
         self.excluded += other.excluded
         self.dropped.update(other.dropped)
+        self.metrics.update(other.metrics)
 
 
 def clean_schema(table: TableMap) -> dict[str, pl.DataType]:
@@ -135,6 +141,10 @@ def clean_rows(
         kept = piece.filter(raw, table.where)
         tally.excluded = raw.height - kept.height
         raw = kept
+    if table.pivot is not None:
+        kept = _with_metrics(raw, table, table.pivot, tally)
+        tally.excluded += raw.height - kept.height
+        raw = kept
     piece = _Piece(raw, table, piece.where)
     piece.collect()
     seq = raw[_ROW].cast(pl.Int64) + first + (file.number << _SEQ_BITS)
@@ -145,6 +155,13 @@ def clean_rows(
     counts = reason.drop_nulls().value_counts(name="rows")
     tally.dropped.update(dict(counts.rows()))
     return frame.filter(reason.is_null()).select(list(clean_schema(table))), tally
+
+
+def _with_metrics(raw: pl.DataFrame, table: TableMap, pivot: Pivot, tally: Tally) -> pl.DataFrame:
+    """Return the rows of a long table with a column per metric of the map; count all metrics."""
+    names = raw[pivot.name].cast(pl.String).drop_nulls()
+    tally.metrics.update(dict(names.value_counts(name="rows").rows()))
+    return pivot.apply(raw, pivot.metrics(table.value_columns(), raw.columns))
 
 
 class _Piece:
@@ -179,7 +196,9 @@ class _Piece:
             number, bad = self._number(self.table.window, "columns.window")
             window = (number * self.table.window.factor).round(0).cast(pl.Int64, strict=False)
             self._add(window, "window", bad | (number < 0), "window is no duration")
-        names = usage_names(self.table) + (["replicas"] if self.table.replicas else [])
+        # A row of a long table may have a request alone.
+        names = usage_names(self.table) if self.table.pivot is None else [*amounts(self.table)]
+        names += ["replicas"] if self.table.replicas else []
         empty = pl.all_horizontal([pl.col(name).is_null() for name in names])
         self.checks.append(("no value", empty))
 

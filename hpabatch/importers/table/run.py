@@ -27,8 +27,7 @@ from hpabatch.importers.objects import Disagreements
 from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
-    continued_lives,
-    earlier_pods,
+    joined_lives,
     joined_pods,
     joined_sizes,
     wider_spans,
@@ -49,7 +48,7 @@ from hpabatch.importers.table.scales import (
     workload_sizes,
 )
 from hpabatch.importers.table.spill import GROUP_ROWS, Spill, locked, make_private, spill_files
-from hpabatch.importers.table.strict import check_entries, told_lacking
+from hpabatch.importers.table.strict import check_entries, check_metrics, told_lacking
 from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
@@ -232,7 +231,7 @@ class _Job:
         self.progress = progress
         self.figures = Figures()
         self.told = Disagreements()
-        self.earlier = self.spans = pl.DataFrame()
+        self.workloads = self.spans = pl.DataFrame()
         self.resumed = 0
 
     @property
@@ -242,11 +241,11 @@ class _Job:
 
     def run(self, strict: bool, group_rows: int, replace: bool = False) -> ImportResult:
         """Read, write and tell."""
-        spill = self._read(group_rows)
-        unmatched = check_entries(self.table, spill)
+        spill, unmatched = self._read(group_rows)
+        unmatched += check_entries(self.table, spill)
         self._refuse_faults(spill, strict)
         claim_rows(self.sink, self.name, spill.workloads, replace)
-        self.earlier = earlier_pods(self.sink, self.name, spill.workloads, self.folder)
+        self.workloads = with_next(self.sink, self.name, spill.workloads)
         self.spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
         for number in range(spill.groups):
@@ -284,7 +283,8 @@ class _Job:
             details=tuple(self.told.details()),
         )
 
-    def _read(self, group_rows: int) -> Spill:
+    def _read(self, group_rows: int) -> tuple[Spill, list[str]]:
+        """Return the clean rows, and a warning of metrics that no row has."""
         total = max(1, sum(file.rows for file in self.files))
         began = time.monotonic()
         about = "" if all(file.parquet for file in self.files) else "about "
@@ -297,13 +297,14 @@ class _Job:
 
         tell(0)
         spill = spill_files(self.files, self.table, self.folder, tell, group_rows)
+        unmatched = check_metrics(self.table, self.files, spill.tally)
         if not spill.rows:
             reasons = _reasons(spill.tally.dropped) or "no row fulfils `where`"
             what = f"none of {spill.tally.read:,} rows is left: {reasons}"
             if not spill.tally.read:
                 what = "the input has no rows"
             raise RefusedError(f"{what}; nothing is written")
-        return spill
+        return spill, unmatched
 
     def _refuse_faults(self, spill: Spill, strict: bool) -> None:
         """Refuse faulty rows before anything is written, if the options say so."""
@@ -313,8 +314,8 @@ class _Job:
         pods = self.table.level is Level.pod
         for number in range(spill.groups):
             rows = spill.read_group(number)
-            single = without_duplicates(rows)
-            faults["the key of a later row"] += rows.height - single.height
+            single, duplicates = without_duplicates(rows, self.table)
+            faults["the key of a later row"] += duplicates
             if pods:
                 faults[_CONFLICT] += metric_conflicts(single, self.table)
             else:
@@ -337,16 +338,20 @@ class _Job:
             return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
         rows = spill.read_group(number)
         held = while_unreplaced(self.name)
-        found = import_group(rows, self.spans, self.table, self.sink, part, held)
+        found = import_group(rows, self.spans, self.table, self.sink, part, held, self._joined)
         keep_result(self.folder, number, *found)
         return found
+
+    def _joined(self, pods: pl.DataFrame) -> pl.DataFrame:
+        """Return rows of `pods` of a group, joined with those of the store."""
+        return joined_pods(self.sink, pods, self.workloads)
 
     def _finish(
         self, lives: pl.DataFrame, sizes: pl.DataFrame, spill: Spill
     ) -> tuple[pl.DataFrame, list[str]]:
         """Write scales and HPAs, the last part; return a row per workload, and warnings."""
         workloads = with_next(self.sink, self.name, spill.workloads)
-        lives = continued_lives(lives, self.earlier, workloads)
+        lives, others = joined_lives(self.sink, lives, spill.workloads)
         changes = workload_sizes(lives, sizes, spill.spans, self.table)
         beside = self.table.beside
         places = first_sizes(changes)
@@ -360,7 +365,7 @@ class _Job:
             hpas = in_store(hpas, self.sink.stored_hpas())
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
         with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as figures:
-            self.sink.add("pods", joined_pods(self.earlier, lives, spill.workloads))
+            self.sink.add("pods", others)
             self.sink.add("scales", scales_table(stored, beside))
             self.sink.add("hpas", hpas)
             if self.table.guessed:

@@ -226,7 +226,8 @@ def _kept_file(folder: Path) -> tuple[Tally, list[Run]] | None:
             (folder / name).stat().st_size != size for name, size in sizes.items()
         ):
             return None
-        tally = Tally(said["read"], said["excluded"], Counter(said["dropped"]))
+        counted = Counter(said["dropped"]), Counter(said["metrics"])
+        tally = Tally(said["read"], said["excluded"], *counted)
         return tally, [Run(folder / name) for name in sizes if not name.endswith(_KEYS)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
@@ -260,6 +261,7 @@ def _spill_file(
         "read": tally.read,
         "excluded": tally.excluded,
         "dropped": dict(tally.dropped),
+        "metrics": dict(tally.metrics),
     }
     with disk_errors(folder.parent), atomic_path(folder / _DONE) as temporary:
         temporary.write_text(json.dumps(told))

@@ -14,8 +14,11 @@ from typing import Final
 
 import polars as pl
 
+from hpabatch.errors import HistoryError
+from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import DEFAULT_CONTAINER
+from hpabatch.importers.table.rows import Tally
 from hpabatch.importers.table.spill import Spill, disk_errors
 from hpabatch.inputs.documents import MistakesError, show
 from hpabatch.model.suggestions import did_you_mean
@@ -26,6 +29,7 @@ Lacking = frozenset[tuple[str, str, str, str, str]]
 _MOST_CANDIDATES: Final = 5000
 _MOST_COMPARED: Final = 200
 _NAMED: Final = 3
+_SHOWN_METRICS: Final = 12
 
 
 def check_entries(table: TableMap, spill: Spill) -> list[str]:
@@ -58,6 +62,32 @@ def check_entries(table: TableMap, spill: Spill) -> list[str]:
     if len(unmatched) == 1:
         return [f"{first}: no such workload here"]
     return [f"{len(unmatched):,} entries of the map match nothing here, first {first}"]
+
+
+def check_metrics(table: TableMap, files: Iterable[TableFile], tally: Tally) -> list[str]:
+    """Return a warning of the metrics of a map that a long table does not have.
+
+    Raises:
+        HistoryError: there are such, and the map is not `partial`.
+    """
+    if table.pivot is None:
+        return []
+    wanted = {
+        name: None for file in files for name in table.pivot.metrics(
+            table.value_columns(), file.columns)
+    }  # fmt: skip
+    absent = [name for name in wanted if name not in tally.metrics]
+    if not absent:
+        return []
+    known = sorted(tally.metrics)
+    shown = ", ".join(known[:_SHOWN_METRICS]) + (", …" if len(known) > _SHOWN_METRICS else "")
+    told = f"no row has {show(absent[0])} in column {show(table.pivot.name)}"
+    if table.partial:
+        return [told]
+    raise HistoryError(
+        f"{told}, and no column has that name, which {table.path} gives"
+        f"{did_you_mean(absent[0], known)} (there are {shown}); nothing is written"
+    )
 
 
 def _entries(table: TableMap) -> list[tuple[str, str]]:

@@ -1,9 +1,9 @@
-"""Wide tables: columns that become rows, as `unpivot` of a map says."""
+"""Wide and long tables: `unpivot` of a map turns columns into rows, `pivot` rows into columns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -79,6 +79,45 @@ class Unpivot:
     def _values(self, columns: Sequence[str]) -> list[str]:
         turned = self._turned(columns).values()
         return list(dict.fromkeys(value for members in turned for value in members))
+
+
+@dataclass(frozen=True, slots=True)
+class Pivot:
+    """A long table, a row per metric: `name` has the metric of a row and `value` its value.
+
+    The map names a metric as if it were a column.
+    """
+
+    name: str
+    value: str
+
+    def describe(self) -> str:
+        """Return a description for people."""
+        return f"the values of {self.name} become columns, with what {self.value} says"
+
+    def metrics(self, values: Collection[str], columns: Collection[str]) -> list[str]:
+        """Return those of a map's names of values that are metrics, as they are no columns."""
+        return [name for name in values if name not in columns]
+
+    def apply(self, frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+        """Return the rows of some metrics, each with its value in the column of its metric."""
+        name = pl.col(self.name).cast(pl.String)
+        values = [pl.when(name == metric).then(self.value).alias(metric) for metric in metrics]
+        return frame.filter(name.is_in(list(metrics))).with_columns(values)
+
+
+def decode_pivot(top: Fields) -> Pivot | None:
+    """Read `pivot` of a map."""
+    section = top.child("pivot")
+    if section is None:
+        return None
+    section.missing("name", "the column with the metric of a row")
+    section.missing("value", "the column with its value")
+    found = Pivot(section.text("name"), section.text("value"))
+    section.close()
+    if "unpivot" in top:
+        top.mistake("pivot", "expected one of pivot and unpivot, got both")
+    return found
 
 
 def decode_unpivot(top: Fields) -> Unpivot | None:

@@ -46,9 +46,7 @@ def import_workloads(
     rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add
 ) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
-    count = rows.height
-    rows = without_duplicates(rows)
-    duplicates = count - rows.height
+    rows, duplicates = without_duplicates(rows, table)
     edges = {cluster: (first, last) for cluster, first, last in spans.rows()}
     lives, sizes, samples, unsized = [], [], 0, 0
     for key, part in rows.group_by(list(WORKLOAD_KEY[:3]), maintain_order=True):

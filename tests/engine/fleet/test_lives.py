@@ -141,6 +141,29 @@ def test_what_is_recorded_of_a_life_counts(tmp_path: Path) -> None:
     assert len(found["run-00"]) < 130
 
 
+def test_an_hpa_whose_specs_lie_outside_of_the_data_is_left_out(tmp_path: Path) -> None:
+    store = load(tmp_path, runs(random.Random(1), 4))
+    alone = open_history(store).read("hpas")
+    moved = [
+        (pl.col(name) - pl.duration(days=9)).cast(alone.schema[name]).alias(name)
+        for name in ("valid_from", "valid_to")
+    ]
+    ended = alone.filter(name="run-01").with_columns(
+        valid_to=(pl.col("valid_from") + pl.duration(hours=1)).cast(alone.schema["valid_from"])
+    )
+    late = alone.filter(name="run-02").with_columns(
+        valid_from=(pl.col("valid_from") + pl.duration(hours=2)).cast(alone.schema["valid_from"])
+    )
+    with open_writer(store).part("recorded") as part:
+        part.add("hpas", ended.with_columns(moved).with_columns(name=pl.lit("before")))
+        part.add("hpas", late.with_columns(name=pl.lit("after")))
+    plan = plan_replay(open_history(store), ReplayParameters())
+    assert sorted(c.name for c in plan.chosen) == [f"run-0{k}" for k in range(4)]
+    reasons = {s.hpa: s.reason for s in plan.skipped}
+    assert "target Deployment/run-01 has no rows" in reasons["before"]
+    assert "target Deployment/run-02 has no rows" in reasons["after"]
+
+
 def test_hpas_of_manifests_live_as_their_targets(tmp_path: Path) -> None:
     store = load(tmp_path, runs(random.Random(1), 4))
     manifest = tmp_path / "hpa.yaml"

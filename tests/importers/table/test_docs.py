@@ -35,8 +35,8 @@ def import_example(folder: Path, table: str, map_file: str) -> ImportResult:
 
 
 def test_the_page_has_its_examples_and_a_proposed_map() -> None:
-    maps = ["map.yaml", "pods.yaml", "proposed.yaml"]
-    assert sorted(FILES) == [*maps, "services.csv", "services.yaml", "usage.csv"]
+    maps = ["long.yaml", "map.yaml", "pods.yaml", "proposed.yaml", "services.yaml"]
+    assert sorted(FILES) == sorted([*maps, "long.csv", "services.csv", "usage.csv"])
 
 
 def test_the_proposed_map_is_that_of_the_first_table(tmp_path: Path) -> None:
@@ -44,6 +44,13 @@ def test_the_proposed_map_is_that_of_the_first_table(tmp_path: Path) -> None:
     assert propose_map([str(tmp_path / "usage.csv")]).text == FILES["proposed.yaml"]
     result = import_example(tmp_path, "usage.csv", "proposed.yaml")
     assert result.workloads["hpa"].to_list() == ["cart"]
+
+
+def test_a_row_per_metric(tmp_path: Path) -> None:
+    import_example(tmp_path, "long.csv", "long.yaml")
+    samples = open_history(tmp_path / "history").read("pod_metrics").sort("ts")
+    assert samples["cpu_milli"].to_list() == [120, 480]
+    assert samples["memory_bytes"].to_list() == [210 << 20, 230 << 20]
 
 
 def test_rows_per_pod(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Sequence
 from itertools import permutations
@@ -303,6 +304,40 @@ def test_a_pod_of_all_hours_lives_on_in_any_order(tmp_path: Path, order: Sequenc
     gone = [None if at is None else at.timestamp() - BEGIN_S for at in pods["gone"]]
     assert gone == [None, pytest.approx(2 * HOUR_S, abs=60), None]
     assert sizes_at(tmp_path / "history", "a", range(180)) == [1] * 180
+
+
+@pytest.mark.parametrize("at", [2, 3, 4, 5])
+def test_a_killed_import_goes_on_without_its_work_folder(tmp_path: Path, at: int) -> None:
+    """Calls: the claim, three groups, the end."""
+    texts = {
+        hour: usage([hour], apps="ab").replace("a-1", "a-0").replace("a-2", "a-0")
+        for hour in range(3)
+    }
+    texts[1] += usage([1], apps="a").replace("ts,app,pod,cpu,mem\n", "").replace("a-1", "a-9")
+    for folder in (tmp_path, tmp_path / "whole"):
+        folder.mkdir(exist_ok=True)
+        for hour in (0, 2):
+            append(folder, texts[hour])
+    append(tmp_path / "whole", texts[1])
+    real, calls = table_groups.Sink.part, []
+
+    def stop(*arguments: object, **more: object) -> object:
+        calls.append(1)
+        if len(calls) == at:
+            raise KilledError
+        return real(*arguments, **more)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_groups.Sink, "part", stop)
+        with pytest.raises(KilledError):
+            append(tmp_path, texts[1])
+    (work,) = tmp_path.glob(".history.import-*")
+    shutil.rmtree(work)
+    append(tmp_path, texts[1])
+    assert_same(tmp_path / "history", tmp_path / "whole" / "history")
+    pods = read_tables(tmp_path / "history")["pods"].sort("pod")
+    assert pods["pod"].to_list() == ["a-0", "a-9", "b-0", "b-1", "b-2"]
+    assert pods.filter(pod="a-0").select("created", "gone").null_count().row(0) == (0, 1)
 
 
 def test_sizes_of_a_table_count_where_an_earlier_one_ended(tmp_path: Path) -> None:

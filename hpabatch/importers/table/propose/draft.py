@@ -31,7 +31,7 @@ from hpabatch.importers.table.propose.wide import (
     VALUE,
     candidates,
     find_wide,
-    long_metric,
+    long_metrics,
     series_ids,
 )
 from hpabatch.importers.table.units import CPU_COUNTER
@@ -79,16 +79,14 @@ def draft_map(sample: Sample, stem: str) -> Found:
     if wide is not None:
         columns = _turned(draft, sample, wide, comma=comma)
     rest = [column for column in columns if column.name != time.column.name]
-    metric = _one_metric(draft, rest)
-    if metric is not None:
-        rest = _rows_of(rest, *metric)
-    names = _names(find_names(candidates(rest), rest), rest, metric)
+    rest = _with_metrics(draft, rest, comma=comma)
+    names = find_names(candidates(rest), rest)
     draft.level = names.level
     draft.columns["time"] = _time_entry(time)
     draft.columns |= name_entries(names, _object_name(stem))
     _skip_pauses(draft, names)
     ids = series_ids(rest, len(rest[0].values) if rest else 0)
-    hints = (*words_of(stem), *(words_of(metric[1]) if metric else ()), *_header_words(rest))
+    hints = (*words_of(stem), *_header_words(rest))
     amounts = _amounts(rest, ids, names, hints)
     chosen = _usage(draft, amounts, names, comma=comma)
     if names.replicas is not None:
@@ -117,34 +115,17 @@ def _turned(draft: Draft, sample: Sample, wide: Unpivot, *, comma: bool) -> list
     return profiles(wide.apply(sample.frame.head(most)), comma=comma)
 
 
-def _one_metric(draft: Draft, columns: Sequence[Column]) -> tuple[Column, str] | None:
-    """Add `where` for a long table, a row per metric; return the column and the metric."""
-    found = long_metric(columns)
-    if found is not None:
-        column, metric = found
-        others = [name for name in column.examples(_SHOWN) if name != metric]
-        text = metric.replace("'", "''")
-        draft.top["where"] = Entry(
-            scalar(f"{quoted_column(column.name)} = '{text}'"),
-            ("a long table, a row per metric: an import reads one of them as usage",),
-            f"usage is {metric}; other values of {column.name}: {', '.join(others)}"
-            if others
-            else "",
-        )
-    return found
-
-
-def _rows_of(columns: Sequence[Column], column: Column, metric: str) -> list[Column]:
+def _with_metrics(draft: Draft, columns: list[Column], *, comma: bool) -> list[Column]:
+    """Add `pivot` for a long table, a row per metric; return its columns and its metrics."""
+    found = long_metrics(columns)
+    if found is None:
+        return columns
+    pivot, metrics = found
+    told = "a long table, a row per metric: the map names metrics as it names columns"
+    draft.top["pivot"] = Entry(flow(name=scalar(pivot.name), value=scalar(pivot.value)), (told,))
     frame = pl.DataFrame([item.values.alias(item.name) for item in columns])
-    return profiles(frame.filter(pl.col(column.name) == metric))
-
-
-def _names(names: Names, columns: list[Column], metric: tuple[Column, str] | None) -> Names:
-    """Return the names without the metric's column, which names no row."""
-    if metric is None or metric[0].name not in names.used():
-        return names
-    left = [column for column in columns if column.name != metric[0].name]
-    return find_names(candidates(left), left)
+    rows = pivot.apply(frame, pivot.metrics(metrics, frame.columns))
+    return profiles(rows.drop(pivot.name, pivot.value), comma=comma)
 
 
 def _time_entry(time: TimeGuess) -> Entry:

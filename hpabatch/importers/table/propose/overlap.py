@@ -26,6 +26,8 @@ def add_cluster(found: Found, sample: Sample) -> bool:
     names = found.names
     if names.cluster is not None or names.level != "workload" or found.unpivot is not None:
         return False
+    if "pivot" in found.draft.top:
+        return False
     assert names.replicas is not None
     if names.workload is None or names.workload.label:
         return False

@@ -16,14 +16,22 @@ from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import find_files
-from hpabatch.importers.table.map import TableMap
+from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
+from hpabatch.importers.table.pods import without_duplicates
 from hpabatch.importers.table.propose.draft import draft_map
 from hpabatch.importers.table.propose.overlap import add_cluster
 from hpabatch.importers.table.propose.sample import Sample, read_sample
 from hpabatch.importers.table.propose.settings import add_settings, leave_to_objects
 from hpabatch.importers.table.propose.shares import add_shares
-from hpabatch.importers.table.rows import Tally, clean_rows
+from hpabatch.importers.table.rows import (
+    KEY,
+    POD_KEY,
+    WORKLOAD_KEY,
+    Tally,
+    clean_rows,
+    key_rank,
+)
 from hpabatch.inputs.cluster_objects import read_objects
 
 _CHECKED_ROWS: Final = 1 << 19
@@ -127,12 +135,16 @@ def _checked(text: str, sample: Sample, beside: Beside | None) -> tuple[pl.DataF
             + (f" ({reasons})" if reasons else "")
             + "; write the map by hand (docs/import.md)"
         )
+    if table.pivot is not None:
+        names = (POD_KEY if table.level is Level.pod else WORKLOAD_KEY)[:-1]
+        keyed = rows.with_columns(key_rank(rows, names).alias(KEY)).sort(KEY, "ts", "seq")
+        rows, _ = without_duplicates(keyed, table)
     return rows, tally
 
 
 def _raw_rows(sample: Sample, table: TableMap) -> pl.DataFrame:
     used = table.used_columns()
     if table.unpivot is None:
-        return sample.frame.select(used).head(_CHECKED_ROWS)
+        return sample.frame.select(table.read_columns(sample.frame.columns)).head(_CHECKED_ROWS)
     most = max(64, _CHECKED_ROWS // max(1, sample.frame.width))
     return table.unpivot.apply(sample.frame.head(most)).select(used)

@@ -20,7 +20,7 @@ _MOST_LISTED: Final = 100
 
 def add_shares(found: Found) -> None:
     """Add limits (or requests) by workload where the table has usage and its percentage of them."""
-    if found.unpivot is not None or "where" in found.draft.top:
+    if found.unpivot is not None or not found.draft.top.keys().isdisjoint(("where", "pivot")):
         return  # its columns are not those of the rows
     for resource, factors in (("cpu", CPU_MILLI), ("memory", MEMORY_BYTES)):
         usage = _first(found, resource, is_percentage=False)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from hpabatch.importers.table.propose.columns import Column, Kind, profile, words_of
-from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.importers.table.unpivot import Pivot, Unpivot
 
 SERIES: Final = "series"
 VALUE: Final = "value"
@@ -118,26 +118,32 @@ def candidates(columns: Sequence[Column]) -> list[Candidate]:
     return found
 
 
-def long_metric(columns: Sequence[Column]) -> tuple[Column, str] | None:
-    """Return the column that names a long table's measure, and its value for cpu (else memory)."""
-    if not any(column.key == VALUE and column.kind is Kind.number for column in columns):
-        return None
-    for column in columns:
+def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
+    """Return how the rows of a long table become columns, and its metrics, those of usage first."""
+    kinds = (Kind.number, Kind.quantity, Kind.text)  # (250m and 1210 in one column are text)
+    value = next((c for c in columns if c.key == VALUE and c.kind in kinds), None)
+    for column in columns if value is not None else ():
         if column.kind is Kind.text and column.key in _METRIC_COLUMNS:
             names = column.values.drop_nulls().unique().sort().to_list()
             if len(names) > _MOST_METRICS or any("{" in name for name in names[:5]):
                 continue
-            for words in (("cpu",), ("memory", "mem")):
-                for name in names:
-                    parts = words_of(name)
-                    if set(words) & set(parts) and not set(parts) & _NO_USAGE:
-                        return column, name
+            usage = [name for name in names if _is_usage(words_of(name))]
+            if usage:
+                assert value is not None
+                others = [name for name in names if name not in usage]
+                return Pivot(column.name, value.name), [*usage, *others][:_MOST_COLUMNS]
     return None
+
+
+def _is_usage(words: Collection[str]) -> bool:
+    return not _USAGE.isdisjoint(words) and _NO_USAGE.isdisjoint(words)
 
 
 _METRIC_COLUMNS: Final = ("metric", "metric_name", "name", "measurement", "field", "measure",
                           "variable", "resource")  # fmt: skip
 _MOST_METRICS: Final = 200
+_MOST_COLUMNS: Final = 50
+_USAGE: Final = frozenset({"cpu", "memory", "mem"})
 _NO_USAGE: Final = frozenset({"request", "requests", "limit", "limits", "throttled", "quota"})
 
 

@@ -202,7 +202,11 @@ def long_metrics() -> Make:
             f"{cpu(p, m) / 1000}\n{at(m).isoformat()},{p},memory_rss,{memory(p, m) << 20}"
         ),
     )
-    expected = ("where: '\"metric\" = ''cpu_usage'''", "other values of metric: memory_rss")
+    expected = (
+        "pivot: {name: metric, value: value}",
+        "cpu: {column: cpu_usage, unit: cores}",
+        "memory: {column: memory_rss, unit: bytes}",
+    )
     return Make("long, a row per metric", text, "pod", expected)
 
 

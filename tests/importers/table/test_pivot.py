@@ -1,0 +1,155 @@
+"""Long tables: rows per metric that become columns, and maps that say it wrongly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from hpabatch.errors import HistoryError, RefusedError, UsageError
+from hpabatch.importers.table import files
+from hpabatch.importers.table.decode import read_map
+from hpabatch.importers.table.propose.run import propose_map
+from hpabatch.importers.table.run import import_table
+from tests.importers.tables import (
+    BEGIN_S,
+    POD_MAP,
+    WORKLOAD_MAP,
+    merged,
+    read_tables,
+    run_import,
+    write_csv,
+    write_map,
+)
+
+LONG = merged(
+    POD_MAP,
+    {
+        "pivot": {"name": "metric", "value": "value"},
+        "columns": {"cpu": {"column": "cpu_usage"}, "memory": {"column": "mem_rss"}},
+    },
+)
+
+
+def long(*rows: tuple[int, str, str, float]) -> pl.DataFrame:
+    """Return rows of second, pod, metric and value."""
+    names = {"ts": pl.Int64, "pod": pl.String, "metric": pl.String, "value": pl.Float64}
+    moved = [(BEGIN_S + second, *rest) for second, *rest in rows]
+    frame = pl.DataFrame(moved, schema=names, orient="row")
+    return frame.with_columns(app=pl.lit("web"))
+
+
+def test_rows_of_several_metrics_are_one_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "CHUNK_ROWS", 2)  # cpu and memory are read in different pieces
+    wide = [(60 * m, pod, 0.1 * m, 1000.0 * m) for m in range(5) for pod in "ab"]
+    rows = [(s, pod, "cpu_usage", cpu) for s, pod, cpu, _ in wide]
+    rows += [(s, pod, "mem_rss", memory) for s, pod, _, memory in wide]
+    rows += [(s, pod, "fs_reads", 7.0) for s, pod, _, _ in wide]
+    data = long(*rows).sample(fraction=1, shuffle=True, seed=1)
+    result, tables = run_import(tmp_path, LONG, data)
+    assert (result.rows_read, result.rows_excluded, result.duplicates) == (30, 10, 0)
+    schema = ["ts", "pod", "cpu", "mem"]
+    plain = pl.DataFrame([(BEGIN_S + s, *rest) for s, *rest in wide], schema=schema, orient="row")
+    (tmp_path / "wide").mkdir()
+    _, expected = run_import(tmp_path / "wide", POD_MAP, plain.with_columns(app=pl.lit("web")))
+    for name in ("pod_metrics", "pods", "pod_requests", "scales"):
+        assert tables[name].equals(expected[name]), name
+
+
+def test_the_last_value_of_a_metric_counts_and_requests_may_be_rows(tmp_path: Path) -> None:
+    said = merged(LONG, {"limits": None, "requests": {"cpu": {"column": "req", "unit": "cores"}}})
+    data = long(
+        (0, "a", "cpu_usage", 1), (0, "a", "mem_rss", 5), (0, "a", "cpu_usage", 2),
+        (0, "a", "req", 0.5), (60, "a", "cpu_usage", 1), (120, "a", "req", 0.25),
+    )  # fmt: skip
+    result, tables = run_import(tmp_path, said, data)
+    samples = tables["pod_metrics"].sort("ts").select("cpu_milli", "memory_bytes").rows()
+    assert samples == [(2000, 5), (1000, None)]
+    assert result.duplicates == 1
+    assert sorted(tables["pod_requests"]["cpu_milli"]) == [250, 500]
+    with pytest.raises(RefusedError, match="1 of 6 rows are faulty"):
+        import_table([str(tmp_path / "usage.parquet")], tmp_path / "map.yaml", None, strict=True)
+
+
+def test_replicas_may_be_rows(tmp_path: Path) -> None:
+    said = merged(WORKLOAD_MAP, {"pivot": {"name": "what", "value": "v"}})
+    lines = [f"{BEGIN_S + 60 * m},web,{what},{v}" for m in range(3)
+             for what, v in (("size", 2 + m), ("cpu", 100))]  # fmt: skip
+    result, tables = run_import(tmp_path, said, "\n".join(["ts,app,what,v", *lines]))
+    assert not result.dropped.get("no replicas, nor did an earlier row of the workload say any")
+    assert tables["scales"]["spec_replicas"].to_list() == [2, 3, 4]
+    assert tables["pod_metrics"].group_by("ts").len().sort("ts")["len"].to_list() == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"name": "metric"}, "expected the column with its value"),
+        ({"value": "value"}, "expected the column with the metric of a row"),
+        ({"name": "a", "value": "b", "keep": "c"}, "got 'keep'"),
+        ("metric", "expected a mapping"),
+    ],
+)
+def test_a_wrong_pivot_is_a_sentence(tmp_path: Path, said: Any, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_map(write_map(tmp_path, {**LONG, "pivot": said}))
+    assert told in str(caught.value)
+
+
+def test_pivot_and_unpivot_exclude_one_another(tmp_path: Path) -> None:
+    both = {**LONG, "unpivot": {"keep": "ts", "name": "pod", "value": "cpu"}}
+    with pytest.raises(UsageError, match="expected one of pivot and unpivot, got both"):
+        read_map(write_map(tmp_path, both))
+
+
+def test_names_that_are_neither_column_nor_metric_are_refused(tmp_path: Path) -> None:
+    source = write_csv(tmp_path, f"ts,app,pod,metric,value\n{BEGIN_S},web,a,cpu_usage,1\n")
+    path = write_map(tmp_path, merged(LONG, {"columns": {"cpu": {"column": "cpu_usge"}}}))
+    with pytest.raises(HistoryError, match=r"no row has 'cpu_usge' .* did you mean cpu_usage\?"):
+        import_table([source], path, tmp_path / "h")
+    path = write_map(tmp_path, LONG)
+    with pytest.raises(HistoryError) as caught:
+        import_table([source], path, tmp_path / "h")
+    assert "no row has 'mem_rss' in column 'metric'" in str(caught.value)
+    assert not (tmp_path / "h" / "pod_metrics").exists()
+    result = import_table([source], write_map(tmp_path, {**LONG, "partial": True}), None)
+    assert any("no row has 'mem_rss'" in text for text in result.warnings)
+    # A name of a row's place is a column, never a metric.
+    path = write_map(tmp_path, merged(LONG, {"columns": {"pod": "pot"}}))
+    with pytest.raises(HistoryError, match=r"no column 'pot' .*did you mean pod"):
+        import_table([source], path, None)
+
+
+def test_a_proposal_takes_both_and_replicas(tmp_path: Path) -> None:
+    lines = [
+        f"2026-10-07T10:{m:02d}:00Z,{app},{what},{v}"
+        for m in range(30)
+        for app in ("web", "api")
+        for what, v in (("replicas", 2 + m // 10), ("cpu", 0.5 + m % 7 / 100), ("memory", 3 << 28))
+    ]
+    source = write_csv(tmp_path, "\n".join(["time,service,metric,value", *lines]))
+    found = propose_map([source])
+    for part in ("level: workload", "pivot: {name: metric, value: value}", "replicas: replicas",
+                 "memory: {column: memory, unit: bytes"):  # fmt: skip
+        assert part in found.text, found.text
+    (tmp_path / "map.yaml").write_text(found.text)
+    import_table([source], tmp_path / "map.yaml", tmp_path / "h", strict=True)
+    tables = read_tables(tmp_path / "h")
+    assert tables["scales"].filter(target="web")["spec_replicas"].to_list() == [2, 3, 4]
+    assert tables["pod_metrics"].null_count().select("cpu_milli", "memory_bytes").row(0) == (0, 0)
+
+
+def test_a_proposal_reads_quantities_of_two_kinds(tmp_path: Path) -> None:
+    lines = [
+        f"2026-10-07T10:{m:02d}:00Z,web-7d4b9c6f5-x2x9k,{what},{v}"
+        for m in range(30)
+        for what, v in (("cpu", "250m" if m % 2 else "1"), ("memory", "128Mi"))
+    ]
+    source = write_csv(tmp_path, "\n".join(["time,pod,metric,value", *lines]))
+    found = propose_map([source])
+    assert "cpu: {column: cpu, unit: quantity}" in found.text, found.text
+    assert "memory: {column: memory, unit: quantity}" in found.text
