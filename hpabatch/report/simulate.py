@@ -159,7 +159,7 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{_setting(setting)}, simulated: {counted(rows.height, 'HPA')}, "
             f"{rows['pod_hours'].sum():,.1f} pod-hours{money}, "
-            f"{counted(rows['rescales'].sum(), 'rescale')}, {minutes:,.0f} saturated minutes"
+            f"{counted(int(rows['rescales'].sum()), 'rescale')}, {minutes:,.0f} saturated minutes"
         )
 
 

@@ -71,7 +71,7 @@ class _Shard:
             first, last = self.row_spans.get(place, self.span_ms)
             own = max(first, self.span_ms[0]), min(last, self.span_ms[1])
             rows.append((*place[1:], g, *own))
-        schema = dict.fromkeys(("namespace", "target"), pl.String())
+        schema: dict[str, pl.DataType] = dict.fromkeys(("namespace", "target"), pl.String())
         schema |= dict.fromkeys(("g", "since_ms", "until_ms"), pl.Int64())
         return pl.DataFrame(rows, schema, orient="row")
 
