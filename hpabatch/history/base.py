@@ -24,6 +24,9 @@ CUSTOM, OBJECT, EXTERNAL = "pod_custom_metrics", "object_metrics", "external_met
 Wanted = tuple[str, str | None]
 """Namespace and place of requested rows; a null place is None."""
 
+Days = tuple[date, date]
+"""First and last UTC day of requested rows."""
+
 SIZES = pl.Schema(
     {"cluster": TEXT, "namespace": TEXT, "place": TEXT, "day": pl.Date(), "rows": pl.Int64()}
 )
@@ -158,6 +161,7 @@ class History(ABC):
         places: Collection[Wanted],
         *,
         day: date | None = None,
+        last: date | None = None,
         columns: Sequence[str] | None = None,
     ) -> pl.DataFrame:
         """Return the rows of some places, sorted by the table's key; an absent table has none.
@@ -168,6 +172,7 @@ class History(ABC):
             places: pairs of namespace and place (the table's third key column, `Table.place`);
                 ignored for a table without namespaces.
             day: only rows of this UTC day (by `Table.day`); ignored for a table without.
+            last: only rows of the days from `day` to this one.
             columns: only these, in the registry's order; None: all.
 
         Raises:
@@ -179,7 +184,8 @@ class History(ABC):
         if table not in self.files or (spec.place and not places):
             return schema.empty_frame(table).select(wanted)
         chosen = set(places) if spec.place else None
-        return self._select(spec, cluster, chosen, day if spec.day else None, wanted)
+        days = (day, last or day) if spec.day and day else None
+        return self._select(spec, cluster, chosen, days, wanted)
 
     def partition_rows(self, table: str, cluster: str, day: date | None) -> pl.DataFrame:
         """Return all columns of a cluster's rows, of one UTC day where the table has days.
@@ -190,7 +196,8 @@ class History(ABC):
         spec = table_named(table)
         if table not in self.files:
             return schema.empty_frame(table)
-        return self._select(spec, cluster, None, day if spec.day else None, spec.names)
+        days = (day, day) if spec.day and day else None
+        return self._select(spec, cluster, None, days, spec.names)
 
     def distinct(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
         """Return the unique rows of a few columns, sorted by them in the registry's order.
@@ -260,10 +267,10 @@ class History(ABC):
         spec: Table,
         cluster: str,
         places: set[Wanted] | None,
-        day: date | None,
+        days: Days | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
-        """Return the wanted columns of some places; None: all rows of the cluster."""
+        """Return the wanted columns of some places and days; None: of all of the cluster."""
 
     @abstractmethod
     def _distinct(self, spec: Table, wanted: Sequence[str]) -> Iterable[pl.DataFrame]:
@@ -321,4 +328,4 @@ def wanted_columns(spec: Table, columns: Sequence[str] | None) -> list[str]:
     return [name for name in spec.names if name in columns]
 
 
-__all__ = ["SIZES", "SPANS", "History", "Wanted", "wanted_columns"]
+__all__ = ["SIZES", "SPANS", "Days", "History", "Wanted", "wanted_columns"]

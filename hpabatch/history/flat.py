@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
-from hpabatch.history.base import SIZES, History, Wanted
+from hpabatch.history.base import SIZES, Days, History, Wanted
 from hpabatch.history.checks import OWNED, check_columns, conform, order_rows
 from hpabatch.history.columns import TEXT, TIME, Table
 from hpabatch.history.files import open_regular
@@ -141,19 +141,19 @@ class FlatHistory(History):
         spec: Table,
         cluster: str,
         places: set[Wanted] | None,
-        day: date | None,
+        days: Days | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
         if not self._is_small(spec):
-            return self._search(spec, cluster, places, day, wanted)
+            return self._search(spec, cluster, places, days, wanted)
         frame, spans = self._kept_table(spec)
         chosen = spans.get(cluster, {})
         names = chosen if places is None else [place for place in chosen if place in places]
         columns = list(dict.fromkeys([*wanted, *_of_day(spec)]))
         parts = [frame.slice(*chosen[name]).select(columns) for name in names]
         rows = pl.concat(parts) if parts else frame.clear()
-        if day is not None:
-            rows = rows.filter(pl.col(spec.day).dt.date() == day)
+        if days is not None:
+            rows = rows.filter(pl.col(spec.day).dt.date().is_between(*days))
         return rows.select(wanted)
 
     def _kept_table(self, spec: Table) -> tuple[pl.DataFrame, dict[str, dict[Place, Span]]]:
@@ -175,7 +175,7 @@ class FlatHistory(History):
         spec: Table,
         cluster: str,
         places: set[Wanted] | None,
-        day: date | None,
+        days: Days | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
         """Return selected rows of a table that is too large to keep, reading all its files."""
@@ -185,7 +185,9 @@ class FlatHistory(History):
         bare = spec.name in OWNED and any(name == "" for _, name in places or ())
         among = None if bare else places
         parts = [
-            self._file(spec, file, needed, lambda found: _filters(spec, found, cluster, among, day))
+            self._file(
+                spec, file, needed, lambda found: _filters(spec, found, cluster, among, days)
+            )
             for file in self.files[spec.name]
         ]
         frame = pl.concat(parts)
@@ -216,7 +218,7 @@ class FlatHistory(History):
             yield self._kept_table(spec)[0].select(wanted).unique()
             return
         for cluster, day in self._counted(spec).select("cluster", "day").unique().rows():
-            yield self._search(spec, cluster, None, day, wanted).unique()
+            yield self._search(spec, cluster, None, (day, day), wanted).unique()
 
     def _sizes(self, spec: Table) -> pl.DataFrame:
         if self._is_small(spec):
@@ -299,7 +301,7 @@ def _of_day(spec: Table) -> list[str]:
 
 
 def _filters(
-    spec: Table, found: pl.Schema, cluster: str, places: set[Wanted] | None, day: date | None
+    spec: Table, found: pl.Schema, cluster: str, places: set[Wanted] | None, days: Days | None
 ) -> list[pl.Expr]:
     """Return conditions on a file's own columns that hold for the selected rows and few others."""
     conditions = [_as_text(spec, found, "cluster").is_in([cluster])]
@@ -311,11 +313,13 @@ def _filters(
                 )
             )
     kind = found.get(spec.day)
-    if day is not None and isinstance(kind, pl.Datetime):
+    if days is not None and isinstance(kind, pl.Datetime):
         ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[kind.time_unit]
-        start = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * ticks
+        first, last = (
+            int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) for day in days
+        )
         moment = pl.col(spec.day).to_physical()
-        conditions.append((moment >= start) & (moment < start + 86_400 * ticks))
+        conditions.append((moment >= first * ticks) & (moment < (last + 86_400) * ticks))
     return conditions
 
 

@@ -156,7 +156,11 @@ def check_pages(file: Path, spec: Table) -> None:
         HistoryError: the bytes of a page have changed.
     """
     try:
-        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+        # Texts are not made: their places in the dictionary are read ten times as fast.
+        texts = [f.name for f in pq.read_schema(file) if pa.types.is_string(f.type)]
+        with pq.ParquetFile(
+            file, page_checksum_verification=True, read_dictionary=texts
+        ) as parquet:
             ours = schema.SCHEMA_KEY.encode() in (parquet.metadata.metadata or {})
             if not ours and not _has_checksums(file, parquet.metadata):
                 return

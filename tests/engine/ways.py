@@ -30,7 +30,7 @@ class Way:
     """How a history is stored and replayed; nothing of it may matter.
 
     `seed` decides which rows are written together; `shards` are the limits of a shard: decisions,
-    and rows a day.
+    and rows a day; `step` is that of the days that are read at once: rows.
     """
 
     layout: str
@@ -38,6 +38,7 @@ class Way:
     shards: tuple[int, int]
     block: int
     threads: int
+    step: int
 
 
 ways = st.builds(
@@ -47,6 +48,7 @@ ways = st.builds(
     shards=st.sampled_from([(1, 1), (15, 1 << 20), (1 << 20, 3), (1 << 20, 1 << 20)]),
     block=st.sampled_from([1, 2, 3, 7, 64, 8192]),
     threads=st.sampled_from([1, 2]),
+    step=st.sampled_from([0, 8, 1 << 18]),
 )
 
 
@@ -86,6 +88,7 @@ def cut(way: Way) -> Iterator[None]:
     with (
         mock.patch.object(plan, "SHARD_DECISIONS", way.shards[0]),
         mock.patch.object(plan, "SHARD_DAY_ROWS", way.shards[1]),
+        mock.patch.object(plan, "STEP_ROWS", way.step),
         mock.patch.object(pack, "ROWS_PER_BLOCK", way.block),
     ):
         try:

@@ -332,10 +332,10 @@ def test_the_demo_survives_a_migration(tmp_path: Path) -> None:
         assert_frame_equal(made.read(table), demo.read(table))
         places = demo.sizes(table).select("namespace", "place").unique(maintain_order=True).rows()
         for chosen in (places[:1], places[3:9], places):
-            for when in (None, day, day + timedelta(days=1)):
+            for when, last in ((None, None), (day, None), (day, day + timedelta(days=1))):
                 assert_frame_equal(
-                    made.select(table, "demo", chosen, day=when),
-                    demo.select(table, "demo", chosen, day=when),
+                    made.select(table, "demo", chosen, day=when, last=last),
+                    demo.select(table, "demo", chosen, day=when, last=last),
                 )
 
 

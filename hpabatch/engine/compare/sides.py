@@ -222,7 +222,9 @@ def _until(plan: ReplayPlan, first_ms: Mapping[Key, int], day: int) -> ReplayPla
     # A fetch may come before the sample's own time, by a clock that is wrong.
     last = _EPOCH + timedelta(days=day + bool(plan.fetched))
     days = {
-        table: {place: tuple(d for d in theirs if d <= last) for place, theirs in of.items()}
+        table: {
+            place: {d: n for d, n in theirs.items() if d <= last} for place, theirs in of.items()
+        }
         for table, of in plan.days.items()
     }
     clocks = replace(clocks, recorded={**clocks.recorded, **cut})

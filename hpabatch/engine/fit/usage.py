@@ -1,7 +1,7 @@
 """Observed usage of each HPA's workload over time: what its pods used and how many served.
 
-One pass over the samples, shard by shard and day by day as in a replay, without decisions. The
-result is small: a few numbers per tick and metric, and the lives of the pods.
+One pass over the samples, shard by shard and a run of days at a time as in a replay, without
+decisions. The result is small: a few numbers per tick and metric, and the lives of the pods.
 """
 
 from __future__ import annotations

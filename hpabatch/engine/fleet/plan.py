@@ -49,6 +49,9 @@ Select = Callable[[pl.DataFrame], pl.DataFrame]
 # A shard's size: a decision takes some 200 bytes until it is written, a sample of a day some 100.
 SHARD_DECISIONS = 400_000
 SHARD_DAY_ROWS = 1_500_000
+# A shard's samples are read day by day, or so many days at once that they stay below so many rows:
+# each reading takes some 10 ms, however few its rows.
+STEP_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +76,15 @@ class ReplayPlan:
     flags: dict[str, tuple[FlagPeriod, ...]]
     starts_ms: Mapping[str, I64]
     fetched: frozenset[str]
-    days: Mapping[tuple[str, str], Mapping[Place, tuple[date, ...]]]
+    days: Mapping[tuple[str, str], Mapping[Place, Mapping[date, int]]]
     external_series: Mapping[str, tuple[tuple[str, ...], ...]]
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     evidence: dict[str, str]
     whole: bool = False
 
-    def days_of(self, table: str, cluster: str) -> Mapping[Place, tuple[date, ...]]:
-        """Return the UTC days on which each place of a sample table has rows."""
+    def days_of(self, table: str, cluster: str) -> Mapping[Place, Mapping[date, int]]:
+        """Return the UTC days on which each place of a sample table has rows, and how many."""
         return self.days.get((table, cluster), {})
 
     def profile_of(self, cluster: str) -> Profile:
@@ -294,13 +297,14 @@ def _day_rows(
     ]
 
 
-def _days(history: History) -> dict[tuple[str, str], dict[Place, tuple[date, ...]]]:
-    found: dict[tuple[str, str], dict[Place, tuple[date, ...]]] = {}
+def _days(history: History) -> dict[tuple[str, str], dict[Place, dict[date, int]]]:
+    found: dict[tuple[str, str], dict[Place, dict[date, int]]] = {}
     for table in SAMPLE_TABLES:
         keys = ["cluster", "namespace", "place"]
-        days = history.sizes(table).group_by(keys, maintain_order=True).agg("day")
-        for cluster, namespace, place, theirs in days.iter_rows():
-            found.setdefault((table, cluster), {})[namespace, place] = tuple(theirs)
+        days = history.sizes(table).group_by(keys, maintain_order=True).agg("day", "rows")
+        for cluster, namespace, place, theirs, rows in days.iter_rows():
+            known = dict(zip(theirs, rows, strict=True))
+            found.setdefault((table, cluster), {})[namespace, place] = known
     return found
 
 

@@ -1,7 +1,8 @@
-"""Reading a shard: everything of its HPAs but the samples, then its samples day by day."""
+"""Reading a shard: everything of its HPAs but the samples, then its samples in runs of days."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -10,6 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.fleet import plan as planning
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.clocks import Clocks, HpaKey
 from hpabatch.engine.fleet.flags import FlagPeriod
@@ -20,6 +22,7 @@ from hpabatch.engine.fleet.pod_columns import PodColumns, pod_columns
 from hpabatch.engine.fleet.sources import RESOURCE_COLUMNS, Load, load_rows
 from hpabatch.engine.shards.ambiguity import Crowd, Pair, ambiguous_instants
 from hpabatch.engine.shards.shard import ScaleColumns, Shard, scale_columns
+from hpabatch.history.base import Days
 from hpabatch.history.schema import empty_frame
 from hpabatch.layout import codes
 from hpabatch.layout.observations import AMBIGUOUS, FETCH, Ambiguities, Fetches
@@ -236,7 +239,7 @@ def _has_external(candidate: Candidate) -> bool:
 
 
 class SampleReader:
-    """Reads a shard's samples, one day at a time."""
+    """Reads a shard's samples, a run of days at a time."""
 
     def __init__(
         self, plan: ReplayPlan, cluster: str, places: Sequence[Sequence[Place]], shard: Shard
@@ -248,7 +251,7 @@ class SampleReader:
         self.tracks = shard.tracks
         self.numbers = shard.numbers
         self.tables = self._tables()
-        self.days = self._days()
+        self.runs = self._runs()
 
     def _tables(self) -> dict[str, list[Place]]:
         """Return the metric tables that tracks look at, with the places to read."""
@@ -266,22 +269,33 @@ class SampleReader:
                     found[table].append(place)
         return found
 
-    def _days(self) -> list[date]:
-        days: set[date] = set()
+    def _runs(self) -> list[Days]:
+        """Return first and last UTC day of each reading: as many days as have STEP_ROWS samples."""
+        rows: Counter[date] = Counter()
         for table, places in self.tables.items():
             sizes = self.plan.days_of(table, self.cluster)
             for place in places:
-                days.update(sizes.get(place, ()))
+                rows.update(sizes.get(place, {}))
         # Samples seen later than the last tick are not used; a fetch may come before the
         # sample's own time, by a clock that is wrong, but not by days.
         last = _EPOCH + timedelta(milliseconds=self.plan.clocks.to_ms + DAY_MS)
-        return sorted(day for day in days if day <= last)
+        runs: list[Days] = []
+        total = 0
+        for day in sorted(day for day in rows if day <= last):
+            total += rows[day]
+            if runs and total <= planning.STEP_ROWS:
+                runs[-1] = (runs[-1][0], day)
+            else:
+                runs.append((day, day))
+                total = rows[day]
+        return runs
 
-    def load(self, day: date, arena: Arena) -> Load:
-        """Return the samples of a UTC day; the arena keeps what lies in pieces."""
+    def load(self, run: Days, arena: Arena) -> Load:
+        """Return the samples of a run of UTC days; the arena keeps what lies in pieces."""
+        day, last = run
         frames = {
             table: self.plan.history.select(
-                table, self.cluster, places, day=day, columns=self._columns(table)
+                table, self.cluster, places, day=day, last=last, columns=self._columns(table)
             )
             for table, places in self.tables.items()
         }
@@ -296,6 +310,7 @@ class SampleReader:
                 self.cluster,
                 self.tables["pod_metrics"],
                 day=day,
+                last=last,
                 columns=list(dict.fromkeys(names)),
             )
         return load_rows(self.tracks, self.numbers, usage, frames, arena)

@@ -1,7 +1,7 @@
-"""Running a shard: its samples are read day by day and its ticks decided.
+"""Running a shard: its samples are read in runs of days and its ticks decided.
 
-Reading goes one step ahead of deciding, in a thread of its own: a step is a day of a shard, and
-after a shard's last day comes the next shard.
+Reading goes one step ahead of deciding, in a thread of its own: a step is a run of days of a shard,
+and after a shard's last day comes the next shard.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def shard_steps(
         # ticks wait for the next day's samples.
         wait_ms = DAY_MS if candidates[0].cluster in plan.fetched else 0
         done_ms = -NEVER_MS
-        for day in reader.days if shard.candidates else ():
+        for run in reader.runs if shard.candidates else ():
             loads += 1
-            load = reader.load(day, columns[loads % len(columns)])
+            load = reader.load(run, columns[loads % len(columns)])
             for uid, rows in load.strays.items():
                 facts.strays[uid] = facts.strays.get(uid, 0) + rows
-            until_ms = (day - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
+            until_ms = (run[-1] - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
             yield Step(shard, facts, load, done_ms, until_ms, last=False)
             done_ms = until_ms
         yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)

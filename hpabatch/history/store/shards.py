@@ -6,14 +6,13 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 
 from hpabatch.errors import HistoryError
-from hpabatch.history.base import SIZES, History, Wanted
+from hpabatch.history.base import SIZES, Days, History, Wanted
 from hpabatch.history.checks import OWNED, order_rows, without_replaced
 from hpabatch.history.columns import Table
 from hpabatch.history.schema import TABLES
@@ -114,13 +113,14 @@ class StoreHistory(History):
         spec: Table,
         cluster: str,
         places: set[Wanted] | None,
-        day: date | None,
+        days: Days | None,
         wanted: Sequence[str],
     ) -> pl.DataFrame:
-        days = self.snapshot.partitions[spec.name].get(cluster, {})
-        if day is not None:
-            days = {name: files for name, files in days.items() if name == day.isoformat()}
-        return self._merged(spec, days, places, wanted)
+        stored = self.snapshot.partitions[spec.name].get(cluster, {})
+        if days is not None:
+            first, last = (day.isoformat() for day in days)
+            stored = {name: stored[name] for name in stored if first <= (name or "") <= last}
+        return self._merged(spec, stored, places, wanted)
 
     def _merged(
         self,
@@ -204,7 +204,7 @@ class StoreHistory(History):
         for cluster, days in self.snapshot.partitions[spec.name].items():
             for files in days.values():
                 day = files[0].date
-                yield self._select(spec, cluster, None, day, wanted).unique()
+                yield self._select(spec, cluster, None, day and (day, day), wanted).unique()
 
     def _sizes(self, spec: Table) -> pl.DataFrame:
         parts = [pl.DataFrame(schema=SIZES)]

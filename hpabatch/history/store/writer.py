@@ -16,8 +16,9 @@ from hpabatch.history.checks import check_columns, check_validity, conform, orde
 from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Table
 from hpabatch.history.schema import table_named
 
-# A row group holds a day of a small fleet; readers skip columns that they do not need.
-ROW_GROUP_ROWS = 1 << 20
+# Readers skip row groups without a place or day that they look for, by their statistics. Half as
+# many rows save little more, and take 4 % more bytes.
+ROW_GROUP_ROWS = 1 << 17
 COMPRESSION_LEVEL = 9
 
 

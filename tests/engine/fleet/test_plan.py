@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -17,7 +19,7 @@ from hpabatch.engine.fleet.clocks import Clocks, Grid
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.fleet.selection import selection
-from hpabatch.engine.replay.run import replay_history
+from hpabatch.engine.replay.run import replay_history, replay_shards
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.model.versions import PROFILES
@@ -207,6 +209,33 @@ def test_warnings_and_facts_are_the_same_however_hpas_are_cut(tmp_path: Path, mo
         "pods: 1 rows have the uid of a later row and are left out: a uid stands for one pod, "
         "correct the others",
     ]
+
+
+@pytest.mark.parametrize(("rows", "runs"), [(0, 4), (2, 4), (3, 2), (1 << 18, 1)])
+def test_days_are_read_together_as_long_as_they_are_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, runs: int
+) -> None:
+    # The first and the third day have two samples, the others one.
+    day_ms = 86_400_000
+    times = [T0 + k * day_ms + ms for k in range(4) for ms in range(0, (2 - k % 2) * STEP, STEP)]
+    tables = tables_of("web")
+    tables["pod_metrics"] = [usage_row("web-0", ms, 90) for ms in times]
+    tables["object_metrics"], tables["external_metrics"] = [], []
+    history = open_history(write_pieces(tables, tmp_path, 1))
+    plan = plan_replay(history, ReplayParameters("1.38", sync_period_ms=day_ms))
+    read: list[tuple[str, date]] = []
+    select = history.select
+
+    def counted(table: str, *arguments: Any, **more: Any) -> pl.DataFrame:
+        if more.get("day"):
+            read.append((table, more["day"]))
+        return select(table, *arguments, **more)
+
+    monkeypatch.setattr(history, "select", counted)
+    monkeypatch.setattr(engine_plan, "STEP_ROWS", rows)
+    decisions = next(replay_shards(plan, [0])).decisions
+    assert len({day for _, day in read}) == runs
+    assert decisions["desired"].null_count() < decisions.height
 
 
 def test_results_keep_nothing_of_a_shards_memory(tmp_path: Path) -> None:

@@ -259,7 +259,7 @@ def test_groups_are_those_of_a_naive_count(tables: Tables, k8s: str, delay: int,
     parameters = ReplayParameters(
         k8s, sync_period_ms=STEP, phase_ms=0, delay_ms=delay, max_age_ms=35_000
     )
-    way = Way("flat", 1, (1 << 20, 1 << 20), 64, 1)
+    way = Way("flat", 1, (1 << 20, 1 << 20), 64, 1, 1 << 18)
     with written(tables, way) as history:
         rows = replayed(history, parameters, way, why=True).decisions.to_dicts()
     epoch = datetime(1970, 1, 1, tzinfo=UTC)

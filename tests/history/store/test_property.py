@@ -140,13 +140,16 @@ def _assert_same(history: History, expected: pl.DataFrame, table: str) -> None:
 def _assert_selections(history: History, expected: pl.DataFrame, table: str) -> None:
     spec = TABLES[table]
     clusters = expected["cluster"].unique().to_list()
-    days: list[date | None] = [None, date(2026, 10, 7), date(2026, 10, 8)]
+    first, second = date(2026, 10, 7), date(2026, 10, 8)
+    runs = [(None, None), (first, None), (second, None), (first, first), (first, second)]
     for cluster in clusters:
         rows = expected.filter(pl.col("cluster") == cluster)
         places = [("n", "t"), ("", ""), ("é", None), ("n", "a"), ("no", "such")]
         for chosen in (places[:1], places, [("", None), ("n", "tt")]):
-            for day in days:
-                found = history.select(table, cluster, chosen, day=day, columns=spec.names[2:])
+            for day, last in runs:
+                found = history.select(
+                    table, cluster, chosen, day=day, last=last, columns=spec.names[2:]
+                )
                 wanted = rows
                 if spec.place:
                     wanted = wanted.filter(
@@ -155,7 +158,7 @@ def _assert_selections(history: History, expected: pl.DataFrame, table: str) -> 
                         )
                     )
                 if spec.day and day is not None:
-                    wanted = wanted.filter(pl.col(spec.day).dt.date() == day)
+                    wanted = wanted.filter(pl.col(spec.day).dt.date().is_between(day, last or day))
                 assert_frame_equal(found, wanted.select(spec.names[2:]))
 
 
