@@ -193,4 +193,3 @@ def _row(
         "explained_share": (stated.matched - stated.chance) / possible if possible > 0 else None,
         "standing_wishes": stated.standing,
     }
-

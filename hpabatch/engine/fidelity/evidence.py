@@ -52,7 +52,11 @@ def evidence_of(recording: Recording, trial: Trial) -> Evidence:
     for chosen, sizes in zip(recording.passes, trial.held, strict=True):
         some = recording.episodes.some(chosen)
         decided, fits = _decided(some, window, sizes)
-        held, matched, sized = held + some.count, matched + int(decided.sum()), sized + int(fits.sum())
+        held, matched, sized = (
+            held + some.count,
+            matched + int(decided.sum()),
+            sized + int(fits.sum()),
+        )
         np.add.at(errors, (some.first_ms[~fits] - now_ms[0]) // BLOCK_MS, 1)
     first_ms, last_ms = standing_wishes(trial.plain, window)
     for begin, end in zip(first_ms - now_ms[0], last_ms - now_ms[0], strict=True):

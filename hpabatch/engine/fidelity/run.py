@@ -160,7 +160,9 @@ def _controller_scores(plan: ReplayPlan, progress: Progress) -> _Replayed:
         notes.append(result.notes)
         told.append(answers(plan, k))
         progress("replaying", (k + 1) / len(plan.shards) / 2)
-    joined = pl.concat(scores).join(pl.concat(told), on=list(KEY), how="left", maintain_order="left")
+    joined = pl.concat(scores).join(
+        pl.concat(told), on=list(KEY), how="left", maintain_order="left"
+    )
     unanswered = pl.col("answer").is_null()
     joined = joined.with_columns(
         answer_why=pl.when(unanswered).then("unscored").otherwise("answer_why"),
