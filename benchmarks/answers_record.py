@@ -111,7 +111,7 @@ def _per_pod(truth: Truth) -> float:
 
 
 def record(hpas: int, seed: int, days: int, folder: Path) -> tuple[list[Known], dict[str, Any]]:
-    """Run a fleet in closed loop; return its HPAs and the tables of the run, written to a folder."""
+    """Run a fleet in closed loop; return its HPAs and the run's tables, written to a folder."""
     fleet = fleet_of(hpas, seed)
     steps = days * DAY_MS // SYNC_MS
     cases = [replace(case_of(t, t.spec, TODAY, 0, 1, SYNC_MS), steps=steps) for t in fleet]
@@ -136,7 +136,7 @@ def record(hpas: int, seed: int, days: int, folder: Path) -> tuple[list[Known], 
 
 
 def thinned(samples: pl.DataFrame, source: Source) -> pl.DataFrame:
-    """Return the rows of pods that a source would have: time, namespace, target, pod, cpu, memory."""
+    """Return the rows of pods that a source would have."""
     every = f"{source.spacing_ms}ms"
     group = samples.sort("uid", "ts").with_columns(bin=pl.col("ts").dt.truncate(every))
     values = ["cpu_milli", "memory_bytes"]

@@ -123,7 +123,9 @@ def answered(history: Path, known: Sequence[Known], by: str) -> pl.DataFrame:
     wanted = pl.DataFrame(names, schema=["namespace", "hpa"], orient="row")
     plan = plan_replay(
         open_history(history), ReplayParameters(K8S), hpas,
-        lambda frame: frame.join(wanted, on=["namespace", "hpa"], how="semi", maintain_order="left"),
+        lambda frame: frame.join(
+            wanted, on=["namespace", "hpa"], how="semi", maintain_order="left"
+        ),
     )  # fmt: skip
     return pl.concat([answers(plan, k) for k in range(len(plan.shards))])
 

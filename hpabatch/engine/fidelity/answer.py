@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from hpabatch.engine.fidelity.deviations import METRIC, WINDOW, Deviation, deviations_of
@@ -21,6 +20,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.shards.read import read_shard
 from hpabatch.engine.simulate.work import key_of
+from hpabatch.layout.records import I64
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"
@@ -113,7 +113,7 @@ def answers(plan: ReplayPlan, number: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=ANSWER_SCHEMA)
 
 
-def _same(wished: np.ndarray, other: np.ndarray) -> bool:  # type: ignore[type-arg]
+def _same(wished: I64, other: I64) -> bool:
     return wished.size == other.size and bool((wished == other).all())
 
 

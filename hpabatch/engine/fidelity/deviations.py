@@ -12,7 +12,7 @@ import numpy as np
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.layout import codes
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import F64
 from hpabatch.model.plant import signal_name
 
 TARGET: Final = "target"
@@ -83,7 +83,7 @@ def apply_deviation(shard: Shard, h: int, deviation: Deviation) -> None:
             specs.down_tolerance[rows] = _other(specs.down_tolerance[rows])
 
 
-def _other(tolerance: I64) -> I64:
+def _other(tolerance: F64) -> F64:
     """Return the larger of the two tolerances for one nearer to the smaller, and the reverse."""
     return np.where(tolerance < np.mean(_TOLERANCES), _TOLERANCES[1], _TOLERANCES[0])
 

@@ -55,7 +55,7 @@ class Episodes:
     @property
     def up(self) -> I64:
         """1 where the size grew, -1 where it fell."""
-        return np.sign(self.after - self.before).astype(np.int64)
+        return np.asarray(np.sign(self.after - self.before), np.int64)
 
     def some(self, chosen: I64) -> Episodes:
         """Return some of them, by position."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from hpabatch.engine.fidelity.episodes import Episodes, Window
 from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
+from hpabatch.engine.replay.score_events import Bool
 from hpabatch.layout.records import I64
 
 BLOCK_MS: Final = 1_800_000
@@ -31,8 +32,8 @@ class Evidence(NamedTuple):
     """What a setting makes of a recording.
 
     `held` episodes were replayed; `matched` decided in their window, `sized` also to the sizes
-    recorded; `standing` wishes stood too long. `chance` is how many of the held episodes would match
-    in a recording shifted in time. `errors` by block, shape (blocks,).
+    recorded; `standing` wishes stood too long. `chance` is how many of the held episodes would
+    match in a recording shifted in time. `errors` by block, shape (blocks,).
     """
 
     held: int
@@ -65,7 +66,7 @@ def evidence_of(recording: Recording, trial: Trial) -> Evidence:
     return Evidence(held, matched, sized, first_ms.size, chance, errors)
 
 
-def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[I64, I64]:
+def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[Bool, Bool]:
     """Return of each episode whether it is decided within the window, and to sizes that fit."""
     first = np.searchsorted(sizes.now_ms, episodes.first_ms - window.early_ms)
     last = np.searchsorted(sizes.now_ms, episodes.last_ms + window.late_ms)
@@ -105,7 +106,7 @@ def standing_wishes(sizes: Sizes, window: Window) -> tuple[I64, I64]:
 
 
 def _chance(recording: Recording, plain: Sizes) -> float:
-    """Return how many of the held episodes match in the plain replay at shifted times, on average."""
+    """Return how many of the held episodes match at shifted times, on average."""
     chosen = np.concatenate([np.zeros(0, np.int64), *recording.passes])
     episodes, now_ms = recording.episodes.some(chosen), recording.now_ms
     if not episodes.count:

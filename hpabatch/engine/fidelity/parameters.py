@@ -17,7 +17,8 @@ class FidelityParameters:
     it is their mean over the last `level_ms` (and no trend: docs/fidelity.md says why). Between the
     two at most `longest_ms` may pass. Fewer than `fewest_changes` are no score.
 
-    Advice asks of the controller that its answer is not "wrong"; of the plant score for `least_skill`, an interval of it above `least_skill_low`, and no more than
+    Advice asks of the controller that its answer is not "wrong"; of the
+    plant score for `least_skill`, an interval of it above `least_skill_low`, and no more than
     `most_median_error_pct` and `most_bias_pct` (either way). What hangs on the age of pods hardly
     changes with their number, so persistence is hard to beat: a mean error of `small_error_pct`,
     half of the tolerance within which no HPA acts, does there too.

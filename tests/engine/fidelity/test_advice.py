@@ -31,7 +31,8 @@ def test_two_good_scores_are_advice() -> None:
     ("controller", "plant", "told"),
     [
         ({"answer": "cannot be told", "answer_why": "no tick"}, {}, None),
-        ({"answer": "wrong", "answer_why": "x"}, {}, "controller: the stated settings are wrong, x"),
+        ({"answer": "wrong", "answer_why": "x"}, {}, "controller: the stated settings are "
+         "wrong, x"),
         ({}, {"unscored": "x", "skill": None}, f"plant ({NAME}): not scorable, x"),
         ({}, {"unscored": "x is not known", "kind": None}, "plant: not scorable, x is not known"),
         ({}, {"skill": 0.1}, f"plant ({NAME}): skill 0.10 is below 0.2"),
