@@ -105,7 +105,8 @@ def _with_memory(truth: Truth, seed: int, number: int) -> Truth:
 def _per_pod(truth: Truth) -> float:
     """Return about what a pod does at the target."""
     signal, metric = truth.workload.plant.signals[CPU], truth.spec.metrics[0]
-    assert metric.resource is not None and signal.request_milli is not None
+    assert metric.resource is not None
+    assert signal.request_milli is not None
     pct = metric.resource.target.average_utilization or 50
     return max(signal.request_milli * pct / 100 - signal.base_milli, 1.0)
 
