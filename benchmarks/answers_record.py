@@ -76,7 +76,7 @@ def memory_metric(target_pct: int) -> MetricSpec:
 
 
 def fleet_of(hpas: int, seed: int) -> list[Truth]:
-    """Return a fleet, every third HPA of which reads memory too; half of these never scale by it."""
+    """Return a fleet, every third HPA of which reads memory; half of these never scale by it."""
     fleet = make_fleet(FleetOptions(hpas=hpas, weeks=1, seed=seed, sample_ms=SYNC_MS))
     return [_with_memory(t, seed, k) if k % _EVERY == 0 else t for k, t in enumerate(fleet)]
 
