@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
+from hpabatch.engine.fidelity.answer import RIGHT, UNTOLD, WRONG
 from hpabatch.engine.fidelity.run import Fidelity
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.model.printable import printable
@@ -35,12 +36,15 @@ if TYPE_CHECKING:
 SHOWN_HPAS: Final = 40
 SHOWN_REASONS: Final = 10
 
+ANSWERS: Final = (RIGHT, WRONG, UNTOLD)
+_SETTINGS: Final = {UNTOLD: "?"}
+
 HEADS: Final = (
     HPA,
     Head("RESCALES", "number of recorded rescales"),
-    Head("PRECISION", "share of the decided rescales that were recorded"),
-    Head("RECALL", "share of the recorded rescales that were decided"),
-    Head("SIZES", "skill of the decided sizes around rescales against a constant", room=100),
+    Head("EXPLAINED", "share of the recorded changes that the rules decide, above chance"),
+    Head("WITHIN 1", "share of the ticks whose size is decided to within one", room=100),
+    Head("SETTINGS", "whether the stated settings are the controller's; ?: cannot be told"),
     Head("SIGNAL", "the worst of the signals that the HPA reads", True, True, room=120),
     Head("BASE", "what a pod uses without work; `?`: not identified", room=150),
     Head("CHANGES", "changes of ready pods: used/found"),
@@ -73,6 +77,8 @@ class FidelityReport(Report):
         yield ""
         if hpas.height:
             yield _grid(hpas)
+        yield ""
+        yield from _answer_lines(hpas)
         refused = hpas.filter(~pl.col("advice"))
         if refused.height:
             yield ""
@@ -90,8 +96,7 @@ class FidelityReport(Report):
         p = self.found.parameters
         return [
             *evidence_lines(self.found.evidence),
-            f"advice asks for {p.least_rescales} rescales, precision {p.least_precision:g}, recall "
-            f"{p.least_recall:g}, skill {p.least_constant_skill:g}; for {p.fewest_changes} "
+            f"advice asks for settings that the recording does not refute; for {p.fewest_changes} "
             f"changes, skill {p.least_skill:g} with its interval above {p.least_skill_low:g}, "
             f"median error up to {p.most_median_error_pct:g} %, bias up to {p.most_bias_pct:g} %",
         ]
@@ -148,6 +153,19 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
         )
 
 
+def _answer_lines(hpas: pl.DataFrame) -> Iterator[str]:
+    """Yield how many settings are right or wrong, and what each HPA's recording can tell."""
+    counts = {name: hpas.filter(pl.col("controller_answer") == name).height for name in ANSWERS}
+    yield "Stated settings: " + ", ".join(f"{name} {count}" for name, count in counts.items()) + ":"
+    many = many_clusters(hpas)
+    for row in hpas.head(SHOWN_REASONS).iter_rows(named=True):
+        told, why = row["controller_told_apart"], row["controller_answer_why"]
+        parts = [row["controller_answer"], f"would show: {told}" if told else "", why or ""]
+        yield f"  {printable(row_label(row, many))}: {'; '.join(filter(None, parts))}"
+    if hpas.height > SHOWN_REASONS:
+        yield f"  … and {hpas.height - SHOWN_REASONS} more: --output csv shows all"
+
+
 def _grid(hpas: pl.DataFrame) -> Grid:
     many = many_clusters(hpas)
     most = hpas.sort(["controller_recorded_events", *KEY], descending=[True, False, False, False])
@@ -163,9 +181,9 @@ def _cells(row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
     return (
         row_label(row, many),
         f"{row['controller_recorded_events']}",
-        _share(row["controller_precision"]),
-        _share(row["controller_recall"]),
-        _skill(row["controller_window_constant_skill"]),
+        _share(row["controller_explained_share"]),
+        _share(row["controller_within_1_share"]),
+        _SETTINGS.get(row["controller_answer"], row["controller_answer"]),
         row["plant_signal"] or "-",
         _base(row),
         "-" if changes is None else f"{used}/{changes}",

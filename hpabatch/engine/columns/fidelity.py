@@ -20,10 +20,29 @@ FIDELITY_HPAS: Final = table(
     controller_precision number: controller score: part of the decided rescales that were
         recorded; null: none was decided
     controller_recall number: controller score: part of the recorded rescales that were decided
+    controller_within_1_share number: controller score: ticks in which the decided size is at most
+        one beside the recorded one
+    controller_mae number: controller score: mean absolute difference of decided and recorded size
+    controller_constant_skill number: controller score: skill against the best constant size
+    controller_persistence_skill number: controller score: skill against the size a tick before
     controller_window_mae number: controller score: mean absolute difference of decided and
         recorded size around recorded rescales
     controller_window_constant_skill number: controller score: skill against it
     controller_window_persistence_skill number: controller score: skill against it
+    controller_answer string: whether the stated settings are those of the controller: right, wrong,
+        or cannot be told at this resolution
+    controller_answer_why string: if it is not right, why
+    controller_told_apart string: deviations from the stated settings that fit this recording worse;
+        null: none
+    controller_window_s number: how much later than the controller a replay may see a sample
+    controller_episodes integer: recorded changes of the size; near ones of one direction are one
+    controller_held integer: of these, those scored by a replay in which they are put off
+    controller_explained integer: of these, those decided in their window and direction
+    controller_sized integer: of these, those decided to the sizes recorded
+    controller_by_chance number: how many would be decided if they were recorded at other times
+    controller_explained_share number: part of the held changes that is explained, above chance
+    controller_standing_wishes integer: decided changes that stood longer than samples' times can
+        tell, and that nothing recorded follows
     plant_signal string: plant score of the worst signal: name of the signal
     plant_unscored string: plant score of the worst signal: why there is no skill; null: there
         is

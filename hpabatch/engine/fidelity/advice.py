@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.fidelity.answer import WRONG
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.model.plant import AGE
 
@@ -27,7 +28,7 @@ def advise(
 
     Args:
         keys: the columns that name an HPA.
-        controller: controller scores, one row per HPA.
+        controller: controller scores with their answers, one row per HPA.
         signals: plant scores, one row per HPA and signal.
         relevant: the signals that each HPA's spec reads, by its key.
         parameters: the thresholds.
@@ -64,7 +65,7 @@ def worst_signal(signals: Sequence[Row], parameters: FidelityParameters) -> Row 
 
 def why_not(controller: Row, plant: Row | None, parameters: FidelityParameters) -> str | None:
     """Return why there is no advice on an HPA, all reasons in one text; None: there is."""
-    of_controller = ", ".join(controller_reasons(controller, parameters))
+    of_controller = ", ".join(controller_reasons(controller))
     if plant is None:
         of_plant, name = NEVER_IN_FORCE, ""
     else:
@@ -76,24 +77,10 @@ def why_not(controller: Row, plant: Row | None, parameters: FidelityParameters) 
     return "; ".join(filter(None, told)) or None
 
 
-def controller_reasons(row: Row, parameters: FidelityParameters) -> Iterator[str]:
-    """Yield why a controller score (a row of `Score.hpas`) is not good enough."""
-    if row["unscored"] is not None:
-        yield f"not scorable, {row['unscored']}"
-        return
-    if row["recorded_events"] < parameters.least_rescales:
-        yield f"{row['recorded_events']} rescales are fewer than {parameters.least_rescales}"
-    floors = (
-        ("precision", "precision", parameters.least_precision),
-        ("recall", "recall", parameters.least_recall),
-        ("window_constant_skill", "skill against a constant", parameters.least_constant_skill),
-    )
-    for column, word, least in floors:
-        value = row[column]
-        if value is None:
-            yield f"no {word}"
-        elif value < least:
-            yield f"{word} {value:.2f} is below {least:g}"
+def controller_reasons(row: Row) -> Iterator[str]:
+    """Yield why a controller score refuses advice: only an answer of "wrong" does."""
+    if row["answer"] == WRONG:
+        yield f"the stated settings are wrong, {row['answer_why']}"
 
 
 def plant_reasons(row: Row, parameters: FidelityParameters) -> Iterator[str]:

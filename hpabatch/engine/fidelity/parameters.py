@@ -17,8 +17,7 @@ class FidelityParameters:
     it is their mean over the last `level_ms` (and no trend: docs/fidelity.md says why). Between the
     two at most `longest_ms` may pass. Fewer than `fewest_changes` are no score.
 
-    Advice asks of the controller score for `least_rescales` recorded rescales, `least_precision`,
-    `least_recall` and `least_constant_skill` (around rescales, against the best constant); of the
+    Advice asks of the controller that its answer is not "wrong"; of the
     plant score for `least_skill`, an interval of it above `least_skill_low`, and no more than
     `most_median_error_pct` and `most_bias_pct` (either way). What hangs on the age of pods hardly
     changes with their number, so persistence is hard to beat: a mean error of `small_error_pct`,
@@ -30,10 +29,6 @@ class FidelityParameters:
     level_ms: int = _MINUTE_MS
     longest_ms: int = 10 * _MINUTE_MS
     fewest_changes: int = 5
-    least_rescales: int = 5
-    least_precision: float = 0.8
-    least_recall: float = 0.8
-    least_constant_skill: float = 0.5
     least_skill: float = 0.2
     least_skill_low: float = 0.0
     most_median_error_pct: float = 25.0

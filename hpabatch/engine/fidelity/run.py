@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.fidelity.advice import advise
+from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, answers
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS, score_plant
@@ -41,7 +42,10 @@ from hpabatch.model.settings.overrides import PlantOverride
 
 CONTROLLER_COLUMNS: Final = (
     "unscored", "recorded_events", "decided_events", "matched_events", "precision", "recall",
+    "within_1_share", "mae", "constant_skill", "persistence_skill",
     "window_mae", "window_constant_skill", "window_persistence_skill",
+    "answer", "answer_why", "told_apart", "window_s", "episodes", "held", "explained", "sized",
+    "by_chance", "explained_share", "standing_wishes",
 )  # fmt: skip
 """Columns of the controller score that an HPA's row has, each with `controller_` before it."""
 
@@ -150,11 +154,21 @@ class _Replayed(NamedTuple):
 def _controller_scores(plan: ReplayPlan, progress: Progress) -> _Replayed:
     """Replay a plan shard by shard and return the controller scores."""
     scores, notes = [score(decisions_frame(None)).hpas], []
+    told = [pl.DataFrame(schema=ANSWER_SCHEMA)]
     for k, result in enumerate(replay_shards(plan, range(len(plan.shards)))):
         scores.append(score(result.decisions, result.hpas).hpas)
         notes.append(result.notes)
+        told.append(answers(plan, k))
         progress("replaying", (k + 1) / len(plan.shards) / 2)
-    return _Replayed(pl.concat(scores).sort(KEY), join_notes(plan, notes))
+    joined = pl.concat(scores).join(
+        pl.concat(told), on=list(KEY), how="left", maintain_order="left"
+    )
+    unanswered = pl.col("answer").is_null()
+    joined = joined.with_columns(
+        answer_why=pl.when(unanswered).then("unscored").otherwise("answer_why"),
+        answer=pl.col("answer").fill_null(UNTOLD),
+    )
+    return _Replayed(joined.sort(KEY), join_notes(plan, notes))
 
 
 def _plant_scores(

@@ -167,8 +167,9 @@ def with_source(settled: Settled, name: str, source: str) -> Settled:
 def sample_spacing_ms(history: History) -> int:
     """Return the median time between two samples of one pod or series; 0 if unknown.
 
-    Taken from the first day of SAMPLED_PLACES places of each sample table, evenly chosen by name:
-    the same for equal rows, however they are stored.
+    Taken from the day with the most samples (the first of equal ones; a history may begin minutes
+    before midnight) of SAMPLED_PLACES places of each sample table, evenly chosen by name: the same
+    for equal rows, however they are stored.
     """
     steps = [_steps(frame, table) for table in SAMPLE_TABLES for frame in _examples(history, table)]
     known = np.concatenate([np.zeros(0, np.int64), *steps])
@@ -176,10 +177,11 @@ def sample_spacing_ms(history: History) -> int:
 
 
 def _examples(history: History, table: str) -> list[pl.DataFrame]:
-    """Return the samples of some places, each of its first day."""
+    """Return the samples of some places, each of its fullest day."""
     sizes = history.sizes(table)
     keys = ["cluster", "namespace", "place"]
-    places = sizes.group_by(keys, maintain_order=True).agg(pl.col("day").min()).sort(keys)
+    fullest = sizes.sort("rows", "day", descending=[True, False], maintain_order=True)
+    places = fullest.group_by(keys, maintain_order=True).agg(pl.col("day").first()).sort(keys)
     chosen = np.unique(np.linspace(0, places.height - 1, SAMPLED_PLACES).astype(np.int64))
     columns = ["ts", *(_OWNER.get(table) or owner_columns(table))]
     values = [] if table == "pod_metrics" else ["value_milli"]

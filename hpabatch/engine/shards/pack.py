@@ -52,14 +52,23 @@ from hpabatch.packing.texts import NO_TEXT
 ROWS_PER_BLOCK = 1024  # (tick, pod) rows of a lane: with their samples they fit an L1 cache
 
 
-def pack_shard(given: ShardInput, arena: Arena, rows_per_block: int | None = None) -> Shard:
+def pack_shard(
+    given: ShardInput,
+    arena: Arena,
+    rows_per_block: int | None = None,
+    instants: Sequence[I64] = (),
+    windows: int = 1,
+) -> Shard:
     """Return the arrays of a shard, and note in its facts which HPAs have generated pods.
 
     `rows_per_block` (tick, pod) rows of an HPA are filled at a time; 0: all of a load together.
+    `instants`: of each HPA the only ones at which it is decided, in ms, ascending; empty: all that
+    it has. Recommendation lists have room for `windows` times the longest window of the specs.
     """
-    builder = ShardBuilder(given, rows_per_block)
-    for candidate in given.candidates:
-        builder.add(candidate, given.series.get(candidate.namespace, ()))
+    builder = ShardBuilder(given, rows_per_block, windows)
+    for k, candidate in enumerate(given.candidates):
+        series = given.series.get(candidate.namespace, ())
+        builder.add(candidate, series, instants[k] if instants else None)
     shard = builder.build(arena)
     if given.statuses is not None:
         # The statuses with which a live loop began its HPAs.
@@ -77,9 +86,12 @@ def pack_shard(given: ShardInput, arena: Arena, rows_per_block: int | None = Non
 class ShardBuilder:
     """Collects the lanes of a shard; `build` returns the arrays."""
 
-    def __init__(self, given: ShardInput, rows_per_block: int | None = None) -> None:
+    def __init__(
+        self, given: ShardInput, rows_per_block: int | None = None, windows: int = 1
+    ) -> None:
         """Take what all lanes share; `rows_per_block` 0 makes room for all of a lane's rows."""
         self.given = given
+        self.windows = windows
         self.rows_per_block = ROWS_PER_BLOCK if rows_per_block is None else rows_per_block
         self.kept: list[Candidate] = []
         self.pod_numbers: list[list[int]] = []
@@ -104,10 +116,15 @@ class ShardBuilder:
         self.changes, self.ticks = Growing(CHANGE), Growing(TICK)
         self.codes = Growing(np.int64)
 
-    def add(self, candidate: Candidate, series: Sequence[tuple[str, ...]]) -> bool:
-        """Add a lane, of which `series` are the external metrics' series; False: it has no tick."""
+    def add(
+        self, candidate: Candidate, series: Sequence[tuple[str, ...]], only: I64 | None = None
+    ) -> bool:
+        """Add a lane, of which `series` are the external metrics' series; False: it has no tick.
+
+        `only`: the instants at which it is decided; None: all that it has.
+        """
         given = self.given
-        clock, now_ms = self._instants(candidate)
+        clock, now_ms = self._instants(candidate, only)
         if not now_ms.size:
             return False
         scale = given.scales[candidate.target]
@@ -133,14 +150,17 @@ class ShardBuilder:
         self.sources.append(source)
         return True
 
-    def _instants(self, candidate: Candidate) -> tuple[int, I64]:
+    def _instants(self, candidate: Candidate, only: I64 | None) -> tuple[int, I64]:
         """Return where a lane's instants begin in the clock, and they themselves."""
         clocks = self.given.clocks
         clock = clocks.of((candidate.cluster, candidate.namespace, candidate.name))
-        if clock not in self._clocks:
-            instants = clocks.instants(clock)
-            self._clocks[clock] = (self.clock.add(instants)[0], instants)
-        first, instants = self._clocks[clock]
+        if only is not None:
+            first, instants = self.clock.add(only)[0], only
+        else:
+            if clock not in self._clocks:
+                instants = clocks.instants(clock)
+                self._clocks[clock] = (self.clock.add(instants)[0], instants)
+            first, instants = self._clocks[clock]
         at = np.flatnonzero(candidate.spec_of(instants) >= 0)
         if not at.size:
             return first, instants[:0]
@@ -265,7 +285,7 @@ class ShardBuilder:
                 self._slots[key] = slots_needed(now_ms, window_ms)
             return self._slots[key]
 
-        self.recommendation_slots.append(slots(max(windows)))
+        self.recommendation_slots.append(slots(max(windows) * self.windows))
         recorded = lane["last_change"] - lane["first_change"] + 1
         self.event_slots.append(recorded if self.given.recorded else slots(max(periods)))
 

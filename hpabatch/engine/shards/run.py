@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
+from itertools import cycle
 from typing import TypeVar
 
 import numpy as np
@@ -61,27 +62,41 @@ def shard_steps(
     """
     # Preparing a shard only names its large arrays; they are written once it is run, which is after
     # the one before has become a frame. So one arena does for all of them.
-    arena, loads = Arena(), 0
-    columns = [Arena() for _ in range(STEPS_AHEAD + 1)]
+    arena, columns = Arena(), sample_arenas()
     for k in shards:
         first, last = plan.shards[k]
         candidates, places = plan.chosen[first:last], plan.places[first:last]
         given = read_shard(plan, candidates, places)
         shard, facts = pack_shard(given, arena, rows_per_block), given.facts
         reader = SampleReader(plan, candidates[0].cluster, places, shard)
-        # A fetch may come before the sample's own time, by a clock that is wrong: then a day's
-        # ticks wait for the next day's samples.
-        wait_ms = DAY_MS if candidates[0].cluster in plan.fetched else 0
-        done_ms = -NEVER_MS
-        for run in reader.runs if shard.candidates else ():
-            loads += 1
-            load = reader.load(run, columns[loads % len(columns)])
-            for uid, rows in load.strays.items():
-                facts.strays[uid] = facts.strays.get(uid, 0) + rows
-            until_ms = (run[-1] - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
-            yield Step(shard, facts, load, done_ms, until_ms, last=False)
-            done_ms = until_ms
-        yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
+        yield from sample_steps(plan, shard, facts, reader, columns)
+
+
+def sample_arenas() -> Iterator[Arena]:
+    """Return the arenas of loads, by turns: a load's is good while STEPS_AHEAD more are read."""
+    return cycle([Arena() for _ in range(STEPS_AHEAD + 1)])
+
+
+def sample_steps(
+    plan: ReplayPlan,
+    shard: Shard,
+    facts: ShardFacts,
+    reader: SampleReader,
+    columns: Iterator[Arena],
+) -> Iterator[Step]:
+    """Yield the steps of one packed shard, in order, reading as it goes (errors as above)."""
+    # A fetch may come before the sample's own time, by a clock that is wrong: then a day's
+    # ticks wait for the next day's samples.
+    wait_ms = DAY_MS if reader.cluster in plan.fetched else 0
+    done_ms = -NEVER_MS
+    for run in reader.runs if shard.candidates else ():
+        load = reader.load(run, next(columns))
+        for uid, rows in load.strays.items():
+            facts.strays[uid] = facts.strays.get(uid, 0) + rows
+        until_ms = (run[-1] - _EPOCH).days * DAY_MS + DAY_MS - wait_ms
+        yield Step(shard, facts, load, done_ms, until_ms, last=False)
+        done_ms = until_ms
+    yield Step(shard, facts, reader.nothing(), done_ms, NEVER_MS, last=True)
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:

@@ -18,8 +18,7 @@ DEFAULTS = FidelityParameters()
 NAME = "resource/cpu"
 
 
-CONTROLLER = {"unscored": None, "recorded_events": 9, "precision": 0.9, "recall": 1.0,
-              "window_constant_skill": 0.8}  # fmt: skip
+CONTROLLER = {"answer": "right", "answer_why": None}
 PLANT = {"signal": NAME, "kind": DIVISIBLE, "unscored": None, "skill": 0.6, "skill_low": 0.3,
          "median_error_pct": 5.0, "mean_error_pct": 6.0, "bias_pct": -3.0}  # fmt: skip
 
@@ -31,13 +30,9 @@ def test_two_good_scores_are_advice() -> None:
 @pytest.mark.parametrize(
     ("controller", "plant", "told"),
     [
-        ({"unscored": "no tick"}, {}, "controller: not scorable, no tick"),
-        ({"recorded_events": 4}, {}, "controller: 4 rescales are fewer than 5"),
-        ({"precision": 0.5, "recall": 0.25}, {}, "controller: precision 0.50 is below 0.8, recall "
-         "0.25 is below 0.8"),
-        ({"precision": None}, {}, "controller: no precision"),
-        ({"window_constant_skill": 0.1}, {}, "controller: skill against a constant 0.10 is below "
-         "0.5"),
+        ({"answer": "cannot be told", "answer_why": "no tick"}, {}, None),
+        ({"answer": "wrong", "answer_why": "x"}, {}, "controller: the stated settings are "
+         "wrong, x"),
         ({}, {"unscored": "x", "skill": None}, f"plant ({NAME}): not scorable, x"),
         ({}, {"unscored": "x is not known", "kind": None}, "plant: not scorable, x is not known"),
         ({}, {"skill": 0.1}, f"plant ({NAME}): skill 0.10 is below 0.2"),
@@ -45,8 +40,8 @@ def test_two_good_scores_are_advice() -> None:
          "0"),
         ({}, {"median_error_pct": 26.0}, f"plant ({NAME}): the median error of 26 % is above 25 %"),
         ({}, {"bias_pct": -20.0}, f"plant ({NAME}): the bias of -20 % is beyond 15 %"),
-        ({"recall": 0.0}, {"skill": -1.0}, f"controller: recall 0.00 is below 0.8; plant ({NAME}): "
-         "skill -1.00 is below 0.2"),
+        ({"answer": "wrong", "answer_why": "x"}, {"skill": -1.0}, "controller: the stated settings "
+         f"are wrong, x; plant ({NAME}): skill -1.00 is below 0.2"),
         ({}, {"kind": AGE, "skill": -9.0, "mean_error_pct": 4.9}, None),
         ({}, {"kind": AGE, "skill": -9.0, "mean_error_pct": 5.1}, f"plant ({NAME}): skill -9.00 is "
          "below 0.2"),

@@ -73,9 +73,10 @@ def test_containers_of_one_time_have_no_spacing(tmp_path: Path) -> None:
     assert sample_spacing_ms(history(tmp_path, pod_metrics=rows)) == 20_000
 
 
-def test_the_spacing_is_that_of_the_first_day_of_each_place(tmp_path: Path) -> None:
-    rows = [usage_row("web-0", T0 + ms, 1) for ms in (0, 20_000, 40_000)]
-    rows += [usage_row("web-0", MIDNIGHT + ms, 1) for ms in range(10)]
+def test_the_spacing_is_that_of_the_fullest_day_of_each_place(tmp_path: Path) -> None:
+    # A history may begin minutes before midnight: one day has hardly a sample.
+    rows = [usage_row("web-0", MIDNIGHT - ms, 1) for ms in (5, 1)]
+    rows += [usage_row("web-0", MIDNIGHT + ms, 1) for ms in (0, 20_000, 40_000)]
     assert sample_spacing_ms(history(tmp_path, pod_metrics=rows)) == 20_000
 
 

@@ -1,0 +1,195 @@
+"""The answer on an HPA's stated settings: right, wrong, or cannot be told at this resolution.
+
+The stated settings are compared with each deviation, block by block of the recording: which of the
+two makes fewer errors? Only blocks in which they differ count (a sign test). Blocks are counted and
+not ticks, because what was decided in one tick stands in the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import polars as pl
+
+from hpabatch.engine.fidelity.deviations import METRIC, WINDOW, Deviation, deviations_of
+from hpabatch.engine.fidelity.evidence import Evidence, evidence_of
+from hpabatch.engine.fidelity.trials import Recording, recordings_of, run_trials
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.replay.summary import KEY
+from hpabatch.engine.shards.read import read_shard
+from hpabatch.engine.simulate.work import key_of
+from hpabatch.layout.records import I64
+
+RIGHT: Final = "right"
+WRONG: Final = "wrong"
+UNTOLD: Final = "cannot be told"
+
+TOLD_P: Final = 0.01
+"""Up to this p a deviation is told apart: it fits worse than what is stated."""
+
+WRONG_P: Final = 0.005
+MOST_ERRORS: Final = 0.7
+"""Up to this p, with so large a share of the errors at most, a deviation refutes what is stated."""
+
+LEAST_EXPLAINED: Final = 0.25
+LONGEST_WINDOW_MS: Final = 300_000
+"""Where fewer changes are explained (above chance, 95 % bound), what is stated is wrong; with
+longer windows too few of a right setting's changes can be found to say so."""
+
+_Z: Final = 1.645
+
+ANSWER_SCHEMA: Final = {
+    **dict.fromkeys(KEY, pl.String()),
+    **dict.fromkeys(("answer", "answer_why", "told_apart"), pl.String()),
+    "window_s": pl.Float64(),
+    **dict.fromkeys(("episodes", "held", "explained", "sized"), pl.Int64()),
+    **dict.fromkeys(("by_chance", "explained_share"), pl.Float64()),
+    "standing_wishes": pl.Int64(),
+}
+"""Columns of the answers; `fidelity` has them with `controller_` before them."""
+
+
+class Comparison(NamedTuple):
+    """Blocks in which what is stated fits better than a deviation, and worse; `share` of errors.
+
+    `same`: the deviation decides the same everywhere here, so it does not matter.
+    """
+
+    deviation: Deviation
+    better: int
+    worse: int
+    share: float
+    resolved: bool
+    same: bool
+
+    @property
+    def told(self) -> bool:
+        """Whether the deviation is told apart: the stated setting fits significantly better."""
+        return self.resolved and sign_p(self.better, self.worse) <= TOLD_P
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the deviation fits significantly, and much, better than what is stated."""
+        significant = sign_p(self.worse, self.better) <= WRONG_P
+        return self.resolved and significant and self.share <= MOST_ERRORS
+
+
+def sign_p(won: int, lost: int) -> float:
+    """Return how likely so many or more of won + lost even chances are won."""
+    total = won + lost
+    if not won:
+        return 1.0
+    ways = math.fsum(
+        math.exp(math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
+                 - total * math.log(2))
+        for k in range(won, total + 1)
+    )  # fmt: skip
+    return min(ways, 1.0)
+
+
+def answers(plan: ReplayPlan, number: int) -> pl.DataFrame:
+    """Return a row of ANSWERS for each HPA of a shard that has a tick.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    first, last = plan.shards[number]
+    places = plan.places[first:last]
+    given = read_shard(plan, plan.chosen[first:last], places)
+    recordings = recordings_of(plan, given, places)
+    settings = [deviations_of(recording.candidate) for recording in recordings]
+    rows = []
+    for k, trials in run_trials(plan, given, recordings, settings):
+        recording = recordings[k]
+        stated = evidence_of(recording, trials[0])
+        found = [
+            _compare(recording, trial.deviation, stated, evidence_of(recording, trial),
+                     same=_same(trials[0].plain.wished, trial.plain.wished))
+            for trial in trials[1:]
+        ]  # fmt: skip
+        rows.append(_row(recording, stated, found))
+    return pl.DataFrame(rows, schema=ANSWER_SCHEMA)
+
+
+def _same(wished: I64, other: I64) -> bool:
+    return wished.size == other.size and bool((wished == other).all())
+
+
+def _compare(
+    recording: Recording, deviation: Deviation, stated: Evidence, other: Evidence, same: bool
+) -> Comparison:
+    return Comparison(
+        deviation,
+        better=int((stated.errors < other.errors).sum()),
+        worse=int((stated.errors > other.errors).sum()),
+        share=float(other.errors.sum() / max(stated.errors.sum(), 1)),
+        resolved=_resolved(recording, deviation),
+        same=same,
+    )
+
+
+def _resolved(recording: Recording, deviation: Deviation) -> bool:
+    """Say whether a deviation moves decisions further than their instants are uncertain."""
+    if deviation.dimension != WINDOW:
+        return True
+    moved_ms = abs(deviation.value - 1) * recording.down_window_ms
+    return moved_ms > recording.window.standing_ms
+
+
+def verdict_of(
+    recording: Recording, stated: Evidence, found: Sequence[Comparison]
+) -> tuple[str, str | None]:
+    """Return the answer, and why it is not "right"; None: it is."""
+    refuting = [c for c in found if c.refutes]
+    if refuting:
+        best = min(refuting, key=lambda c: (c.share, c.deviation.words))
+        blocks = f"in {best.worse} half hours it fits better, in {best.better} worse"
+        return WRONG, f"the recording fits {best.deviation.words} better ({blocks})"
+    if _unexplained(recording, stated):
+        return WRONG, (
+            f"the rules decide {stated.matched} of {stated.held} recorded changes, "
+            f"{stated.chance:.0f} of them by chance"
+        )
+    matter = [c for c in found if not (c.same and c.deviation.dimension == METRIC)]
+    untold = [c.deviation.words for c in matter if not c.told]
+    if not untold:
+        return RIGHT, None
+    return UNTOLD, f"not told apart: {', '.join(untold)}"
+
+
+def _unexplained(recording: Recording, stated: Evidence) -> bool:
+    """Say whether hardly any recorded change is decided, where one could see that."""
+    window = recording.window
+    if window.early_ms + window.late_ms > LONGEST_WINDOW_MS or not stated.held:
+        return False
+    possible = stated.held - stated.chance
+    if possible <= 0:
+        return False
+    # The upper end of Wilson's interval.
+    n, p = possible, max(stated.matched - stated.chance, 0) / possible
+    middle = p + _Z**2 / (2 * n)
+    upper = (middle + _Z * math.sqrt(p * (1 - p) / n + _Z**2 / (4 * n**2))) / (1 + _Z**2 / n)
+    return upper < LEAST_EXPLAINED
+
+
+def _row(
+    recording: Recording, stated: Evidence, found: Sequence[Comparison]
+) -> dict[str, str | int | float | None]:
+    answer, why = verdict_of(recording, stated, found)
+    possible = stated.held - stated.chance
+    told = [c.deviation.words for c in found if c.told]
+    return dict(zip(KEY, key_of(recording.candidate), strict=True)) | {
+        "answer": answer,
+        "answer_why": why,
+        "told_apart": ", ".join(told) or None,
+        "window_s": recording.window.late_ms / 1000,
+        "episodes": recording.episodes.count,
+        "held": stated.held,
+        "explained": stated.matched,
+        "sized": stated.sized,
+        "by_chance": stated.chance,
+        "explained_share": (stated.matched - stated.chance) / possible if possible > 0 else None,
+        "standing_wishes": stated.standing,
+    }

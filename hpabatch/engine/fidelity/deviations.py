@@ -1,0 +1,113 @@
+"""Deviations from the stated settings of an HPA: other settings to which its recording may fit.
+
+Each is an edit of a packed lane, so all of them read the same samples.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.shards.shard import Shard
+from hpabatch.layout import codes
+from hpabatch.layout.records import F64
+from hpabatch.model.plant import signal_name
+
+TARGET: Final = "target"
+WINDOW: Final = "window"
+TOLERANCE: Final = "tolerance"
+METRIC: Final = "metric"
+POINTS: Final = 10
+LONGEST: Final = 2
+"""The longest window that a deviation has, in stated ones."""
+
+_TOLERANCES: Final = (0.1, 0.2)
+_NEVER_DRIVES: Final = 1_000_000
+"""Times its target a metric asks for the least size: then it is as if it were not there."""
+
+
+class Deviation(NamedTuple):
+    """Another setting: the dimension it is of, its words, and how far it goes there.
+
+    `value` is in points of a target, a factor of a window, or a metric's place in its spec.
+    """
+
+    dimension: str
+    words: str
+    value: float
+
+
+STATED: Final = Deviation("", "as stated", 0)
+
+
+def deviations_of(candidate: Candidate) -> list[Deviation]:
+    """Return the deviations that an HPA's recording is compared with."""
+    spec = candidate.spec
+    found = [
+        Deviation(TARGET, f"target {sign * POINTS:+d} points", sign * POINTS) for sign in (-1, 1)
+    ]
+    down = spec.behavior.scale_down if spec.behavior else None
+    if down is None or down.stabilization_window_seconds != 0:
+        found.append(Deviation(WINDOW, "scale-down window halved", 0.5))
+        found.append(Deviation(WINDOW, "scale-down window doubled", LONGEST))
+    found.append(Deviation(TOLERANCE, "the other tolerance", 0))
+    if len({signal_name(metric) for metric in spec.metrics}) > 1:
+        names = [signal_name(metric) for metric in spec.metrics]
+        found += [Deviation(METRIC, f"without {name}", k) for k, name in enumerate(names)]
+    return found
+
+
+def apply_deviation(shard: Shard, h: int, deviation: Deviation) -> None:
+    """Give lane h of a packed shard another setting, in all of its specs."""
+    obs = shard.observations
+    source = obs.lanes[h]
+    rows = np.unique(obs.periods.spec[source.first_period : source.last_period])
+    if deviation.dimension == TARGET:
+        for row in rows.tolist():
+            _move_targets(shard, row, int(deviation.value))
+    elif deviation.dimension == METRIC:
+        for row in rows.tolist():
+            _leave_out(shard, row, int(deviation.value))
+    for specs, lanes in [(e.specs, e.lanes) for e in shard.epochs] + [
+        (shard.fleet.specs, shard.fleet.lanes)
+    ]:
+        if deviation.dimension == WINDOW:
+            window_ms = specs.down_window_ms[rows] * deviation.value
+            specs.down_window_ms[rows] = window_ms.astype(np.int64)
+            longer_ms = lanes.downscale_stabilization_ms[h] * deviation.value
+            lanes.downscale_stabilization_ms[h] = int(longer_ms)
+        elif deviation.dimension == TOLERANCE:
+            specs.up_tolerance[rows] = _other(specs.up_tolerance[rows])
+            specs.down_tolerance[rows] = _other(specs.down_tolerance[rows])
+
+
+def _other(tolerance: F64) -> F64:
+    """Return the larger of the two tolerances for one nearer to the smaller, and the reverse."""
+    return np.where(tolerance < np.mean(_TOLERANCES), _TOLERANCES[1], _TOLERANCES[0])
+
+
+def _metric_rows(shard: Shard, spec: int) -> list[int]:
+    row = shard.fleet.specs[spec]
+    return list(range(int(row.first_metric), int(row.last_metric)))
+
+
+def _move_targets(shard: Shard, spec: int, points: int) -> None:
+    """Move the targets of a spec; one that is no percentage by the same share as 60 % would be."""
+    metrics = shard.fleet.metrics
+    for m in _metric_rows(shard, spec):
+        if metrics.kind[m] == codes.RESOURCE_UTILIZATION:
+            metrics.target_pct[m] = max(int(metrics.target_pct[m]) + points, 1)
+        else:
+            share = 1 + points / 60
+            metrics.target_milli[m] = max(round(int(metrics.target_milli[m]) * share), 1)
+
+
+def _leave_out(shard: Shard, spec: int, place: int) -> None:
+    rows = _metric_rows(shard, spec)
+    if place >= len(rows):
+        return
+    metrics, m = shard.fleet.metrics, rows[place]
+    metrics.target_pct[m] = int(metrics.target_pct[m]) * _NEVER_DRIVES
+    metrics.target_milli[m] = int(metrics.target_milli[m]) * _NEVER_DRIVES

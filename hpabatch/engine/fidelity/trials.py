@@ -1,0 +1,336 @@
+"""Trials: an HPA's recording replayed under its stated settings and under deviations from them.
+
+Each setting is replayed twice. The *plain* replay sees the recorded sizes, as any replay does. The
+*held* one sees an episode of the recording as if it had not happened yet: from its first change
+until W after the last one, size and pods stay as they were. It takes only the time around
+episodes; those too near to each other are held in replays of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hpabatch.engine.fidelity.deviations import LONGEST, STATED, Deviation, apply_deviation
+from hpabatch.engine.fidelity.episodes import (
+    SAMPLED_SHARE,
+    Episodes,
+    Window,
+    episodes_of,
+    passes_of,
+    window_of,
+)
+from hpabatch.engine.fleet.candidates import Candidate
+from hpabatch.engine.fleet.membership import Place
+from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.shards.pack import pack_shard
+from hpabatch.engine.shards.read import SampleReader, ShardFacts, ShardInput
+from hpabatch.engine.shards.run import ahead, run_step, sample_arenas, sample_steps
+from hpabatch.engine.shards.shard import Shard
+from hpabatch.layout import codes
+from hpabatch.layout.records import I64
+from hpabatch.packing.arena import Arena
+
+MOST_PASSES: Final = 6
+TICKS_AT_ONCE: Final = 1_000_000
+"""About as many ticks are replayed together: some 200 bytes each."""
+
+LEAST_WARM_MS: Final = 120_000
+DAYS_MEASURED: Final = 3
+_LEAST_UNSEEN_MS: Final = 300_000
+_LONGEST_UNSEEN: Final = 3  # spacings; a pod without samples for longer was not sampled
+
+_UNDECIDED: Final = (
+    codes.BOUND_BY_INVALID_METRIC,
+    codes.BOUND_BY_SELECTOR,
+    codes.BOUND_BY_NO_SCALE,
+    codes.BOUND_BY_SCALE_READ,
+)
+
+
+class Sizes(NamedTuple):
+    """What a lane decided at its ticks: the size that it saw and the one that it wished for.
+
+    Ticks that could decide nothing are left out; shape (n,).
+    """
+
+    now_ms: I64
+    seen: I64
+    wished: I64
+
+
+class Recording(NamedTuple):
+    """An HPA with its instants, window, episodes, and which of these are held together.
+
+    `warm_ms`: what happened longer ago than that is in no controller's memory; `down_window_ms`: of
+    scaling down, the last one that was stated.
+    """
+
+    candidate: Candidate
+    places: Sequence[Place]
+    now_ms: I64
+    window: Window
+    warm_ms: int
+    down_window_ms: int
+    episodes: Episodes
+    passes: Sequence[I64]
+
+
+class Lane(NamedTuple):
+    """One replay: an HPA (by position), a setting, and its pass; -1: the plain replay."""
+
+    hpa: int
+    deviation: Deviation
+    held: int
+    now_ms: I64
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An HPA under one setting: the plain replay, and the held one of each pass."""
+
+    deviation: Deviation
+    plain: Sizes
+    held: Sequence[Sizes]
+
+
+def recordings_of(
+    plan: ReplayPlan, given: ShardInput, places: Sequence[Sequence[Place]]
+) -> list[Recording]:
+    """Return the HPAs of a shard that have a tick, with what is measured around their changes."""
+    shard = pack_shard(_for(given, given.candidates), Arena())
+    reader = SampleReader(plan, given.facts.cluster, places, shard)
+    samples = _Samples(given, shard, reader)
+    own = {id(c): theirs for c, theirs in zip(given.candidates, places, strict=True)}
+    found = []
+    for h, candidate in enumerate(shard.candidates):
+        source = shard.observations.lanes[h]
+        clock_ms = shard.observations.clock_ms[source.first_clock : source.last_clock]
+        now_ms = clock_ms[candidate.spec_of(clock_ms) >= 0]
+        period_ms = int(np.median(np.diff(now_ms))) if now_ms.size > 1 else 0
+        spacing_ms = samples.spacing_ms(h)
+        window = window_of(period_ms, spacing_ms, given.delay_ms, samples.unseen_ms(h))
+        scale = given.scales[candidate.target]
+        episodes = episodes_of(scale, window, int(now_ms[0]), int(now_ms[-1]))
+        warm_ms = _warm_ms(shard, h, period_ms)
+        passes = passes_of(episodes, window, warm_ms, MOST_PASSES)
+        theirs = own[id(candidate)]
+        down_ms = _down_window_ms(shard, h)
+        found.append(
+            Recording(candidate, theirs, now_ms, window, warm_ms, down_ms, episodes, passes)
+        )
+    return found
+
+
+def _for(given: ShardInput, candidates: Sequence[Candidate]) -> ShardInput:
+    """Return the input of other lanes; what they note is nobody's."""
+    return replace(given, candidates=candidates, facts=ShardFacts(given.facts.cluster), whole=False)
+
+
+def _warm_ms(shard: Shard, h: int, period_ms: int) -> int:
+    """Return for how long before an episode a replay has to run: a controller's memory."""
+    source, specs = shard.observations.lanes[h], shard.fleet.specs
+    rows = shard.observations.periods.spec[source.first_period : source.last_period]
+    windows = [int(specs.up_window_ms[rows].max()), int(specs.down_window_ms[rows].max())]
+    windows.append(int(shard.fleet.lanes.downscale_stabilization_ms[h]))
+    return max(LONGEST * max(windows), LEAST_WARM_MS) + 2 * period_ms
+
+
+def _down_window_ms(shard: Shard, h: int) -> int:
+    """Return the scale-down window of a lane's last spec: of its behavior, or the flag."""
+    source, lanes = shard.observations.lanes[h], shard.fleet.lanes
+    spec = shard.fleet.specs[shard.observations.periods.spec[source.last_period - 1]]
+    legacy = int(lanes.downscale_stabilization_ms[h])
+    return int(spec.down_window_ms) if spec.has_behavior else legacy
+
+
+class _Samples:
+    """The samples of some days of a shard: how far apart they are, and when pods had their last."""
+
+    def __init__(self, given: ShardInput, shard: Shard, reader: SampleReader) -> None:
+        self.given, self.shard = given, shard
+        days = reader.days if shard.candidates else []
+        chosen = np.unique(np.linspace(0, len(days) - 1, DAYS_MEASURED).astype(np.int64))
+        self.loads = [reader.load(days[k], Arena()) for k in (chosen if days else [])]
+
+    def _times(self, h: int) -> Iterator[tuple[int, int, I64]]:
+        """Yield stream, track and times of the samples of each track of a lane."""
+        lane, streams = self.shard.fleet.lanes[h], self.shard.observations.streams
+        for load in self.loads:
+            for g in range(int(lane.first_stream), int(lane.last_stream)):
+                for k in range(int(streams.first_track[g]), int(streams.last_track[g])):
+                    rows, usage = load.rows, self.shard.tracks.pods[k] >= 0
+                    column = rows.usage_ts_ms if usage else rows.plain_ts_ms
+                    yield g, k, column[int(load.first_row[k]) : int(load.last_row[k])]
+
+    def spacing_ms(self, h: int) -> int:
+        """Return the largest median spacing of a lane's streams."""
+        steps: dict[int, list[I64]] = {}
+        for g, _, ts_ms in self._times(h):
+            step = np.diff(ts_ms)
+            steps.setdefault(g, []).append(step[step > 0])
+        joined = [np.concatenate(parts) for parts in steps.values()]
+        return max((int(np.median(part)) for part in joined if part.size), default=0)
+
+    def unseen_ms(self, h: int) -> int | None:
+        """Return how long after its last sample a pod is gone; None: lives are not of samples."""
+        pods, numbers = self.given.pods, np.array(self.shard.pods[h], np.int64)
+        if not numbers.size:
+            return None
+        first = pods.state_first[numbers]
+        started_ms = np.where(
+            pods.state_first[numbers + 1] > first,
+            pods.states.start_ms[np.minimum(first, max(pods.state_ms.size - 1, 0))],
+            -1,
+        )
+        if (started_ms == pods.created_ms[numbers]).mean() < SAMPLED_SHARE:
+            return None
+        source, found = self.shard.observations.lanes[h], list[int]()
+        longest_ms = max(_LONGEST_UNSEEN * self.spacing_ms(h), _LEAST_UNSEEN_MS)
+        streams = self.shard.observations.streams
+        for g, k, ts_ms in self._times(h):
+            if streams.is_total[g] or not ts_ms.size:
+                continue
+            pod = self.shard.observations.pods[source.first_pod + k - streams.first_track[g]]
+            unseen = int(pod.gone_ms - ts_ms[-1])
+            if 0 <= unseen <= longest_ms:
+                found.append(unseen)
+        return int(np.median(found)) if found else 0
+
+
+def run_trials(
+    plan: ReplayPlan,
+    given: ShardInput,
+    recordings: Sequence[Recording],
+    settings: Sequence[Sequence[Deviation]],
+) -> Iterator[tuple[int, list[Trial]]]:
+    """Yield the trials of each recording, by position: the stated settings first, then others."""
+    arena, columns = Arena(), sample_arenas()
+    lanes = [
+        lane
+        for k, recording in enumerate(recordings)
+        for deviation in (STATED, *settings[k])
+        for lane in _lanes_of(k, recording, deviation)
+    ]
+    done: dict[int, list[Trial]] = {}
+    runs = list[tuple[Lane, Sizes]]()
+    for some in _chunks(lanes):
+        shard = _pack(given, recordings, some, arena)
+        places = [recordings[lane.hpa].places for lane in some]
+        reader = SampleReader(plan, given.facts.cluster, places, shard)
+        for step in ahead(sample_steps(plan, shard, ShardFacts(""), reader, columns)):
+            run_step(plan, step)
+        runs += [(lane, _sizes(shard, h)) for h, lane in enumerate(some)]
+    for lane, sizes in runs:
+        theirs = done.setdefault(lane.hpa, [])
+        if lane.held < 0:
+            theirs.append(Trial(lane.deviation, sizes, []))
+        else:
+            theirs[-1].held.append(sizes)  # type: ignore[attr-defined]
+    yield from done.items()
+
+
+def _lanes_of(k: int, recording: Recording, deviation: Deviation) -> Iterator[Lane]:
+    """Yield the plain replay of a setting, and the held ones."""
+    yield Lane(k, deviation, -1, recording.now_ms)
+    episodes, window, now_ms = recording.episodes, recording.window, recording.now_ms
+    for held, chosen in enumerate(recording.passes):
+        some = episodes.some(chosen)
+        begin_ms = some.first_ms - window.early_ms - recording.warm_ms
+        first = np.searchsorted(now_ms, begin_ms)
+        last = np.searchsorted(now_ms, some.last_ms + window.late_ms)
+        step = np.zeros(now_ms.size + 1, np.int64)
+        np.add.at(step, first, 1)
+        np.add.at(step, last, -1)
+        yield Lane(k, deviation, held, now_ms[np.cumsum(step[:-1]) > 0])
+
+
+def _chunks(lanes: Sequence[Lane]) -> Iterator[list[Lane]]:
+    some, ticks = list[Lane](), 0
+    for lane in lanes:
+        if some and ticks + lane.now_ms.size > TICKS_AT_ONCE:
+            yield some
+            some, ticks = [], 0
+        some.append(lane)
+        ticks += lane.now_ms.size
+    if some:
+        yield some
+
+
+def _pack(
+    given: ShardInput, recordings: Sequence[Recording], lanes: Sequence[Lane], arena: Arena
+) -> Shard:
+    candidates = [recordings[lane.hpa].candidate for lane in lanes]
+    instants = [lane.now_ms for lane in lanes]
+    shard = pack_shard(_for(given, candidates), arena, None, instants, LONGEST)
+    ends = _Ends(given)
+    for h, lane in enumerate(lanes):
+        apply_deviation(shard, h, lane.deviation)
+        if lane.held >= 0:
+            recording = recordings[lane.hpa]
+            some = recording.episodes.some(recording.passes[lane.held])
+            ends.hold(shard, h, some, recording.window)
+    return shard
+
+
+class _Ends:
+    """The ends of pods, and holds that put them off."""
+
+    def __init__(self, given: ShardInput) -> None:
+        pods = given.pods
+        deleting = (pods.states.pod_flags & codes.POD_DELETING) != 0
+        counts = np.concatenate([[0], np.cumsum(~deleting)])
+        self.alive = counts[pods.state_first[1:]] - counts[pods.state_first[:-1]]
+        """How many states of a pod are from before it is to be deleted: those come first."""
+        first = np.minimum(pods.state_first[:-1] + self.alive, max(pods.state_ms.size - 1, 0))
+        ended = self.alive < np.diff(pods.state_first)
+        self.ended_ms = np.where(ended, pods.state_ms[first], pods.gone_ms)
+
+    def hold(self, shard: Shard, h: int, episodes: Episodes, window: Window) -> None:
+        """Let a lane see size and pods as before each episode until W after it.
+
+        A pod that came meanwhile is created when the hold ends, one that went is there until then.
+        """
+        fleet, obs, source = shard.fleet, shard.observations, shard.observations.lanes[h]
+        to_ms = episodes.last_ms + window.late_ms
+        scales = obs.scales[source.first_scale : source.last_scale]
+        scales.ts_ms = _put_off(scales.ts_ms, episodes.first_ms, to_ms)
+        lane = fleet.lanes[h]
+        changes = fleet.changes[lane.first_change : lane.last_change]
+        changes.ts_ms = _put_off(changes.ts_ms, episodes.first_ms, to_ms)
+        pods = obs.pods[source.first_pod : source.last_pod]
+        from_ms, numbers = episodes.first_ms - window.size_ms, np.array(shard.pods[h], np.int64)
+        if not numbers.size:
+            return
+        pods.created_ms = _put_off(pods.created_ms, from_ms, to_ms)
+        ended_ms = np.minimum(self.ended_ms[numbers], pods.gone_ms)
+        until_ms = _put_off(ended_ms, from_ms, to_ms)
+        kept = (until_ms != ended_ms) & (self.alive[numbers] > 0)
+        pods.gone_ms = np.where(kept, until_ms, pods.gone_ms)
+        pods.last_state = np.where(kept, pods.first_state + self.alive[numbers], pods.last_state)
+
+
+def _put_off(ts_ms: I64, from_ms: I64, to_ms: I64) -> I64:
+    """Return times, those within an interval as its end."""
+    if not from_ms.size:
+        return ts_ms
+    at = np.searchsorted(from_ms, ts_ms, side="right") - 1
+    inside = (at >= 0) & (ts_ms < to_ms[np.maximum(at, 0)])
+    return np.where(inside, to_ms[np.maximum(at, 0)], ts_ms)
+
+
+def _sizes(shard: Shard, h: int) -> Sizes:
+    lane = shard.fleet.lanes[h]
+    at = slice(int(lane.first_tick), int(lane.last_tick))
+    ticks, d = shard.fleet.ticks[at], shard.results.decisions[at]
+    known = np.isin(ticks.scale, (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED))
+    decided = known & ~np.isin(d.binding, _UNDECIDED)
+    wished = np.where(d.rescaled != 0, d.desired, d.current)
+    return Sizes(
+        ticks.now_ms[decided].astype(np.int64),
+        d.current[decided].astype(np.int64),
+        wished[decided].astype(np.int64),
+    )

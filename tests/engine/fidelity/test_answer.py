@@ -1,0 +1,74 @@
+"""Tests of the answer on stated settings: its parts, and known controllers in a round trip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.answers_record import Source, import_source, record
+from benchmarks.answers_truth import answered
+from hpabatch.engine.fidelity.answer import sign_p
+from hpabatch.engine.fidelity.episodes import Episodes, Window, episodes_of, passes_of, window_of
+from hpabatch.engine.fidelity.evidence import standing_wishes
+from hpabatch.engine.fidelity.trials import Sizes
+from hpabatch.engine.shards.shard import ScaleColumns
+
+MINUTE = 60_000
+
+
+def scale(*changes: tuple[int, int]) -> ScaleColumns:
+    ts_ms, sizes = (np.array(part, np.int64) for part in zip(*changes, strict=True))
+    none = np.zeros(ts_ms.size, np.int64)
+    return ScaleColumns(ts_ms, sizes, sizes, none, ("app=web",), none, ("",))
+
+
+def test_changes_of_one_direction_within_the_window_are_one_episode() -> None:
+    window = Window(30_000, 0, 30_000)
+    rows = scale((0, 2), (600_000, 4), (620_000, 6), (640_000, 5), (900_000, 3))
+    found = episodes_of(rows, window, 0, 1_200_000)
+    assert found.first_ms.tolist() == [600_000, 640_000, 900_000]
+    assert found.last_ms.tolist() == [620_000, 640_000, 900_000]
+    assert (found.before.tolist(), found.after.tolist()) == ([2, 6, 5], [6, 5, 3])
+    assert found.up.tolist() == [1, -1, -1]
+    assert episodes_of(rows, window, 0, 910_000).count == 2  # its window is not recorded
+
+
+def test_near_episodes_are_held_in_replays_of_their_own() -> None:
+    at = np.array([600_000, 700_000, 2_000_000], np.int64)
+    episodes = Episodes(at, at, at * 0 + 2, at * 0 + 3, at * 0 + 3)
+    window = Window(30_000, 0, 30_000)
+    passes = [part.tolist() for part in passes_of(episodes, window, 300_000, 4)]
+    assert passes == [[0, 2], [1]]
+    assert [part.tolist() for part in passes_of(episodes, window, 300_000, 1)] == [[0, 2]]
+
+
+def test_the_window_has_what_is_uncertain_about_lives_made_of_samples() -> None:
+    assert window_of(15_000, 60_000, 5_000, None) == Window(80_000, 0, 80_000)
+    assert window_of(15_000, 15_000, 0, 60_000) == Window(30_000, 60_000, 75_000)
+
+
+@pytest.mark.parametrize(("ticks", "found"), [(2, 0), (3, 1)])
+def test_a_wish_that_stands_longer_than_the_window(ticks: int, found: int) -> None:
+    now_ms = np.arange(20) * 15_000
+    seen, wished = np.full(20, 4), np.full(20, 4)
+    wished[5 : 5 + ticks] = 5
+    first, last = standing_wishes(Sizes(now_ms, seen, wished), Window(30_000, 0, 30_000))
+    assert first.size == last.size == found
+
+
+def test_chance_of_so_many_wins() -> None:
+    assert sign_p(0, 0) == sign_p(0, 9) == 1.0
+    assert sign_p(7, 0) == pytest.approx(2**-7)
+    assert sign_p(2, 1) == pytest.approx(0.5)
+
+
+@pytest.mark.compiled
+def test_right_settings_are_not_called_wrong_nor_wrong_ones_right(tmp_path: Path) -> None:
+    known, tables = record(8, 3, 2, tmp_path / "raw")
+    history = import_source(tables, known, Source(MINUTE), tmp_path / "minute")
+    for by, never in (("", "wrong"), ("target +10", "right"), ("window halved", "right")):
+        found = answered(history, known, by)
+        assert never not in found["answer"].to_list(), (by, found)
+    assert (answered(history, known, "target +10")["answer"] == "wrong").sum() >= 3
