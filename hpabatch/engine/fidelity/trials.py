@@ -154,7 +154,7 @@ class _Samples:
         self.given, self.shard = given, shard
         days = reader.days if shard.candidates else []
         chosen = np.unique(np.linspace(0, len(days) - 1, DAYS_MEASURED).astype(np.int64))
-        self.loads = [reader.load(days[k], Arena()) for k in (chosen if days else [])]
+        self.loads = [reader.load((days[k], days[k]), Arena()) for k in (chosen if days else [])]
 
     def _times(self, h: int) -> Iterator[tuple[int, int, I64]]:
         """Yield stream, track and times of the samples of each track of a lane."""

@@ -251,7 +251,9 @@ class SampleReader:
         self.tracks = shard.tracks
         self.numbers = shard.numbers
         self.tables = self._tables()
-        self.runs = self._runs()
+        rows = self._rows()
+        self.days = sorted(rows)
+        self.runs = _runs(rows)
 
     def _tables(self) -> dict[str, list[Place]]:
         """Return the metric tables that tracks look at, with the places to read."""
@@ -269,8 +271,8 @@ class SampleReader:
                     found[table].append(place)
         return found
 
-    def _runs(self) -> list[Days]:
-        """Return first and last UTC day of each reading: as many days as have STEP_ROWS samples."""
+    def _rows(self) -> Counter[date]:
+        """Return how many samples there are on each UTC day that ticks may see."""
         rows: Counter[date] = Counter()
         for table, places in self.tables.items():
             sizes = self.plan.days_of(table, self.cluster)
@@ -279,16 +281,7 @@ class SampleReader:
         # Samples seen later than the last tick are not used; a fetch may come before the
         # sample's own time, by a clock that is wrong, but not by days.
         last = _EPOCH + timedelta(milliseconds=self.plan.clocks.to_ms + DAY_MS)
-        runs: list[Days] = []
-        total = 0
-        for day in sorted(day for day in rows if day <= last):
-            total += rows[day]
-            if runs and total <= planning.STEP_ROWS:
-                runs[-1] = (runs[-1][0], day)
-            else:
-                runs.append((day, day))
-                total = rows[day]
-        return runs
+        return Counter({day: count for day, count in rows.items() if day <= last})
 
     def load(self, run: Days, arena: Arena) -> Load:
         """Return the samples of a run of UTC days; the arena keeps what lies in pieces."""
@@ -323,3 +316,17 @@ class SampleReader:
         if table == "pod_custom_metrics":
             return ["uid", "metric", "selector", "ts", "window_ms", "value_milli", "fetched_at"]
         return self.tracks.usage_columns() if table == "pod_metrics" else None
+
+
+def _runs(rows: Counter[date]) -> list[Days]:
+    """Return first and last UTC day of each reading: as many days as have STEP_ROWS samples."""
+    runs: list[Days] = []
+    total = 0
+    for day in sorted(rows):
+        total += rows[day]
+        if runs and total <= planning.STEP_ROWS:
+            runs[-1] = (runs[-1][0], day)
+        else:
+            runs.append((day, day))
+            total = rows[day]
+    return runs

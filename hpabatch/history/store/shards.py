@@ -201,10 +201,11 @@ class StoreHistory(History):
                 .unique()
             )
             return
-        for cluster, days in self.snapshot.partitions[spec.name].items():
-            for files in days.values():
+        for cluster, stored in self.snapshot.partitions[spec.name].items():
+            for files in stored.values():
                 day = files[0].date
-                yield self._select(spec, cluster, None, day and (day, day), wanted).unique()
+                days = None if day is None else (day, day)
+                yield self._select(spec, cluster, None, days, wanted).unique()
 
     def _sizes(self, spec: Table) -> pl.DataFrame:
         parts = [pl.DataFrame(schema=SIZES)]
