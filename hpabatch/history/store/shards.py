@@ -204,7 +204,8 @@ class StoreHistory(History):
         for cluster, days in self.snapshot.partitions[spec.name].items():
             for files in days.values():
                 day = files[0].date
-                yield self._select(spec, cluster, None, day and (day, day), wanted).unique()
+                run = (day, day) if day else None
+                yield self._select(spec, cluster, None, run, wanted).unique()
 
     def _sizes(self, spec: Table) -> pl.DataFrame:
         parts = [pl.DataFrame(schema=SIZES)]
