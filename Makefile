@@ -49,7 +49,8 @@ PARTS   :=
 BUSY    := POLARS_MAX_THREADS=1 OMP_WAIT_POLICY=passive
 
 # Some tests race with servers, signals and clocks, and two parts share the machine: what fails is
-# run once more by itself, and counts if it fails again. Both runs are shown.
+# run once more by itself, and counts if it fails again. Both runs are shown. Plain Python races with
+# nothing.
 PYTEST   = $(BUSY) $(BIN)/python -m pytest -o cache_dir=$(CURDIR)/.pytest_cache/$@
 TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }

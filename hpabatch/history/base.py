@@ -95,7 +95,7 @@ class History(ABC):
             specs = self.read("hpas", ["spec"], optional=True)["spec"]
         except HistoryError:  # (told where that table is read)
             return False
-        if any(map(_reads_usage, specs)):
+        if specs.is_empty() or any(map(_reads_usage, specs)):
             return False
         self._warn(f"{USAGE}: no usage was recorded, and no HPA of the history reads any")
         return True

@@ -77,8 +77,8 @@ class FidelityReport(Report):
         yield ""
         if hpas.height:
             yield _grid(hpas)
-        yield ""
-        yield from _answer_lines(hpas)
+            yield ""
+            yield from _answer_lines(hpas)
         refused = hpas.filter(~pl.col("advice"))
         if refused.height:
             yield ""

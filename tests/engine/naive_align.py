@@ -451,14 +451,32 @@ def known_changes(
     """Return the changes that whoever decides at some ticks may know of.
 
     Nobody knows of one from before the first tick, nor a live loop of one from before a pass at
-    which it remembers nothing of the HPA.
+    which it remembers nothing of the HPA. A size that a loop could not read when it began is no
+    change when it can be read.
     """
     found = []
     for change in size_changes(tables, hpa):
+        if change[0] in _found_late(tables, hpa, clock):
+            continue
         later = [tick for tick in ticks if tick["now"] > change[0]]
         lost = bool(later) and later[0]["restart"] and _has_passes(tables, hpa, clock)
         if change[0] >= ticks[0]["now"] and not lost:
             found.append(change)
+    return found
+
+
+def _found_late(tables: Tables, hpa: Row, clock: Row) -> set[int]:
+    """Return when sizes were read for the first time by loops that could not at the beginning."""
+    if not _has_passes(tables, hpa, clock):
+        return set()
+    rows, found = scale_rows(tables, hpa), set()
+    passes = sorted(row["ts"] for row in tables["passes"] if row["cluster"] == hpa["cluster"])
+    for start in starts_of(tables, hpa, clock):
+        before = [row for row in rows if row["ts"] < start]
+        if before and scale_error(before[-1]):
+            seen = max((ts for ts in passes if ts < start), default=-1)
+            read = [row["ts"] for row in rows if row["ts"] > seen and not scale_error(row)]
+            found |= set(read[:1])
     return found
 
 

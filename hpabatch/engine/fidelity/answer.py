@@ -152,7 +152,11 @@ def verdict_of(
             f"the rules decide {stated.matched} of {stated.held} recorded changes, "
             f"{stated.chance:.0f} of them by chance"
         )
-    matter = [c for c in found if not (c.same and c.deviation.dimension == METRIC)]
+    matter = [
+        c for c in found
+        if not (c.same and c.deviation.dimension == METRIC)
+        and (recording.down_window_ms or c.deviation.dimension != WINDOW)
+    ]  # fmt: skip
     untold = [c.deviation.words for c in matter if not c.told]
     if not untold:
         return RIGHT, None

@@ -5,6 +5,7 @@ Each is an edit of a packed lane, so all of them read the same samples.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,19 +25,23 @@ LONGEST: Final = 2
 """The longest window that a deviation has, in stated ones."""
 
 _TOLERANCES: Final = (0.1, 0.2)
-_NEVER_DRIVES: Final = 1_000_000
-"""Times its target a metric asks for the least size: then it is as if it were not there."""
+_NEVER_DRIVES: Final = 1_000
+_MOST: Final = 1 << 53
+"""Times its target a metric asks for the least size: then it is as if it were not there. Up to a
+bound, below which products of a kernel do not wrap.
+"""
 
 
 class Deviation(NamedTuple):
     """Another setting: the dimension it is of, its words, and how far it goes there.
 
-    `value` is in points of a target, a factor of a window, or a metric's place in its spec.
+    `value` is in points of a target, or a factor of a window; `metric` is the one that is left out.
     """
 
     dimension: str
     words: str
     value: float
+    metric: str = ""
 
 
 STATED: Final = Deviation("", "as stated", 0)
@@ -54,8 +59,8 @@ def deviations_of(candidate: Candidate) -> list[Deviation]:
         found.append(Deviation(WINDOW, "scale-down window doubled", LONGEST))
     found.append(Deviation(TOLERANCE, "the other tolerance", 0))
     if len({signal_name(metric) for metric in spec.metrics}) > 1:
-        names = [signal_name(metric) for metric in spec.metrics]
-        found += [Deviation(METRIC, f"without {name}", k) for k, name in enumerate(names)]
+        names = dict.fromkeys(signal_name(metric) for metric in spec.metrics)
+        found += [Deviation(METRIC, f"without {name}", 0, name) for name in names]
     return found
 
 
@@ -68,8 +73,13 @@ def apply_deviation(shard: Shard, h: int, deviation: Deviation) -> None:
         for row in rows.tolist():
             _move_targets(shard, row, int(deviation.value))
     elif deviation.dimension == METRIC:
-        for row in rows.tolist():
-            _leave_out(shard, row, int(deviation.value))
+        specs = obs.periods.spec[source.first_period : source.last_period].tolist()
+        periods = shard.candidates[h].periods
+        assert len(specs) == len(periods)
+        for row, period in dict(zip(specs, periods, strict=True)).items():
+            named = [signal_name(metric) == deviation.metric for metric in period.spec.metrics]
+            if not all(named):
+                _leave_out(shard, row, [k for k, it in enumerate(named) if it])
     for specs, lanes in [(e.specs, e.lanes) for e in shard.epochs] + [
         (shard.fleet.specs, shard.fleet.lanes)
     ]:
@@ -104,10 +114,9 @@ def _move_targets(shard: Shard, spec: int, points: int) -> None:
             metrics.target_milli[m] = max(round(int(metrics.target_milli[m]) * share), 1)
 
 
-def _leave_out(shard: Shard, spec: int, place: int) -> None:
-    rows = _metric_rows(shard, spec)
-    if place >= len(rows):
-        return
-    metrics, m = shard.fleet.metrics, rows[place]
-    metrics.target_pct[m] = int(metrics.target_pct[m]) * _NEVER_DRIVES
-    metrics.target_milli[m] = int(metrics.target_milli[m]) * _NEVER_DRIVES
+def _leave_out(shard: Shard, spec: int, places: Sequence[int]) -> None:
+    """Leave some metrics of a spec out; its others go on."""
+    metrics, rows = shard.fleet.metrics, _metric_rows(shard, spec)
+    for m in (rows[place] for place in places):
+        for targets in (metrics.target_pct, metrics.target_milli):
+            targets[m] = min(int(targets[m]) * _NEVER_DRIVES, _MOST)

@@ -61,7 +61,9 @@ def evidence_of(recording: Recording, trial: Trial) -> Evidence:
         np.add.at(errors, (some.first_ms[~fits] - now_ms[0]) // BLOCK_MS, 1)
     first_ms, last_ms = standing_wishes(trial.plain, window)
     for begin, end in zip(first_ms - now_ms[0], last_ms - now_ms[0], strict=True):
-        errors[np.arange(begin, end, STANDING_MS) // BLOCK_MS] += 1
+        # A wish ends a period after its last tick, which may be after the last block.
+        block = np.arange(begin, end, STANDING_MS) // BLOCK_MS
+        errors[block[block < blocks]] += 1
     chance = _chance(recording, trial.plain)
     return Evidence(held, matched, sized, first_ms.size, chance, errors)
 
@@ -109,9 +111,9 @@ def _chance(recording: Recording, plain: Sizes) -> float:
     """Return how many of the held episodes match at shifted times, on average."""
     chosen = np.concatenate([np.zeros(0, np.int64), *recording.passes])
     episodes, now_ms = recording.episodes.some(chosen), recording.now_ms
-    if not episodes.count:
-        return 0.0
     span_ms = int(now_ms[-1] - now_ms[0])
+    if not episodes.count or span_ms == 0:
+        return 0.0
     way, found = np.sign(plain.wished - plain.seen), 0
     counts = {w: np.concatenate([[0], np.cumsum(way == w)]) for w in (-1, 1)}
     for k in range(1, SHIFTS):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from hpabatch.engine.fidelity.episodes import (
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.sources import Load
 from hpabatch.engine.shards.pack import pack_shard
 from hpabatch.engine.shards.read import SampleReader, ShardFacts, ShardInput
 from hpabatch.engine.shards.run import ahead, run_step, sample_arenas, sample_steps
@@ -40,6 +42,7 @@ TICKS_AT_ONCE: Final = 1_000_000
 
 LEAST_WARM_MS: Final = 120_000
 DAYS_MEASURED: Final = 3
+_EPOCH: Final = date(1970, 1, 1)
 _LEAST_UNSEEN_MS: Final = 300_000
 _LONGEST_UNSEEN: Final = 3  # spacings; a pod without samples for longer was not sampled
 
@@ -103,8 +106,8 @@ def recordings_of(
     """Return the HPAs of a shard that have a tick, with what is measured around their changes."""
     shard = pack_shard(_for(given, given.candidates), Arena())
     reader = SampleReader(plan, given.facts.cluster, places, shard)
-    samples = _Samples(given, shard, reader)
     own = {id(c): theirs for c, theirs in zip(given.candidates, places, strict=True)}
+    samples = _Samples(given, shard, reader, [own[id(c)] for c in shard.candidates])
     found = []
     for h, candidate in enumerate(shard.candidates):
         source = shard.observations.lanes[h]
@@ -114,7 +117,9 @@ def recordings_of(
         spacing_ms = samples.spacing_ms(h)
         window = window_of(period_ms, spacing_ms, given.delay_ms, samples.unseen_ms(h))
         scale = given.scales[candidate.target]
-        episodes = episodes_of(scale, window, int(now_ms[0]), int(now_ms[-1]))
+        episodes = _with_ticks(
+            episodes_of(scale, window, int(now_ms[0]), int(now_ms[-1])), window, now_ms
+        )
         warm_ms = _warm_ms(shard, h, period_ms)
         passes = passes_of(episodes, window, warm_ms, MOST_PASSES)
         theirs = own[id(candidate)]
@@ -123,6 +128,13 @@ def recordings_of(
             Recording(candidate, theirs, now_ms, window, warm_ms, down_ms, episodes, passes)
         )
     return found
+
+
+def _with_ticks(episodes: Episodes, window: Window, now_ms: I64) -> Episodes:
+    """Return the episodes around which there is a tick: at others nobody could decide."""
+    first = np.searchsorted(now_ms, episodes.first_ms - window.early_ms)
+    last = np.searchsorted(now_ms, episodes.last_ms + window.late_ms)
+    return episodes.some(np.flatnonzero(last > first))
 
 
 def _for(given: ShardInput, candidates: Sequence[Candidate]) -> ShardInput:
@@ -136,7 +148,11 @@ def _warm_ms(shard: Shard, h: int, period_ms: int) -> int:
     rows = shard.observations.periods.spec[source.first_period : source.last_period]
     windows = [int(specs.up_window_ms[rows].max()), int(specs.down_window_ms[rows].max())]
     windows.append(int(shard.fleet.lanes.downscale_stabilization_ms[h]))
-    return max(LONGEST * max(windows), LEAST_WARM_MS) + 2 * period_ms
+    periods = shard.fleet.policies.period_ms
+    limits = [
+        int(periods[specs.first_up[k] : specs.last_down[k]].max(initial=0)) for k in rows.tolist()
+    ]
+    return max(LONGEST * max(windows), *limits, LEAST_WARM_MS) + 2 * period_ms
 
 
 def _down_window_ms(shard: Shard, h: int) -> int:
@@ -150,26 +166,47 @@ def _down_window_ms(shard: Shard, h: int) -> int:
 class _Samples:
     """The samples of some days of a shard: how far apart they are, and when pods had their last."""
 
-    def __init__(self, given: ShardInput, shard: Shard, reader: SampleReader) -> None:
+    def __init__(
+        self,
+        given: ShardInput,
+        shard: Shard,
+        reader: SampleReader,
+        places: Sequence[Sequence[Place]],
+    ) -> None:
         self.given, self.shard = given, shard
-        days = reader.days if shard.candidates else []
-        chosen = np.unique(np.linspace(0, len(days) - 1, DAYS_MEASURED).astype(np.int64))
-        self.loads = [reader.load((days[k], days[k]), Arena()) for k in (chosen if days else [])]
+        chosen = [self._days(reader, h, theirs) for h, theirs in enumerate(places)]
+        self.times: list[list[tuple[int, int, I64]]] = [[] for _ in chosen]
+        """Of each lane: stream, track and times of the samples of each of its tracks."""
+        for day in sorted(set().union(*chosen)):
+            load = reader.load((day, day), Arena())
+            for h, days in enumerate(chosen):
+                if day in days:
+                    self.times[h] += self._times(load, h)
 
-    def _times(self, h: int) -> Iterator[tuple[int, int, I64]]:
-        """Yield stream, track and times of the samples of each track of a lane."""
+    def _days(self, reader: SampleReader, h: int, places: Sequence[Place]) -> list[date]:
+        """Return some days of a lane's own, so that its shard does not matter."""
+        source = self.shard.observations.lanes[h]
+        clock_ms = self.shard.observations.clock_ms[source.first_clock : source.last_clock]
+        first, last = (_EPOCH + timedelta(milliseconds=int(clock_ms[k])) for k in (0, -1))
+        tables = ("pod_metrics", "pod_custom_metrics")
+        known = [reader.plan.days_of(t, reader.cluster).get(p, {}) for t in tables for p in places]
+        days = sorted(day for day in set().union(*known) if first <= day <= last)
+        if not days:  # totals only
+            days = [first + timedelta(days=k) for k in range((last - first).days + 1)]
+        return [days[k] for k in sorted({*np.linspace(0, len(days) - 1, DAYS_MEASURED, dtype=int)})]
+
+    def _times(self, load: Load, h: int) -> Iterator[tuple[int, int, I64]]:
         lane, streams = self.shard.fleet.lanes[h], self.shard.observations.streams
-        for load in self.loads:
-            for g in range(int(lane.first_stream), int(lane.last_stream)):
-                for k in range(int(streams.first_track[g]), int(streams.last_track[g])):
-                    rows, usage = load.rows, self.shard.tracks.pods[k] >= 0
-                    column = rows.usage_ts_ms if usage else rows.plain_ts_ms
-                    yield g, k, column[int(load.first_row[k]) : int(load.last_row[k])]
+        for g in range(int(lane.first_stream), int(lane.last_stream)):
+            for k in range(int(streams.first_track[g]), int(streams.last_track[g])):
+                rows, usage = load.rows, self.shard.tracks.pods[k] >= 0
+                column = rows.usage_ts_ms if usage else rows.plain_ts_ms
+                yield g, k, column[int(load.first_row[k]) : int(load.last_row[k])].copy()
 
     def spacing_ms(self, h: int) -> int:
         """Return the largest median spacing of a lane's streams."""
         steps: dict[int, list[I64]] = {}
-        for g, _, ts_ms in self._times(h):
+        for g, _, ts_ms in self.times[h]:
             step = np.diff(ts_ms)
             steps.setdefault(g, []).append(step[step > 0])
         joined = [np.concatenate(parts) for parts in steps.values()]
@@ -191,7 +228,7 @@ class _Samples:
         source, found = self.shard.observations.lanes[h], list[int]()
         longest_ms = max(_LONGEST_UNSEEN * self.spacing_ms(h), _LEAST_UNSEEN_MS)
         streams = self.shard.observations.streams
-        for g, k, ts_ms in self._times(h):
+        for g, k, ts_ms in self.times[h]:
             if streams.is_total[g] or not ts_ms.size:
                 continue
             pod = self.shard.observations.pods[source.first_pod + k - streams.first_track[g]]

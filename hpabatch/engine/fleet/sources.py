@@ -1,7 +1,7 @@
 """Tracks of a shard's streams, and one load of their samples as rows.
 
-A load is the samples of one day. Tracks are fixed for a shard; each load says which of its rows
-belong to which track.
+A load is the samples of a run of days. Tracks are fixed for a shard; each load says which of its
+rows belong to which track.
 """
 
 from __future__ import annotations

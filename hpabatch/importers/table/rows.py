@@ -159,7 +159,7 @@ def clean_rows(
 
 def _with_metrics(raw: pl.DataFrame, table: TableMap, pivot: Pivot, tally: Tally) -> pl.DataFrame:
     """Return the rows of a long table with a column per metric of the map; count all metrics."""
-    names = raw[pivot.name].cast(pl.String).drop_nulls()
+    names = raw[pivot.name].cast(pl.String).drop_nulls().alias("")
     tally.metrics.update(dict(names.value_counts(name="rows").rows()))
     return pivot.apply(raw, pivot.metrics(table.value_columns(), raw.columns))
 

@@ -299,7 +299,10 @@ class _Job:
         spill = spill_files(self.files, self.table, self.folder, tell, group_rows)
         unmatched = check_metrics(self.table, self.files, spill.tally)
         if not spill.rows:
-            reasons = _reasons(spill.tally.dropped) or "no row fulfils `where`"
+            nothing = "no row fulfils `where`"
+            if self.table.pivot is not None:
+                nothing = "no row has a metric of the map"
+            reasons = _reasons(spill.tally.dropped) or nothing
             what = f"none of {spill.tally.read:,} rows is left: {reasons}"
             if not spill.tally.read:
                 what = "the input has no rows"

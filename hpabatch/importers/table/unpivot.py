@@ -115,6 +115,8 @@ def decode_pivot(top: Fields) -> Pivot | None:
     section.missing("value", "the column with its value")
     found = Pivot(section.text("name"), section.text("value"))
     section.close()
+    if found.name and found.name == found.value:
+        top.mistake("pivot", f"expected two columns, got {found.name} twice")
     if "unpivot" in top:
         top.mistake("pivot", "expected one of pivot and unpivot, got both")
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ import pytest
 from benchmarks.answers_record import Source, import_source, record
 from benchmarks.answers_truth import answered
 from hpabatch.engine.fidelity.answer import sign_p
+from hpabatch.engine.fidelity.deviations import STATED, _leave_out
 from hpabatch.engine.fidelity.episodes import Episodes, Window, episodes_of, passes_of, window_of
-from hpabatch.engine.fidelity.evidence import standing_wishes
-from hpabatch.engine.fidelity.trials import Sizes
+from hpabatch.engine.fidelity.evidence import evidence_of, standing_wishes
+from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
 from hpabatch.engine.shards.shard import ScaleColumns
 
 MINUTE = 60_000
@@ -58,6 +61,30 @@ def test_a_wish_that_stands_longer_than_the_window(ticks: int, found: int) -> No
     assert first.size == last.size == found
 
 
+@pytest.mark.parametrize("ticks", [1, 2, 86_400_000 // 7_000])
+def test_a_wish_may_stand_to_the_end(ticks: int) -> None:
+    now_ms = np.arange(ticks, dtype=np.int64) * 7_000
+    none = np.zeros(0, np.int64)
+    window = Window(30_000, 0, 30_000)
+    nobody: Any = None
+    episodes = Episodes(none, none, none, none, none)
+    recording = Recording(nobody, (), now_ms, window, 0, 300_000, episodes, ())
+    wish = Trial(STATED, Sizes(now_ms, now_ms * 0 + 4, now_ms * 0 + 5), ())
+    found = evidence_of(recording, wish)
+    assert (found.standing, found.held) == (int(ticks > 2), 0)
+    assert found.errors.sum() == (12 if ticks > 2 else 0)  # anew every two hours
+
+
+def test_a_large_target_is_left_out_without_wrapping() -> None:
+    pct, milli = np.array([80, 0], np.int64), np.array([0, 16 << 40], np.int64)
+    metrics = SimpleNamespace(target_pct=pct, target_milli=milli)
+    spec = SimpleNamespace(first_metric=0, last_metric=2)
+    shard: Any = SimpleNamespace(fleet=SimpleNamespace(metrics=metrics, specs=[spec]))
+    _leave_out(shard, 0, [0, 1])
+    assert pct.tolist() == [80_000, 0]
+    assert 16 << 40 < milli[1] <= 1 << 53
+
+
 def test_chance_of_so_many_wins() -> None:
     assert sign_p(0, 0) == sign_p(0, 9) == 1.0
     assert sign_p(7, 0) == pytest.approx(2**-7)
@@ -72,3 +99,4 @@ def test_right_settings_are_not_called_wrong_nor_wrong_ones_right(tmp_path: Path
         found = answered(history, known, by)
         assert never not in found["answer"].to_list(), (by, found)
     assert (answered(history, known, "target +10")["answer"] == "wrong").sum() >= 3
+    assert (answered(history, known, "")["answer"] == "right").sum() >= 2  # of 8

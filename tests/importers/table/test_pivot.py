@@ -75,6 +75,14 @@ def test_the_last_value_of_a_metric_counts_and_requests_may_be_rows(tmp_path: Pa
         import_table([str(tmp_path / "usage.parquet")], tmp_path / "map.yaml", None, strict=True)
 
 
+@pytest.mark.parametrize("name", ["rows", "count"])
+def test_the_column_of_metrics_may_have_any_name(tmp_path: Path, name: str) -> None:
+    said = {**LONG, "pivot": {"name": name, "value": "value"}}
+    frame = long((0, "web-0", "cpu_usage", 0.5), (0, "web-0", "mem_rss", 2e6))
+    _, tables = run_import(tmp_path, said, frame.rename({"metric": name}))
+    assert tables["pod_metrics"].height == 1
+
+
 def test_replicas_may_be_rows(tmp_path: Path) -> None:
     said = merged(WORKLOAD_MAP, {"pivot": {"name": "what", "value": "v"}})
     lines = [f"{BEGIN_S + 60 * m},web,{what},{v}" for m in range(3)
@@ -104,6 +112,11 @@ def test_pivot_and_unpivot_exclude_one_another(tmp_path: Path) -> None:
     both = {**LONG, "unpivot": {"keep": "ts", "name": "pod", "value": "cpu"}}
     with pytest.raises(UsageError, match="expected one of pivot and unpivot, got both"):
         read_map(write_map(tmp_path, both))
+
+
+def test_name_and_value_are_two_columns(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="expected two columns, got metric twice"):
+        read_map(write_map(tmp_path, {**LONG, "pivot": {"name": "metric", "value": "metric"}}))
 
 
 def test_names_that_are_neither_column_nor_metric_are_refused(tmp_path: Path) -> None:
