@@ -146,6 +146,7 @@ def _tell(verdict: Verdict, skipped: Sequence[str]) -> int:
     _say(verdict.notes)
     _say(report.counts(verdict))
     _say(report.skips(skipped, SKIPS))
+    _say(report.failures(verdict))
     return FAILED if verdict.failed and CONTROLLER not in skipped else OK
 
 

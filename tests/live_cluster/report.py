@@ -62,13 +62,24 @@ def counts(verdict: Verdict) -> Iterator[str]:
         f"{sum(one.decisions for one in replayed)} decisions of {len(verdict.rows)} HPAs: "
         f"{len(found)} differences, {unexplained} of them unexplained"
     )
-    if verdict.explained_share > MOST_EXPLAINED:
-        yield f"TOO MANY explained: {verdict.explained_share:.1%} of the decisions"
     reasons = [text for one in replayed for text in one.reasons_differ]
     compared = sum(one.reasons for one in replayed)
     if compared:
         yield f"{compared} reasons of conditions: {len(reasons)} differ (reported only)"
         yield from (f"    {text}" for text in reasons[:MOST])
+
+
+def failures(verdict: Verdict) -> Iterator[str]:
+    """Yield why the run as a whole failed: the last lines, which are seen first."""
+    for row in verdict.rows:
+        unexplained = sum(not one.why for _, one in row.all_differences())
+        if row.dull:
+            sizes = f"{len(row.sizes)} sizes of at least {row.case.moves}"
+            yield f"FAILED: {row.case.name}: the controller went to {sizes}"
+        if unexplained:
+            yield f"FAILED: {row.case.name}: {unexplained} differences without an explanation"
+    if verdict.explained_share > MOST_EXPLAINED:
+        yield f"FAILED: {verdict.explained_share:.1%} of the decisions had to be explained"
 
 
 def skips(skipped: Sequence[str], words: Mapping[str, str]) -> Iterator[str]:
