@@ -26,7 +26,7 @@ _COLUMNS: Final = {
         *_KEY,
         *("unit", "target_kind", "target", "spec", "min_replicas", "max_replicas"),
         *("cpu_milli", "memory_milli", "days", "blocks", "problems", "censored_pct", "ceiling"),
-        *("advice", "why_not", "plant_skill", "controller_precision", "controller_recall"),
+        *("advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share"),
     ),
     "results": (*_KEY, "setting_id", "setting", "usable"),
     "blocks": (*_KEY, "setting_id", "block", "start", "hours"),

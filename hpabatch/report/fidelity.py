@@ -28,7 +28,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.numbers import counted, nonempty, share, skill
-from hpabatch.report.replay import evidence_lines
+from hpabatch.report.replay import evidence_lines, sizes_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -130,13 +130,14 @@ class FidelityReport(Report):
 def _total_lines(found: Fidelity) -> Iterator[str]:
     totals, p = found.totals, found.parameters
     controller = totals.controller
-    line = f"Controller score: {controller.scored:,} of {totals.hpas:,} HPAs can be scored"
-    if controller.recorded_events:
-        line += (
-            f"; {controller.recorded_events:,} rescales recorded, {controller.decided_events:,} "
-            f"decided, {controller.matched_events:,} of them match"
-        )
-    yield line
+    yield (
+        f"Controller score: {controller.scored:,} of {totals.hpas:,} HPAs were rescaled, "
+        f"{controller.recorded_events:,} times; {int(found.controller['explained'].sum()):,} of "
+        f"{int(found.controller['held'].sum()):,} changes held back are decided in time "
+        f"({found.controller['by_chance'].sum():,.0f} would be by chance)"
+    )
+    if controller.scored:
+        yield sizes_line(controller)
     line = (
         f"Plant score: fitted on the first {p.split_share:.0%} of each HPA's ticks, judged on the "
         f"rest: {totals.plant_scored:,} of {totals.hpas:,} HPAs can be scored"

@@ -166,11 +166,11 @@ def _evidence(told: Mapping[str, Any]) -> Iterator[str]:
     evidence, scores = told["evidence"], told["scores"]
     k8s = evidence.get("k8s", "?")
     yield f"rules: Kubernetes {k8s}, {evidence.get('k8s_evidence', 'unknown evidence')}"
-    pairs = {
-        "plant skill": scores["plant_skill"],
-        "controller precision": scores["controller_precision"],
-        "recall": scores["controller_recall"],
-    }
-    known = ", ".join(f"{name} {value:.2f}" for name, value in pairs.items() if value is not None)
-    yield f"fidelity: {known or 'good enough'}"
+    skill, explained = scores["plant_skill"], scores["controller_explained_share"]
+    parts = (
+        f"plant skill {skill:.2f}" if skill is not None else "",
+        f"stated settings: {scores['controller_answer']}" if scores["controller_answer"] else "",
+        f"{explained:.0%} of the recorded changes explained" if explained is not None else "",
+    )
+    yield f"fidelity: {', '.join(filter(None, parts)) or 'not measured'}"
     yield f"made by hpabatch {told['hpabatch']} from sweep sha256 {told['sweep']['sha256'] or '?'}"

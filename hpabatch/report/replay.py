@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.replay import SCORE, SENSITIVITY, SUMMARY
-from hpabatch.engine.replay.score import Score, class_table, total
+from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, total
 from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import KEY, FleetTotals
 from hpabatch.model.printable import printable
@@ -311,10 +311,10 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
     )
     if totals.scored:
         yield (
-            f"precision {share(totals.precision, 1)}, recall {share(totals.recall, 1)}; within 1 "
-            f"replica in {share(totals.within_1_share, 1)} of the ticks (a constant: "
-            f"{share(totals.constant_within_1_share, 1)})"
+            f"precision {share(totals.precision, 1)}, recall {share(totals.recall, 1)} of the "
+            "instants (whether the settings are the controller's: hpabatch fidelity)"
         )
+        yield sizes_line(totals)
         yield (
             f"around rescales: error {number(totals.window_mae, 2)}, skill "
             f"{skill(totals.window_constant_skill) or '-'} against a constant, "
@@ -332,6 +332,17 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
     unscored = score.hpas["unscored"].drop_nulls().value_counts().sort("unscored")
     for reason, count in unscored.iter_rows():
         yield f"not scorable: {counted(count, 'HPA')}: {reason}"
+
+
+def sizes_line(totals: ScoreTotals) -> str:
+    """Return how near the decided sizes are, beside what a constant would come to."""
+    return (
+        f"sizes: as recorded in {share(totals.agreement, 1)} of the ticks (a constant: "
+        f"{share(totals.constant_agreement, 1)}), within 1 in {share(totals.within_1_share, 1)} "
+        f"({share(totals.constant_within_1_share, 1)}); mean error {number(totals.mae, 2)}, skill "
+        f"{skill(totals.constant_skill) or '-'} against a constant, "
+        f"{skill(totals.persistence_skill) or '-'} against the size a tick before"
+    )
 
 
 def _score_grid(hpas: pl.DataFrame, scored: int) -> Grid:

@@ -141,8 +141,8 @@ def score(all_rows: Sequence[Row], tolerance: int | None, window: int) -> Row:
     def error(size: Callable[[int], Any], ticks: Sequence[int]) -> float | None:
         return mean([abs(size(k) - rows[k]["applied"]) for k in ticks])
 
-    def near(size: Callable[[int], Any]) -> float | None:
-        return mean([float(abs(size(k) - row["applied"]) <= 1) for k, row in enumerate(rows)])
+    def near(size: Callable[[int], Any], most: int = 1) -> float | None:
+        return mean([float(abs(size(k) - row["applied"]) <= most) for k, row in enumerate(rows)])
 
     guesses: dict[str, Callable[[int], Any]] = {
         "": lambda k: decided_size(rows[k]),
@@ -175,8 +175,10 @@ def score(all_rows: Sequence[Row], tolerance: int | None, window: int) -> Row:
         "matched_events": matched,
         "precision": matched / decided if scored and decided else None,
         "recall": matched / recorded if scored else None,
+        "agreement": near(guesses[""], 0),
         "within_1_share": near(guesses[""]),
         "constant": constant,
+        "constant_agreement": near(guesses["constant_"], 0),
         "constant_within_1_share": near(guesses["constant_"]),
         "window_ticks": len(inside),
         "window_horizon_skill": horizon if scored else None,

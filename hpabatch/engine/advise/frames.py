@@ -27,6 +27,7 @@ SHOWN: Final = (
     "rescales",
     "at_max_minutes",
 )
+CONTROLLER: Final = ("controller_answer", "controller_explained_share")
 REGRET: Final = "regret_pct"
 
 COLUMNS: Final = ADVICE.meanings
@@ -59,7 +60,7 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
             "currency": currencies.get(item.key),
             "patch": json.dumps(item.patch) if item.patch else None,
         }
-        names = ("days", "advice", "plant_skill", "controller_precision", "controller_recall")
+        names = ("days", "advice", "plant_skill", *CONTROLLER)
         row |= {name: found.facts[item.key][name] for name in names}
         if item.advice is not None:
             row["members"] = len(item.advice.unit.members)

@@ -13,13 +13,8 @@ FIDELITY_HPAS: Final = table(
     """
     controller_unscored string: controller score: why there is no score; null: there is one
     controller_recorded_events integer: controller score: recorded rescales
-    controller_decided_events integer: controller score: decided rescales; a wish that stands
-        for several ticks is one
-    controller_matched_events integer: controller score: recorded rescales that were decided,
-        within the tolerance and in direction
-    controller_precision number: controller score: part of the decided rescales that were
-        recorded; null: none was decided
-    controller_recall number: controller score: part of the recorded rescales that were decided
+    controller_agreement number: controller score: ticks in which the decided size is the recorded
+        one
     controller_within_1_share number: controller score: ticks in which the decided size is at most
         one beside the recorded one
     controller_mae number: controller score: mean absolute difference of decided and recorded size

@@ -39,9 +39,9 @@ SWEEP_HPAS: Final = table(
         not measured
     why_not string: why they are not
     plant_skill number: plant score
-    controller_precision number: controller score: share of the decided rescales that were
-        recorded
-    controller_recall number: controller score: share of the recorded rescales that were decided
+    controller_answer string: whether the stated settings are those of the controller: right, wrong,
+        or cannot be told at this resolution
+    controller_explained_share number: part of the recorded changes that is explained, above chance
     unit string: the unit that gets one setting: a group, or cluster/namespace/hpa
     """,
 )
@@ -161,9 +161,9 @@ ADVICE: Final = table(
     days number: length of its history
     advice boolean: whether both fidelity scores are good enough; null: not measured
     plant_skill number: plant score: skill of the predicted usage
-    controller_precision number: controller score: part of the decided rescales that were
-        recorded
-    controller_recall number: controller score: part of the recorded rescales that were decided
+    controller_answer string: whether the stated settings are those of the controller: right, wrong,
+        or cannot be told at this resolution
+    controller_explained_share number: part of the recorded changes that is explained, above chance
     patch string: what changes in the spec, as JSON; null: nothing
     """,
 )

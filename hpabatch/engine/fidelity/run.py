@@ -41,8 +41,8 @@ from hpabatch.model.plant import DIVISIBLE, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
 
 CONTROLLER_COLUMNS: Final = (
-    "unscored", "recorded_events", "decided_events", "matched_events", "precision", "recall",
-    "within_1_share", "mae", "constant_skill", "persistence_skill",
+    "unscored", "recorded_events", "agreement", "within_1_share", "mae", "constant_skill",
+    "persistence_skill",
     "window_mae", "window_constant_skill", "window_persistence_skill",
     "answer", "answer_why", "told_apart", "window_s", "episodes", "held", "explained", "sized",
     "by_chance", "explained_share", "standing_wishes",

@@ -357,8 +357,8 @@ _SCORES: Final = {
     "advice": pl.Boolean(),
     "why_not": pl.String(),
     "plant_skill": pl.Float64(),
-    "controller_precision": pl.Float64(),
-    "controller_recall": pl.Float64(),
+    "controller_answer": pl.String(),
+    "controller_explained_share": pl.Float64(),
 }
 
 

@@ -84,7 +84,7 @@ def test_the_table_tells_what_was_swept_and_how_to_go_on(run: Run, history: Path
         "blocks.parquet", "hpas.parquet", "results.parquet", "settings.parquet", "sweep.json",
     ]  # fmt: skip
     assert found.hpas["advice"].null_count() == 0
-    assert found.hpas["controller_precision"].null_count() == 0
+    assert found.hpas["controller_answer"].null_count() == 0
 
 
 @compiled
@@ -372,7 +372,7 @@ def test_noise_and_scores(run: Run, history: Path) -> None:
     found = read_sweep("sweep")
     assert found.evidence["noise"] == "resampled"
     assert found.results["setting"].to_list() == ["today", "max=+1"]
-    scores = ("advice", "why_not", "plant_skill", "controller_precision", "controller_recall")
+    scores = ("advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share")
     assert found.hpas.select(scores).row(0) == (None,) * 5
 
 

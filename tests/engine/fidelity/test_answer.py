@@ -11,12 +11,15 @@ import pytest
 
 from benchmarks.answers_record import Source, import_source, record
 from benchmarks.answers_truth import answered
-from hpabatch.engine.fidelity.answer import sign_p
+from hpabatch.engine.fidelity.answer import _unexplained, sign_p
 from hpabatch.engine.fidelity.deviations import STATED, _leave_out
 from hpabatch.engine.fidelity.episodes import Episodes, Window, episodes_of, passes_of, window_of
-from hpabatch.engine.fidelity.evidence import evidence_of, standing_wishes
-from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
+from hpabatch.engine.fidelity.evidence import Evidence, _decided, evidence_of, standing_wishes
+from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial, _Ends, _put_off
 from hpabatch.engine.shards.shard import ScaleColumns
+from hpabatch.layout import codes
+from hpabatch.layout.observations import LANE_POD, SCALE_ROW
+from hpabatch.layout.records import CHANGE, records_from
 
 MINUTE = 60_000
 
@@ -73,6 +76,88 @@ def test_a_wish_may_stand_to_the_end(ticks: int) -> None:
     found = evidence_of(recording, wish)
     assert (found.standing, found.held) == (int(ticks > 2), 0)
     assert found.errors.sum() == (12 if ticks > 2 else 0)  # anew every two hours
+
+
+def put_off(times: list[int], *holds: tuple[int, int]) -> list[int]:
+    from_ms, to_ms = (np.array([hold[k] for hold in holds], np.int64) for k in (0, 1))
+    return _put_off(np.array(times, np.int64), from_ms, to_ms).tolist()
+
+
+def test_what_happens_within_a_hold_happens_at_its_end() -> None:
+    assert put_off([99, 100, 150, 199, 200, 350], (100, 200), (300, 400)) == [
+        99, 200, 200, 200, 200, 400,
+    ]  # fmt: skip
+    assert put_off([1, 2]) == [1, 2]
+    assert put_off([], (100, 200)) == []
+
+
+def test_a_hold_keeps_size_and_pods_as_before() -> None:
+    """Of four pods: always there, ends in the hold, comes in it, ended long before it."""
+    state_ms = np.array([0, 0, 110, 120, 0, 40], np.int64)
+    flags = np.array([0, 0, codes.POD_DELETING, 0, 0, codes.POD_DELETING])
+    first = np.array([0, 1, 3, 4, 6], np.int64)
+    gone_ms = np.array([900, 140, 900, 60], np.int64)
+    states = SimpleNamespace(pod_flags=flags)
+    pods = SimpleNamespace(states=states, state_first=first, state_ms=state_ms, gone_ms=gone_ms)
+    given: Any = SimpleNamespace(pods=pods)
+    lives = records_from(
+        LANE_POD, 4, created_ms=np.array([0, 0, 120, 0]), gone_ms=gone_ms,
+        first_state=first[:-1], last_state=first[1:],
+    )  # fmt: skip
+    scales = records_from(SCALE_ROW, 3, ts_ms=np.array([0, 105, 130]))
+    changes = records_from(CHANGE, 2, ts_ms=np.array([50, 112]))
+    source = SimpleNamespace(first_scale=0, last_scale=3, first_pod=0, last_pod=4)
+    observations = SimpleNamespace(lanes=[source], scales=scales, pods=lives)
+    lane = SimpleNamespace(first_change=0, last_change=2)
+    fleet = SimpleNamespace(lanes=[lane], changes=changes)
+    shard: Any = SimpleNamespace(observations=observations, fleet=fleet, pods=[[0, 1, 2, 3]])
+    at = np.array([105], np.int64)
+    episode = Episodes(at, at + 25, at * 0 + 2, at * 0 + 1, at * 0 + 1)
+    _Ends(given).hold(shard, 0, episode, Window(20, 5, 30))
+    assert scales.ts_ms.tolist() == [0, 150, 150]
+    assert changes.ts_ms.tolist() == [50, 150]
+    assert lives.created_ms.tolist() == [0, 0, 150, 0]
+    assert lives.gone_ms.tolist() == [900, 150, 900, 60]
+    assert lives.last_state.tolist() == [1, 2, 4, 6]  # the second is not being deleted yet
+
+
+@pytest.mark.parametrize(
+    ("wished", "found"),
+    [
+        ([4, 4, 4, 4], (False, False)),
+        ([4, 6, 6, 4], (True, True)),
+        ([4, 7, 4, 4], (True, True)),  # one beside: a sample's own noise
+        ([4, 9, 4, 4], (True, False)),
+        ([3, 3, 4, 4], (False, False)),  # the other direction
+        ([9, 6, 4, 4], (True, True)),  # before the window
+    ],
+)
+def test_a_held_change_is_decided_in_its_window(wished: list[int], found: Any) -> None:
+    now_ms, at = np.arange(4, dtype=np.int64) * 15_000, np.array([30_000], np.int64)
+    episode = Episodes(at, at, at * 0 + 4, at * 0 + 6, at * 0 + 6)
+    sizes = Sizes(now_ms, np.full(4, 4, np.int64), np.array(wished, np.int64))
+    decided, fits = _decided(episode, Window(15_000, 0, 15_000), sizes)
+    assert (decided.tolist(), fits.tolist()) == ([found[0]], [found[1]])
+
+
+@pytest.mark.parametrize(
+    ("held", "matched", "chance", "late_s", "found"),
+    [
+        (0, 0, 0, 30, False),  # nothing to see
+        (40, 2, 0, 30, True),
+        (40, 2, 2, 30, True),
+        (40, 30, 2, 30, False),
+        (4, 0, 0, 30, False),  # too few to say so
+        (40, 2, 40, 30, False),  # all of them by chance
+        (40, 2, 0, 600, False),  # too long a window for it
+    ],
+)
+def test_hardly_any_change_is_explained(
+    held: int, matched: int, chance: int, late_s: int, found: bool
+) -> None:
+    recording: Any = SimpleNamespace(window=Window(late_s * 1000, 0, 30_000))
+    evidence = Evidence(held, matched, matched, 0, chance, np.zeros(1, np.int64))
+    assert _unexplained(recording, evidence) is found
 
 
 def test_a_large_target_is_left_out_without_wrapping() -> None:

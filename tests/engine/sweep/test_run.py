@@ -314,7 +314,7 @@ def test_scores_are_there_unless_left_out(history: Path) -> None:
     scored = planned(["max=+1"], history, only("shop/checkout"), length_ms=None, fidelity=True)
     found = hpas_frame(scored, prepare_part(scored, 0))
     assert found.columns == without.columns
-    names = ["advice", "why_not", "plant_skill", "controller_precision", "controller_recall"]
+    names = ["advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share"]
     assert without.select(names).row(0) == (None,) * 5
     assert found["advice"][0] is not None
     assert found["ceiling"].to_list() == without["ceiling"].to_list() == ["fitted"]
