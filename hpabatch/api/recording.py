@@ -7,7 +7,6 @@ the options of requests as keyword arguments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -23,7 +22,7 @@ from hpabatch.api.replays import Replay, observations, replay, replay_to, sensit
 from hpabatch.api.simulations import Simulation, simulate
 from hpabatch.api.statuses import Descriptions, Explained, HpaStatuses, describe, explain, get
 from hpabatch.api.sweeps import Advice, Sweep, recommend, sweep
-from hpabatch.engine.advise.request import RecommendRequest
+from hpabatch.engine.advise.request import SweptAdviceRequest
 from hpabatch.engine.analyze.request import AnalyzeRecordedRequest
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.compare.request import CompareRequest
@@ -219,16 +218,13 @@ class Recording:
         """
         return sweep(self.history, request, out, replace)
 
-    @takes(SweepRequest, "grid")
-    def recommend(
-        self, request: SweepRequest, *, slo: str | Sequence[str] = (), minimize: str | None = None
-    ) -> Advice:
-        """Sweep a grid in memory, and recommend settings; raises as `sweep` does.
+    @takes(SweptAdviceRequest, "grid")
+    def recommend(self, request: SweptAdviceRequest) -> Advice:
+        """Sweep a grid, keep nothing of it, and recommend settings; raises as `sweep` does.
 
-        `Sweep.recommend` has more options, and takes a sweep that is there.
+        `Sweep.recommend` takes a sweep that is there.
         """
-        asked = RecommendRequest.of({"slo": slo, "minimize": minimize})
-        return recommend(sweep(self.history, request), asked)
+        return recommend(sweep(self.history, request), request)
 
     @takes(PlanRequest, "names")
     def plan(self, request: PlanRequest) -> Plan:

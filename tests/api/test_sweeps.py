@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
+import hpabatch
 from hpabatch.api.sweeps import Sweep, open_sweep, recommend, sweep
 from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.sweep.request import SweepRequest
@@ -78,3 +79,15 @@ def test_a_sweep_needs_no_folder(tmp_path: Path) -> None:
     assert_frame_equal(open_sweep(tmp_path / "sweep").results, found.results)
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
     assert kept.trajectories("checkout", [1]).height == 240
+
+
+@pytest.mark.compiled
+def test_a_grid_is_advised_on_with_all_options(tmp_path: Path) -> None:
+    recorded = hpabatch.open(cut(tmp_path / "history", "shop/checkout"))
+    given = {"grid": "max=+1", "length": "1h", "slo": SLO, "min_history": "9w"}
+    found = recorded.recommend(**given)
+    assert found.table["answer"].to_list() == ["no advice"]
+    assert "9w" in found.table["reasons"][0] or "63" in found.table["reasons"][0]
+    assert_frame_equal(
+        recorded.sweep("max=+1", length="1h").recommend(SLO, min_history="9w").table, found.table
+    )

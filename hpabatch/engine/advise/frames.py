@@ -222,7 +222,8 @@ def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
 
 _TYPES: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("cluster", "namespace", "hpa", "unit", "answer", "setting", "considered",
-                     "reasons", "notes", "goal", "currency", "patch", "why_not"), pl.String),
+                     "reasons", "notes", "goal", "currency", "patch", "why_not",
+                     "controller_answer"), pl.String),
     **dict.fromkeys(("advice", "candidate", "on_front", "better"), pl.Boolean),
     **dict.fromkeys(("setting_id", "members", "training_blocks", "judged_blocks", "block", "folds",
                      "folds_changed", "folds_better", "folds_held"), pl.Int32),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.model.options import Request, option
 
 
@@ -108,3 +109,8 @@ class JudgeRules(Request):
 @dataclass(frozen=True, kw_only=True)
 class RecommendRequest(JudgeRules, Reach, Aim):
     """Advice on the HPAs of a sweep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweptAdviceRequest(RecommendRequest, SweepRequest):
+    """A sweep, and the advice that it gives; one seed for both."""
