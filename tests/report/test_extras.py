@@ -50,7 +50,8 @@ def test_the_score_is_told() -> None:
         "Controller score: 1 of 1 HPAs can be scored; 1 rescales recorded, 1 decided, "
         "1 of them match" in lines
     )
-    assert any(line.startswith("precision 100.0%, recall 100.0%; within 1") for line in lines)
+    assert any(line.startswith("precision 100.0%, recall 100.0% of the instants") for line in lines)
+    assert any(line.startswith("sizes: as recorded in 100.0% of the ticks") for line in lines)
     assert "  recorded and decided at one tick, to one size: 1" in lines
     row = next(line for line in lines if line.startswith("shop/cart") and "100.0%" in line)
     assert row.split() == ["shop/cart", "1", "1", "100.0%", "100.0%", "0.00", "+1.00", "+1.00"]
