@@ -39,8 +39,11 @@ SOURCES: Final = (
     Source(15_000),
     Source(30_000),
     Source(60_000),
-    Source(60_000, windows=True),
     Source(300_000),
+    Source(15_000, windows=True),
+    Source(30_000, windows=True),
+    Source(60_000, windows=True),
+    Source(300_000, windows=True),
     Source(15_000, pods=False),
     Source(60_000, pods=False),
 )
