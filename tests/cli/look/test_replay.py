@@ -114,7 +114,7 @@ def test_the_demo(run: Run, out: Path) -> None:
     assert "… and 11 smaller HPAs: --output csv shows all" in lines
     worst = [re.fullmatch(r" ?\d+  (\S+) +(.*)", line) for line in lines]
     told = {found[1]: found[2] for found in worst if found}
-    assert list(told)[0] == "platform/audit"
+    assert next(iter(told)) == "platform/audit"
     assert told.keys() == WORST.keys()
     assert [hpa for hpa, words in WORST.items() if words not in told[hpa]] == []
     assert lines[-3] == f"decisions: {out}"

@@ -46,7 +46,6 @@ from tests.engine.small_history import (
 )
 
 
-
 def tables_of(*names: str, **more: list[Row]) -> Tables:
     """Return the tables of some workloads, each with an HPA and a pod."""
     tables = empty_tables()
