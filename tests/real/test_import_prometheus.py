@@ -21,6 +21,7 @@ import pytest
 from hpabatch.history.store.compact import compact
 from hpabatch.importers.prometheus.client.errors import GaveUpError
 from hpabatch.importers.prometheus.client.queries import read_queries
+from tests.effort import effort
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.imports import (
     IMPATIENT,
@@ -77,7 +78,7 @@ def calm_import(calm: Bench, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def first_hours(calm: Bench) -> dict[str, Any]:
     """What is imported, again and again, where it only matters that it stays the same."""
     assert calm.site.start_ms is not None
-    end_ms = calm.site.start_ms + 6 * HOUR_MS
+    end_ms = calm.site.start_ms + 3 * HOUR_MS
     return {"cluster_label": "cluster", "hpas": (str(calm.manifests),), "end_ms": end_ms}
 
 
@@ -207,7 +208,7 @@ def run(url: str, bench: Bench, out: Path, *more: str) -> subprocess.Popen[bytes
     """Start an import as its users do."""
     command = [
         sys.executable, "-c", "from hpabatch.cli import main; main()", "import", "prometheus",
-        "--url", url, "--start", "2026-10-05", "--end", "2026-10-06",
+        "--url", url, "--start", "2026-10-05", "--end", "2026-10-05 03:00",
         "--cluster-label", "cluster",
         "--hpas", str(bench.manifests), "--out", str(out), *more,
     ]  # fmt: skip
@@ -233,7 +234,7 @@ def data_files(store: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(1, 1 + effort(3)))
 def test_faults_on_the_way_change_nothing(
     calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path, seed: int
 ) -> None:
@@ -335,8 +336,10 @@ def test_lite_and_full_agree_in_demand(tmp_path: Path) -> None:
 
 
 def test_a_site_with_other_names_of_labels(calm: Bench, calm_import: Path, tmp_path: Path) -> None:
+    assert calm.site.start_ms is not None
     tables = calm_source(5)
-    site = Site(offset_ms=17_123, exported=True).placed(tables)
+    end_ms = calm.site.start_ms + 4 * HOUR_MS
+    site = Site(offset_ms=17_123, end_ms=end_ms, exported=True).placed(tables)
     data = serve(tables, site, tmp_path)
     queries = tmp_path / "queries.yaml"
     names = "{namespace: exported_namespace, pod: exported_pod, container: exported_container}"
