@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Python compiles a module when it is first imported: most of what is installed never is.
+# Python compiles a module when it is first imported: most of what is installed never is. What it
+# compiled is kept, whatever the environment says: tests start hundreds of processes, which need
+# 0.8 s of CPU each to import it, and 2.6 s to compile it again.
+export PYTHONDONTWRITEBYTECODE :=
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile \
   -c constraints.txt
 
@@ -39,16 +42,17 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 12
 
-# Parts run side by side, two and no more, as each keeps a core busy: so one thread is enough for
-# polars, and threads of kernels must not spin while they wait. A part begins when a core is free,
-# the longest first: what is compiled; plain Python; real servers; importers; the rest, which hardly
-# computes. PARTS=test-cluster adds one at the end.
+# Parts run side by side, on two cores: two that compute, which keep a core each busy (so one thread
+# is enough for polars, and threads of kernels must not spin while they wait), and one that mostly
+# waits for real servers. What computes is `nice`, so that a server answers when it is asked. A part
+# begins when another one has ended, the longest first: real servers; what is compiled; plain Python;
+# importers; the rest. PARTS=test-cluster adds one, which waits too.
 IMPORTS := importers inputs
 APART   := cluster docs history jobs model reference report
 PARTS   :=
 BUSY    := POLARS_MAX_THREADS=1 OMP_WAIT_POLICY=passive
 
-# Some tests race with servers, signals and clocks, and two parts share the machine: what fails is
+# Some tests race with servers, signals and clocks, and the parts share the machine: what fails is
 # run once more by itself, and counts if it fails again. Both runs are shown. Plain Python races with
 # nothing.
 PYTEST   = $(BUSY) $(BIN)/python -m pytest -o cache_dir=$(CURDIR)/.pytest_cache/$@
@@ -56,8 +60,10 @@ TESTED   = $(PYTEST) $(1) || \
   { [ $$? = 1 ] && $(PYTEST) $(1) --last-failed --last-failed-no-failures none; }
 
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory -j2 test-compiled test-interpreted test-real test-imports \
+	@$(MAKE) --no-print-directory -j3 test-real test-compiled test-interpreted test-imports \
 	  test-apart $(PARTS)
+
+test-compiled test-interpreted test-imports test-apart: BUSY := nice env $(BUSY)
 
 test-compiled: kernels
 	$(call TESTED,$(patsubst %,--ignore=tests/%,$(APART) $(IMPORTS) real))

@@ -14,6 +14,7 @@ import pytest
 from hpabatch.cli import main
 from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.jobs.sweep_files import TABLES, read_sweep
+from tests.cli.histories import last_day
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sweep.md").read_text()
@@ -30,7 +31,8 @@ def commands() -> list[str]:
 @pytest.mark.compiled
 def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                            capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    shutil.copytree(ROOT / "data", tmp_path / "data")
+    shutil.copytree(ROOT / "data", tmp_path / "data", ignore=shutil.ignore_patterns("demo"))
+    shutil.copytree(last_day(), tmp_path / "data" / "demo")
     monkeypatch.chdir(tmp_path)
     for name, text in re.findall(r"```yaml (\S+\.yaml)\n(.*?)```", PAGE, re.DOTALL):
         Path(name).write_text(text)
@@ -54,7 +56,7 @@ def test_every_column_of_every_table_is_explained(
 ) -> None:
     out = str(tmp_path / "sweep")
     arguments = ["--grid", "max=+1", "--where", "hpa = 'checkout'", "--for", "1h", "--out", out]
-    monkeypatch.setattr(sys, "argv", ["hpabatch", "sweep", str(ROOT / "data/demo"), *arguments])
+    monkeypatch.setattr(sys, "argv", ["hpabatch", "sweep", str(last_day()), *arguments])
     with pytest.raises(SystemExit):
         main()
     result = read_sweep(out)

@@ -23,9 +23,8 @@ from hpabatch.history.store.catalog import entry_name
 from hpabatch.history.store.compact import compact
 from hpabatch.history.store.migrate import migrate
 from hpabatch.history.store.verify import check_history
+from tests.cli.histories import START, cut_day
 from tests.history.frames import ROWS, frame, minute, replace, write_all
-
-ROOT = Path(__file__).parents[2]
 
 
 def store(folder: Path) -> Path:
@@ -323,11 +322,19 @@ def test_what_is_not_migrated(tmp_path: Path) -> None:
         migrate(old, tmp_path / "new")
 
 
-def test_the_demo_survives_a_migration(tmp_path: Path) -> None:
-    demo = open_history(ROOT / "data" / "demo")
-    migrate(demo.path, tmp_path)
-    made = open_history(tmp_path)
-    day = minute(0).date()
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the last three days of the demo, as they are and migrated."""
+    folder = tmp_path_factory.mktemp("days")
+    begin, end = START - timedelta(days=2), START + timedelta(days=1)
+    flat = cut_day(folder / "demo", lambda rows: rows, begin, end)
+    migrate(flat, folder / "migrated")
+    return flat, folder / "migrated"
+
+
+def test_the_demo_survives_a_migration(days: tuple[Path, Path]) -> None:
+    demo, made = (open_history(folder) for folder in days)
+    day = START.date() - timedelta(days=1)
     for table in ("pod_metrics", "scales"):
         assert_frame_equal(made.read(table), demo.read(table))
         places = demo.sizes(table).select("namespace", "place").unique(maintain_order=True).rows()
@@ -339,13 +346,13 @@ def test_the_demo_survives_a_migration(tmp_path: Path) -> None:
                 )
 
 
-def test_a_history_is_read_by_several_threads(tmp_path: Path) -> None:
-    migrate(ROOT / "data" / "demo", tmp_path)
-    history = open_history(tmp_path)
+def test_a_history_is_read_by_several_threads(days: tuple[Path, Path]) -> None:
+    _, folder = days
+    history = open_history(folder)
     places = history.sizes("pod_metrics").select("namespace", "place").unique().rows()
     expected = {p: history.select("pod_metrics", "demo", [p]).height for p in places}
     found: dict[object, int] = {}
-    fresh = open_history(tmp_path)
+    fresh = open_history(folder)
 
     def read(mine: list[tuple[str, str | None]]) -> None:
         for place in mine:

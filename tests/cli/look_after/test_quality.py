@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from hpabatch.cli.app import app
 from hpabatch.cli.look_after import history  # noqa: F401  (registers the command)
 from hpabatch.engine.quality.run import COLUMNS
-
-DEMO = Path(__file__).resolve().parents[3] / "data" / "demo"
+from tests.cli.histories import DEMO, last_day
 
 
 def run(*arguments: str) -> tuple[int, bytes, str]:
@@ -32,7 +31,7 @@ def test_the_demos_faults_are_told() -> None:
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
 def test_forms_hold_every_column_of_every_hpa(form: str) -> None:
-    code, stdout, _ = run(str(DEMO), "--output", form)
+    code, stdout, _ = run(str(last_day()), "--output", form)
     read = {
         "json": lambda: pl.DataFrame(json.loads(stdout), infer_schema_length=None),
         "csv": lambda: pl.read_csv(io.BytesIO(stdout)),
@@ -44,7 +43,7 @@ def test_forms_hold_every_column_of_every_hpa(form: str) -> None:
 
 
 def test_findings_of_the_chosen_hpas_end_with_3_where_that_is_asked() -> None:
-    code, stdout, stderr = run(str(DEMO), "-n", "payments", "--exit-code", "-o", "csv")
+    code, stdout, stderr = run(str(last_day()), "-n", "payments", "--exit-code", "-o", "csv")
     assert code == 3
     assert set(pl.read_csv(io.BytesIO(stdout))["namespace"]) == {"payments"}
     assert "payments/settlement" in stderr

@@ -23,6 +23,7 @@ from hpabatch.engine.replay.run import replay_history, replay_shards
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.model.versions import PROFILES
+from tests.cli.histories import last_day
 from tests.engine.naive_align import Row, Tables
 from tests.engine.small_history import (
     METRICS,
@@ -43,8 +44,6 @@ from tests.engine.small_history import (
     usage_row,
     write_pieces,
 )
-
-ROOT = Path(__file__).parents[3]
 
 
 def tables_of(*names: str, **more: list[Row]) -> Tables:
@@ -281,6 +280,6 @@ def test_an_hpa_is_replayed_alone_as_among_its_rivals_with_estimated_instants(
     ],
 )
 def test_of_the_refused_only_those_that_may_be_meant_are_told(where: str, told: list[str]) -> None:
-    history = open_history(str(ROOT / "data" / "demo"), "replay")
+    history = open_history(last_day(), "replay")
     plan = plan_replay(history, ReplayParameters(k8s="1.36"), None, selection(where))
     assert [skipped.hpa for skipped in plan.skipped] == told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,8 +10,6 @@ import pytest
 from hpabatch.engine.replay.attention import RULES, duration, rank_attention
 from hpabatch.engine.replay.summary import summarize
 from tests.engine.made import decisions, hpas
-
-DEMO = Path(__file__).parents[3] / "data" / "demo"
 
 QUIET = summarize(decisions([{}] * 2), hpas("cart")).with_columns(hours=24.0, ticks=5760)
 
@@ -205,28 +202,3 @@ def test_scores_stay_within_bounds() -> None:
 )
 def test_durations(hours: float, text: str) -> None:
     assert pl.select(duration(pl.lit(hours))).item() == text
-
-
-@pytest.mark.compiled
-def test_the_badly_set_hpas_of_the_demo_come_out_on_top() -> None:
-    from hpabatch.engine.fleet.parameters import ReplayParameters
-    from hpabatch.engine.replay.run import replay_history
-    from hpabatch.history.reader import open_history
-
-    result = replay_history(open_history(DEMO, "replay"), ReplayParameters("1.38"))
-    found = rank_attention(summarize(result.decisions, result.hpas), 12)
-    rules = {f"{r['namespace']}/{r['hpa']}": r["rule"] for r in found.iter_rows(named=True)}
-    assert rules == {
-        "platform/audit": "ambiguous_selector",  # stands for audit-memory as well
-        "ingest/enricher": "invalid_metrics",
-        "payments/settlement": "invalid_metrics",
-        "search/ranker": "failing_metric",
-        "batch/etl": "at_max",
-        "payments/api": "at_max",
-        "search/suggest": "flapping",
-        "search/crawler": "scale_down_disabled",
-        "payments/ledger": "min_is_max",
-        "shop/web-assets": "idle_minimum",
-        "shop/sessions": "never_scales_in",
-        "payments/gateway": "never_scales_out",
-    }
