@@ -24,6 +24,7 @@ from hpabatch.engine.fidelity.episodes import (
     passes_of,
     window_of,
 )
+from hpabatch.engine.fit.stats import int_median
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
@@ -113,7 +114,7 @@ def recordings_of(
         source = shard.observations.lanes[h]
         clock_ms = shard.observations.clock_ms[source.first_clock : source.last_clock]
         now_ms = clock_ms[candidate.spec_of(clock_ms) >= 0]
-        period_ms = int(np.median(np.diff(now_ms))) if now_ms.size > 1 else 0
+        period_ms = int_median(np.diff(now_ms)) if now_ms.size > 1 else 0
         spacing_ms = samples.spacing_ms(h)
         window = window_of(period_ms, spacing_ms, given.delay_ms, samples.unseen_ms(h))
         scale = given.scales[candidate.target]
@@ -210,7 +211,7 @@ class _Samples:
             step = np.diff(ts_ms)
             steps.setdefault(g, []).append(step[step > 0])
         joined = [np.concatenate(parts) for parts in steps.values()]
-        return max((int(np.median(part)) for part in joined if part.size), default=0)
+        return max((int_median(part) for part in joined if part.size), default=0)
 
     def unseen_ms(self, h: int) -> int | None:
         """Return how long after its last sample a pod is gone; None: lives are not of samples."""
