@@ -1,6 +1,6 @@
 """Deviations from the stated settings of an HPA: other settings to which its recording may fit.
 
-Each is an edit of a packed lane, so all of them read the same samples.
+Each is a copy of the tables of a packed lane, so all of them read the same samples.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.shards.shard import Shard
+from hpabatch.engine.shards.shard import Epoch, Shard
 from hpabatch.layout import codes
-from hpabatch.layout.records import F64
+from hpabatch.layout.records import (
+    F64,
+    HEAD_DOWN_START,
+    HEAD_REC_SIZE,
+    HEAD_UP_START,
+    A,
+    Specs,
+)
 from hpabatch.model.plant import signal_name
+from hpabatch.packing.memory import make_sized_memory
 
 TARGET: Final = "target"
 WINDOW: Final = "window"
@@ -64,33 +72,82 @@ def deviations_of(candidate: Candidate) -> list[Deviation]:
     return found
 
 
-def apply_deviation(shard: Shard, h: int, deviation: Deviation) -> None:
-    """Give lane h of a packed shard another setting, in all of its specs."""
+def add_settings(shard: Shard, settings: Sequence[Sequence[Deviation]]) -> None:
+    """Give each lane of a packed shard its settings, as `kernels.trials` reads them.
+
+    Tables that a setting can change, and the memories, are there once for each setting; a lane
+    with fewer settings than others has copies that nothing reads.
+    """
+    fleet, head = shard.fleet, shard.memory.head
+    count = max(map(len, settings), default=1)
+    places = _Places(fleet.lanes.size, fleet.specs.size, fleet.metrics.size)
+    shard.epochs = [
+        Epoch(e.from_ms, places.specs_of(e.specs, count), _copies(e.lanes, count))
+        for e in shard.epochs
+    ]
+    shard.fleet = fleet._replace(
+        lanes=_copies(fleet.lanes, count),
+        specs=places.specs_of(fleet.specs, count),
+        metrics=_copies(fleet.metrics, count),
+    )
+    shard.memory = make_sized_memory(
+        np.tile(head[:, HEAD_REC_SIZE], count),
+        np.tile(head[:, HEAD_DOWN_START] - head[:, HEAD_UP_START], count),
+    )
+    shard.seeds = [
+        seed._replace(h=seed.h + v * places.lanes) for v in range(count) for seed in shard.seeds
+    ]
+    for h, theirs in enumerate(settings):
+        for v, deviation in enumerate(theirs):
+            _apply_deviation(shard, places, h, v, deviation)
+
+
+def _copies(table: A, count: int) -> A:
+    return np.tile(table, count).view(np.recarray)  # type: ignore[return-value]
+
+
+class _Places(NamedTuple):
+    """How many lanes, specs and metrics one setting has."""
+
+    lanes: int
+    specs: int
+    metrics: int
+
+    def specs_of(self, specs: Specs, count: int) -> Specs:
+        """Return the specs of all settings, each with its own metrics."""
+        found = _copies(specs, count)
+        shift = np.repeat(np.arange(count) * self.metrics, self.specs)
+        found.first_metric += shift
+        found.last_metric += shift
+        return found
+
+
+def _apply_deviation(shard: Shard, places: _Places, h: int, v: int, deviation: Deviation) -> None:
+    """Make setting v of lane h another one, in all of its specs."""
     obs = shard.observations
-    source = obs.lanes[h]
-    rows = np.unique(obs.periods.spec[source.first_period : source.last_period])
+    source, lane = obs.lanes[h], v * places.lanes + h
+    specs = v * places.specs + obs.periods.spec[source.first_period : source.last_period]
+    rows = np.unique(specs)
     if deviation.dimension == TARGET:
         for row in rows.tolist():
             _move_targets(shard, row, int(deviation.value))
     elif deviation.dimension == METRIC:
-        specs = obs.periods.spec[source.first_period : source.last_period].tolist()
         periods = shard.candidates[h].periods
-        assert len(specs) == len(periods)
-        for row, period in dict(zip(specs, periods, strict=True)).items():
+        for row, period in dict(zip(specs.tolist(), periods, strict=True)).items():
             named = [signal_name(metric) == deviation.metric for metric in period.spec.metrics]
             if not all(named):
                 _leave_out(shard, row, [k for k, it in enumerate(named) if it])
-    for specs, lanes in [(e.specs, e.lanes) for e in shard.epochs] + [
+    for table, lanes in [(e.specs, e.lanes) for e in shard.epochs] + [
         (shard.fleet.specs, shard.fleet.lanes)
     ]:
         if deviation.dimension == WINDOW:
-            window_ms = specs.down_window_ms[rows] * deviation.value
-            specs.down_window_ms[rows] = window_ms.astype(np.int64)
-            longer_ms = lanes.downscale_stabilization_ms[h] * deviation.value
-            lanes.downscale_stabilization_ms[h] = int(longer_ms)
+            window_ms = table.down_window_ms[rows] * deviation.value
+            table.down_window_ms[rows] = window_ms.astype(np.int64)
+            longer_ms = lanes.downscale_stabilization_ms[lane] * deviation.value
+            lanes.downscale_stabilization_ms[lane] = int(longer_ms)
         elif deviation.dimension == TOLERANCE:
-            specs.up_tolerance[rows] = _other(specs.up_tolerance[rows])
-            specs.down_tolerance[rows] = _other(specs.down_tolerance[rows])
+            table.up_tolerance[rows] = _other(table.up_tolerance[rows])
+            table.down_tolerance[rows] = _other(table.down_tolerance[rows])
 
 
 def _other(tolerance: F64) -> F64:

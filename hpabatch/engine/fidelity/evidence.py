@@ -14,6 +14,7 @@ import numpy as np
 
 from hpabatch.engine.fidelity.episodes import Episodes, Window
 from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
+from hpabatch.engine.fit.stats import int_median
 from hpabatch.engine.replay.score_events import Bool
 from hpabatch.layout.records import I64
 
@@ -91,7 +92,7 @@ def standing_wishes(sizes: Sizes, window: Window) -> tuple[I64, I64]:
     wish = np.flatnonzero(way)
     if not wish.size:
         return wish, wish
-    period_ms = int(np.median(np.diff(sizes.now_ms))) if sizes.now_ms.size > 1 else 0
+    period_ms = int_median(np.diff(sizes.now_ms)) if sizes.now_ms.size > 1 else 0
     anew = np.ones(wish.size, np.bool_)
     before = wish[1:] - 1
     anew[1:] = (

@@ -1,9 +1,10 @@
 """Trials: an HPA's recording replayed under its stated settings and under deviations from them.
 
-Each setting is replayed twice. The *plain* replay sees the recorded sizes, as any replay does. The
-*held* one sees an episode of the recording as if it had not happened yet: from its first change
-until W after the last one, size and pods stay as they were. It takes only the time around
-episodes; those too near to each other are held in replays of their own.
+Each setting is replayed twice, all of them in one walk over an HPA's samples. The *plain* replay
+sees the recorded sizes, as any replay does. The *held* one sees an episode of the recording as if
+it had not happened yet: from its first change until W after the last one, size and pods stay as
+they were. It takes only the time around episodes; those too near to each other are held in replays
+of their own.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.fidelity.deviations import LONGEST, STATED, Deviation, apply_deviation
+from hpabatch.engine.fidelity.deviations import LONGEST, STATED, Deviation, add_settings
 from hpabatch.engine.fidelity.episodes import (
     SAMPLED_SHARE,
     Episodes,
@@ -24,6 +26,7 @@ from hpabatch.engine.fidelity.episodes import (
     passes_of,
     window_of,
 )
+from hpabatch.engine.fit.stats import int_median
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
@@ -32,26 +35,20 @@ from hpabatch.engine.shards.pack import pack_shard
 from hpabatch.engine.shards.read import SampleReader, ShardFacts, ShardInput
 from hpabatch.engine.shards.run import ahead, run_step, sample_arenas, sample_steps
 from hpabatch.engine.shards.shard import Shard
+from hpabatch.kernels.trials import UNDECIDED, TrialSizes, try_observations
 from hpabatch.layout import codes
 from hpabatch.layout.records import I64
 from hpabatch.packing.arena import Arena
 
 MOST_PASSES: Final = 6
-TICKS_AT_ONCE: Final = 1_000_000
-"""About as many ticks are replayed together: some 200 bytes each."""
+TICKS_AT_ONCE: Final = 500_000
+"""About as many ticks are replayed together: some 200 bytes each, and 8 for each setting."""
 
 LEAST_WARM_MS: Final = 120_000
 DAYS_MEASURED: Final = 3
 _EPOCH: Final = date(1970, 1, 1)
 _LEAST_UNSEEN_MS: Final = 300_000
 _LONGEST_UNSEEN: Final = 3  # spacings; a pod without samples for longer was not sampled
-
-_UNDECIDED: Final = (
-    codes.BOUND_BY_INVALID_METRIC,
-    codes.BOUND_BY_SELECTOR,
-    codes.BOUND_BY_NO_SCALE,
-    codes.BOUND_BY_SCALE_READ,
-)
 
 
 class Sizes(NamedTuple):
@@ -83,10 +80,9 @@ class Recording(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """One replay: an HPA (by position), a setting, and its pass; -1: the plain replay."""
+    """One replay of an HPA (by position) under all its settings; `held`: its pass, -1: plain."""
 
     hpa: int
-    deviation: Deviation
     held: int
     now_ms: I64
 
@@ -113,7 +109,7 @@ def recordings_of(
         source = shard.observations.lanes[h]
         clock_ms = shard.observations.clock_ms[source.first_clock : source.last_clock]
         now_ms = clock_ms[candidate.spec_of(clock_ms) >= 0]
-        period_ms = int(np.median(np.diff(now_ms))) if now_ms.size > 1 else 0
+        period_ms = int_median(np.diff(now_ms)) if now_ms.size > 1 else 0
         spacing_ms = samples.spacing_ms(h)
         window = window_of(period_ms, spacing_ms, given.delay_ms, samples.unseen_ms(h))
         scale = given.scales[candidate.target]
@@ -210,7 +206,7 @@ class _Samples:
             step = np.diff(ts_ms)
             steps.setdefault(g, []).append(step[step > 0])
         joined = [np.concatenate(parts) for parts in steps.values()]
-        return max((int(np.median(part)) for part in joined if part.size), default=0)
+        return max((int_median(part) for part in joined if part.size), default=0)
 
     def unseen_ms(self, h: int) -> int | None:
         """Return how long after its last sample a pod is gone; None: lives are not of samples."""
@@ -242,37 +238,44 @@ def run_trials(
     plan: ReplayPlan,
     given: ShardInput,
     recordings: Sequence[Recording],
-    settings: Sequence[Sequence[Deviation]],
+    deviations: Sequence[Sequence[Deviation]],
 ) -> Iterator[tuple[int, list[Trial]]]:
     """Yield the trials of each recording, by position: the stated settings first, then others."""
     arena, columns = Arena(), sample_arenas()
-    lanes = [
-        lane
-        for k, recording in enumerate(recordings)
-        for deviation in (STATED, *settings[k])
-        for lane in _lanes_of(k, recording, deviation)
-    ]
-    done: dict[int, list[Trial]] = {}
-    runs = list[tuple[Lane, Sizes]]()
-    for some in _chunks(lanes):
-        shard = _pack(given, recordings, some, arena)
-        places = [recordings[lane.hpa].places for lane in some]
+    settings = [(STATED, *theirs) for theirs in deviations]
+    for lanes in _chunks([list(_lanes_of(k, r)) for k, r in enumerate(recordings)]):
+        shard = _pack(given, recordings, lanes, arena)
+        own = [settings[lane.hpa] for lane in lanes]
+        add_settings(shard, own)
+        sizes = _room(shard, [len(theirs) for theirs in own])
+        places = [recordings[lane.hpa].places for lane in lanes]
         reader = SampleReader(plan, given.facts.cluster, places, shard)
+        decide = partial(_decide, sizes)
         for step in ahead(sample_steps(plan, shard, ShardFacts(""), reader, columns)):
-            run_step(plan, step)
-        runs += [(lane, _sizes(shard, h)) for h, lane in enumerate(some)]
-    for lane, sizes in runs:
-        theirs = done.setdefault(lane.hpa, [])
-        if lane.held < 0:
-            theirs.append(Trial(lane.deviation, sizes, []))
-        else:
-            theirs[-1].held.append(sizes)  # type: ignore[attr-defined]
-    yield from done.items()
+            run_step(plan, step, decide=decide)
+        for k in dict.fromkeys(lane.hpa for lane in lanes):
+            theirs = [h for h, lane in enumerate(lanes) if lane.hpa == k]
+            found = [[_sizes(shard, sizes, h, v) for h in theirs] for v in range(len(settings[k]))]
+            yield k, [Trial(d, s[0], s[1:]) for d, s in zip(settings[k], found, strict=True)]
 
 
-def _lanes_of(k: int, recording: Recording, deviation: Deviation) -> Iterator[Lane]:
-    """Yield the plain replay of a setting, and the held ones."""
-    yield Lane(k, deviation, -1, recording.now_ms)
+def _decide(sizes: TrialSizes, *arguments: Any) -> None:
+    try_observations(*arguments, sizes)
+
+
+def _room(shard: Shard, settings: Sequence[int]) -> TrialSizes:
+    """Return room for the sizes of all ticks, contents undefined."""
+    count, ticks = max(settings, default=0), shard.fleet.ticks.size
+    seen, wished = (
+        shard.arena.take(name, count * ticks, np.int32).reshape(count, ticks)
+        for name in ("seen", "wished")
+    )
+    return TrialSizes(np.array(settings, np.int64), seen, wished)
+
+
+def _lanes_of(k: int, recording: Recording) -> Iterator[Lane]:
+    """Yield the plain replay of an HPA, and the held ones."""
+    yield Lane(k, -1, recording.now_ms)
     episodes, window, now_ms = recording.episodes, recording.window, recording.now_ms
     for held, chosen in enumerate(recording.passes):
         some = episodes.some(chosen)
@@ -282,17 +285,19 @@ def _lanes_of(k: int, recording: Recording, deviation: Deviation) -> Iterator[La
         step = np.zeros(now_ms.size + 1, np.int64)
         np.add.at(step, first, 1)
         np.add.at(step, last, -1)
-        yield Lane(k, deviation, held, now_ms[np.cumsum(step[:-1]) > 0])
+        yield Lane(k, held, now_ms[np.cumsum(step[:-1]) > 0])
 
 
-def _chunks(lanes: Sequence[Lane]) -> Iterator[list[Lane]]:
+def _chunks(hpas: Sequence[Sequence[Lane]]) -> Iterator[list[Lane]]:
+    """Yield the lanes of as many HPAs as are replayed together."""
     some, ticks = list[Lane](), 0
-    for lane in lanes:
-        if some and ticks + lane.now_ms.size > TICKS_AT_ONCE:
+    for lanes in hpas:
+        more = sum(lane.now_ms.size for lane in lanes)
+        if some and ticks + more > TICKS_AT_ONCE:
             yield some
             some, ticks = [], 0
-        some.append(lane)
-        ticks += lane.now_ms.size
+        some += lanes
+        ticks += more
     if some:
         yield some
 
@@ -305,7 +310,6 @@ def _pack(
     shard = pack_shard(_for(given, candidates), arena, None, instants, LONGEST)
     ends = _Ends(given)
     for h, lane in enumerate(lanes):
-        apply_deviation(shard, h, lane.deviation)
         if lane.held >= 0:
             recording = recordings[lane.hpa]
             some = recording.episodes.some(recording.passes[lane.held])
@@ -359,15 +363,13 @@ def _put_off(ts_ms: I64, from_ms: I64, to_ms: I64) -> I64:
     return np.where(inside, to_ms[np.maximum(at, 0)], ts_ms)
 
 
-def _sizes(shard: Shard, h: int) -> Sizes:
+def _sizes(shard: Shard, sizes: TrialSizes, h: int, v: int) -> Sizes:
     lane = shard.fleet.lanes[h]
     at = slice(int(lane.first_tick), int(lane.last_tick))
-    ticks, d = shard.fleet.ticks[at], shard.results.decisions[at]
-    known = np.isin(ticks.scale, (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED))
-    decided = known & ~np.isin(d.binding, _UNDECIDED)
-    wished = np.where(d.rescaled != 0, d.desired, d.current)
+    wished = sizes.wished[v, at]
+    decided = wished != UNDECIDED
     return Sizes(
-        ticks.now_ms[decided].astype(np.int64),
-        d.current[decided].astype(np.int64),
+        shard.fleet.ticks.now_ms[at][decided].astype(np.int64),
+        sizes.seen[v, at][decided].astype(np.int64),
         wished[decided].astype(np.int64),
     )

@@ -169,12 +169,16 @@ class _Model:
         # The past also counts where pods had just come: without it, of a size that climbs step by
         # step the climb of demand would not show.
         lengths = tuple(cells.per(ms) for ms in spans_ms)
-        self.past_total = past_means(total, lengths)
-        self.past_ready = past_means(np.where(known, series.ready, np.nan), lengths)
+        # One stretch after the other in memory: all sums and tests go along the cells.
+        self.past_total = past_means(total, lengths).T.copy()
+        self.past_ready = past_means(np.where(known, series.ready, np.nan), lengths).T.copy()
         self.total = np.where(still, total, np.nan)
         self.ready = np.where(still, np.rint(series.ready), np.nan)
         self.rate = None if rate is None else np.where(still, rate, np.nan)
         self.kinds = list(self._kinds(changes))
+        parts = [part.past for kind in self.kinds for part in (kind.changes, kind.everything)]
+        self.used = np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+        """The cells of whose past features are needed."""
 
     def _kinds(self, changes: Changes) -> Iterator[_Kind]:
         some = np.arange(0, self.total.size, 1 + self.total.size // _MOST_ROWS)
@@ -211,7 +215,7 @@ class _Model:
         The prediction is learnt from all cells, with the work that goes with `base`.
         """
         features, unrest = self._features(base)
-        width = self.past_ready.shape[1] - 1
+        width = self.past_ready.shape[0] - 1
         for kind in self.kinds:
             learnt = self._learn(features, base, kind.everything)
             if learnt is None:
@@ -222,37 +226,40 @@ class _Model:
             innovation = innovation - np.einsum("ti,i->t", a, weights)
             # What the base is multiplied with in the innovation: the change, but for what the
             # prediction has seen of it.
-            seen = np.diff(self.past_ready[past], axis=1)
+            seen = np.diff(self.past_ready[:, past].T.copy(), axis=1)
             drift = np.einsum("ti,i->t", seen, weights[:width])
-            x = (kind.changes.ready - self.past_ready[past, 0] + drift) / self.level[past]
+            x = (kind.changes.ready - self.past_ready[0, past] + drift) / self.level[past]
             usable = np.isfinite(innovation) & np.isfinite(x)
             x, innovation = x[usable], innovation[usable]
-            z = x / (variance * unrest[past[usable]])
+            z = x / (variance * unrest[np.searchsorted(self.used, past[usable])])
             yield kind.at[usable], z, innovation + base * x, x
 
     def _features(self, base: float) -> tuple[F64, F64]:
-        """Return what is known of each cell's past, relative to its level, and its unrest.
+        """Return what is known of the past of the cells `used`, relative to the level; its unrest.
 
-        Shapes (cells, features) and (cells,). Unrest is by how much the variance of what comes next
+        Shapes (used, features) and (used,). Unrest is by how much the variance of what comes next
         grows with a burst: whether it ends or not is no small thing, and no prediction knows. A
         change in a burst counts that much less.
         """
         means = self.past_total - base * self.past_ready
-        steps = -np.diff(means, axis=1) / self.level[:, None]
-        known = np.isfinite(steps).all(axis=1)
-        size = np.median(np.abs(steps[known]), axis=0) * 1.4826 if known.any() else np.zeros(1)
+        steps = -np.diff(means, axis=0) / self.level
+        known = np.isfinite(steps).all(axis=0)
+        size = np.zeros((1, 1))
+        if known.any():
+            size = np.array([[np.median(np.abs(step[known])) * 1.4826] for step in steps])
+        steps = steps[:, self.used]
         large = np.sign(steps) * np.maximum(np.abs(steps) - _LARGE * size, 0)
         beyond = np.divide(
             large, size, out=np.zeros_like(large), where=np.isfinite(large) & (size > 0)
         )
-        return np.concatenate([steps, large], axis=1), 1 + (beyond**2).max(axis=1)
+        return np.concatenate([steps, large]).T.copy(), 1 + (beyond**2).max(axis=0)
 
     def _rows(self, features: F64, base: float, ahead: _Ahead) -> tuple[F64, F64]:
         """Return the features of some cells, and by how much the work went up after them."""
         past = ahead.past
-        newest = self.past_total[past, 0] - base * self.past_ready[past, 0]
+        newest = self.past_total[0, past] - base * self.past_ready[0, past]
         up = (ahead.total - base * ahead.ready - newest) / self.level[past]
-        found = features[past]
+        found = features[np.searchsorted(self.used, past)]
         if ahead.rate is not None:
             found = np.concatenate([found, ahead.rate[:, None]], axis=1)
         return found, up

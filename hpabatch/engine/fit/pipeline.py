@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.fit.series import spacing_ms, window_ms
-from hpabatch.engine.fit.stats import F64
+from hpabatch.engine.fit.stats import F64, int_median
 from hpabatch.engine.fit.usage import SignalUsage, Usage
 from hpabatch.engine.fit.workload import ASSUMED, FITTED, GIVEN, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import Candidate
@@ -181,7 +181,7 @@ def _phase(signal: SignalUsage, interval: int, facts: _Facts) -> int:
 def sync_facts(usage: Usage, recording: Recording) -> tuple[int, int, list[Fact]]:
     """Return the effective sync period and its phase, ms, and both as facts."""
     now_ms = usage.now_ms
-    period = int(np.median(np.diff(now_ms))) if now_ms.size > 1 else 15_000
+    period = int_median(np.diff(now_ms)) if now_ms.size > 1 else 15_000
     phase = int(now_ms[0]) % max(period, 1)
     exact = float(now_ms[-1] - now_ms[0]) / max(now_ms.size - 1, 1)
     length = exact if abs(exact - period) < 0.1 * period else float(period)

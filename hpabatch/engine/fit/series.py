@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from hpabatch.engine.fit.stats import F64, Mask, runs_of
+from hpabatch.engine.fit.stats import F64, Mask, int_median, runs_of
 from hpabatch.engine.fit.usage import SETTLE_MS, SignalUsage, Usage
 from hpabatch.layout.records import I64
 
@@ -63,13 +63,13 @@ class Series:
 def spacing_ms(signal: SignalUsage) -> int:
     """Return the median time between two samples of a pod or series, 0 if unknown."""
     spacing = signal.probes.spacing_ms
-    return int(np.median(spacing)) if spacing.size else 0
+    return int_median(spacing) if spacing.size else 0
 
 
 def window_ms(signal: SignalUsage) -> int:
     """Return the median window of the samples, 0 if unknown or of a total."""
     window = signal.probes.window_ms
-    return int(np.median(window)) if window.size else 0
+    return int_median(window) if window.size else 0
 
 
 def cells_of(usage: Usage) -> Cells | None:
@@ -80,7 +80,7 @@ def cells_of(usage: Usage) -> Cells | None:
     seen = [s for s in usage.signals.values() if (s.counted > 0).any()]
     if not seen:
         return None
-    sync_ms = int(np.median(np.diff(usage.now_ms))) if usage.now_ms.size > 1 else 0
+    sync_ms = int_median(np.diff(usage.now_ms)) if usage.now_ms.size > 1 else 0
     known = [ms for ms in map(spacing_ms, seen) if ms > 0]
     finest = max(min(known, default=sync_ms), sync_ms, SECOND_MS)
     resolution = round(finest / SECOND_MS) * SECOND_MS

@@ -111,11 +111,18 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
 After = Callable[[Shard], None]
 """Called with the shard after each call of the kernel, for the ticks that it decided."""
 
+Decide = Callable[..., None]
+"""A kernel with the arguments of `replay_observations`."""
+
 
 def run_step(
-    plan: ReplayPlan, step: Step, after: After | None = None, stops: Sequence[int] = ()
+    plan: ReplayPlan,
+    step: Step,
+    after: After | None = None,
+    stops: Sequence[int] = (),
+    decide: Decide = replay_observations,
 ) -> None:
-    """Take in a step's samples and decide its ticks, under the flags of their time.
+    """Take in a step's samples and `decide` its ticks, under the flags of their time.
 
     At each of `stops` (ms) the kernel is left and `after` called, as at the step's end.
     """
@@ -133,7 +140,7 @@ def run_step(
     for end_ms in [*boundaries, step.until_ms]:
         _set_flags(shard, done_ms)
         _seed(shard, [seed for seed in later if seed.at_ms == done_ms])
-        replay_observations(
+        decide(
             shard.observations,
             step.load.rows,
             shard.fleet,
@@ -150,7 +157,8 @@ def run_step(
         if after is not None:
             after(shard)
     if step.last:
-        shard.fleet.lanes.last_tick = shard.observations.cursors[:, CURSOR_TICK]
+        decided = shard.observations.cursors[:, CURSOR_TICK]
+        shard.fleet.lanes.last_tick[: decided.size] = decided
 
 
 def _seed(shard: Shard, seeds: Sequence[Seed]) -> None:

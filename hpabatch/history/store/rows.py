@@ -193,15 +193,19 @@ class DataFiles:
 
 
 def _ranges(file: FileEntry, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the row ranges to read: whole row groups, with adjacent ones joined."""
-    groups = sorted({group for span in spans for group in file.groups_of(*span)})
-    starts = file.group_starts
+    """Return the row ranges to read: those of wanted row groups, with adjacent ones joined.
+
+    Each from its first wanted row to its last one: polars decodes only the pages in between, which
+    for a tenth of a group takes a fifth of the time.
+    """
     ranges: list[tuple[int, int]] = []
-    for group in groups:
-        if ranges and ranges[-1][1] == starts[group]:
-            ranges[-1] = (ranges[-1][0], starts[group + 1])
-        else:
-            ranges.append((starts[group], starts[group + 1]))
+    after = -1  # the group behind the last range
+    for start, stop in sorted(spans):
+        groups = file.groups_of(start, stop)
+        if ranges and groups.start <= after:
+            start, stop = ranges[-1][0], max(ranges.pop()[1], stop)
+        ranges.append((start, stop))
+        after = groups.stop
     share = sum(stop - start for start, stop in ranges) / (file.rows or 1)
     scattered = len(ranges) > _SCATTERED_RANGES and share > _SCATTERED_SHARE
     return [(0, file.rows)] if scattered or share > _WHOLE_SHARE else ranges
