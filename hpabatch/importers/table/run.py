@@ -36,6 +36,7 @@ from hpabatch.importers.table.earlier import (
 from hpabatch.importers.table.files import TableFile, digest_files, find_files, open_file
 from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store, load_hpas
+from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
@@ -316,8 +317,9 @@ class _Job:
         faults = Counter(spill.tally.dropped)
         pods = self.table.level is Level.pod
         for number in range(spill.groups):
-            rows = spill.read_group(number)
-            single, duplicates = without_duplicates(rows, self.table)
+            group = spill.read_group(number)
+            single, duplicates = without_duplicates(group.rows, self.table)
+            single = Keyed(single, group.keys).named()
             faults["the key of a later row"] += duplicates
             if pods:
                 faults[_CONFLICT] += metric_conflicts(single, self.table)
