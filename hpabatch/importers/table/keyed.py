@@ -58,15 +58,14 @@ def _ordered(rows: pl.DataFrame) -> pl.DataFrame:
 
     One number stands for both: to sort by two columns takes four times as long.
     """
-    ts = rows[_TS].to_numpy()
-    if not ts.size:
+    if rows.is_empty():
         return rows
-    least = int(ts.min())
-    span = int(ts.max()) - least + 1
-    key = rows[KEY].to_numpy().astype(np.int64)
-    if (int(key.max()) + 1) * span > _LARGEST:
+    times = rows[_TS].min(), rows[_TS].max()
+    least, span = int(times[0]), int(times[1]) - int(times[0]) + 1
+    if (int(rows[KEY].max()) + 1) * span > _LARGEST:
         return rows.sort(KEY, _TS, maintain_order=True)
-    place = key * span + (ts - least)
-    if (place[1:] >= place[:-1]).all():
+    place = rows.select(pl.col(KEY).cast(pl.Int64) * span + (pl.col(_TS) - least)).to_series()
+    number = place.to_numpy()
+    if (number[1:] >= number[:-1]).all():
         return rows
-    return rows[np.argsort(place, kind="stable")]
+    return rows[np.argsort(number, kind="stable")]

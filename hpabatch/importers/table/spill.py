@@ -12,8 +12,9 @@ import fcntl
 import json
 import os
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,12 +39,13 @@ from hpabatch.importers.table.rows import (
     key_rank,
 )
 
-RUN_BYTES = 80 << 20
+RUN_BYTES = 40 << 20
 """Clean rows sorted together: fewer runs make fewer, longer reads, and less to merge."""
 
 GROUP_ROWS = 1 << 19
 """Rows of a group, about: what is held in memory at once, and what one part of a store gets."""
 
+_READERS = 2
 _ROW_GROUP = 1 << 15
 _DONE = "done.json"
 _LOCK = "lock"
@@ -263,22 +265,38 @@ def _collected(
     file: TableFile, table: TableMap, tally: Tally, progress: Callable[[int], None]
 ) -> Iterator[list[Keyed]]:
     """Yield the clean rows of a file in pieces of about RUN_BYTES; `tally` counts along."""
-    names = _names(table)
     waiting: list[Keyed] = []
     size = 0
-    for first, raw in read_chunks(file, table):
-        rows, counted = clean_rows(raw, first, file, table)
+    for piece, counted in _cleaned(file, table):
         tally.add(counted)
         progress(tally.read)
-        if rows.is_empty():
+        if piece.rows.is_empty():
             continue
-        waiting.append(split_names(rows, names))
-        size += waiting[-1].rows.estimated_size()
+        waiting.append(piece)
+        size += sum(frame.estimated_size() for frame in piece)
         if size >= RUN_BYTES:
             yield waiting
             waiting, size = [], 0
     if waiting:
         yield waiting
+
+
+def _cleaned(file: TableFile, table: TableMap) -> Iterator[tuple[Keyed, Tally]]:
+    """Yield the clean rows of each piece of a file, in order; some are made at a time."""
+    names = _names(table)
+
+    def clean(first: int, raw: pl.DataFrame) -> tuple[Keyed, Tally]:
+        rows, counted = clean_rows(raw, first, file, table)
+        return split_names(rows, names), counted
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        jobs: deque[Future[tuple[Keyed, Tally]]] = deque()
+        for first, raw in read_chunks(file, table):
+            jobs.append(pool.submit(clean, first, raw))
+            if len(jobs) > _READERS:
+                yield jobs.popleft().result()
+        while jobs:
+            yield jobs.popleft().result()
 
 
 _COUNTED = ("rows", "sized", "first", "last")
