@@ -12,9 +12,8 @@ import fcntl
 import json
 import os
 import shutil
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from hpabatch._trust import make_folder, why_not_private
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path, flush
 from hpabatch.history.polars_errors import first_line
+from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.files import TableFile, read_chunks
 from hpabatch.importers.table.keyed import Keyed, merge, split_names
 from hpabatch.importers.table.map import Level, TableMap
@@ -282,21 +282,15 @@ def _collected(
 
 
 def _cleaned(file: TableFile, table: TableMap) -> Iterator[tuple[Keyed, Tally]]:
-    """Yield the clean rows of each piece of a file, in order; some are made at a time."""
+    """Return the clean rows of each piece of a file, in order, and what was counted in it."""
     names = _names(table)
 
-    def clean(first: int, raw: pl.DataFrame) -> tuple[Keyed, Tally]:
+    def clean(piece: tuple[int, pl.DataFrame]) -> tuple[Keyed, Tally]:
+        first, raw = piece
         rows, counted = clean_rows(raw, first, file, table)
         return split_names(rows, names), counted
 
-    with ThreadPoolExecutor(_READERS) as pool:
-        jobs: deque[Future[tuple[Keyed, Tally]]] = deque()
-        for first, raw in read_chunks(file, table):
-            jobs.append(pool.submit(clean, first, raw))
-            if len(jobs) > _READERS:
-                yield jobs.popleft().result()
-        while jobs:
-            yield jobs.popleft().result()
+    return ahead(clean, read_chunks(file, table), _READERS)
 
 
 _COUNTED = ("rows", "sized", "first", "last")

@@ -43,9 +43,7 @@ class _Life:
     gone: int | None = None
 
 
-def import_workloads(
-    group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add
-) -> GroupResult:
+def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
     rows, duplicates = without_duplicates(group.rows, table)
     rows = Keyed(rows, group.keys).named()
