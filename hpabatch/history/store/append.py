@@ -38,6 +38,8 @@ from hpabatch.history.store.writer import checked_rows
 # Rows (about 120 bytes each) in memory before files are written.
 BUFFER_ROWS = 1 << 20
 
+_WRITERS = 4
+
 _OWNER = ["cluster", "namespace", "uid", "target"]
 
 
@@ -249,21 +251,29 @@ class PartWriter:
         ordered, dropped = order_rows(frame, TABLES[table])
         del frame
         self.dropped += dropped
-        for partition, rows in split_partitions(ordered, TABLES[table]):
-            self._write(partition, rows)
+        # To encode rows and to flush files keep a core and the disk busy: a few at a time.
+        folder = self._work()
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            jobs = []
+            for partition, rows in split_partitions(ordered, TABLES[table]):
+                jobs.append(pool.submit(self._write, partition, rows, self._runs, folder))
+                self._runs += 1
+            for job in jobs:
+                self._entries += job.result()
 
-    def _write(self, partition: Partition, rows: pl.DataFrame) -> None:
+    def _write(
+        self, partition: Partition, rows: pl.DataFrame, run: int, folder: Path
+    ) -> list[FileEntry]:
         store = self.store
-        self._entries += write_run(
+        return write_run(
             split_places(rows, partition.spec),
             partition,
-            self._runs,
+            run,
             store.storage,
-            self._work(),
+            folder,
             store.limits,
             store.snapshot.removed,
         )
-        self._runs += 1
 
     def _work(self) -> Path:
         if self._folder is None:

@@ -21,6 +21,7 @@ from hpabatch.history.atomic import atomic_path
 from hpabatch.history.schema import table_named
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.writer import checked_rows
+from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.pods import GroupResult, import_pods
 from hpabatch.importers.table.spill import disk_errors
@@ -150,7 +151,7 @@ class Sink:
 
 
 def import_group(
-    rows: pl.DataFrame,
+    rows: Keyed,
     spans: pl.DataFrame,
     table: TableMap,
     sink: Sink,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from hpabatch.history.columns import TIME
+from hpabatch.importers.table.keyed import Keyed, number_rows
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
@@ -25,6 +26,8 @@ from hpabatch.importers.table.units import whole
 
 Add = Callable[[str, pl.DataFrame], None]
 _POD = ["cluster", "namespace", "target", "pod"]
+_OWNER = "\0owner"
+"""Number of a row's pod (and uid, where the table has it) in a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +46,22 @@ class GroupResult:
     conflicts: int = 0
 
 
-def import_pods(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
+def import_pods(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
-    rows, duplicates = without_duplicates(rows, table)
-    life = _life_numbers(rows, table)
-    if table.beside is not None:
-        life = table.beside.split_lives(rows, life)
-    rows = rows.with_columns(life=life)
-    lives = _lives(rows, spans, table)
+    rows, duplicates = without_duplicates(group.rows, table)
+    rows = _with_lives(Keyed(rows, group.keys), table)
+    lives = _lives(rows, group.keys, spans, table)
     if table.has_counter:
         rows = rows.with_columns(cpu=_rates(rows))
-    rows = rows.rename({"uid": "given"}).join(
-        lives.select(*_POD, "given", "life", "uid", "created"),
-        on=[*_POD, "given", "life"],
+    rows = rows.join(
+        lives.select(_OWNER, "life", "uid", "created"),
+        on=[_OWNER, "life"],
         maintain_order="left",
     )
     add("pods", pods_table(lives, table))
-    add("pod_requests", _requests(rows, table))
+    containers = _containers(rows, group.keys)
+    rows = Keyed(rows, group.keys.drop("uid")).named()
+    add("pod_requests", _requests(rows, containers, table))
     add("pod_states", states_table(lives) if table.ready is None else _states(rows, lives))
     samples = 0
     for name, frame in sample_tables(rows, table):
@@ -92,32 +94,48 @@ def without_duplicates(rows: pl.DataFrame, table: TableMap) -> tuple[pl.DataFram
     following = [pl.col(name) != pl.col(name).shift(-1) for name in ("ts", KEY)]
     last = pl.any_horizontal(following).fill_null(value=True)
     if table.pivot is None:
-        found = rows.filter(last).drop(KEY)
+        found = _where(rows, last)
         return found, rows.height - found.height
     said = [name for name in (*amounts(table), "replicas", "ready", "window") if name in rows]
-    found = rows.with_columns(pl.col(said).forward_fill().over(KEY, "ts")).filter(last).drop(KEY)
+    found = rows.with_columns(pl.col(said).forward_fill().over(KEY, "ts")).filter(last)
     values = [frame.select(pl.col(usage_names(table)).count()).row(0) for frame in (rows, found)]
     return found, sum(values[0]) - sum(values[1])
 
 
-def _life_numbers(rows: pl.DataFrame, table: TableMap) -> pl.Series:
-    """Return which life of its pod a row belongs to: uids say it, else silences may."""
+def _with_lives(group: Keyed, table: TableMap) -> pl.DataFrame:
+    """Return rows with the number of their pod and of which of its lives they belong to.
+
+    uids tell lives apart, else silences may.
+    """
+    pods, owner = number_rows(group.keys.select(*_POD, "uid"))
+    rows = group.rows.with_columns(owner.gather(group.rows[KEY]).alias(_OWNER))
+    life = _life_numbers(rows, pods, table)
+    if table.beside is not None:
+        life = table.beside.split_lives(Keyed(rows, group.keys).named(), life)
+    return rows.with_columns(life=life)
+
+
+def _life_numbers(rows: pl.DataFrame, pods: pl.DataFrame, table: TableMap) -> pl.Series:
     gap_ms = table.lives.gap_ms
     if gap_ms is None:
         return pl.repeat(0, rows.height, dtype=pl.Int64(), eager=True)
-    keys = [*_POD, "uid"]
-    times = rows.select(*keys, "ts").unique().sort([*keys, "ts"])
-    silent = (pl.col("ts").diff() > gap_ms).fill_null(value=False) & (pl.col("uid") == "")
-    lives = times.with_columns(life=silent.cast(pl.Int64).cum_sum().over(keys))
-    return rows.join(lives, on=[*keys, "ts"], how="left", maintain_order="left")["life"]
+    keys = [_OWNER, "ts"]
+    times = rows.select(keys).unique().sort(keys)
+    nameless = (pods["uid"] == "").gather(times[_OWNER])
+    silent = (pl.col("ts").diff() > gap_ms).fill_null(value=False) & nameless
+    lives = times.with_columns(life=silent.cast(pl.Int64).cum_sum().over(_OWNER))
+    return rows.join(lives, on=keys, how="left", maintain_order="left")["life"]
 
 
-def _lives(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap) -> pl.DataFrame:
+def _lives(
+    rows: pl.DataFrame, keys: pl.DataFrame, spans: pl.DataFrame, table: TableMap
+) -> pl.DataFrame:
     """Return lives (LIFE) with `given` uid and `life` number, one row per pod and life."""
     said = table.lives
-    found = rows.group_by([*_POD, "uid", "life"]).agg(
-        pl.col("kind").last(), pl.col("ts").min().alias("begin"), pl.col("ts").max().alias("end")
+    found = rows.group_by([_OWNER, "life"]).agg(
+        pl.col(KEY).first(), pl.col("ts").min().alias("begin"), pl.col("ts").max().alias("end")
     )
+    found = Keyed(found, keys.select(*_POD, "uid", "kind")).named()
     found = found.join(spans, on="cluster").sort([*_POD, "begin", "end", "uid", "life"])
     after, before = pl.col("begin").shift(-1).over(_POD), pl.col("end").shift(1).over(_POD)
     begin, end = pl.col("begin"), pl.col("end")
@@ -151,11 +169,15 @@ def _lives(rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap) -> pl.DataF
     return found if table.beside is None else table.beside.with_pods(found)
 
 
-def _requests(rows: pl.DataFrame, table: TableMap) -> pl.DataFrame:
+def _containers(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows' containers with the uid and the creation of their pod, each once."""
+    found = rows.unique([KEY, "life"]).select(KEY, "uid", "created")
+    names = keys.select("cluster", "namespace", "target", "container")
+    return Keyed(found, names).named().drop(KEY)
+
+
+def _requests(rows: pl.DataFrame, containers: pl.DataFrame, table: TableMap) -> pl.DataFrame:
     """Return pod_requests of the rows' containers."""
-    containers = rows.select(
-        "cluster", "namespace", "target", "uid", "container", "created"
-    ).unique()
     names = [name for name in amounts(table) if name in AMOUNTS]
     changes = None
     if names:
@@ -217,7 +239,7 @@ def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.Dat
     cpu = pl.col("cpu") if table.cpu is not None else empty
     memory = pl.col("memory") if table.memory is not None else empty
     found = []
-    used = rows.filter(cpu.is_not_null() | memory.is_not_null())
+    used = _where(rows, cpu.is_not_null() | memory.is_not_null())
     if not used.is_empty():
         frame = used.select(
             *common,
@@ -243,12 +265,18 @@ def sample_tables(rows: pl.DataFrame, table: TableMap) -> list[tuple[str, pl.Dat
     return found
 
 
+def _where(rows: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+    """Return the rows for which a condition is true, the frame itself where it is for all."""
+    found = rows.select(condition).to_series()
+    return rows if found.all() else rows.filter(found)
+
+
 def _rates(rows: pl.DataFrame) -> pl.Series:
     """Return the rate of a counter between the samples of a container, null at its first one.
 
     A counter that fell began again at 0, as Prometheus' rate() takes it.
     """
-    series = [*POD_KEY[:-1], "life"]
+    series = [KEY, "life"]
     known = rows.with_row_index("row").filter(pl.col("cpu").is_not_null()).sort([*series, "ts"])
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in series)
     before = pl.col("cpu").shift(1)

@@ -110,9 +110,10 @@ def key_rank(rows: pl.DataFrame, names: Sequence[str]) -> pl.Series:
     rank = pl.repeat(0, rows.height, dtype=pl.UInt64(), eager=True)
     size = 1
     for name in names:
-        values = rows[name].unique().sort()
-        if len(values) < 2:
+        # Most columns have one value: to compare takes a tenth of what to count values does.
+        if not rows.height or (rows[name] == rows[name][0]).all():
             continue
+        values = rows[name].unique().sort()
         if size * len(values) >= _RANKS:
             rank = rank.rank("dense").cast(pl.UInt64) - 1
             size = rank.n_unique()
@@ -149,12 +150,24 @@ def clean_rows(
     piece.collect()
     seq = raw[_ROW].cast(pl.Int64) + first + (file.number << _SEQ_BITS)
     frame = pl.DataFrame([*piece.columns, seq.alias("seq")])
+    frame = _without_faults(frame, piece.checks, tally)
+    return frame.select(list(clean_schema(table))), tally
+
+
+def _without_faults(
+    frame: pl.DataFrame, checks: Sequence[tuple[str, pl.Expr]], tally: Tally
+) -> pl.DataFrame:
+    """Return the rows that fail no check; `tally` counts the others by the first one they fail."""
+    failed = frame.select(bad.any().alias(str(k)) for k, (_, bad) in enumerate(checks)).row(0)
+    found = [check for check, any_row in zip(checks, failed, strict=True) if any_row]
+    if not found:
+        return frame  # (as most pieces are)
     reason = frame.select(
-        pl.coalesce([pl.when(bad).then(pl.lit(text)) for text, bad in piece.checks])
+        pl.coalesce([pl.when(bad).then(pl.lit(text)) for text, bad in found])
     ).to_series()
     counts = reason.drop_nulls().value_counts(name="rows")
     tally.dropped.update(dict(counts.rows()))
-    return frame.filter(reason.is_null()).select(list(clean_schema(table))), tally
+    return frame.filter(reason.is_null())
 
 
 def _with_metrics(raw: pl.DataFrame, table: TableMap, pivot: Pivot, tally: Tally) -> pl.DataFrame:
@@ -284,8 +297,11 @@ class _Piece:
         if found.dtype.is_nested() or found.dtype == pl.Binary():
             told = f"{place}: {source.describe()}"
             raise HistoryError(f"{self.where}: {told} is {found.dtype}, no text")
-        texts = found.cast(pl.String).str.strip_chars()
-        return texts if source.pattern is None else texts.str.extract(source.pattern, 1)
+        constant = source.value is not None and len(found) > 0
+        texts = (found.head(1) if constant else found).cast(pl.String).str.strip_chars()
+        if source.pattern is not None:
+            texts = texts.str.extract(source.pattern, 1)
+        return texts.new_from_index(0, len(found)) if constant else texts
 
     def _amount(self, source: Source, name: str) -> tuple[pl.Series, pl.Series]:
         """Return an amount in the history's unit and where there was something else."""

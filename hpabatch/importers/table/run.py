@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -24,6 +24,7 @@ from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.objects import Disagreements
+from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.earlier import (
@@ -36,6 +37,7 @@ from hpabatch.importers.table.earlier import (
 from hpabatch.importers.table.files import TableFile, digest_files, find_files, open_file
 from hpabatch.importers.table.groups import Figures, Sink, import_group, keep_result, kept_result
 from hpabatch.importers.table.hpas import hpa_rows, in_store, load_hpas
+from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import GroupResult, metric_conflicts, without_duplicates
@@ -248,8 +250,8 @@ class _Job:
         self.workloads = with_next(self.sink, self.name, spill.workloads)
         self.spans = wider_spans(self.sink, self.name, spill.spans)
         lives, sizes = [], []
-        for number in range(spill.groups):
-            result, figures = self._group(number, spill)
+        for number, rows in self._groups(spill):
+            result, figures = self._group(number, rows, spill)
             self.figures.add(figures)
             self.told.merge(figures.told)
             lives.append(result.lives)
@@ -316,8 +318,9 @@ class _Job:
         faults = Counter(spill.tally.dropped)
         pods = self.table.level is Level.pod
         for number in range(spill.groups):
-            rows = spill.read_group(number)
-            single, duplicates = without_duplicates(rows, self.table)
+            group = spill.read_group(number)
+            single, duplicates = without_duplicates(group.rows, self.table)
+            single = Keyed(single, group.keys).named()
             faults["the key of a later row"] += duplicates
             if pods:
                 faults[_CONFLICT] += metric_conflicts(single, self.table)
@@ -329,17 +332,28 @@ class _Job:
                 f"on: {_reasons(faults)}; nothing is written"
             )
 
-    def _group(self, number: int, spill: Spill) -> tuple[GroupResult, Figures]:
+    def _groups(self, spill: Spill) -> Iterator[tuple[int, Keyed | None]]:
+        """Yield the number and the rows of each group, None where an earlier run wrote it."""
+        written = [self.sink.has_part(self._part(number)) for number in range(spill.groups)]
+        missing = [number for number, done in enumerate(written) if not done]
+        # The next group is read while one is written.
+        found = ahead(spill.read_group, missing, 1)
+        for number, done in enumerate(written):
+            yield number, None if done else next(found)
+
+    def _part(self, number: int) -> str:
+        return f"{self.name}/{number:05d}"
+
+    def _group(self, number: int, rows: Keyed | None, spill: Spill) -> tuple[GroupResult, Figures]:
         """Write a group, or take what an earlier run kept of it."""
-        part = f"{self.name}/{number:05d}"
-        if self.sink.has_part(part):
+        part = self._part(number)
+        if rows is None:
             self.resumed += 1
             kept = kept_result(self.folder, number)
             if kept is not None:
                 return kept
             # Its intermediate files are lost: compute it again, to nowhere.
             return import_group(spill.read_group(number), self.spans, self.table, Sink(None), part)
-        rows = spill.read_group(number)
         held = while_unreplaced(self.name)
         found = import_group(rows, self.spans, self.table, self.sink, part, held, self._joined)
         keep_result(self.folder, number, *found)

@@ -26,7 +26,9 @@ from hpabatch._trust import make_folder, why_not_private
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path, flush
 from hpabatch.history.polars_errors import first_line
-from hpabatch.importers.table.files import CHUNK_ROWS, TableFile, read_chunks
+from hpabatch.importers.table.ahead import ahead
+from hpabatch.importers.table.files import TableFile, read_chunks
+from hpabatch.importers.table.keyed import Keyed, merge, split_names
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.rows import (
     KEY,
@@ -37,12 +39,13 @@ from hpabatch.importers.table.rows import (
     key_rank,
 )
 
-RUN_ROWS = 1 << 19
-"""Clean rows sorted together: fewer runs make fewer, longer reads."""
+RUN_BYTES = 40 << 20
+"""Clean rows sorted together: fewer runs make fewer, longer reads, and less to merge."""
 
 GROUP_ROWS = 1 << 19
 """Rows of a group, about: what is held in memory at once, and what one part of a store gets."""
 
+_READERS = 2
 _ROW_GROUP = 1 << 15
 _DONE = "done.json"
 _LOCK = "lock"
@@ -71,13 +74,13 @@ class Run:
         """The file of its keys: names, number of rows, first and last ts, in the rows' order."""
         return self.path.with_suffix(_KEYS)
 
-    def part(self, group: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return a group's rows, whose keys count from 0, and the names by key."""
+    def part(self, group: int) -> Keyed:
+        """Return a group's rows, whose keys count from 0."""
         rows, keys = (
             pl.scan_parquet(path, glob=False).slice(at[group], at[group + 1] - at[group]).collect()
             for path, at in ((self.path, self.starts), (self.keys, self.key_starts))
         )
-        return rows.with_columns(pl.col(KEY) - self.key_starts[group]), keys.drop(_COUNTED)
+        return Keyed(rows.with_columns(pl.col(KEY) - self.key_starts[group]), keys.drop(_COUNTED))
 
 
 @dataclass(slots=True)
@@ -94,20 +97,11 @@ class Spill:
     spans: pl.DataFrame = field(default_factory=pl.DataFrame)
     workloads: pl.DataFrame = field(default_factory=pl.DataFrame)
 
-    def read_group(self, number: int) -> pl.DataFrame:
-        """Return the clean rows of a group, sorted by key, ts and seq; `KEY` numbers the keys."""
+    def read_group(self, number: int) -> Keyed:
+        """Return the clean rows of a group, sorted by key, ts and seq."""
         with disk_errors(self.runs[0].path.parents[1]):
             parts = [r.part(number) for r in self.runs if r.starts[number + 1] > r.starts[number]]
-        names = pl.concat([keys for _, keys in parts])
-        ranks = key_rank(names, names.columns).rank("dense").cast(pl.UInt32) - 1
-        found, first = [], 0
-        for rows, keys in parts:
-            own = ranks.slice(first, keys.height)
-            found.append(rows.with_columns(own.gather(rows[KEY]).alias(KEY)))
-            first += keys.height
-        rows = found[0] if len(found) == 1 else pl.concat(found).sort(KEY, "ts", "seq")
-        known = names.with_columns(ranks.alias(KEY)).unique(KEY).sort(KEY).drop(KEY)
-        return known[rows[KEY]].hstack(rows)
+        return parts[0] if len(parts) == 1 else merge(parts)
 
 
 @contextmanager
@@ -242,8 +236,8 @@ def _spill_file(
         folder.mkdir(parents=True)
     tally = Tally()
     written: list[Path] = []
-    for frame in _collected(file, table, tally, progress):
-        rows, keys = _sorted_run(frame, table)
+    for parts in _collected(file, table, tally, progress):
+        rows, keys = _sorted_run(parts)
         run = Run(folder / f"run-{len(written) // 2:05d}.parquet")
         with disk_errors(folder.parent):
             rows.write_parquet(
@@ -269,45 +263,54 @@ def _spill_file(
 
 def _collected(
     file: TableFile, table: TableMap, tally: Tally, progress: Callable[[int], None]
-) -> Iterator[pl.DataFrame]:
-    """Yield the clean rows of a file in pieces of about RUN_ROWS; `tally` counts along."""
-    waiting: list[pl.DataFrame] = []
-    for first, raw in read_chunks(file, table):
-        rows, counted = clean_rows(raw, first, file, table)
+) -> Iterator[list[Keyed]]:
+    """Yield the clean rows of a file in pieces of about RUN_BYTES; `tally` counts along."""
+    waiting: list[Keyed] = []
+    size = 0
+    for piece, counted in _cleaned(file, table):
         tally.add(counted)
         progress(tally.read)
-        waiting.append(rows)
-        if sum(part.height for part in waiting) > RUN_ROWS - CHUNK_ROWS:
-            yield pl.concat(waiting)
-            waiting = []
-    if sum(part.height for part in waiting):
-        yield pl.concat(waiting)
+        if piece.rows.is_empty():
+            continue
+        waiting.append(piece)
+        size += sum(frame.estimated_size() for frame in piece)
+        if size >= RUN_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def _cleaned(file: TableFile, table: TableMap) -> Iterator[tuple[Keyed, Tally]]:
+    """Return the clean rows of each piece of a file, in order, and what was counted in it."""
+    names = _names(table)
+
+    def clean(piece: tuple[int, pl.DataFrame]) -> tuple[Keyed, Tally]:
+        first, raw = piece
+        rows, counted = clean_rows(raw, first, file, table)
+        return split_names(rows, names), counted
+
+    return ahead(clean, read_chunks(file, table), _READERS)
 
 
 _COUNTED = ("rows", "sized", "first", "last")
 
 
-def _sorted_run(frame: pl.DataFrame, table: TableMap) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return clean rows sorted, with the number of their key for its names, and the keys."""
-    names = _names(table)
-    key = key_rank(frame, names).alias(KEY)
-    given = "replicas" if "replicas" in frame.columns else "ts"
-    counted = (
-        pl.DataFrame([key, frame["ts"], frame[given].is_not_null().alias("sized")])
-        .with_row_index(_ROW)
-        .group_by(KEY)
-        .agg(
-            pl.col(_ROW).first(),
-            pl.len().cast(pl.Int64).alias("rows"),
-            pl.col("sized").sum().cast(pl.Int64),
-            pl.col("ts").min().alias("first"),
-            pl.col("ts").max().alias("last"),
-        )
-        .sort(KEY)
-    )
-    keys = frame.select(names)[counted[_ROW]].hstack(counted.select(_COUNTED))
-    rows = frame.drop(names).with_columns(key).sort(KEY, "ts", "seq")
-    return rows.with_columns(pl.col(KEY).rle_id()), keys
+def _sorted_run(parts: Sequence[Keyed]) -> Keyed:
+    """Return the rows of all parts sorted, and the keys with their counts."""
+    rows, keys = merge(parts)
+    given = "replicas" if "replicas" in rows.columns else "ts"
+    sized = rows[given].is_not_null().cast(pl.Int64).cum_sum().to_numpy()
+    ts = rows["ts"].to_numpy()
+    count = np.bincount(rows[KEY].to_numpy())
+    end = np.cumsum(count)
+    counted = {
+        "rows": count,
+        "sized": np.diff(sized[end - 1], prepend=0),
+        "first": ts[end - count],
+        "last": ts[end - 1],
+    }
+    return Keyed(rows, keys.with_columns(pl.Series(k, v, pl.Int64) for k, v in counted.items()))
 
 
 def _all_keys(runs: Sequence[Run], names: Sequence[str]) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from hpabatch.importers.table.keyed import Keyed
 from hpabatch.importers.table.lives import (
     LIFE,
     PLACE,
@@ -42,11 +43,10 @@ class _Life:
     gone: int | None = None
 
 
-def import_workloads(
-    rows: pl.DataFrame, spans: pl.DataFrame, table: TableMap, add: Add
-) -> GroupResult:
+def import_workloads(group: Keyed, spans: pl.DataFrame, table: TableMap, add: Add) -> GroupResult:
     """Give `add` the tables of a group of clean rows; `spans` has first and last ts by cluster."""
-    rows, duplicates = without_duplicates(rows, table)
+    rows, duplicates = without_duplicates(group.rows, table)
+    rows = Keyed(rows, group.keys).named()
     edges = {cluster: (first, last) for cluster, first, last in spans.rows()}
     lives, sizes, samples, unsized = [], [], 0, 0
     for key, part in rows.group_by(list(WORKLOAD_KEY[:3]), maintain_order=True):

@@ -70,8 +70,7 @@ def test_any_grouping_and_chunks_give_what_plain_python_gives(
     frame = pod_frame(seed, 120)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_files, "CHUNK_ROWS", chunk)
-        patch.setattr(table_spill, "RUN_ROWS", chunk * 2)
-        patch.setattr(table_spill, "CHUNK_ROWS", chunk)
+        patch.setattr(table_spill, "RUN_BYTES", chunk * 80)
         result, tables = run_import(folder, merged(POD_MAP, HPAS), frame, group_rows=group_rows)
     samples = tables["pod_metrics"]
     found = zip(samples["pod"], seconds(samples, "ts"), samples["cpu_milli"], strict=True)

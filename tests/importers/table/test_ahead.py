@@ -1,0 +1,28 @@
+"""Tests of work that is done ahead: order, errors in their place, no more than said ahead."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpabatch.importers.table.ahead import ahead
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("count", [0, 1, 2, 10])
+def test_results_come_in_order(workers: int, count: int) -> None:
+    assert list(ahead(lambda k: k * k, range(count), workers)) == [k * k for k in range(count)]
+
+
+def test_items_are_taken_only_a_few_ahead() -> None:
+    taken: list[int] = []
+    found = ahead(int, (taken.append(k) or k for k in range(10)), 2)
+    assert next(found) == 0
+    assert taken == [0, 1, 2]
+    assert list(found) == list(range(1, 10))
+
+
+def test_an_error_comes_where_its_result_would() -> None:
+    found = ahead(lambda k: 1 // (2 - k), range(5), 1)
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(found)
