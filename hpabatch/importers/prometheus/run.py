@@ -87,7 +87,7 @@ def import_prometheus(
         # A wrong address leaves nothing behind.
         server.build_info()
         name = f"prometheus-{request.source()}"
-        store = open_writer(out)
+        store = open_writer(out, begin=False)
         work = request.work
         folder = work_folder(out, name) if work is None else Path(work) / f"import-{name}"
         with locked(folder):

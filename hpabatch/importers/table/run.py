@@ -22,6 +22,7 @@ import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.files import read_regular
+from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.objects import Disagreements
 from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
@@ -137,7 +138,7 @@ def import_table(
     from hpabatch.history.store.append import open_writer
 
     folder = work_folder(out, digest) if work is None else Path(work) / f"import-{digest[:16]}"
-    store = open_writer(out)
+    store = open_writer(out, begin=False)
     with locked(folder):
         store.refresh()
         job = _Job(table, files, digest, folder, Sink(store), progress)
@@ -345,6 +346,13 @@ class _Job:
         keep_result(self.folder, number, *found)
         return found
 
+    def _replaced(self, workloads: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the workloads if their rows took the place of others, else None."""
+        store = self.sink.store
+        if store is None or not has_replaced(store.snapshot.parts, self.name):
+            return None
+        return workloads
+
     def _joined(self, pods: pl.DataFrame) -> pl.DataFrame:
         """Return rows of `pods` of a group, joined with those of the store."""
         return joined_pods(self.sink, pods, self.workloads)
@@ -365,7 +373,7 @@ class _Job:
             unused += beside.notes(hpas, places, spill.spans)
             self.told.merge(beside.told.take())
         if not hpas.is_empty():
-            hpas = in_store(hpas, self.sink.stored_hpas())
+            hpas = in_store(hpas, self.sink.stored_hpas(), self._replaced(spill.workloads))
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
         with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as figures:
             self.sink.add("pods", others)
