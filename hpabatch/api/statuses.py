@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hpabatch.api.manifests import read_hpas
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.engine.explain.moment import Key, Metadata, Moment, planned_moments
 from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
@@ -23,7 +23,7 @@ from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_api_time, show_instant
 from hpabatch.report.base import View, label
 from hpabatch.report.explain.document import ExplainReport

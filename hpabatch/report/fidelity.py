@@ -15,7 +15,7 @@ from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
 from hpabatch.engine.fidelity.answer import RIGHT, UNTOLD, WRONG
 from hpabatch.engine.fidelity.run import Fidelity
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -27,7 +27,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import counted, nonempty, share, skill
+from hpabatch.report.numbers import nonempty, share, skill
 from hpabatch.report.replay import evidence_lines
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class FidelityReport(Report):
 def _total_lines(found: Fidelity) -> Iterator[str]:
     totals, p = found.totals, found.parameters
     controller = totals.controller
-    line = f"Controller score: {controller.scored:,} of {totals.hpas:,} HPAs can be scored"
+    line = f"Controller score: {controller.scored:,} of {counted(totals.hpas, 'HPA')} can be scored"
     if controller.recorded_events:
         line += (
             f"; {controller.recorded_events:,} rescales recorded, {controller.decided_events:,} "
@@ -139,7 +139,7 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
     yield line
     line = (
         f"Plant score: fitted on the first {p.split_share:.0%} of each HPA's ticks, judged on the "
-        f"rest: {totals.plant_scored:,} of {totals.hpas:,} HPAs can be scored"
+        f"rest: {totals.plant_scored:,} of {counted(totals.hpas, 'HPA')} can be scored"
     )
     if totals.changes:
         line += f"; {totals.used:,} of {totals.changes:,} changes can be used"

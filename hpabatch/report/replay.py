@@ -14,7 +14,7 @@ from hpabatch.engine.columns.replay import SCORE, SENSITIVITY, SUMMARY
 from hpabatch.engine.replay.score import Score, class_table, total
 from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import KEY, FleetTotals
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -26,7 +26,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import counted, number, points, share, signed, skill
+from hpabatch.report.numbers import number, points, share, signed, skill
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -305,7 +305,7 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
     """Generate the score for people: the fleet's, each class of disagreement, each HPA's."""
     totals = total(score.hpas)
     yield (
-        f"Controller score: {totals.scored} of {totals.hpas} HPAs can be scored; "
+        f"Controller score: {totals.scored} of {counted(totals.hpas, 'HPA')} can be scored; "
         f"{totals.recorded_events:,} rescales recorded, {totals.decided_events:,} decided, "
         f"{totals.matched_events:,} of them match"
     )

@@ -66,7 +66,7 @@ def test_what_cannot_be_scored_is_told() -> None:
     assert "not scorable: 1 HPA: no tick was replayed" in text
     assert "1 more were decided for HPAs that cannot be scored" in text
     none = table_text(report(still, "still"))
-    assert "Controller score: 0 of 1 HPAs can be scored" in none
+    assert "Controller score: 0 of 1 HPA can be scored" in none
     assert "precision" not in none
 
 

@@ -22,6 +22,7 @@ from hpabatch.history.reader import History
 from hpabatch.layout import codes
 from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.printable import counted
 
 MOST_TOLD = 20  # warnings of one kind
 
@@ -151,7 +152,7 @@ def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResu
 def join_notes(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> ReplayNotes:
     """Return the notes on a replay from those on each shard."""
     hpas = sum(len(n.facts.generated) for n in notes)
-    generated = {"generated_pods": f"of {hpas} HPAs the pods stand for a recorded size"}
+    generated = {"generated_pods": f"of {counted(hpas, 'HPA')} the pods stand for a recorded size"}
     return ReplayNotes(
         skipped=(*plan.skipped, *(s for n in notes for s in n.skipped)),
         warnings=_warnings(plan, notes),
@@ -166,12 +167,12 @@ def _warnings(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> tuple[str, ...]:
     repeated = sum({(f.cluster, uid): n for f in facts for uid, n in f.repeated.items()}.values())
     if strays:
         warnings.append(
-            f"pod_metrics: {strays} rows belong to pods that the pods table does not "
-            "hold; they are left out: record those pods"
+            f"pod_metrics: {counted(strays, 'row')} of pods that the pods table does not "
+            "hold, left out: record those pods"
         )
     if repeated:
         warnings.append(
-            f"pods: {repeated} rows have the uid of a later row and are left out: a uid "
+            f"pods: {counted(repeated, 'row')} with the uid of a later row, left out: a uid "
             "stands for one pod, correct the others"
         )
     for first, second in sorted({pair for f in facts for pair in f.pairs}):

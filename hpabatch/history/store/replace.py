@@ -24,6 +24,7 @@ from hpabatch.history.store.compact import bounded_pieces
 from hpabatch.history.store.datafiles import Limits, Partition, Piece, write_run
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import Storage
+from hpabatch.model.printable import counted
 
 BEGIN: Final = "begin"
 """The part by which an import says that it will write rows."""
@@ -341,7 +342,7 @@ def refuse_rows_in_the_way(history: StoreHistory, found: pl.DataFrame) -> None:
     first, last = (f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}" for ms in ends)
     count = int(found["rows"].sum())
     # Samples of the first part of an import come a little after its claim.
-    what = f"{count:,} samples" if count else "an import"
+    what = counted(count, "sample") if count else "an import"
     raise RefusedError(
         f"{history.location} has other rows of the same workloads and time: {what} of "
         f"{', '.join(names[:3])}{more} from {first} to {last}; nothing is written: name another "

@@ -16,6 +16,7 @@ from hpabatch.cluster.objects.rows import RequestRow, labels_text, time_or_none
 from hpabatch.cluster.objects.types import PodObject
 from hpabatch.importers.objects import Disagreements, PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.model.printable import counted
 from hpabatch.model.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -251,8 +252,8 @@ class Beside:
         found = self.objects.notes()
         if other:
             found.append(
-                f"--objects: {len(other):,} of {len(self.objects.hpas):,} HPAs are not used: the "
-                f"table has no rows of their targets (first {'/'.join(min(other))})"
+                f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
+                f"the table has no rows of their targets (first {'/'.join(min(other))})"
             )
         ends = hpas.join(spans, on="cluster").filter(
             pl.col("valid_from").dt.timestamp("ms") > pl.col("last")
@@ -260,9 +261,9 @@ class Beside:
         if not ends.is_empty():
             namespace, name = ends.sort("namespace", "name").select("namespace", "name").row(0)
             found.append(
-                f"--objects: {ends.height:,} HPAs were created after the table's last row (first "
-                f"{namespace}/{name}), so that nothing of it is decided: state them under hpas in "
-                "the map to decide as if they had been there"
+                f"--objects: {counted(ends.height, 'HPA')} created after the table's last row "
+                f"(first {namespace}/{name}), so that nothing of it is decided: state them "
+                "under hpas in the map to decide as if they had been there"
             )
         return found
 

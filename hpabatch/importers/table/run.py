@@ -53,6 +53,7 @@ from hpabatch.importers.table.strict import check_entries, check_metrics, told_l
 from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.printable import counted
 
 READER_VERSION = 3
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
@@ -257,17 +258,19 @@ class _Job:
             sizes.append(result.sizes)
             done = (number + 1) / spill.groups
             self.progress(
-                f"writing: {self.figures.samples:,} samples", READ_SHARE + (1 - READ_SHARE) * done
+                f"writing: {counted(self.figures.samples, 'sample')}",
+                READ_SHARE + (1 - READ_SHARE) * done,
             )
         workloads, unused = self._finish(pl.concat(lives), pl.concat(sizes), spill)
         warnings = self.figures.doubts() + unmatched + unused + self.told.summary()
         if self.figures.conflicts:
-            warnings.append(f"{self.figures.conflicts:,} values: {_CONFLICT}: the last one counts")
+            warnings.append(
+                f"{counted(self.figures.conflicts, 'value')}: {_CONFLICT}: the last one counts"
+            )
         dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
         if self.figures.duplicates:
-            warnings.append(
-                f"{self.figures.duplicates:,} rows have the key of a later row: the last one counts"
-            )
+            rows = counted(self.figures.duplicates, "row")
+            warnings.append(f"{rows} with the key of a later row: the last one counts")
         return ImportResult(
             files=tuple(str(file.path) for file in self.files),
             rows_read=spill.tally.read,
@@ -304,7 +307,7 @@ class _Job:
             if self.table.pivot is not None:
                 nothing = "no row has a metric of the map"
             reasons = _reasons(spill.tally.dropped) or nothing
-            what = f"none of {spill.tally.read:,} rows is left: {reasons}"
+            what = f"none of {counted(spill.tally.read, 'row')} is left: {reasons}"
             if not spill.tally.read:
                 what = "the input has no rows"
             raise RefusedError(f"{what}; nothing is written")
@@ -326,8 +329,8 @@ class _Job:
                 faults[_UNSIZED] += unsized_rows(single)
         if sum(faults.values()):
             raise RefusedError(
-                f"{sum(faults.values()):,} of {spill.tally.read:,} rows are faulty and --strict is "
-                f"on: {_reasons(faults)}; nothing is written"
+                f"{sum(faults.values()):,} of {counted(spill.tally.read, 'row')} faulty and "
+                f"--strict is on: {_reasons(faults)}; nothing is written"
             )
 
     def _group(self, number: int, spill: Spill) -> tuple[GroupResult, Figures]:

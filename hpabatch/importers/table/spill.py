@@ -36,6 +36,7 @@ from hpabatch.importers.table.rows import (
     clean_rows,
     key_rank,
 )
+from hpabatch.model.printable import counted
 
 RUN_ROWS = 1 << 19
 """Clean rows sorted together: fewer runs make fewer, longer reads."""
@@ -379,7 +380,7 @@ def _group(spill: Spill, table: TableMap, group_rows: int) -> None:
     _refuse_kinds(total)
     if table.level is Level.workload and not total["sized"].sum():
         raise RefusedError(
-            f"none of {spill.rows:,} rows has a number of replicas: is columns.replicas "
+            f"none of {counted(spill.rows, 'row')} has a number of replicas: is columns.replicas "
             "right? Nothing is written"
         )
     place = key_rank(total, key_names(table)).rle_id().to_numpy()

@@ -204,9 +204,8 @@ def test_warnings_and_facts_are_the_same_however_hpas_are_cut(tmp_path: Path, mo
         )
     told = [text for text in result.warnings if "left out" in text]
     assert told == [
-        "pod_metrics: 1 rows belong to pods that the pods table does not hold; they are left out: "
-        "record those pods",
-        "pods: 1 rows have the uid of a later row and are left out: a uid stands for one pod, "
+        "pod_metrics: 1 row of pods that the pods table does not hold, left out: record those pods",
+        "pods: 1 row with the uid of a later row, left out: a uid stands for one pod, "
         "correct the others",
     ]
 
