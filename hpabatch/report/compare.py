@@ -162,7 +162,7 @@ class CompareReport(Report):
 def headline(comparison: Comparison) -> str:
     """Return the result in one line."""
     before, after = comparison.names
-    verb = "decides" if comparison.decide == 1 else "decide"
+    verb = "decides" if 1 in (comparison.decide, comparison.hpas) else "decide"
     line = (
         f"{comparison.decide:,} of {counted(comparison.hpas, 'HPA')} {verb} differently "
         f"({before} -> {after})"

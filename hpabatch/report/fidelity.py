@@ -133,8 +133,8 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
     line = f"Controller score: {controller.scored:,} of {counted(totals.hpas, 'HPA')} can be scored"
     if controller.recorded_events:
         line += (
-            f"; {controller.recorded_events:,} rescales recorded, {controller.decided_events:,} "
-            f"decided, {controller.matched_events:,} of them match"
+            f"; {counted(controller.recorded_events, 'rescale')} recorded, "
+            f"{controller.decided_events:,} decided, {controller.matched_events:,} of them match"
         )
     yield line
     line = (

@@ -306,8 +306,8 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
     totals = total(score.hpas)
     yield (
         f"Controller score: {totals.scored} of {counted(totals.hpas, 'HPA')} can be scored; "
-        f"{totals.recorded_events:,} rescales recorded, {totals.decided_events:,} decided, "
-        f"{totals.matched_events:,} of them match"
+        f"{counted(totals.recorded_events, 'rescale')} recorded, "
+        f"{totals.decided_events:,} decided, {totals.matched_events:,} of them match"
     )
     if totals.scored:
         yield (

@@ -47,7 +47,7 @@ def test_the_score_is_told() -> None:
     text = table_text(report(met(), "cart"))
     lines = text.splitlines()
     assert (
-        "Controller score: 1 of 1 HPAs can be scored; 1 rescales recorded, 1 decided, "
+        "Controller score: 1 of 1 HPA can be scored; 1 rescale recorded, 1 decided, "
         "1 of them match" in lines
     )
     assert any(line.startswith("precision 100.0%, recall 100.0%; within 1") for line in lines)

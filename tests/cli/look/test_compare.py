@@ -148,7 +148,7 @@ def test_another_reason_counts_only_if_strict(tmp_path: Path) -> None:
     arguments = (history, "--hpas", path, "--where", "hpa = 'render'")
     result = run(*arguments, "--exit-code")
     assert result.exit_code == EXIT_OK
-    assert "0 of 1 HPA decide differently" in result.stdout
+    assert "0 of 1 HPA decides differently" in result.stdout
     assert "1 only for another reason" in result.stdout
     assert "batch/render" not in result.stdout
     strict = run(*arguments, "--strict", "--exit-code")

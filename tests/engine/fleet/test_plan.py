@@ -163,7 +163,7 @@ def test_passes_need_no_samples_and_bring_their_rules(tmp_path: Path) -> None:
     assert (plan.clocks.from_ms, plan.clocks.to_ms) == (T0 - 5, T0)
     assert plan.profile_of("c1").name == "1.32"
     assert plan.starts_ms["c1"].tolist() == [T0 - 5]
-    assert plan.evidence["instants"] == "passes of a live loop for 1 of 1 HPAs"
+    assert plan.evidence["instants"] == "passes of a live loop for 1 of 1 HPA"
     # Without these instants the controller's own word counts.
     tables["pod_metrics"] = [usage_row("web-0", T0, 5)]
     plan = planned(tables, tmp_path, k8s=None)
