@@ -249,7 +249,7 @@ class Beside:
             for hpa in hpas_of
             if target not in there
         ]
-        found = self.objects.notes()
+        found = self.objects.notes() + self._other_namespace(there)
         if other:
             found.append(
                 f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
@@ -266,6 +266,22 @@ class Beside:
                 "under hpas in the map to decide as if they had been there"
             )
         return found
+
+    def _other_namespace(self, there: Collection[tuple[str, str, str]]) -> list[str]:
+        """Return a sentence if workloads are known only in another namespace than the table's."""
+        known = {*self.objects.workloads, *self.objects.by_target}
+        elsewhere = {(kind, name): namespace for namespace, kind, name in sorted(known)}
+        lost = [key for key in sorted(there) if key not in known and key[1:] in elsewhere]
+        if not lost:
+            return []
+        namespace, kind, name = lost[0]
+        more = f" (and {counted(len(lost) - 1, 'more workload')})" if len(lost) > 1 else ""
+        theirs = elsewhere[kind, name]
+        return [
+            f"--objects: {namespace}/{name} of the table{more} is not among the objects, but "
+            f"{theirs}/{name} is: if it is the same, state columns.namespace: {{value: {theirs}}} "
+            "in the map"
+        ]
 
     # ---- requests
 

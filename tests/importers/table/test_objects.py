@@ -226,6 +226,14 @@ def test_an_hpa_begins_with_its_creation(tmp_path: Path) -> None:
     assert any("1 of 2 HPAs not used" in text for text in result.warnings)
 
 
+def test_a_workload_that_is_known_in_another_namespace_is_told(tmp_path: Path) -> None:
+    usage = rows("web-1").replace("pod", "app,pod", 1).replace("web-1", "web,web-1")
+    columns = {"columns": {"namespace": {"value": "default"}, "workload": "app"}}
+    result, _ = imported(tmp_path, columns, usage, cluster())
+    told = "default/web of the table is not among the objects, but shop/web is"
+    assert any(told in text and "{value: shop}" in text for text in result.warnings)
+
+
 def test_another_content_of_the_objects_is_another_import(tmp_path: Path) -> None:
     first, _ = imported(tmp_path, {}, rows(POD), cluster())
     again, _ = imported(tmp_path, {}, rows(POD), cluster())
