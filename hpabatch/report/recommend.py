@@ -53,7 +53,13 @@ _MEASURES: Final = {
 HEADS: Final = (
     HPA,
     Head.of(ADVICE["answer"], "ANSWER")._replace(left=True),
-    Head("SETTING", "the recommended setting", left=True, folds=True),
+    Head(
+        "SETTING",
+        "the recommended setting: sizes in replicas, times in seconds, targets in percent or the "
+        "metric's unit",
+        left=True,
+        folds=True,
+    ),
     Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
     Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
     Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks"),
