@@ -82,7 +82,10 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
         add_settings(found, rows)
     text = draft.text()
     rows, tally = _checked(text, sample, beside)
-    notes = [f"read {told}: {rows.height:,} of {tally.read:,} checked rows are usable"]
+    usable = tally.read - tally.excluded - sum(tally.dropped.values())
+    # (of a long table several rows make one sample)
+    made = "" if rows.height == usable else f", which make {counted(rows.height, 'sample')}"
+    notes = [f"read {told}: {usable:,} of {counted(tally.read, 'checked row')} usable{made}"]
     if tally.excluded:
         notes.append(f"not wanted (`where`): {counted(tally.excluded, 'row')}")
     notes += [

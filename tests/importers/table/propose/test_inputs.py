@@ -33,6 +33,11 @@ BAD: dict[str, tuple[bytes, type[HpabatchError], str]] = {
     "no.csv.gz": (ROW.encode(), HistoryError, "cannot be read"),
     "no.parquet": (ROW.encode(), HistoryError, "expected Parquet"),
     "no_time.csv": (b"pod,cpu\na,1\nb,2\n", UsageError, "expected a column of times"),
+    "days.csv": (
+        b"date,pod,cpu\n2026-10-07,a,1\n2026-10-08,a,2\n",
+        UsageError,
+        "got dates without a time of day in column date, such as 2026-10-07; export",
+    ),
     "old.csv": (b"time,pod,cpu\n1,a,1\n2,a,2\n", UsageError, "expected a column of times"),
     "no_usage.csv": (b"time,pod\n2026-10-07 10:00,a\n", UsageError, "expected a column of usage"),
     "notes.txt.csv": (b"hello\nworld\n", UsageError, "expected a column of times"),
