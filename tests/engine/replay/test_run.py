@@ -246,6 +246,17 @@ def test_each_cluster_has_its_own_flags(tmp_path: Path) -> None:
 # ---- what is wrong is told, the rest goes on ---------------------------------------------------
 
 
+def test_usage_that_no_history_has_is_told_once(tmp_path: Path) -> None:
+    """Of manifests over a history of other metrics: one sentence, not one for each of them."""
+    tables = together(workload("web", METRICS[0]), workload("api", METRICS[0]), workload("ok"))
+    tables["hpas"] = [row for row in tables["hpas"] if row["name"] != "ok"]
+    tables["pod_metrics"] = []
+    tables["object_metrics"] = hits([6, 5, 4])
+    found = replay(tables, tmp_path).warnings
+    (told,) = [text for text in found if "Resource metric" in text or "has no sample" in text]
+    assert told.startswith("2 HPAs (shop/api, …) read cpu or memory of pods, of which the history")
+
+
 def test_whatever_cannot_be_replayed_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     tables = together(
         workload("good"),

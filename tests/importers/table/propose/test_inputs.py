@@ -54,6 +54,17 @@ def test_bad_inputs_are_told_with_what_to_do(tmp_path: Path, name: str) -> None:
     assert name in str(caught.value)
 
 
+def test_rows_of_a_long_table_that_make_a_sample_together_are_all_usable(tmp_path: Path) -> None:
+    rows = [
+        f"2026-10-07T10:{minute:02}:00Z,web,{name},{value}"
+        for minute in range(2)
+        for name, value in (("cpu", 0.4), ("replicas", 2))
+    ]
+    (tmp_path / "long.csv").write_text("\n".join(["time,service,metric,value", *rows, ""]))
+    (note,) = propose_map([str(tmp_path / "long.csv")]).notes
+    assert note.endswith(": 4 of 4 checked rows usable, which make 2 samples")
+
+
 def test_inputs_that_are_not_there(tmp_path: Path) -> None:
     for name in ("none.csv", "*.csv", "."):
         with pytest.raises(UsageError, match="no such file, folder or pattern"):
