@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.analyze.remarks import remarks
 from hpabatch.engine.analyze.request import AnalyzeRecordedRequest, AssumedPods
 from hpabatch.engine.analyze.run import DEFAULT_REQUESTS, Assumed, analyze_hpa
@@ -23,6 +23,7 @@ from hpabatch.engine.quality.run import quality as quality_of
 from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.printable import counted
 from hpabatch.model.versions import ControllerFlags, Profile
 from hpabatch.report.analyze import Analyzed, Findings
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity
@@ -19,6 +19,7 @@ from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
+from hpabatch.model.printable import counted
 from hpabatch.report.fit import fit_report
 
 

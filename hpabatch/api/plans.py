@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.capacity.run import CapacityOptions, CapacityPlan, growths_of, plan_capacity
 from hpabatch.engine.fleet.parameters import replay_parameters
@@ -15,6 +15,7 @@ from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.history.base import History
 from hpabatch.inputs.quotas import file_of, read_quotas
+from hpabatch.model.printable import counted
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from hpabatch.api.manifests import read_hpas
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
@@ -35,6 +35,7 @@ from hpabatch.jobs.parquet import write_parquet
 from hpabatch.jobs.publish import Destination, is_result_folder
 from hpabatch.jobs.replay import ReplayDone, ReplayJob, replay_to_disk
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.printable import counted
 
 
 @dataclass(frozen=True, repr=False)

@@ -28,8 +28,3 @@ class Result(ABC):
     def _repr_html_(self) -> str:
         """Return the verdict and the frame, for notebooks."""
         return f"<p>{escape(self.verdict)}</p>\n{self.frame._repr_html_()}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 HPA`, `2 HPAs`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from hpabatch.api.manifests import read_hpas
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.fit.workload import facts_frame
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
@@ -18,6 +18,7 @@ from hpabatch.engine.simulate.result import LoopResult, run_loop
 from hpabatch.engine.simulate.run import Loop, LoopOptions, Progress, prepare_loop, silent
 from hpabatch.history.base import History
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.printable import counted
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from hpabatch.api.manifests import read_hpas
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.explain.facts import Explanation
 from hpabatch.engine.explain.moment import Key, Metadata, Moment, planned_moments
 from hpabatch.engine.explain.request import DescribeRequest, ExplainRequest, GetRequest
@@ -23,7 +23,7 @@ from hpabatch.errors import RefusedError
 from hpabatch.history.base import History
 from hpabatch.model.messages import Event
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_api_time, show_instant
 from hpabatch.report.base import View, label
 from hpabatch.report.explain.document import ExplainReport
@@ -191,12 +191,14 @@ class Descriptions(Result):
         texts: a description for each HPA.
         items: the same as plain values: cluster, sync, k8s, hpa, error, events.
         left_out: a sentence for each HPA that was asked for and is not shown.
+        notes: sentences on events that may not be the cluster's.
     """
 
     at_ms: int
     texts: tuple[str, ...]
     items: tuple[dict[str, Any], ...]
     left_out: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -215,14 +217,35 @@ class Descriptions(Result):
 
 def descriptions(then: HpasThen, events_for_ms: int, progress: Progress = _silent) -> Descriptions:
     """Return the descriptions, with events of the last `events_for_ms`."""
-    texts, items = [], []
+    texts, items, early = [], [], []
     for moment in then.read(progress):
         document = then.metadata.document(moment)
         events = moment.events(then.at_ms - events_for_ms + 1)
         version = then.plan.versions.name_of(moment.candidate.cluster)
         texts.append(describe_text(document, events, then.at_ms, k8s=version))
         items.append(_item(moment, document, events))
-    return Descriptions(then.at_ms, tuple(texts), tuple(items), tuple(then.left_out))
+        if _begins_with_warnings(then, moment, events):
+            early.append(printable(then.label(_key(moment.candidate))))
+    left_out, notes = tuple(then.left_out), _early_note(then, early)
+    return Descriptions(then.at_ms, tuple(texts), tuple(items), left_out, notes)
+
+
+def _begins_with_warnings(then: HpasThen, moment: Moment, events: Sequence[Event]) -> bool:
+    """Whether the recording begins with a sync that fails, maybe for lack of earlier samples."""
+    clocks = then.plan.clocks
+    first_ms = moment.first_ms
+    opening = first_ms < clocks.from_ms + clocks.grid.period_ms
+    return opening and any(e.type == "Warning" and e.first_ms == first_ms for e in events)
+
+
+def _early_note(then: HpasThen, early: Sequence[str]) -> tuple[str, ...]:
+    if not early:
+        return ()
+    some = early[0] + (f" and {counted(len(early) - 1, 'more HPA')}" if len(early) > 1 else "")
+    return (
+        f"warnings of the first syncs (from {show_instant(then.plan.clocks.from_ms)} on) of {some} "
+        "may be of the recording only: samples from before its beginning are missing",
+    )
 
 
 def describe(history: History, request: DescribeRequest) -> Descriptions:

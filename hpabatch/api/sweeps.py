@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from hpabatch.api.keywords import takes
-from hpabatch.api.result import Result, counted
+from hpabatch.api.result import Result
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, options_of
 from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
@@ -33,6 +33,7 @@ from hpabatch.history.base import History
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
 from hpabatch.jobs.sweep_files import digest_sweep, read_sweep
+from hpabatch.model.printable import counted
 from hpabatch.report.recommend_files import recommendation_files
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from hpabatch.model.printable import printable, printable_line
+from hpabatch.model.printable import counted, printable, printable_line
 
 if TYPE_CHECKING:
     from hpabatch.engine.fleet.candidates import Skipped
@@ -59,7 +59,6 @@ def questions_told(names: Sequence[str], history: str) -> str:
 
     Without a history there is no command: it is the one that runs.
     """
-    from hpabatch.report.numbers import counted
 
     some = ", ".join(map(printable, names[:NAMED])) + (", …" if len(names) > NAMED else "")
     told = f"{counted(len(names), 'HPA')} ({some}), as nothing says what drives a metric"

@@ -16,6 +16,27 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @contextmanager
+def folders_kept(folder: Path) -> Iterator[None]:
+    """Remove the folder and its parents that were not there before the block, if they are empty."""
+    absent = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            for place in absent:
+                place.rmdir()
+
+
+def empty_folder(folder: Path, but: str) -> None:
+    """Remove what lies in a folder, but for one name (OSError: it cannot be removed)."""
+    for place in folder.iterdir():
+        if place.is_dir():
+            shutil.rmtree(place)
+        elif place.name != but:
+            place.unlink()
+
+
+@contextmanager
 def atomic_path(path: Path | str, temporary: Path | None = None) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it to `path` when the block ends well.
 

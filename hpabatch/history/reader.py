@@ -97,6 +97,10 @@ def find_tables(folder: Path) -> dict[str, tuple[Path, ...]]:
 def _parts_of(folder: Path) -> tuple[Path, ...]:
     # A name with a leading dot is another writer's unfinished file.
     parts = tuple(p for p in sorted(folder.glob("*.parquet")) if not p.name.startswith("."))
+    if not parts and is_folder(folder / LOG):
+        raise HistoryError(
+            f"{folder} has the name of a table but is a history itself; name {folder}, or rename it"
+        )
     if not parts:
         raise HistoryError(
             f"the folder {folder} holds no Parquet file; put the table's files there, or remove it"

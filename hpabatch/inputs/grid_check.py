@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from hpabatch.inputs.grid import Grid, GridError, min_above_max
 from hpabatch.model.objects.defaults import DEFAULT_METRICS
 from hpabatch.model.objects.hpa import CrossVersionObjectReference, HPASpec
+from hpabatch.model.printable import counted
 from hpabatch.model.settings.fields import field_order
 from hpabatch.model.settings.policy_sets import PolicySet
 from hpabatch.model.settings.setting import (
@@ -228,7 +229,7 @@ def _left_out(
     for (reason, theirs), names in found.items():
         yield (
             f"{_listed(names)} {'are' if len(names) > 1 else 'is'} left out for {len(theirs)} of "
-            f"{len(hpas)} HPAs, such as {_named(hpas[theirs[0]])}: {reason}"
+            f"{counted(len(hpas), 'HPA')}, such as {_named(hpas[theirs[0]])}: {reason}"
         )
 
 

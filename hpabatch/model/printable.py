@@ -88,3 +88,8 @@ def _numbered(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 HPA`, `1,200 HPAs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -18,13 +18,12 @@ from hpabatch.engine.analyze.run import Analysis, MetricAnalysis, TimedCycle
 from hpabatch.engine.columns.history import ANALYSIS
 from hpabatch.layout import codes
 from hpabatch.model.objects.hpa import HPA
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
 from hpabatch.report import base
 from hpabatch.report.analyze_one import hpa_parts, several_share, stay_text, target_text
 from hpabatch.report.base import Grid, Head, Layout, Report, Rows, View, label, plain
 from hpabatch.report.forms import schema_of
-from hpabatch.report.numbers import counted
 
 if TYPE_CHECKING:
     from rich.text import Text

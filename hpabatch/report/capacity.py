@@ -11,7 +11,7 @@ import polars as pl
 from hpabatch.engine.capacity.run import CapacityPlan
 from hpabatch.engine.columns.capacity import PLAN_HPAS, PLAN_TOTALS
 from hpabatch.engine.simulate.result import CENSORED_PCT
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -24,7 +24,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import amount, counted, minute, minutes, percent
+from hpabatch.report.numbers import amount, minute, minutes, percent
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _unusable(plan: CapacityPlan) -> Iterator[str]:
     """Yield which HPAs cannot be planned and why."""
     refused = plan.hpas.filter(~pl.col("usable")).unique(_KEY, keep="first", maintain_order=True)
     if refused.height:
-        yield f"not to be relied on ({refused.height} HPAs, under one growth or more):"
+        yield f"not to be relied on ({counted(refused.height, 'HPA')}, under one growth or more):"
         many = many_clusters(plan.hpas)
         for row in refused.head(SHOWN_REASONS).iter_rows(named=True):
             yield f"  {printable(row_label(row, many))}: {row['why_not']}"

@@ -16,6 +16,7 @@ from hpabatch.engine.compare.frames import DECIDES, EXPLAINS, FROM, TO
 from hpabatch.engine.compare.loop import WHY_NOT
 from hpabatch.engine.compare.run import VERSIONS, Comparison
 from hpabatch.engine.replay.summary import KEY
+from hpabatch.model.printable import counted
 from hpabatch.report.base import HPA, Grid, Head, Report, Rows, View, label, row_label
 from hpabatch.report.numbers import signed
 from hpabatch.report.replay import evidence_lines
@@ -161,9 +162,9 @@ class CompareReport(Report):
 def headline(comparison: Comparison) -> str:
     """Return the result in one line."""
     before, after = comparison.names
-    verb = "decides" if comparison.decide == 1 else "decide"
+    verb = "decides" if 1 in (comparison.decide, comparison.hpas) else "decide"
     line = (
-        f"{comparison.decide:,} of {comparison.hpas:,} HPAs {verb} differently "
+        f"{comparison.decide:,} of {counted(comparison.hpas, 'HPA')} {verb} differently "
         f"({before} -> {after})"
     )
     if comparison.explain:

@@ -15,7 +15,7 @@ from hpabatch.engine.columns.fidelity import FIDELITY_HPAS
 from hpabatch.engine.fidelity.answer import RIGHT, UNTOLD, WRONG
 from hpabatch.engine.fidelity.run import Fidelity
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -27,7 +27,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import counted, nonempty, share, skill
+from hpabatch.report.numbers import nonempty, share, skill
 from hpabatch.report.replay import evidence_lines, sizes_line
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
     totals, p = found.totals, found.parameters
     controller = totals.controller
     yield (
-        f"Controller score: {controller.scored:,} of {totals.hpas:,} HPAs were rescaled, "
+        f"Controller score: {controller.scored:,} of {counted(totals.hpas, 'HPA')} rescaled, "
         f"{controller.recorded_events:,} times; {int(found.controller['explained'].sum()):,} of "
         f"{int(found.controller['held'].sum()):,} changes held back are decided in time "
         f"({found.controller['by_chance'].sum():,.0f} would be by chance)"
@@ -140,7 +140,7 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
         yield sizes_line(controller)
     line = (
         f"Plant score: fitted on the first {p.split_share:.0%} of each HPA's ticks, judged on the "
-        f"rest: {totals.plant_scored:,} of {totals.hpas:,} HPAs can be scored"
+        f"rest: {totals.plant_scored:,} of {counted(totals.hpas, 'HPA')} can be scored"
     )
     if totals.changes:
         line += f"; {totals.used:,} of {totals.changes:,} changes can be used"

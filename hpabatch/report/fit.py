@@ -12,6 +12,7 @@ from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.workload import NOT_IDENTIFIED, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.model.printable import counted
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -25,7 +26,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.forms import schema_of
-from hpabatch.report.numbers import counted, memory
+from hpabatch.report.numbers import memory
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,9 +11,9 @@ import polars as pl
 from hpabatch.engine.columns.column import Table
 from hpabatch.engine.columns.history import HISTORY_TABLES
 from hpabatch.history.info import HistoryInfo
+from hpabatch.model.printable import counted
 from hpabatch.report.base import Grid, Layout, Report, Rows, View
 from hpabatch.report.forms import frame_grid
-from hpabatch.report.numbers import counted
 
 if TYPE_CHECKING:
     from rich.text import Text

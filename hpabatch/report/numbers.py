@@ -9,11 +9,6 @@ from __future__ import annotations
 from datetime import datetime
 
 
-def counted(number: int, noun: str) -> str:
-    """Return `1 HPA`, `1,200 HPAs`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def number(value: float | None, digits: int = 1, zero: str | None = None) -> str:
     """Return `1,234.5`; `zero` replaces 0."""
     if value is None:

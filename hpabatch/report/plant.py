@@ -12,10 +12,9 @@ from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
 from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
-from hpabatch.model.printable import printable_line
+from hpabatch.model.printable import counted, printable_line
 from hpabatch.report.base import label
 from hpabatch.report.fit import amount_text
-from hpabatch.report.numbers import counted
 
 NAMES: Final = 3
 """HPAs that a line names; of others it tells their number."""

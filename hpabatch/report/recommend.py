@@ -14,7 +14,7 @@ from hpabatch.engine.advise.certificate import parameters
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.columns.sweep import ADVICE
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -26,7 +26,7 @@ from hpabatch.report.base import (
     many_clusters,
     row_label,
 )
-from hpabatch.report.numbers import counted, number, percent, share
+from hpabatch.report.numbers import number, percent, share
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
@@ -53,7 +53,13 @@ _MEASURES: Final = {
 HEADS: Final = (
     HPA,
     Head.of(ADVICE["answer"], "ANSWER")._replace(left=True),
-    Head("SETTING", "the recommended setting", left=True, folds=True),
+    Head(
+        "SETTING",
+        "the recommended setting: sizes in replicas, times in seconds, targets in percent or the "
+        "metric's unit",
+        left=True,
+        folds=True,
+    ),
     Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
     Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
     Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks"),

@@ -14,7 +14,8 @@ from hpabatch.engine.columns.replay import SCORE, SENSITIVITY, SUMMARY
 from hpabatch.engine.replay.score import Score, ScoreTotals, class_table, total
 from hpabatch.engine.replay.score_events import CLASSES
 from hpabatch.engine.replay.summary import KEY, FleetTotals
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
+from hpabatch.model.times import show_instant
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -26,7 +27,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import counted, number, points, share, signed, skill
+from hpabatch.report.numbers import number, points, share, signed, skill
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -152,8 +153,21 @@ class ReplayReport(Report):
             name = printable(row_label(row, many_clusters(self.summary)))
             if sentence := self._in_short(name):
                 lines.append(sentence)
-            lines.append(f"next: hpabatch explain {shlex.quote(self.history)} {shlex.quote(name)}")
+            command = f"hpabatch explain {shlex.quote(self.history)}"
+            lines.append(f"next: {command} {self._mismatch() or shlex.quote(name)}")
         return lines
+
+    def _mismatch(self) -> str:
+        """Return the HPA with the most mismatches and the time of its first; "": there are few."""
+        share = self.totals.agreement_share
+        if share is None or share >= _REPRODUCED:
+            return ""
+        count = (1 - pl.col("agreement_share")) * (1 - pl.col("undecided_share")) * pl.col("ticks")
+        rows = self.summary.filter(pl.col("first_mismatch_ts").is_not_null())
+        row = rows.sort(count, descending=True, maintain_order=True).row(0, named=True)
+        name = printable(row_label(row, many_clusters(self.summary)))
+        at = show_instant(round(row["first_mismatch_ts"].timestamp() * 1000))
+        return f"{shlex.quote(name)} --at {at}"
 
     def _in_short(self, first: str) -> str:
         """Return whether the rules reproduce the recording, and which HPA needs somebody first."""
@@ -305,9 +319,9 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
     """Generate the score for people: the fleet's, each class of disagreement, each HPA's."""
     totals = total(score.hpas)
     yield (
-        f"Controller score: {totals.scored} of {totals.hpas} HPAs can be scored; "
-        f"{totals.recorded_events:,} rescales recorded, {totals.decided_events:,} decided, "
-        f"{totals.matched_events:,} of them match"
+        f"Controller score: {totals.scored} of {counted(totals.hpas, 'HPA')} can be scored; "
+        f"{counted(totals.recorded_events, 'rescale')} recorded, "
+        f"{totals.decided_events:,} decided, {totals.matched_events:,} of them match"
     )
     if totals.scored:
         yield (

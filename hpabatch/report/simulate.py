@@ -10,7 +10,7 @@ import polars as pl
 
 from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.engine.simulate.run import RECORDED
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -23,7 +23,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import counted, number, percent
+from hpabatch.report.numbers import number, percent
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
@@ -153,7 +153,11 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
         rows = measures.filter(pl.col("setting") == setting)
         cost = rows["cost"].sum() if rows["cost"].null_count() < rows.height else None
         priced = rows.height - rows["cost"].null_count()
-        part = "" if priced == rows.height else f" (of {priced} HPAs whose requests are known)"
+        part = (
+            ""
+            if priced == rows.height
+            else f" (of {counted(priced, 'HPA')} whose requests are known)"
+        )
         money = f", {cost:,.2f} {rows['currency'][0]}{part}" if cost is not None else ""
         minutes = float(rows["saturated_minutes"].sum())
         yield (

@@ -11,6 +11,7 @@ import polars as pl
 
 from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
 from hpabatch.engine.sweep.result import SweepResult, summarize_sweep
+from hpabatch.model.printable import counted
 from hpabatch.report.base import (
     HPA,
     Grid,
@@ -22,7 +23,7 @@ from hpabatch.report.base import (
     many_clusters,
     row_label,
 )
-from hpabatch.report.numbers import counted, nonempty, number, percent
+from hpabatch.report.numbers import nonempty, number, percent
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:

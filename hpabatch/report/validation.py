@@ -12,10 +12,9 @@ import polars as pl
 
 from hpabatch.engine.columns.history import VALIDATION
 from hpabatch.inputs.manifest_checks import REFUSED, UNREADABLE, VALID, CheckedEntry
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import Grid, Head, Output, Report, Rows, View, plain
 from hpabatch.report.forms import frame_csv, schema_of
-from hpabatch.report.numbers import counted
 
 if TYPE_CHECKING:
     from rich.text import Text

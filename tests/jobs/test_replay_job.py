@@ -404,7 +404,7 @@ def test_a_pod_that_is_not_known(tmp_path: Path) -> None:
     stopped(history, out, *A_PART)
     done, resumed = run(history, out)
     assert resumed == 3
-    assert sum("rows belong to pods that the pods table does not hold" in w for w in done.warnings)
+    assert sum("of pods that the pods table does not hold" in w for w in done.warnings)
     again, _ = run(history, tmp_path / "out" / "again.parquet")
     assert again.warnings == done.warnings
 

@@ -22,6 +22,7 @@ from hpabatch.model.objects.decode import decode_hpa
 from hpabatch.model.objects.defaults import default_hpa
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.times import show_instant
+from tests.importers.cluster_made import container, workload, write_objects
 from tests.real.openmetrics import expose
 from tests.real.openmetrics_history import jittered, quantized
 from tests.real.openmetrics_site import Site, Tables, read_tables, synthetic
@@ -62,6 +63,21 @@ def write_manifests(tables: Tables, folder: Path) -> Path:
     path = folder / "hpas.yaml"
     path.write_text(yaml.safe_dump_all(documents))
     return path
+
+
+def write_deployments(tables: Tables, folder: Path, cpu: str) -> str:
+    """Write the targets as objects of the cluster, whose first container requests `cpu`."""
+    pods = tables["pods"].join(tables["pod_requests"], on=["cluster", "namespace", "uid"])
+    asked = pods.filter(pl.col("kind") == "app").group_by(
+        "namespace", "target", maintain_order=True
+    )
+    items = []
+    for (namespace, target), rows in asked:
+        names = rows["container"].unique(maintain_order=True).to_list()
+        containers = [container(name, cpu if name == names[0] else "100m") for name in names]
+        meta = {"metadata": {"name": target, "namespace": namespace}}
+        items.append(workload(str(target), 1, {"containers": containers}, **meta))
+    return write_objects(folder, items)
 
 
 PATIENT = Limits(first_wait_s=0.01)

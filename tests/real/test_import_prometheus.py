@@ -17,10 +17,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
+from hpabatch.errors import RefusedError
 from hpabatch.history.store.compact import compact
 from hpabatch.importers.prometheus.client.errors import GaveUpError
 from hpabatch.importers.prometheus.client.queries import read_queries
+from hpabatch.importers.table.run import import_table
 from tests.effort import effort
 from tests.importers.prometheus.faulty_proxy import FaultyProxy
 from tests.real.imports import (
@@ -35,6 +38,7 @@ from tests.real.imports import (
     serve,
     wanted,
     with_status,
+    write_deployments,
     write_manifests,
 )
 from tests.real.openmetrics_case import DAY_MS, END_MS, HOUR_MS, START_MS, hard_case
@@ -259,6 +263,43 @@ def test_a_server_that_never_answers_right_is_told_and_the_import_resumed(
     bring(calm.url, calm.site, out, resume=True, **first_hours)
     one, other = first_import, content(out)
     for table in one:
+        assert not differences(one[table], other[table], table)
+
+
+def test_objects_of_the_cluster_say_what_manifests_do(
+    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path
+) -> None:
+    """Their requests are compared with the server's; of what it exports the server's count."""
+    objects = write_deployments(calm.tables, tmp_path, cpu="7m")
+    options = first_hours | {"hpas": (), "objects": (str(calm.manifests), objects)}
+    found = bring(calm.url, calm.site, tmp_path / "history", **options)
+    assert any("cpu requests of containers differ" in note for note in found.notes), found.notes
+    assert any("7m in the objects" in one for one in found.details)
+    one, other = first_import, content(tmp_path / "history")
+    assert one.keys() == other.keys()
+    for table in one.keys() - {"provenance"}:
+        assert not differences(one[table], other[table], table)
+
+
+def test_what_a_table_brought_is_replaced(
+    calm: Bench, first_hours: dict[str, Any], first_import: Tables, tmp_path: Path
+) -> None:
+    out, begin_ms = tmp_path / "history", calm.site.start_ms
+    place = first_import["pods"].select("cluster", "namespace", "target").row(0)
+    rows = [[begin_ms + k * 60_000, *place, f"{place[2]}-t", 0.1] for k in range(90)]  # type: ignore[operator]
+    columns = ["time", "cluster", "namespace", "workload", "pod", "cpu"]
+    pl.DataFrame(rows, schema=columns, orient="row").write_csv(tmp_path / "usage.csv")
+    said = {name: name for name in columns[1:5]} | {
+        "time": {"column": "time", "unit": "ms"}, "cpu": {"column": "cpu", "unit": "cores"}
+    }  # fmt: skip
+    source = tmp_path / "map.yaml"
+    source.write_text(yaml.safe_dump({"level": "pod", "columns": said, "requests": {"cpu": "1"}}))
+    import_table([str(tmp_path / "usage.csv")], source, out)
+    with pytest.raises(RefusedError, match=r"90 samples of .* replace them with --replace"):
+        bring(calm.url, calm.site, out, **first_hours)
+    bring(calm.url, calm.site, out, replace=True, **first_hours)
+    one, other = first_import, content(out)
+    for table in one.keys() - {"provenance"}:
         assert not differences(one[table], other[table], table)
 
 

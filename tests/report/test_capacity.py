@@ -80,7 +80,7 @@ def test_the_table(plan: CapacityPlan) -> None:
     assert least[4:10] == [">1", ">6", ">6", ">6", ">6", "1"]
     assert least[-1] == "?"
     assert "\x1b" not in text
-    assert "not to be relied on (1 HPAs" in text
+    assert "not to be relied on (1 HPA," in text
     assert "not planned: 1 HPA " in text
 
 

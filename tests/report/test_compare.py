@@ -78,7 +78,7 @@ NOTHING = replace(COMPARISON, differences=FOUND.clear(), left_out=())
 def test_the_headline_counts() -> None:
     counts = "2 of 4 HPAs decide differently (1.32 -> 1.37), 1 only for another reason"
     assert headline(COMPARISON) == f"{counts}; 1 left out"
-    assert headline(replace(NOTHING, hpas=1)) == "0 of 1 HPAs decide differently (1.32 -> 1.37)"
+    assert headline(replace(NOTHING, hpas=1)) == "0 of 1 HPA decides differently (1.32 -> 1.37)"
     one = replace(COMPARISON, differences=FOUND.filter(pl.col("hpa") == "web"), left_out=())
     assert headline(one) == "1 of 4 HPAs decides differently (1.32 -> 1.37)"
     assert total_line(COMPARISON) == "3 of 5 decisions differ; decided replica-hours -<0.1"

@@ -47,7 +47,7 @@ def test_the_score_is_told() -> None:
     text = table_text(report(met(), "cart"))
     lines = text.splitlines()
     assert (
-        "Controller score: 1 of 1 HPAs can be scored; 1 rescales recorded, 1 decided, "
+        "Controller score: 1 of 1 HPA can be scored; 1 rescale recorded, 1 decided, "
         "1 of them match" in lines
     )
     assert any(line.startswith("precision 100.0%, recall 100.0% of the instants") for line in lines)
@@ -67,7 +67,7 @@ def test_what_cannot_be_scored_is_told() -> None:
     assert "not scorable: 1 HPA: no tick was replayed" in text
     assert "1 more were decided for HPAs that cannot be scored" in text
     none = table_text(report(still, "still"))
-    assert "Controller score: 0 of 1 HPAs can be scored" in none
+    assert "Controller score: 0 of 1 HPA can be scored" in none
     assert "precision" not in none
 
 

@@ -90,6 +90,18 @@ def test_the_table_tells_everything() -> None:
     ]
 
 
+def test_the_next_command_shows_a_mismatch_where_there_are_many() -> None:
+    """Of the HPA with the most; `cart` has one, the first HPA worth a look is another."""
+    at = {"hpa": "api", "binding": "max", "desired": 9, "rescaled": True}
+    off = [{"hpa": "web", "replicas": 4, "applied": n} for n in (4, 5, 3)]
+    frame = decisions([at | {"applied": 9}] * 3 + [{"hpa": "cart", "applied": 7}] * 1 + off)
+    summary = summarize(frame, hpas("api", "cart", "web"))
+    found = replace(report("x", binding="max"), totals=total(summary), summary=summary)
+    assert found.hints()[-1] == (
+        "next: hpabatch explain HISTORY shop/web --at 2026-10-07T00:00:15Z"
+    )
+
+
 @pytest.mark.parametrize(
     ("share", "told"), [(1.0, "100.0%"), (0.99996, "99.9%"), (0.9994, "99.9%"), (0.5, "50.0%")]
 )

@@ -13,6 +13,7 @@ from hpabatch.cli.command import command
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from hpabatch.importers.synth.request import SynthRequest
+from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
     from hpabatch.history.store.append import StoreWriter
@@ -112,13 +113,13 @@ def _tell(out: str, store: StoreWriter, written: Written, seconds: float) -> Non
     rows = sum(file.rows for file in files)
     size = _size(sum(file.bytes for file in files))
     if not written.parts:
-        say(f"{out}: already complete: {rows:,} rows, {size}")
+        say(f"{out}: already complete: {counted(rows, 'row')}, {size}")
         return
     rate = written.samples / max(seconds, 1e-9)
-    before = f", continued after {written.skipped} parts" if written.skipped else ""
+    before = f", continued after {counted(written.skipped, 'part')}" if written.skipped else ""
     say(
-        f"{out}: {rows:,} rows, {size}; {written.samples:,} samples written in {seconds:.1f} s "
-        f"({rate:,.0f} per second){before}"
+        f"{out}: {counted(rows, 'row')}, {size}; {written.samples:,} samples "
+        f"written in {seconds:.1f} s ({rate:,.0f} per second){before}"
     )
 
 

@@ -15,6 +15,7 @@ from hpabatch.cli.stdout import LEGEND, check_stdout, send_text, show_report
 from hpabatch.cli.talk import say
 from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, UsageError
 from hpabatch.importers.table.request import TableRequest
+from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
     from hpabatch.importers.table.run import ImportResult
@@ -127,16 +128,17 @@ def _tell(result: ImportResult, out: str | None) -> None:
     for text in result.details if LEGEND.get() else ():
         say(text)
     for reason, count in result.dropped.items():
-        say(f"left out: {count:,} rows: {reason}")
+        say(f"left out: {counted(count, 'row')}: {reason}")
     if result.rows_excluded:
-        say(f"not wanted (`where`): {result.rows_excluded:,} rows")
+        say(f"not wanted (`where`): {counted(result.rows_excluded, 'row')}")
     if result.resumed:
-        say(f"continued: {result.resumed} parts were written before")
+        say(f"continued: {counted(result.resumed, 'part')} written before")
     if not result.rows_read:
         return
     tables = ", ".join(f"{count:,} {name}" for name, count in result.written.items())
     where = f"{out}: " if out is not None else "nothing is written (--dry-run); it would be "
-    say(f"{where}{tables} from {result.rows_read:,} rows of {len(result.files)} files")
+    source = f"{counted(result.rows_read, 'row')} of {counted(len(result.files), 'file')}"
+    say(f"{where}{tables} from {source}")
 
 
 def _show(result: ImportResult, output: Output, request: TableRequest) -> None:

@@ -10,6 +10,7 @@ from hpabatch.cli.moments import read_hpas_then, tell_left_out
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption
 from hpabatch.cli.progress import progress_on_stderr
 from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.talk import say
 from hpabatch.engine.explain.request import DescribeRequest
 
 _HELP = """Describe HPAs of a history as `kubectl describe hpa` would have.
@@ -48,5 +49,7 @@ def describe(
     with progress_on_stderr() as progress:
         found = descriptions(then, request.events_for_ms, progress)
     code = tell_left_out(found.left_out, bool(found.texts), found.at_ms) or code
+    for note in found.notes:
+        say(f"note: {note}")
     show_report(found.report(), output)
     raise typer.Exit(code)

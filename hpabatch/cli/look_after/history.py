@@ -15,7 +15,7 @@ from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.errors import EXIT_REFUSED
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -161,8 +161,8 @@ def check(
     if output is not Output.table or findings.height:
         _send_frame(findings, output, CHECK)
     files = sum(len(files) for files in history.files.values())
-    noun = "finding" if findings.height == 1 else "findings"
-    say(f"{files} files in {len(history.files)} tables: {findings.height} {noun}")
+    where = f"{counted(files, 'file')} in {counted(len(history.files), 'table')}"
+    say(f"{where}: {counted(findings.height, 'finding')}")
     if findings.height and exit_code:
         raise typer.Exit(EXIT_REFUSED)
 
@@ -222,7 +222,7 @@ def compact(path: PathArgument) -> None:
     with progress_on_stderr() as report:
         done = run(path, progress=report)
     say(
-        f"{path}: {done.files_before} files ({done.bytes_before} bytes) are now "
+        f"{path}: {counted(done.files_before, 'file')} ({done.bytes_before} bytes) are now "
         f"{done.files_after} ({done.bytes_after} bytes); {done.partitions} days or tables merged, "
         f"{done.deleted} old files removed"
     )
@@ -240,8 +240,8 @@ def migrate(
         done = run(old, new, progress=report)
     for warning in done.warnings:
         say(f"warning: {warning}")
-    again = f"; {done.skipped} parts were there already" if done.skipped else ""
-    say(f"{new}: {done.rows} rows in {done.parts} parts{again}")
+    again = f"; {counted(done.skipped, 'part')} there already" if done.skipped else ""
+    say(f"{new}: {counted(done.rows, 'row')} in {counted(done.parts, 'part')}{again}")
 
 
 def _send_frame(

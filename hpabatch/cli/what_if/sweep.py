@@ -22,6 +22,7 @@ from hpabatch.errors import (
     RefusedError,
     UsageError,
 )
+from hpabatch.model.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,8 +174,8 @@ def _without_cost(request: SweepRequest, result: SweepResult) -> list[str]:
     if request.prices is None or not unknown:
         return []
     return [
-        f"--prices: {unknown} of {today.height} HPAs have no cost: requests of cpu or memory that "
-        "have a price were not recorded of their pods"
+        f"--prices: {unknown} of {counted(today.height, 'HPA')} without a cost: requests of "
+        "cpu or memory that have a price were not recorded of their pods"
     ]
 
 

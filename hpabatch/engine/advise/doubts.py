@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.advise.answer import RecommendOptions
-from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, Goal, short_number
+from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, Goal
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, key_of
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
@@ -107,8 +107,8 @@ def contradictions(
         if sides[0] != sides[1]:
             yield (
                 "model: of saturated_minutes under today's setting the recording says "
-                f"{short_number(slo.shown(recorded))}{slo.unit}, the model "
-                f"{short_number(slo.shown(modelled))}{slo.unit}: on different sides of {slo.text}"
+                f"{slo.told(recorded)}, the model {slo.told(modelled)}: on different "
+                f"sides of {slo.text}"
             )
 
 

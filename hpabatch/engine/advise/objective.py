@@ -60,6 +60,16 @@ def short_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def unit_noun(measure: str) -> str:
+    """Return what a measure is counted in: `minutes`, `pod-hours`; "" for money."""
+    words = measure.removesuffix("_up").removesuffix("_down").replace("gib", "GiB").split("_")
+    if words[-1] == "hours":
+        return "-".join(words[-2:])
+    if measure in ("unserved", "waiting"):
+        return "units x seconds"
+    return "" if measure == "cost" else words[-1]
+
+
 class ObjectiveError(UsageError):
     """Limits or an objective that make no sense; the message lists all mistakes."""
 
@@ -85,6 +95,15 @@ class Slo:
         if self.text.endswith("%"):
             return "%"
         return next((f"/{n}" for n, h in UNIT_HOURS.items() if h == self.window_hours), "/hour")
+
+    def told(self, value: float) -> str:
+        """Return a value for `unit_hours` for sentences: `12 minutes a week`, `1% of the time`."""
+        shown = short_number(self.shown(value))
+        if self.unit == "%":
+            return f"{shown}% of the time"
+        name = self.unit.removeprefix("/")
+        each = f"{'an' if name == 'hour' else 'a'} {name}"
+        return " ".join(filter(None, (shown, unit_noun(self.measure), each)))
 
     def keeps(self, values: NDArray[np.float64], margin: float = 0.0) -> NDArray[np.bool_]:
         """Return whether values for `unit_hours` keep to the limit, a share of it left free."""

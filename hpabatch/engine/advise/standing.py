@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpabatch.engine.advise.objective import UNIT_HOURS, Goal, Slo, short_number
+from hpabatch.engine.advise.objective import UNIT_HOURS, Goal, Slo
 from hpabatch.engine.advise.unit import Array, Mask, UnitBlocks
 
 
@@ -130,5 +130,4 @@ def tightest(found: Standing, setting: int, members: Sequence[str], robust: str)
     if math.isnan(value):
         return f"{slo.measure}{who} is not known"
     where = "on average" if robust == "mean" or (robust == "both" and mode == 0) else "at worst"
-    shown = f"{short_number(slo.shown(value))}{slo.unit}"
-    return f"{slo.measure}{who} {where} {shown} (limit {slo.text})"
+    return f"{slo.measure}{who} {where} {slo.told(value)} (limit {slo.text})"

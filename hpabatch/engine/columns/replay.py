@@ -93,6 +93,7 @@ SUMMARY: Final = table(
     agreement_share number: ticks with a decision whose size is the recorded one; null: none has
         one
     undecided_share number: ticks without a decision: metrics, selector or scale were not usable
+    first_mismatch_ts timestamp: first tick whose decided size is not the recorded one; null: none
     recorded_changes integer: how often the recorded size changed
     rescales integer: ticks in which the rules would have written another size
     reversals integer: how often two such rescales that follow each other have opposite

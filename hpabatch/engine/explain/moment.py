@@ -48,6 +48,12 @@ class Moment:
         """When the sync was."""
         return int(self.shard.fleet.ticks[self.t].now_ms)
 
+    @property
+    def first_ms(self) -> int:
+        """When the HPA's first sync was."""
+        lane = self.shard.fleet.lanes[self.h]
+        return int(self.shard.fleet.ticks[int(lane.first_tick)].now_ms)
+
     def events(self, since_ms: int) -> list[Event]:
         """Return the events of syncs from `since_ms` on, equal ones counted together, oldest first.
 

@@ -268,6 +268,14 @@ def _unknown(note: str) -> Fact:
     return Fact("capacity", None, "", None, None, NOT_IDENTIFIED, note)
 
 
+def amount_of(signal: str, milli: float) -> str:
+    """Return an amount of a signal for sentences: `0.308 cores`, `320Mi`, `12`."""
+    unit = unit_of(signal)
+    if unit == "bytes":
+        return f"{milli / 1000 / 2**20:.3g}Mi"
+    return f"{milli / 1000:.3g} {unit}".rstrip()
+
+
 def unit_of(signal: str) -> str:
     """Return the unit of a signal's quantities: `cores`, `bytes`, or "" for a plain number."""
     kind, _, rest = signal.partition("/")

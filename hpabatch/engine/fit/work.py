@@ -24,6 +24,7 @@ from hpabatch.engine.fit.measured import (
     request_of,
     work_fact,
 )
+from hpabatch.engine.fit.overrides import amount_of
 from hpabatch.engine.fit.pipeline import api_of
 from hpabatch.engine.fit.series import filled, gaps_of
 from hpabatch.engine.fit.stats import F64, Interval, Mask
@@ -72,8 +73,8 @@ def _below_ceiling(m: Measured, base: int, ceiling: int | None) -> str:
     if ceiling is None or base < ceiling:
         return ""
     return (
-        f"{m.name}: a base of {base / 1000:g} leaves no room for work below the ceiling of "
-        f"{ceiling / 1000:g}; state a lower base or a higher ceiling in the plant file"
+        f"{m.name}: a base of {amount_of(m.name, base)} leaves no room for work below the ceiling "
+        f"of {amount_of(m.name, ceiling)}; state a lower base or a higher ceiling in the plant file"
     )
 
 
@@ -91,7 +92,7 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
     bound = highest_base(m.series, m.cells)
     widest = WIDEST_SHARE * float(np.nanmean(m.series.usage))
     estimate, how = _best_estimate(m, others)
-    found, why, contradicted = _judged(estimate, how, bound, widest)
+    found, why, contradicted = _judged(m.name, estimate, how, bound, widest)
     if found is None and not contradicted and bound is not None and bound / 2 <= widest:
         # Whatever it is, it is so small that half of it is near enough.
         found = Interval(bound / 2, 0.0, bound)
@@ -103,7 +104,7 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
 
 
 def _judged(
-    estimate: BaseEstimate | None, how: str, bound: float | None, widest: float
+    name: str, estimate: BaseEstimate | None, how: str, bound: float | None, widest: float
 ) -> tuple[Interval | None, str, bool]:
     """Return the estimate within what a base can be, and how it was found, or None and why not.
 
@@ -112,7 +113,8 @@ def _judged(
     if estimate is None:
         return None, how, False
     value, low, high = estimate.interval
-    told = f"({how}: {value / 1000:.3g}, {low / 1000:.3g} to {high / 1000:.3g})"
+    value_of, low_of, high_of = (amount_of(name, milli) for milli in (value, low, high))
+    told = f"({how}: {value_of}, {low_of} to {high_of})"
     if (high - low) / 2 > widest:
         return None, f"the interval is too wide {told}", False
     most = high if bound is None else min(high, bound)

@@ -19,6 +19,7 @@ from hpabatch.history.reader import History
 from hpabatch.history.schema import empty_frame
 from hpabatch.history.schema_hpas import SIMULATED
 from hpabatch.layout.records import I64
+from hpabatch.model.printable import counted
 from hpabatch.model.times import is_instant, parse_time_ms, show_instant
 
 CREDIBLE_SPREAD = 1 / 8  # of the period; a quarter is what instants without any rhythm have
@@ -150,7 +151,7 @@ def _told(settled: Settled, chosen: Sequence[Candidate], clocks: Clocks) -> Sett
     def own(known: Iterable[bool]) -> str:
         count = sum(known)
         rest = "" if count == len(chosen) else ", else a grid"
-        return f"for {count} of {len(chosen)} HPAs{rest}"
+        return f"for {count} of {counted(len(chosen), 'HPA')}{rest}"
 
     if clocks.estimated:
         others = [c for c in chosen if c.cluster not in clocks.passes]

@@ -11,6 +11,7 @@ from hpabatch.engine.fleet.candidates import Skipped, candidate_frame
 from hpabatch.engine.fleet.request import ChosenHpas
 from hpabatch.errors import UsageError
 from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
+from hpabatch.model.printable import counted
 
 _KEY = ("cluster", "namespace", "hpa")
 _NEAR = 3  # names that a message offers
@@ -58,7 +59,9 @@ class Selection:
             # (of these only: a condition may fail on other rows)
             before, kept = kept, kept.filter(is_true(kept, self._where, self._told))
             if kept.is_empty() and not before.is_empty() and not self.names:
-                raise UsageError(f"{self._told} is true for none of {before.height} HPAs; widen it")
+                raise UsageError(
+                    f"{self._told} is true for none of {counted(before.height, 'HPA')}; widen it"
+                )
         if self.names:
             kept = kept.filter(pl.any_horizontal([_named(name) for name in self.names]))
         self._found = _keys(kept)

@@ -13,6 +13,7 @@ from hpabatch.engine.fleet.candidates import Candidate, candidate_frame
 from hpabatch.errors import UsageError
 from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
 from hpabatch.model.plant import signal_name
+from hpabatch.model.printable import counted
 from hpabatch.model.selection import Selector, matches
 
 # What any workload may have, whatever its HPA measures.
@@ -62,8 +63,9 @@ def _mask(
     mask = np.array([selector.takes_name(c.cluster, c.namespace, c.name) for c in candidates])
     if not mask.any():
         raise UsageError(
-            f"{selector.place}: {', '.join(selector.hpas)} matches none of {len(candidates)} HPAs, "
-            f"such as {candidates[0].namespace}/{candidates[0].name}"
+            f"{selector.place}: {', '.join(selector.hpas)} matches none of "
+            f"{counted(len(candidates), 'HPA')}, such as "
+            f"{candidates[0].namespace}/{candidates[0].name}"
         )
     if selector.where is None:
         return mask
@@ -71,7 +73,9 @@ def _mask(
     mask &= is_true(frame, condition_on(selector.where, frame.schema, told), told).to_numpy()
     if not mask.any():
         both = " where hpa matches" if selector.hpas else ""
-        raise UsageError(f"{told} is true for none of {len(candidates)} HPAs{both}; widen it")
+        raise UsageError(
+            f"{told} is true for none of {counted(len(candidates), 'HPA')}{both}; widen it"
+        )
     return mask
 
 

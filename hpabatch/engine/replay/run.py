@@ -18,12 +18,15 @@ from hpabatch.engine.replay.decisions import decisions_frame
 from hpabatch.engine.shards.read import ShardFacts
 from hpabatch.engine.shards.run import Step, ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard
+from hpabatch.history.base import USAGE
 from hpabatch.history.reader import History
 from hpabatch.layout import codes
 from hpabatch.model.objects.describe import metric_subject
 from hpabatch.model.objects.hpa import HPA
+from hpabatch.model.printable import counted
 
 MOST_TOLD = 20  # warnings of one kind
+_OF_USAGE = ("Resource", "ContainerResource")
 
 Progress = Callable[[str, float], None]
 
@@ -108,10 +111,11 @@ def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResu
     Raises:
         HistoryError: a table is broken.
     """
+    has_usage = _has_usage(plan)
     for step in ahead(shard_steps(plan, shards)):
         run_step(plan, step)
         if step.last:
-            yield _result(step, plan.whole)
+            yield _result(step, plan.whole, has_usage)
 
 
 def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
@@ -119,13 +123,17 @@ def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
     return next(replay_shards(plan, [k]))
 
 
-def _result(step: Step, whole: bool) -> ShardResult:
+def _has_usage(plan: ReplayPlan) -> bool:
+    return not plan.history.sizes(USAGE).is_empty()
+
+
+def _result(step: Step, whole: bool, has_usage: bool) -> ShardResult:
     shard = step.shard
     kept = {id(candidate) for candidate in shard.candidates}
     return ShardResult(
         skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
         facts=step.facts,
-        silent=tuple(_silence(shard)),
+        silent=tuple(_silence(shard, has_usage)),
         decisions=decisions_frame(shard, whole),
         hpas=candidate_frame(shard.candidates).drop("labels"),
     )
@@ -151,7 +159,7 @@ def join_results(plan: ReplayPlan, results: Sequence[ShardResult]) -> ReplayResu
 def join_notes(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> ReplayNotes:
     """Return the notes on a replay from those on each shard."""
     hpas = sum(len(n.facts.generated) for n in notes)
-    generated = {"generated_pods": f"of {hpas} HPAs the pods stand for a recorded size"}
+    generated = {"generated_pods": f"of {counted(hpas, 'HPA')} the pods stand for a recorded size"}
     return ReplayNotes(
         skipped=(*plan.skipped, *(s for n in notes for s in n.skipped)),
         warnings=_warnings(plan, notes),
@@ -166,12 +174,12 @@ def _warnings(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> tuple[str, ...]:
     repeated = sum({(f.cluster, uid): n for f in facts for uid, n in f.repeated.items()}.values())
     if strays:
         warnings.append(
-            f"pod_metrics: {strays} rows belong to pods that the pods table does not "
-            "hold; they are left out: record those pods"
+            f"pod_metrics: {counted(strays, 'row')} of pods that the pods table does not "
+            "hold, left out: record those pods"
         )
     if repeated:
         warnings.append(
-            f"pods: {repeated} rows have the uid of a later row and are left out: a uid "
+            f"pods: {counted(repeated, 'row')} with the uid of a later row, left out: a uid "
             "stands for one pod, correct the others"
         )
     for first, second in sorted({pair for f in facts for pair in f.pairs}):
@@ -179,6 +187,7 @@ def _warnings(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> tuple[str, ...]:
             f"{first[1]}/{first[2]} and {second[1]}/{second[2]} match "
             "the same pods, so neither can scale (AmbiguousSelector): remove one of them"
         )
+    warnings += _without_usage(plan)
     silent = [text for n in notes for text in n.silent]
     warnings += silent[:MOST_TOLD]
     if len(silent) > MOST_TOLD:
@@ -186,14 +195,37 @@ def _warnings(plan: ReplayPlan, notes: Sequence[ShardNotes]) -> tuple[str, ...]:
     return (*warnings, *plan.warnings)
 
 
-def _silence(shard: Shard) -> list[str]:
-    """Return a sentence for each metric that never had a visible sample."""
+def _without_usage(plan: ReplayPlan) -> list[str]:
+    """Return a sentence if HPAs read usage of pods and the history has none at all."""
+    if _has_usage(plan):
+        return []
+    names = sorted(
+        f"{candidate.namespace}/{candidate.name}"
+        for candidate in plan.chosen
+        if any(m.type in _OF_USAGE for period in candidate.periods for m in period.spec.metrics)
+    )
+    if not names:
+        return []
+    many = f"{names[0]} reads" if len(names) == 1 else f"{len(names):,} HPAs ({names[0]}, …) read"
+    return [
+        f"{many} cpu or memory of pods, of which the history has no sample ({USAGE}): these "
+        "metrics count as failed throughout; import the pods' usage too"
+    ]
+
+
+def _silence(shard: Shard, has_usage: bool) -> list[str]:
+    """Return a sentence for each metric that never had a visible sample.
+
+    Without `has_usage` none of those of pods' usage: one sentence tells of all.
+    """
     found, g = [], 0
     for candidate, streams in zip(shard.candidates, shard.streams, strict=True):
         for _, metric in streams:
             shown, rows = shard.observations.seen[g]
             g += 1
             if shown or metric.type not in codes.SOURCE_TYPES:
+                continue
+            if not has_usage and metric.type in _OF_USAGE:
                 continue
             place = f"{candidate.namespace}/{candidate.name}"
             name = f"{place}: {metric.type} metric {metric_subject(metric)}"

@@ -168,6 +168,7 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
         step_ms=pl.when(same_lane).then(pl.col("ts").diff().dt.total_milliseconds()),
         agreement_share=pl.when(decided).then(applied == DECIDED),
         undecided_share=decided.not_(),
+        first_mismatch_ts=pl.when(decided & (applied != DECIDED)).then("ts"),
         recorded_changes=applied != replicas,
         rescales="rescaled",
         ambiguous_share=selector & (pl.col("scaling_active") == AMBIGUOUS),
@@ -187,6 +188,7 @@ def _measures(rows: pl.LazyFrame) -> pl.LazyFrame:
     )
     return ticks.group_by("lane").agg(
         pl.col("ts").min().alias("first_ts"),
+        pl.col("first_mismatch_ts").min(),
         pl.col("ts").max().alias("last_ts"),
         pl.len().cast(pl.Int64).alias("ticks"),
         pl.col("applied").first().alias("applied_first"),

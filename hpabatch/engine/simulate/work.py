@@ -28,6 +28,7 @@ from hpabatch.errors import RefusedError
 from hpabatch.history.reader import History, open_history
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import AGE, DIVISIBLE, PER_POD, Plant, signal_name
+from hpabatch.model.printable import counted
 from hpabatch.model.scenario import Overlay
 from hpabatch.model.selection import matches
 from hpabatch.model.settings.overrides import PlantOverride
@@ -181,7 +182,7 @@ def ceilings_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str
 
 def _share_of(facts: Mapping[Key, Sequence[Fact]], found: Sequence[str]) -> str:
     some = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
-    return f"{len(found)} of {len(facts)} HPAs ({some})"
+    return f"{len(found)} of {counted(len(facts), 'HPA')} ({some})"
 
 
 def _ask(history: str) -> str:

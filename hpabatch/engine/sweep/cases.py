@@ -21,6 +21,7 @@ from hpabatch.inputs.grid import Grid
 from hpabatch.inputs.grid_check import Checked
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.plant import signal_name
+from hpabatch.model.printable import counted
 from hpabatch.model.scenario import Scenario
 from hpabatch.model.settings.policy_sets import PolicySet
 from hpabatch.model.settings.setting import (
@@ -201,7 +202,8 @@ def known_limits(plan: ReplayPlan, grid: Grid) -> tuple[Limits, Unlimited, list[
     told = f"{'/'.join(key_of(plan.chosen[first])[1:])}: {reasons[first]}"
     if len(reasons) == count:
         return limits, Unlimited(reasons), [f"percentage-of=limit fits no HPA, such as {told}"]
-    note = f"percentage-of=limit is left out for {len(reasons)} of {count} HPAs, such as {told}"
+    some = f"{len(reasons)} of {counted(count, 'HPA')}"
+    note = f"percentage-of=limit is left out for {some}, such as {told}"
     return limits, Unlimited(reasons, (note,)), []
 
 

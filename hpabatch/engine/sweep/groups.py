@@ -12,6 +12,7 @@ from hpabatch.errors import UsageError
 from hpabatch.inputs import document_kinds as kinds
 from hpabatch.inputs.document_keys import MapOf
 from hpabatch.inputs.documents import Place, read_document
+from hpabatch.model.printable import counted
 from hpabatch.model.selection import Selector, matches
 from hpabatch.model.selectors import parse_selector
 from hpabatch.model.suggestions import did_you_mean
@@ -105,7 +106,7 @@ def _by_label(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
     if not found:
         names = sorted({key for candidate in chosen for key in label_map(candidate.labels)})
         there = f"their labels are {_some(names)}" if names else "they have no labels"
-        raise ValueError(f"it is for none of the {len(chosen)} HPAs; {there}")
+        raise ValueError(f"it is for none of the {counted(len(chosen), 'HPA')}; {there}")
     return _units(found)
 
 
@@ -118,8 +119,8 @@ def _by_namespace(text: str, chosen: Sequence[Candidate]) -> list[Unit]:
     if not found:
         names = sorted({candidate.namespace for candidate in chosen})
         raise ValueError(
-            f"it is for none of the {len(chosen)} HPAs{did_you_mean(text, names)} (namespaces: "
-            f"{_some(names)})"
+            f"it is for none of the {counted(len(chosen), 'HPA')}{did_you_mean(text, names)} "
+            f"(namespaces: {_some(names)})"
         )
     return _units(found)
 
@@ -144,7 +145,7 @@ def _matching(globs: tuple[str, ...], chosen: Sequence[Candidate]) -> list[int]:
         ]
         if not theirs:
             such = f", such as {_named(chosen[0])}" if chosen else ""
-            raise ValueError(f"{glob} is for none of the {len(chosen)} HPAs{such}")
+            raise ValueError(f"{glob} is for none of the {counted(len(chosen), 'HPA')}{such}")
         found.update(theirs)
     return sorted(found)
 

@@ -32,7 +32,12 @@ from hpabatch.history.store.catalog import (
     load_snapshot,
 )
 from hpabatch.history.store.datafiles import Limits, Partition, free_path, split_places, write_run
-from hpabatch.history.store.storage import Storage, disk_error, open_storage
+from hpabatch.history.store.storage import (
+    LocalStorage,
+    Storage,
+    disk_error,
+    open_storage,
+)
 from hpabatch.history.store.writer import checked_rows
 
 # Rows (about 120 bytes each) in memory before files are written.
@@ -295,12 +300,15 @@ class PartWriter:
         return joined.with_columns(target=named.fill_null("")).select(frame.columns)
 
 
-def open_writer(path: Path | str, *, limits: Limits | None = None) -> StoreWriter:
+def open_writer(
+    path: Path | str, *, limits: Limits | None = None, begin: bool = True
+) -> StoreWriter:
     """Open a store for writing; it is created in an absent or empty folder.
 
     Args:
         path: a folder, or a URL such as s3://bucket/history.
         limits: sizes of files and row groups, for tests.
+        begin: create it now; else the first part does, so that there is none if nothing comes.
 
     Raises:
         HistoryError: the store cannot be read.
@@ -310,6 +318,9 @@ def open_writer(path: Path | str, *, limits: Limits | None = None) -> StoreWrite
     snapshot = load_snapshot(storage)
     if snapshot.number == 0:
         _refuse_foreign(storage)
+        if not begin and isinstance(storage, LocalStorage):
+            storage.probe()
+            return StoreWriter(storage, snapshot, limits)
         storage.create(entry_name(1), encode_entry(LogEntry()))
         snapshot = load_snapshot(storage)
     return StoreWriter(storage, snapshot, limits)
@@ -342,7 +353,7 @@ def _refuse_foreign(storage: Storage) -> None:
     if not found:
         return
     tables = [n for n in found if n.split("/")[0].removesuffix(".parquet") in TABLES]
-    if tables:
+    if tables and tables[0].split("/")[1:2] != [LOG]:
         raise UsageError(
             f"{storage.location} is a flat history ({tables[0]}); rows are added to a store: make "
             "one in a new folder with `hpabatch history migrate`"

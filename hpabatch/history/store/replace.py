@@ -7,7 +7,7 @@ in the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -24,6 +24,12 @@ from hpabatch.history.store.compact import bounded_pieces
 from hpabatch.history.store.datafiles import Limits, Partition, Piece, write_run
 from hpabatch.history.store.shards import StoreHistory
 from hpabatch.history.store.storage import Storage
+from hpabatch.model.printable import counted
+
+BEGIN: Final = "begin"
+"""The part by which an import says that it will write rows."""
+
+_REPLACED: Final = "replaced-by"
 
 SAMPLES: Final = ("pod_metrics", "pod_custom_metrics")
 _OF_PODS: Final = {"pods": "created", "pod_states": "ts", "pod_requests": "valid_from"}
@@ -31,7 +37,35 @@ _BESIDE: Final = ("object_metrics", "external_metrics", "hpa_status", "metric_fe
 _WORKLOAD: Final = ["cluster", "namespace", "target"]
 _POD: Final = ["namespace", "target", "uid"]
 _MS: Final = pl.Int64()
+WAY: Final = pl.Schema(
+    {
+        **dict.fromkeys(_WORKLOAD, pl.String()),
+        **dict.fromkeys(("rows", "first", "last"), _MS),
+        "imports": pl.List(pl.String()),
+    }
+)
+"""Columns of what is in the way of an import: see `rows_in_the_way`."""
 _FIRST_RUN: Final = 1 << 20  # apart from the runs that the commit adds itself
+
+
+def replaced_mark(name: str, other: str) -> str:
+    """Return the name of the part that says of an import that another one takes its place."""
+    return f"{name}/{_REPLACED}/{other}"
+
+
+def replaced_imports(parts: Collection[str]) -> set[str]:
+    """Return the imports whose place another one took, from the names of a store's parts.
+
+    A mark comes before the other import's first commit, and counts only from that one on: so an
+    import that was killed in between has replaced nothing.
+    """
+    marks = (part.partition(f"/{_REPLACED}/") for part in parts)
+    return {name for name, _, other in marks if other and f"{other}/{BEGIN}" in parts}
+
+
+def has_replaced(parts: Collection[str], name: str) -> bool:
+    """Whether an import took the place of others."""
+    return any(part.endswith(f"/{_REPLACED}/{name}") for part in parts)
 
 
 def rows_in_the_way(history: StoreHistory, spans: pl.DataFrame) -> pl.DataFrame:
@@ -50,7 +84,7 @@ def rows_in_the_way(history: StoreHistory, spans: pl.DataFrame) -> pl.DataFrame:
         pl.col("rows").sum(), pl.col("first").min(), pl.col("last").max(),
         imports=pl.col("import").drop_nulls().unique().sort(),
     )  # fmt: skip
-    return together.sort(_WORKLOAD)
+    return together.sort(_WORKLOAD).select(WAY.names()).cast(WAY)
 
 
 def _told(history: StoreHistory, spans: pl.DataFrame) -> pl.DataFrame:
@@ -301,13 +335,14 @@ def refuse_rows_in_the_way(history: StoreHistory, found: pl.DataFrame) -> None:
     """Refuse to mix an import with what `rows_in_the_way` found, if anything (RefusedError)."""
     if found.is_empty():
         return
-    names = [f"{namespace}/{target}" for _, namespace, target in found.select(_WORKLOAD).rows()]
+    rows = found.select(_WORKLOAD).unique(maintain_order=True).rows()
+    names = ["/".join(filter(None, row[1:])) for row in rows]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     ends = [int(found["first"].min()), int(found["last"].max())]  # type: ignore[arg-type]
     first, last = (f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}" for ms in ends)
     count = int(found["rows"].sum())
     # Samples of the first part of an import come a little after its claim.
-    what = f"{count:,} samples" if count else "an import"
+    what = counted(count, "sample") if count else "an import"
     raise RefusedError(
         f"{history.location} has other rows of the same workloads and time: {what} of "
         f"{', '.join(names[:3])}{more} from {first} to {last}; nothing is written: name another "

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.atomic import flush
+from hpabatch.history.atomic import flush, folders_kept
 from hpabatch.history.files import open_regular, read_regular
 
 WORK = "_work"
@@ -226,6 +226,12 @@ class LocalStorage:
             shutil.rmtree(folder, ignore_errors=True)
             with suppress(OSError):
                 folder.parent.rmdir()
+
+    def probe(self) -> None:
+        """Refuse a folder in which no store can be begun, with nothing left behind (UsageError)."""
+        with folders_kept(self.root), self.workspace() as folder, self._writing(WORK):
+            (folder / "probe").touch()
+            os.link(folder / "probe", folder / "link")
 
     def tidy(self, grace_s: float) -> None:
         """Remove empty workspaces."""

@@ -15,6 +15,7 @@ from hpabatch.history.atomic import atomic_path
 from hpabatch.history.checks import check_columns, check_validity, conform, order_rows
 from hpabatch.history.columns import BOOL, INT, TEXT, TIME, Table
 from hpabatch.history.schema import table_named
+from hpabatch.model.printable import counted
 
 # Readers skip row groups without a place or day that they look for, by their statistics. Half as
 # many rows save little more, and take 4 % more bytes.
@@ -57,8 +58,8 @@ def prepare_rows(frame: pl.DataFrame, spec: Table, where: str) -> pl.DataFrame:
     ordered, dropped = order_rows(filled, spec)
     if dropped:
         raise HistoryError(
-            f"{where}: {dropped} rows have the key ({', '.join(spec.key)}) of another row; "
-            "keep one of them"
+            f"{where}: {counted(dropped, 'row')} with the key ({', '.join(spec.key)}) of another "
+            "row; keep one of them"
         )
     if spec.name == "hpas":
         check_validity(ordered, where)

@@ -37,6 +37,7 @@ from hpabatch.importers.prometheus.result import ImportResult
 from hpabatch.importers.prometheus.site import Beside, Site, read_beside
 from hpabatch.importers.prometheus.windows import Coverage, Window, told, windows
 from hpabatch.importers.table.groups import Sink
+from hpabatch.model.printable import counted
 
 _SPACES = 20
 _REPLACED = 10
@@ -226,13 +227,13 @@ class Estimate:
         requests, samples = (int(frame[name].sum()) for name in ("questions", "samples"))
         largest = max(frame["largest"].to_list(), default=0)
         return [
-            f"nothing is sent (--dry-run); assumed are {request.expect_pods:,} pods of "
-            f"{request.expect_hpas:,} HPAs "
+            f"nothing is sent (--dry-run); assumed are {counted(request.expect_pods, 'pod')} of "
+            f"{counted(request.expect_hpas, 'HPA')} "
             f"(--expect-pods, --expect-hpas), 2 containers each, scraped every "
             f"{request.spacing_ms // 1000} s, a tenth of them replaced every day",
-            f"{told(self.start_ms)} to {told(self.end_ms)}: {self.windows:,} windows, "
-            f"{requests:,} requests, about {samples:,} samples; the largest response has about "
-            f"{largest:,}",
+            f"{told(self.start_ms)} to {told(self.end_ms)}: {counted(self.windows, 'window')}, "
+            f"{counted(requests, 'request')}, about {counted(samples, 'sample')}; "
+            f"the largest response has about {largest:,}",
         ]
 
     def as_json(self) -> str:

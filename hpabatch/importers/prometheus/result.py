@@ -11,6 +11,7 @@ import polars as pl
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.site import Site
 from hpabatch.importers.prometheus.windows import told
+from hpabatch.model.printable import counted
 
 _SCHEMA = pl.Schema(
     {
@@ -170,7 +171,7 @@ class ImportResult:
             lacking["a manifest is of no HPA that was exported"] = self.unused
         for what, names in sorted(lacking.items()):
             some = ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
-            many = "1 HPA" if len(names) == 1 else f"{len(names):,} HPAs"
+            many = counted(len(names), "HPA")
             found.append(f"{what}: {many}: {some}")
         for (kind, detail), count in sorted(self.findings.counts.items()):
             sentence = _SENTENCES.get(kind, kind)

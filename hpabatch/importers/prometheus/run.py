@@ -36,6 +36,7 @@ from hpabatch.importers.prometheus.windows import (
     told,
     windows,
 )
+from hpabatch.importers.table.claims import import_name
 from hpabatch.importers.table.groups import Sink
 from hpabatch.importers.table.run import Progress, work_folder
 from hpabatch.importers.table.spill import locked
@@ -86,7 +87,7 @@ def import_prometheus(
         # A wrong address leaves nothing behind.
         server.build_info()
         name = f"prometheus-{request.source()}"
-        store = open_writer(out)
+        store = open_writer(out, begin=False)
         work = request.work
         folder = work_folder(out, name) if work is None else Path(work) / f"import-{name}"
         with locked(folder):
@@ -254,7 +255,13 @@ class _Job:
                 f"the lite import into {self.store.storage.location} has ended, and its pods "
                 "cannot be prolonged: import the whole time into a new store; it takes minutes"
             )
-        return windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
+        found = windows(self.time.start_ms, self.time.end_ms, self.request.max_gap_ms, covered)
+        return [self._named(window, cluster) for window in found]
+
+    def _named(self, window: Window, cluster: str) -> Window:
+        """Return a window under another name, if another import took its place unfinished."""
+        base = window.name(self.request.source(), cluster)
+        return replace(window, again=import_name(base, self.store).removeprefix(base))
 
     def _teller(
         self, fetcher: Fetcher, window: Window, number: int, total: int

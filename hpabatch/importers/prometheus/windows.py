@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+import polars as pl
+
 from hpabatch.errors import UsageError
 from hpabatch.history.store.catalog import quote
+from hpabatch.history.store.replace import BEGIN, WAY, replaced_imports
 from hpabatch.importers.prometheus.client.samples import Span
 
 DAY_MS = 86_400_000
@@ -21,15 +24,21 @@ class Window:
     Attributes:
         span: its instants.
         initial: nothing was imported right before it, so what holds at its beginning is written.
+        again: suffix of its name once another import took its place before it was complete.
     """
 
     span: Span
     initial: bool
+    again: str = ""
+
+    def name(self, source: str, cluster: str) -> str:
+        """Return what the names of its parts begin with: as a claim it is an import of its own."""
+        place = f"{PREFIX}/{source}/{quote(cluster)}"
+        return f"{place}/{self.span.after_ms}-{self.span.until_ms}{self.again}"
 
     def part(self, source: str, cluster: str, name: str) -> str:
         """Return the name of a part of the store."""
-        place = f"{PREFIX}/{source}/{quote(cluster)}"
-        return f"{place}/{self.span.after_ms}-{self.span.until_ms}/{name}"
+        return f"{self.name(source, cluster)}/{name}"
 
 
 DONE = "done"
@@ -58,9 +67,35 @@ def coverage(parts: Collection[str], source: str, cluster: str) -> Coverage:
     head, found = f"{PREFIX}/{source}/{quote(cluster)}/", []
     for part in parts:
         if part.startswith(head) and part.endswith(f"/{DONE}"):
-            after, _, until = part[len(head) :].split("/")[0].partition("-")
-            found.append((int(after), int(until)))
+            found.append(_span_of(part))
     return Coverage(tuple(sorted(found)))
+
+
+def _span_of(part: str) -> tuple[int, int]:
+    after, until = part.split("/")[3].split("-")[:2]
+    return int(after), int(until)
+
+
+def windows_at_work(
+    parts: Collection[str], cluster: str, time_ms: tuple[int, int], source: str = ""
+) -> pl.DataFrame:
+    """Return, as `rows_in_the_way` does, windows that are begun and neither complete nor replaced.
+
+    `time_ms`: the first and last instant that counts; windows of `source` are left out.
+    """
+    rows: list[tuple[object, ...]] = []
+    replaced = replaced_imports(parts)
+    for part in sorted(parts):
+        name, _, last = part.rpartition("/")
+        names = name.split("/")
+        if last != BEGIN or len(names) != 4 or name in replaced or f"{name}/{DONE}" in parts:
+            continue
+        same = names[0] == PREFIX and names[1] != source and names[2] == quote(cluster)
+        if same:
+            after, until = _span_of(part)
+            if after < time_ms[1] and until >= time_ms[0]:
+                rows.append((cluster, "", "all workloads", 0, after, until, [name]))
+    return pl.DataFrame(rows, schema=WAY, orient="row")
 
 
 def has_begun(parts: Collection[str], source: str) -> bool:
@@ -71,8 +106,7 @@ def has_begun(parts: Collection[str], source: str) -> bool:
 def first_start(parts: Collection[str], source: str) -> int | None:
     """Return from when on a store has anything of a source (ms), None: it has nothing."""
     head = f"{PREFIX}/{source}/"
-    found = [part.split("/")[3].partition("-")[0] for part in parts if part.startswith(head)]
-    return min((int(text) for text in found), default=None)
+    return min((_span_of(part)[0] for part in parts if part.startswith(head)), default=None)
 
 
 def windows(start_ms: int, end_ms: int, lookback_ms: int, covered: Coverage) -> list[Window]:

@@ -9,7 +9,7 @@ other parts are refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
@@ -17,22 +17,26 @@ from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.store.append import Amend, StoreWriter
 from hpabatch.history.store.catalog import FileEntry, Snapshot
 from hpabatch.history.store.replace import (
+    BEGIN,
     refuse_rows_in_the_way,
     refuse_uncut_lives,
+    replaced_imports,
+    replaced_mark,
     rows_in_the_way,
     without_rows,
 )
 from hpabatch.history.store.shards import StoreHistory
+from hpabatch.importers.prometheus.windows import windows_at_work
 from hpabatch.importers.table.groups import Sink
 from hpabatch.importers.table.scales import rows_provenance
 
-_REPLACED = "replaced-by"
+Look = Callable[[StoreHistory], tuple[pl.DataFrame, pl.DataFrame]]
+"""Returns the spans that an import claims, and what is in its way (see `rows_in_the_way`)."""
 
 
 def import_name(base: str, store: StoreWriter | None) -> str:
     """Return the name of an import: another one once its rows were replaced."""
-    parts = frozenset() if store is None else store.snapshot.parts
-    replaced = {part.split(f"/{_REPLACED}/")[0] for part in parts if f"/{_REPLACED}/" in part}
+    replaced = set() if store is None else replaced_imports(store.snapshot.parts)
     name, number = base, 1
     while name in replaced:
         number += 1
@@ -41,7 +45,7 @@ def import_name(base: str, store: StoreWriter | None) -> str:
 
 
 def claim_rows(sink: Sink, name: str, spans: pl.DataFrame, replace: bool) -> None:
-    """Commit which rows an import will write, unless it has done so.
+    """Commit which rows a table's import will write, unless it has done so.
 
     Args:
         sink: where its rows go.
@@ -53,20 +57,40 @@ def claim_rows(sink: Sink, name: str, spans: pl.DataFrame, replace: bool) -> Non
         RefusedError: something is in the way, or cannot be taken away alone.
         UsageError: the store cannot be written.
     """
-    part, store = f"{name}/begin", sink.store
+
+    def look(history: StoreHistory) -> tuple[pl.DataFrame, pl.DataFrame]:
+        there = [rows_in_the_way(history, spans)]
+        times = spans.group_by("cluster").agg(pl.col("first").min(), pl.col("last").max())
+        for cluster, *time_ms in times.sort("cluster").rows():
+            there.append(windows_at_work(history.snapshot.parts, cluster, tuple(time_ms)))
+        return spans, pl.concat(there)
+
+    claim(sink, name, look, replace, rows=rows_provenance(spans, name))
+
+
+def claim(
+    sink: Sink,
+    name: str,
+    look: Look,
+    replace: bool,
+    *,
+    rows: pl.DataFrame | None = None,
+    every_table: bool = False,
+) -> None:
+    """Commit the first part of an import, with `rows` of `provenance`, unless it is there.
+
+    `every_table`: see `without_rows`. Raises what `claim_rows` does.
+    """
+    part, store = f"{name}/{BEGIN}", sink.store
     if store is None or sink.has_part(part):
         return
     now = StoreHistory(store.storage, store.refresh())
-    there = rows_in_the_way(now, spans)
-    if not replace:
-        refuse_rows_in_the_way(now, there)  # (before anything is written)
-    elif there.height:
-        refuse_uncut_lives(now, spans)
-    known = mark_replaced(store, there, name)
+    there = _refuse_early(now, look, replace)
+    known = _mark_replaced(store, there, name)
 
     def amend(snapshot: Snapshot) -> tuple[Sequence[FileEntry], Sequence[str]]:
         history = StoreHistory(store.storage, snapshot)
-        found = rows_in_the_way(history, spans)
+        spans, found = look(history)
         if not replace:
             refuse_rows_in_the_way(history, found)
         if found.is_empty():
@@ -76,18 +100,31 @@ def claim_rows(sink: Sink, name: str, spans: pl.DataFrame, replace: bool) -> Non
                 f"another import was written into {history.location} meanwhile: repeat the command"
             )
         with store.storage.workspace() as folder:
-            gone = without_rows(store.storage, snapshot, spans, folder, store.limits)
+            gone = without_rows(
+                store.storage, snapshot, spans, folder, store.limits, every_table=every_table
+            )
         return gone.add, gone.remove
 
     with sink.part(part, amend):
-        sink.add("provenance", rows_provenance(spans, name))
+        if rows is not None:
+            sink.add("provenance", rows)
+
+
+def _refuse_early(history: StoreHistory, look: Look, replace: bool) -> pl.DataFrame:
+    """Return what is in the way; refuse it before anything is written (RefusedError)."""
+    spans, there = look(history)
+    if not replace:
+        refuse_rows_in_the_way(history, there)
+    elif there.height:
+        refuse_uncut_lives(history, spans)
+    return there
 
 
 def while_unreplaced(name: str) -> Amend:
     """Return a condition of an import's parts: no other import has replaced it (RefusedError)."""
 
     def amend(snapshot: Snapshot) -> tuple[Sequence[FileEntry], Sequence[str]]:
-        if any(part.startswith(f"{name}/{_REPLACED}/") for part in snapshot.parts):
+        if name in replaced_imports(snapshot.parts):
             raise RefusedError(
                 "another import with --replace took the place of this one while it ran: repeat "
                 "the command to see what is there"
@@ -97,11 +134,11 @@ def while_unreplaced(name: str) -> Amend:
     return amend
 
 
-def mark_replaced(store: StoreWriter, there: pl.DataFrame, name: str) -> set[str]:
+def _mark_replaced(store: StoreWriter, there: pl.DataFrame, name: str) -> set[str]:
     """Note of each import in the way that `name` replaces it, so that it may be imported again."""
     found = _imports(there)
     for other in sorted(found):
-        with store.part(f"{other}/{_REPLACED}/{name}"):
+        with store.part(replaced_mark(other, name)):
             pass
     return found
 

@@ -249,7 +249,9 @@ def hpa_rows(
     return frame.with_columns(valid_to=pl.lit(None, dtype=TIME)), _told_astray(astray, workloads)
 
 
-def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
+def in_store(
+    hpas: pl.DataFrame, stored: pl.DataFrame | None, replaced: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return the rows to add so that the HPAs of a store and of an import make one history.
 
     A spec that is in force already is left out; one that is in force when another begins ends
@@ -258,6 +260,9 @@ def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
     Args:
         hpas: rows of the import, at most one per HPA, without an end.
         stored: the table of the store; None: it has none.
+        replaced: cluster, namespace, target and last ts (ms) of the workloads whose rows were taken
+            away until then: specs of the store that begin until then are the import's; None: no
+            rows were.
 
     Raises:
         HistoryError: what comes out would have two specs at once.
@@ -269,8 +274,15 @@ def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
     for row in known.join(hpas, on=_HPA, how="semi", maintain_order="left").rows(named=True):
         specs[tuple(row[name] for name in _HPA)].append(row)
     added: list[dict[str, Any]] = []
+    until = {} if replaced is None else _last_times(hpas, replaced)
     for row in hpas.rows(named=True):
-        since, others = row["valid_from"], specs[tuple(row[name] for name in _HPA)]
+        key = tuple(row[name] for name in _HPA)
+        since, others = row["valid_from"], specs[key]
+        added += [
+            {**row, "valid_from": one["valid_from"], "valid_to": one["valid_to"]}
+            for one in others
+            if since < one["valid_from"] <= until.get(key, since) and one["spec"] != row["spec"]
+        ]
         older = next((one for one in reversed(others) if one["valid_from"] < since), None)
         newer = next((one for one in others if one["valid_from"] > since), None)
         if older is not None and (older["valid_to"] is None or older["valid_to"] > since):
@@ -279,13 +291,22 @@ def in_store(hpas: pl.DataFrame, stored: pl.DataFrame | None) -> pl.DataFrame:
             added.append({**older, "valid_to": since})
         added.append({**row, "valid_to": None if newer is None else newer["valid_from"]})
     found = pl.DataFrame(added, schema=hpas.schema)
-    key = [*_HPA, "valid_from"]
-    whole = pl.concat([known, found]).unique(key, keep="last", maintain_order=True)
-    check_validity(whole.sort(key), "hpas of the store with those of the map")
+    columns = [*_HPA, "valid_from"]
+    whole = pl.concat([known, found]).unique(columns, keep="last", maintain_order=True)
+    check_validity(whole.sort(columns), "hpas of the store with those of the map")
     return found
 
 
 _HPA = ("cluster", "namespace", "name")
+
+
+def _last_times(hpas: pl.DataFrame, workloads: pl.DataFrame) -> dict[tuple[Any, ...], Any]:
+    """Return the time of its target's last row, by HPA."""
+    target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
+    named = hpas.select(*_HPA, target=target)
+    both = named.join(workloads, on=["cluster", "namespace", "target"])
+    rows = both.select(*_HPA, pl.col("last").cast(TIME)).rows()
+    return {tuple(key): last for *key, last in rows}
 
 
 def _told_astray(hpas: Sequence[HPA], workloads: Iterable[Place]) -> list[str]:

@@ -16,6 +16,7 @@ from hpabatch.cluster.objects.rows import RequestRow, labels_text, time_or_none
 from hpabatch.cluster.objects.types import PodObject
 from hpabatch.importers.objects import Disagreements, PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.model.printable import counted
 from hpabatch.model.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -248,11 +249,11 @@ class Beside:
             for hpa in hpas_of
             if target not in there
         ]
-        found = self.objects.notes()
+        found = self.objects.notes() + self._other_namespace(there)
         if other:
             found.append(
-                f"--objects: {len(other):,} of {len(self.objects.hpas):,} HPAs are not used: the "
-                f"table has no rows of their targets (first {'/'.join(min(other))})"
+                f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
+                f"the table has no rows of their targets (first {'/'.join(min(other))})"
             )
         ends = hpas.join(spans, on="cluster").filter(
             pl.col("valid_from").dt.timestamp("ms") > pl.col("last")
@@ -260,11 +261,27 @@ class Beside:
         if not ends.is_empty():
             namespace, name = ends.sort("namespace", "name").select("namespace", "name").row(0)
             found.append(
-                f"--objects: {ends.height:,} HPAs were created after the table's last row (first "
-                f"{namespace}/{name}), so that nothing of it is decided: state them under hpas in "
-                "the map to decide as if they had been there"
+                f"--objects: {counted(ends.height, 'HPA')} created after the table's last row "
+                f"(first {namespace}/{name}), so that nothing of it is decided: state them "
+                "under hpas in the map to decide as if they had been there"
             )
         return found
+
+    def _other_namespace(self, there: Collection[tuple[str, str, str]]) -> list[str]:
+        """Return a sentence if workloads are known only in another namespace than the table's."""
+        known = {*self.objects.workloads, *self.objects.by_target}
+        elsewhere = {(kind, name): namespace for namespace, kind, name in sorted(known)}
+        lost = [key for key in sorted(there) if key not in known and key[1:] in elsewhere]
+        if not lost:
+            return []
+        namespace, kind, name = lost[0]
+        more = f" (and {counted(len(lost) - 1, 'more workload')})" if len(lost) > 1 else ""
+        theirs = elsewhere[kind, name]
+        return [
+            f"--objects: {namespace}/{name} of the table{more} is not among the objects, but "
+            f"{theirs}/{name} is: if it is the same, state columns.namespace: {{value: {theirs}}} "
+            "in the map"
+        ]
 
     # ---- requests
 

@@ -22,6 +22,7 @@ import polars as pl
 
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.files import read_regular
+from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
 from hpabatch.importers.objects import Disagreements
 from hpabatch.importers.table.ahead import ahead
@@ -54,6 +55,7 @@ from hpabatch.importers.table.strict import check_entries, check_metrics, told_l
 from hpabatch.importers.table.workloads import unsized_rows
 from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.printable import counted
 
 READER_VERSION = 3
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
@@ -139,7 +141,7 @@ def import_table(
     from hpabatch.history.store.append import open_writer
 
     folder = work_folder(out, digest) if work is None else Path(work) / f"import-{digest[:16]}"
-    store = open_writer(out)
+    store = open_writer(out, begin=False)
     with locked(folder):
         store.refresh()
         job = _Job(table, files, digest, folder, Sink(store), progress)
@@ -258,17 +260,19 @@ class _Job:
             sizes.append(result.sizes)
             done = (number + 1) / spill.groups
             self.progress(
-                f"writing: {self.figures.samples:,} samples", READ_SHARE + (1 - READ_SHARE) * done
+                f"writing: {counted(self.figures.samples, 'sample')}",
+                READ_SHARE + (1 - READ_SHARE) * done,
             )
         workloads, unused = self._finish(pl.concat(lives), pl.concat(sizes), spill)
         warnings = self.figures.doubts() + unmatched + unused + self.told.summary()
         if self.figures.conflicts:
-            warnings.append(f"{self.figures.conflicts:,} values: {_CONFLICT}: the last one counts")
+            warnings.append(
+                f"{counted(self.figures.conflicts, 'value')}: {_CONFLICT}: the last one counts"
+            )
         dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
         if self.figures.duplicates:
-            warnings.append(
-                f"{self.figures.duplicates:,} rows have the key of a later row: the last one counts"
-            )
+            rows = counted(self.figures.duplicates, "row")
+            warnings.append(f"{rows} with the key of a later row: the last one counts")
         return ImportResult(
             files=tuple(str(file.path) for file in self.files),
             rows_read=spill.tally.read,
@@ -305,7 +309,7 @@ class _Job:
             if self.table.pivot is not None:
                 nothing = "no row has a metric of the map"
             reasons = _reasons(spill.tally.dropped) or nothing
-            what = f"none of {spill.tally.read:,} rows is left: {reasons}"
+            what = f"none of {counted(spill.tally.read, 'row')} is left: {reasons}"
             if not spill.tally.read:
                 what = "the input has no rows"
             raise RefusedError(f"{what}; nothing is written")
@@ -328,8 +332,8 @@ class _Job:
                 faults[_UNSIZED] += unsized_rows(single)
         if sum(faults.values()):
             raise RefusedError(
-                f"{sum(faults.values()):,} of {spill.tally.read:,} rows are faulty and --strict is "
-                f"on: {_reasons(faults)}; nothing is written"
+                f"{sum(faults.values()):,} of {counted(spill.tally.read, 'row')} faulty and "
+                f"--strict is on: {_reasons(faults)}; nothing is written"
             )
 
     def _groups(self, spill: Spill) -> Iterator[tuple[int, Keyed | None]]:
@@ -359,6 +363,13 @@ class _Job:
         keep_result(self.folder, number, *found)
         return found
 
+    def _replaced(self, workloads: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the workloads if their rows took the place of others, else None."""
+        store = self.sink.store
+        if store is None or not has_replaced(store.snapshot.parts, self.name):
+            return None
+        return workloads
+
     def _joined(self, pods: pl.DataFrame) -> pl.DataFrame:
         """Return rows of `pods` of a group, joined with those of the store."""
         return joined_pods(self.sink, pods, self.workloads)
@@ -379,7 +390,7 @@ class _Job:
             unused += beside.notes(hpas, places, spill.spans)
             self.told.merge(beside.told.take())
         if not hpas.is_empty():
-            hpas = in_store(hpas, self.sink.stored_hpas())
+            hpas = in_store(hpas, self.sink.stored_hpas(), self._replaced(spill.workloads))
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
         with self.sink.part(f"{self.name}/end", while_unreplaced(self.name)) as figures:
             self.sink.add("pods", others)

@@ -14,7 +14,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -24,7 +24,7 @@ import polars as pl
 
 from hpabatch._trust import make_folder, why_not_private
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.history.atomic import atomic_path, flush
+from hpabatch.history.atomic import atomic_path, empty_folder, flush, folders_kept
 from hpabatch.history.polars_errors import first_line
 from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.files import TableFile, read_chunks
@@ -38,6 +38,7 @@ from hpabatch.importers.table.rows import (
     clean_rows,
     key_rank,
 )
+from hpabatch.model.printable import counted
 
 RUN_BYTES = 40 << 20
 """Clean rows sorted together: fewer runs make fewer, longer reads, and less to merge."""
@@ -125,10 +126,17 @@ def disk_errors(folder: Path) -> Iterator[None]:
 def locked(folder: Path) -> Iterator[None]:
     """Make a work folder and keep it to this process while the block runs.
 
+    What is refused leaves nothing behind; nor do new parents remain of a folder that is gone.
+
     Raises:
         UsageError: it cannot be made, others can change it, or another process works in it.
     """
-    place = folder / _LOCK
+    with folders_kept(folder), _locked(folder, folder / _LOCK):
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, place: Path) -> Iterator[None]:
     make_private(folder)
     with disk_errors(folder):
         stream = _open_lock(place)
@@ -144,7 +152,16 @@ def locked(folder: Path) -> Iterator[None]:
                 f"the same import is running already, with intermediate files in {folder}: wait "
                 "for its end and repeat the command"
             )
-        yield
+        try:
+            yield
+        except RefusedError:
+            with disk_errors(folder):
+                empty_folder(folder, but=_LOCK)
+            raise
+        finally:
+            with suppress(OSError):
+                if os.listdir(folder) == [_LOCK]:
+                    place.unlink()
 
 
 def make_private(folder: Path) -> None:
@@ -366,7 +383,7 @@ def _group(spill: Spill, table: TableMap, group_rows: int) -> None:
     _refuse_kinds(total)
     if table.level is Level.workload and not total["sized"].sum():
         raise RefusedError(
-            f"none of {spill.rows:,} rows has a number of replicas: is columns.replicas "
+            f"none of {counted(spill.rows, 'row')} has a number of replicas: is columns.replicas "
             "right? Nothing is written"
         )
     place = key_rank(total, key_names(table)).rle_id().to_numpy()

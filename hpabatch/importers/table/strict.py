@@ -21,6 +21,7 @@ from hpabatch.importers.table.objects import DEFAULT_CONTAINER
 from hpabatch.importers.table.rows import Tally
 from hpabatch.importers.table.spill import Spill, disk_errors
 from hpabatch.inputs.documents import MistakesError, show
+from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 
 Lacking = frozenset[tuple[str, str, str, str, str]]
@@ -202,7 +203,8 @@ def _utilizations(spec: dict[str, object]) -> Iterable[tuple[str, str | None]]:
 def _lack(resource: str, names: list[str], has_objects: bool) -> str:
     shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
     more = "" if has_objects else ", or give the cluster's objects with --objects"
-    what = "1 workload has" if len(names) == 1 else f"{len(names):,} workloads have"
+    verb = "has" if len(names) == 1 else "have"
+    what = f"{counted(len(names), 'workload')} {verb}"
     return (
         f"{what} no {resource} request under a utilization target, so the HPA cannot decide by it "
         f"({shown}): say requests.{resource} in the map" + more

@@ -20,6 +20,7 @@ from hpabatch.inputs.fields import Fields, amount_milli, quantity_milli
 from hpabatch.model.expressions.parser import parse_expression
 from hpabatch.model.expressions.tokens import ExpressionError
 from hpabatch.model.expressions.tree import columns
+from hpabatch.model.printable import counted
 from hpabatch.model.suggestions import did_you_mean
 
 AMBIGUOUS = ("earliest", "latest", "drop")
@@ -116,7 +117,7 @@ class Amount:
             return f"{self.share:g} of the limit"
         if self.source is not None:
             return self.source.describe()
-        listed = f"listed for {len(self.listed)} workloads" if self.listed else ""
+        listed = f"listed for {counted(len(self.listed), 'workload')}" if self.listed else ""
         constant = "" if self.constant is None else f"{self.constant / 1000:g} (core or byte)"
         return ", else ".join(text for text in (listed, constant) if text)
 

@@ -34,6 +34,7 @@ from hpabatch.live.record.lives import Life, PodRows, add_life
 from hpabatch.live.record.resume import resume
 from hpabatch.live.record.sample_rows import SampleRows
 from hpabatch.live.record.segments import Segment, SegmentWriter, Upkeep
+from hpabatch.model.printable import counted
 from hpabatch.model.times import show_instant
 
 SUBJECTS: Final = (
@@ -353,7 +354,7 @@ class Recorder:
         assert self._kept is not None
         self._lost_here += self._segment.rows
         self._segment, self._kept = self._kept, None
-        why = f"{self._lost_here} rows were lost: {self._gap_why}"
+        why = f"lost {counted(self._lost_here, 'row')}: {self._gap_why}"
         self._lost, self._lost_here = self._lost + self._lost_here, 0
         self._tell(("passes",), self._gap_ms, max(at_ms, self._gap_ms + 1), ABSENT, why)
         self._say(f"recording: rows are kept again; {why}")
@@ -373,5 +374,5 @@ class Recorder:
                 self._say("recording: rows are written again")
         if writer.refused > self._refused_said:
             count = writer.refused - self._refused_said
-            self._say(f"recording: {count} rows were refused and left out: {writer.refusal}")
+            self._say(f"recording: {counted(count, 'row')} refused and left out: {writer.refusal}")
             self._refused_said = writer.refused

@@ -50,7 +50,7 @@ def test_an_import_tells_what_it_did_and_assumed(
     talk = done.stderr
     assert "assumed: container 'app' (no columns.container)" in talk
     assert "assumed: an HPA's minReplicas is 1" in talk
-    assert "left out: 1 rows: no such time" in talk
+    assert "left out: 1 row: no such time" in talk
     assert "2 pods, " in talk
     assert talk.endswith(f"\nnext: hpabatch replay {tmp_path / 'h'}\n")
     lines = done.lines
@@ -95,7 +95,7 @@ def test_refusals_and_their_exit_codes(run: Run, tmp_path: Path, table: tuple[st
     bad = write_map(tmp_path, {"level": "pod"}, "bad.yaml")
     out = tmp_path / "h"
     for code, told, arguments in (
-        (3, "1 of 11 rows are faulty and --strict is on", [source, "--map", path, "--strict"]),
+        (3, "1 of 11 rows faulty and --strict is on", [source, "--map", path, "--strict"]),
         (2, "expected a mapping of at least time", [source, "--map", bad]),
         (2, "no such file", [tmp_path / "none.csv", "--map", path]),
         (2, "cannot be read: No such file", [source, "--map", tmp_path / "none.yaml"]),

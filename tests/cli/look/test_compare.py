@@ -63,7 +63,7 @@ def test_versions_that_differ(history: str) -> None:
     assert result.exit_code == EXIT_OK
     asked = run(history, "--k8s", "1.32..1.37", *ETL, "--exit-code")
     assert (asked.exit_code, asked.stdout) == (EXIT_REFUSED, result.stdout)
-    assert "1 of 1 HPAs decides differently (1.32 -> 1.37)" in result.stdout
+    assert "1 of 1 HPA decides differently (1.32 -> 1.37)" in result.stdout
     assert "tolerance_by_bounds off -> on" in result.stdout
     assert "batch/etl" in result.stdout
     assert "2026-10-07T01:52:00Z" in result.stdout
@@ -107,7 +107,7 @@ def test_manifests_of_one_hpa_leave_nothing_out(history: str, tmp_path: Path) ->
     path.write_text(etl.replace("maxReplicas: 6", "maxReplicas: 5"))
     result = run(history, "--hpas", str(path))
     assert (result.exit_code, result.stderr) == (EXIT_OK, "")
-    assert "1 of 1 HPAs decides differently" in result.stdout
+    assert "1 of 1 HPA decides differently" in result.stdout
 
 
 def test_two_sets_of_manifests(history: str, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_cannot_be_read_wins(history: str, tmp_path: Path) -> None:
     (folder / "broken.yaml").write_text("a: [")
     result = run(history, "--hpas", str(folder), *ETL)
     assert result.exit_code == EXIT_UNREADABLE
-    assert "1 of 1 HPAs decides differently" in result.stdout
+    assert "1 of 1 HPA decides differently" in result.stdout
     assert "broken.yaml" in result.stderr
     with pytest.raises(UnreadableError, match="nowhere"):
         run(history, "--hpas", str(tmp_path / "nowhere.yaml"))
@@ -148,7 +148,7 @@ def test_another_reason_counts_only_if_strict(tmp_path: Path) -> None:
     arguments = (history, "--hpas", path, "--where", "hpa = 'render'")
     result = run(*arguments, "--exit-code")
     assert result.exit_code == EXIT_OK
-    assert "0 of 1 HPAs decide differently" in result.stdout
+    assert "0 of 1 HPA decides differently" in result.stdout
     assert "1 only for another reason" in result.stdout
     assert "batch/render" not in result.stdout
     strict = run(*arguments, "--strict", "--exit-code")

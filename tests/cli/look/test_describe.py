@@ -223,3 +223,19 @@ def test_texts_that_no_terminal_can_show(run: Run, tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
     (item,) = json.loads(run(history, "one", "-o", "json", *AT).stdout)["items"]
     assert item["hpa"]["metadata"]["labels"] == {"a": "\ud800"}
+
+
+def test_warnings_of_the_recordings_beginning_are_doubted(run: Run, tmp_path: Path) -> None:
+    """Without the samples of before, the first syncs find no metrics."""
+    tables = web(cpu_milli=75)
+    tables["hpas"] = [hpa_row("one", "web", [CPU], **METADATA)]
+    other = tables["pod_metrics"][0] | {"target": "db", "uid": "db-0"}
+    late = [row for row in tables["pod_metrics"] if row["ts"] > T0 + 2 * STEP]
+    tables["pod_metrics"] = [other, *late]
+    (tmp_path / "history").mkdir()
+    history = write_history(tables, tmp_path / "history")
+    done = run(history, *AT)
+    assert ["Warning", "FailedGetResourceMetric"] in [line[:2] for line in events_of(done.stdout)]
+    assert done.stderr.startswith("note: warnings of the first syncs (from 2026-10-06T23:5")
+    assert "of one may be of the recording only" in done.stderr.replace("shop/", "")
+    assert run(history, "--events-for", "1ms", *AT).stderr == ""

@@ -132,7 +132,7 @@ def test_compact_and_migrate_tell_what_they_did(store: Path, folder: Path) -> No
     assert (result.exit_code, result.stdout) == (0, "")
     assert f"{store}: 14 files (" in result.stderr
     again = run("migrate", str(folder), str(store))
-    assert again.stderr == f"{store}: 0 rows in 0 parts; 14 parts were there already\n"
+    assert again.stderr == f"{store}: 0 rows in 0 parts; 14 parts there already\n"
 
 
 def test_a_migration_passes_warnings_on(folder: Path, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
     drop_rows(history, "hpas", pl.col("name") != "web-assets")
     result = run(str(history))
     assert "1 HPA; both scores are good enough for advice on 0" in result.stdout
-    assert "Controller score: 0 of 1 HPAs can be scored\n" in result.stdout
+    assert "Controller score: 0 of 1 HPA can be scored\n" in result.stdout
     assert "all changes" not in result.stdout
     assert "not scorable, the number of ready pods never changed after" in result.stdout
 

@@ -48,7 +48,7 @@ def test_the_table_names_rules_and_model() -> None:
     assert "as recorded, simulated: 1 HPA, " in result.stdout
     assert " recorded: " not in result.stdout
     assert result.stderr.count("ceiling assumed: no limit of a pod's usage is known") == 1
-    assert "for 1 of 1 HPAs (shop/checkout)" in result.stderr
+    assert "for 1 of 1 HPA (shop/checkout)" in result.stderr
     assert "--init-plant plant.yaml" in result.stderr
 
 

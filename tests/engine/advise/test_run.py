@@ -73,7 +73,7 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
         }
     )
     assert item.answer == "change"
-    assert "which today's breaks (saturated_minutes on average 50/week" in item.reasons[0]
+    assert "which today's breaks (saturated_minutes on average 50 minutes a week" in item.reasons[0]
     assert item.reasons[0].endswith("with 33.3% more pod_hours")
 
 
@@ -103,7 +103,7 @@ def test_judged_blocks_that_contradict_are_told() -> None:
     assert broken.considered_id == 1
     assert broken.reasons == (
         "target=70, chosen on the training blocks, breaks the SLO on the judged ones: "
-        "saturated_minutes at worst 30/week (limit saturated_minutes<10/week)",
+        "saturated_minutes at worst 30 minutes a week (limit saturated_minutes<10/week)",
     )
     worse = one({0: weeks([100] * 6), 1: weeks([80] * 4 + [120] * 2)})
     assert worse.answer == "no advice"
@@ -139,7 +139,7 @@ def test_none_that_holds_names_the_closest() -> None:
     assert (item.answer, item.considered_id) == ("no advice", 1)
     assert item.reasons == (
         "no setting within the bounds holds the SLO on the training blocks with 10% of it left "
-        "free; the closest is target=70: saturated_minutes on average 20/week (limit "
+        "free; the closest is target=70: saturated_minutes on average 20 minutes a week (limit "
         "saturated_minutes<10/week)",
     )
 

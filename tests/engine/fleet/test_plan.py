@@ -162,7 +162,7 @@ def test_passes_need_no_samples_and_bring_their_rules(tmp_path: Path) -> None:
     assert (plan.clocks.from_ms, plan.clocks.to_ms) == (T0 - 5, T0)
     assert plan.profile_of("c1").name == "1.32"
     assert plan.starts_ms["c1"].tolist() == [T0 - 5]
-    assert plan.evidence["instants"] == "passes of a live loop for 1 of 1 HPAs"
+    assert plan.evidence["instants"] == "passes of a live loop for 1 of 1 HPA"
     # Without these instants the controller's own word counts.
     tables["pod_metrics"] = [usage_row("web-0", T0, 5)]
     plan = planned(tables, tmp_path, k8s=None)
@@ -203,9 +203,8 @@ def test_warnings_and_facts_are_the_same_however_hpas_are_cut(tmp_path: Path, mo
         )
     told = [text for text in result.warnings if "left out" in text]
     assert told == [
-        "pod_metrics: 1 rows belong to pods that the pods table does not hold; they are left out: "
-        "record those pods",
-        "pods: 1 rows have the uid of a later row and are left out: a uid stands for one pod, "
+        "pod_metrics: 1 row of pods that the pods table does not hold, left out: record those pods",
+        "pods: 1 row with the uid of a later row, left out: a uid stands for one pod, "
         "correct the others",
     ]
 

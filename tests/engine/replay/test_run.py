@@ -246,6 +246,17 @@ def test_each_cluster_has_its_own_flags(tmp_path: Path) -> None:
 # ---- what is wrong is told, the rest goes on ---------------------------------------------------
 
 
+def test_usage_that_no_history_has_is_told_once(tmp_path: Path) -> None:
+    """Of manifests over a history of other metrics: one sentence, not one for each of them."""
+    tables = together(workload("web", METRICS[0]), workload("api", METRICS[0]), workload("ok"))
+    tables["hpas"] = [row for row in tables["hpas"] if row["name"] != "ok"]
+    tables["pod_metrics"] = []
+    tables["object_metrics"] = hits([6, 5, 4])
+    found = replay(tables, tmp_path).warnings
+    (told,) = [text for text in found if "Resource metric" in text or "has no sample" in text]
+    assert told.startswith("2 HPAs (shop/api, …) read cpu or memory of pods, of which the history")
+
+
 def test_whatever_cannot_be_replayed_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     tables = together(
         workload("good"),
@@ -262,7 +273,7 @@ def test_whatever_cannot_be_replayed_is_told_and_the_rest_goes_on(tmp_path: Path
     assert "none of its specs was in force" in reasons["ended"]
     assert "ReplicaSet/none has no row in the scales table" in reasons["moved"]
     assert set(reasons) == {"refused", "ended", "moved"}
-    assert any("1 rows belong to pods that the pods table does not" in w for w in result.warnings)
+    assert any("1 row of pods that the pods table does not" in w for w in result.warnings)
     assert any("shop/silent: Pods metric rps: no sample of it" in w for w in result.warnings)
     assert of(result, "silent")["invalid_metrics"].to_list() == [1] * 9
     assert of(result, "silent")["error"].unique().to_list() == ["no metrics returned"]
@@ -300,7 +311,7 @@ def test_a_uid_that_stands_for_two_pods_counts_once_and_is_told(tmp_path: Path) 
     tables = workload("web")
     tables["pods"].append(pod_row("web-0", target=None))
     result = replay(tables, tmp_path)
-    assert any(w.startswith("pods: 1 rows have the uid of a later row") for w in result.warnings)
+    assert any(w.startswith("pods: 1 row with the uid of a later row") for w in result.warnings)
     alone = replay(workload("web"), tmp_path / "alone")
     assert result.decisions.equals(alone.decisions)
 
@@ -318,7 +329,7 @@ def test_samples_of_unknown_pods_only_are_failed_metrics_and_a_warning(tmp_path:
     tables["pod_metrics"] = [usage_row("web-9", T0 + k * SYNC, 5) for k in range(3)]
     result = replay(tables, tmp_path)
     assert of(result, "web")["error"].to_list() == ["no metrics returned"] * 3
-    assert any("3 rows belong to pods that the pods table does not" in w for w in result.warnings)
+    assert any("3 rows of pods that the pods table does not" in w for w in result.warnings)
 
 
 def test_a_history_without_any_sample_has_nothing_to_replay(tmp_path: Path) -> None:

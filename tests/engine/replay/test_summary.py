@@ -98,6 +98,7 @@ def naive(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "applied_replica_hours": applied_mean * hours,
         "decided_replica_hours": decided_mean * hours,
         "agreement_share": share(able, lambda r: r["applied"] == decided(r)) if able else None,
+        "first_mismatch_ts": next((r["ts"] for r in able if r["applied"] != decided(r)), None),
         "undecided_share": 1 - len(able) / len(rows),
         "recorded_changes": sum(r["applied"] != r["replicas"] for r in rows),
         "rescales": len(ups),

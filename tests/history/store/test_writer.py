@@ -77,7 +77,7 @@ def test_bad_rows_are_refused_and_leave_no_file(
 
 def test_two_rows_with_one_key_are_refused(tmp_path: Path) -> None:
     rows = frame("pods")
-    with pytest.raises(HistoryError, match=r"2 rows have the key .* keep one of them"):
+    with pytest.raises(HistoryError, match=r"2 rows with the key .* keep one of them"):
         write_table(pl.concat([rows, rows]), tmp_path / "pods.parquet", "pods")
 
 

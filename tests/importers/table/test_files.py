@@ -162,7 +162,7 @@ def test_a_faulty_row_is_left_out_and_counted(
     result, tables = run_import(tmp_path, POD_MAP, data)
     assert result.dropped == {reason: 1}
     assert usage(tables) == [(250, 1000)]
-    with pytest.raises(RefusedError, match=f"1 of 2 rows are faulty .*: 1 {reason}; nothing"):
+    with pytest.raises(RefusedError, match=f"1 of 2 rows faulty .*: 1 {reason}; nothing"):
         run_import(tmp_path / "history", POD_MAP, data, strict=True)
 
 
@@ -180,7 +180,7 @@ def test_duplicates_in_any_order_the_last_one_counts(tmp_path: Path) -> None:
     result, tables = run_import(tmp_path, POD_MAP, HEAD + later + ROW + later + other)
     assert usage(tables) == [(500, 1000), (250, 1000)]
     assert result.duplicates == 2
-    assert any("2 rows have the key of a later row" in text for text in result.warnings)
+    assert any("2 rows with the key of a later row" in text for text in result.warnings)
     with pytest.raises(RefusedError, match="2 the key of a later row"):
         run_import(tmp_path / "history", POD_MAP, HEAD + ROW + ROW + ROW, strict=True)
 
@@ -188,7 +188,7 @@ def test_duplicates_in_any_order_the_last_one_counts(tmp_path: Path) -> None:
 def test_no_row_left_is_refused_and_names_the_reason(tmp_path: Path) -> None:
     for content, data, told in (
         (POD_MAP, HEAD, "the input has no rows"),
-        (POD_MAP, HEAD + faulty("ts", "1"), "none of 1 rows is left: 1 time before 2000"),
+        (POD_MAP, HEAD + faulty("ts", "1"), "none of 1 row is left: 1 time before 2000"),
         (merged(POD_MAP, {"where": "app = 'x'"}), HEAD + ROW, "no row fulfils `where`"),
     ):
         with pytest.raises(RefusedError, match=told):

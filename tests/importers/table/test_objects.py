@@ -222,8 +222,16 @@ def test_an_hpa_begins_with_its_creation(tmp_path: Path) -> None:
     late = [*cluster()[:3], hpa("web", "web", START_MS + 900_000), hpa("no", "none", START_MS)]
     (tmp_path / "two").mkdir()
     result, _ = imported(tmp_path / "two", {}, rows(POD), late)
-    assert any("1 HPAs were created after the table's last row" in t for t in result.warnings)
-    assert any("1 of 2 HPAs are not used" in text for text in result.warnings)
+    assert any("1 HPA created after the table's last row" in t for t in result.warnings)
+    assert any("1 of 2 HPAs not used" in text for text in result.warnings)
+
+
+def test_a_workload_that_is_known_in_another_namespace_is_told(tmp_path: Path) -> None:
+    usage = rows("web-1").replace("pod", "app,pod", 1).replace("web-1", "web,web-1")
+    columns = {"columns": {"namespace": {"value": "default"}, "workload": "app"}}
+    result, _ = imported(tmp_path, columns, usage, cluster())
+    told = "default/web of the table is not among the objects, but shop/web is"
+    assert any(told in text and "{value: shop}" in text for text in result.warnings)
 
 
 def test_another_content_of_the_objects_is_another_import(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_the_last_value_of_a_metric_counts_and_requests_may_be_rows(tmp_path: Pa
     assert samples == [(2000, 5), (1000, None)]
     assert result.duplicates == 1
     assert sorted(tables["pod_requests"]["cpu_milli"]) == [250, 500]
-    with pytest.raises(RefusedError, match="1 of 6 rows are faulty"):
+    with pytest.raises(RefusedError, match="1 of 6 rows faulty"):
         import_table([str(tmp_path / "usage.parquet")], tmp_path / "map.yaml", None, strict=True)
 
 

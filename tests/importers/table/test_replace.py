@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hpabatch.errors import RefusedError
+from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store.append import open_writer
 from hpabatch.history.store.compact import compact
@@ -116,6 +116,19 @@ def test_what_replaces_all_is_as_if_it_were_alone(
     load(tmp_path, usage([0, 1], level=level), level=level, replace=True)
     load(tmp_path / "old", usage([0, 1], level=level), level=level)
     assert_same(tmp_path / "history", tmp_path / "old" / "history")
+
+
+def test_hpas_of_several_replaced_imports_do_not_remain(tmp_path: Path) -> None:
+    """Of the later hours the store has a spec of its own, as they came first."""
+    for hour in (1, 0, 3):
+        load(tmp_path, usage([hour]))
+    wider = merged(POD_MAP, {"hpas": {"template": {"min": 1, "max": 20, "cpu": "50%"}}})
+    source = write_map(tmp_path, wider)
+    csv = write_csv(tmp_path, usage([0, 1, 2], cpu=0.4))
+    import_table([csv], source, tmp_path / "history", replace=True)
+    hpas = read_tables(tmp_path / "history")["hpas"].sort("name", "valid_from")
+    most = hpas.select("name", most=pl.col("spec").str.json_path_match("$.maxReplicas"))
+    assert most.rows() == [(name, "20") for name in "ab" for _ in range(2)]
 
 
 def test_hours_between_others_are_replaced_alone(tmp_path: Path) -> None:
@@ -349,3 +362,19 @@ def test_sizes_of_a_table_count_where_an_earlier_one_ended(tmp_path: Path) -> No
     ]
     append(tmp_path, "ts,app,pod,cpu,mem\n" + "\n".join(minutes) + "\n")
     assert sizes_at(tmp_path / "history", "a", range(60, 118)) == [2] * 58
+
+
+def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder" / "pods"
+    with pytest.raises(RefusedError, match="is not a number"):
+        load(tmp_path, usage([0]).replace(",0.1,", ",x,"), out=str(out))
+    assert not (tmp_path / "new").exists()
+    load(tmp_path, usage([0]), out=str(out))
+    with pytest.raises(RefusedError, match="--replace"):
+        load(tmp_path, usage([0], cpu=0.7), out=str(out))
+    assert [path.name for path in out.parent.iterdir()] == ["pods"]
+    # A history with a table's name is a history: nobody is told to remove it, or to migrate it.
+    with pytest.raises(HistoryError, match=f"is a history itself; name {out}, or rename it"):
+        open_history(out.parent)
+    with pytest.raises(UsageError, match=r"holds other files \(pods/.*name a new or an empty"):
+        load(tmp_path, usage([0]), out=str(out.parent))

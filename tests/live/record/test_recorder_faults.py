@@ -154,7 +154,7 @@ def test_a_store_that_fails_for_long_leaves_a_gap_that_is_told(
     shown = Shown(open_history(tmp_path))
     (gap,) = [row for row in shown.tables["provenance"] if row["subject"] == "passes"]
     assert gap["method"] == "absent"
-    assert gap["detail"] == f"{figures.rows_lost} rows were lost: no space left on device"
+    assert gap["detail"] == f"lost {figures.rows_lost} rows: no space left on device"
     stored = {row["ts"] for row in shown.tables["passes"]}
     lost = [one.now_ms for one in game.pictures if one.now_ms not in stored]
     assert lost
@@ -220,7 +220,7 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(tmp_path: Path) -> No
     assert recorder.close()
     assert recorder.figures.rows_refused == 1
     assert len(said) == 1
-    assert "1 rows were refused" in said[0]
+    assert "1 row refused" in said[0]
     check_pictures(tmp_path, game)
     rows = Shown(open_history(tmp_path)).tables["scales"]
     assert (START_MS + 1, 5) in [(row["ts"], row["spec_replicas"]) for row in rows]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,8 @@ from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult, Source, provenance_rows
 from hpabatch.importers.prometheus.site import Beside, Site, version_of
 from hpabatch.importers.prometheus.windows import DONE, Window
-from hpabatch.importers.table.groups import Sink
+from hpabatch.importers.table.claims import while_unreplaced
+from hpabatch.importers.table.groups import Figures, Sink
 
 Tell = Callable[[float], None]
 """Receives the share of a window that is done."""
@@ -84,6 +86,11 @@ class Place:
     def part(self, window: Window, name: str) -> str:
         """Return the name of a part of a window."""
         return window.part(self.request.source(), self.cluster, name)
+
+    def write(self, window: Window, name: str) -> AbstractContextManager[Figures]:
+        """Return a context of `Sink.part`; nothing is committed once the window was replaced."""
+        held = while_unreplaced(window.name(self.request.source(), self.cluster))
+        return self.sink.part(self.part(window, name), held)
 
     def stored(self, table: str) -> pl.DataFrame | None:
         """Return the store's rows of a small table for this cluster, None if there are none."""
@@ -140,7 +147,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
     _usage_parts(place, window, reader, pods, result, tell)
     _metric_part(place, window, reader, hpas, pods, result)
     tell(0.95)
-    with place.sink.part(place.part(window, DONE)) as figures:
+    with place.write(window, DONE) as figures:
         place.add("pods", pods.pods)
         place.add("pod_requests", pods.requests)
         place.add("pod_states", pods.states)
@@ -170,7 +177,7 @@ def _lite(
     rows = lite_rows(reader, fleet, hpas.kinds())
     name = f"{quote(place.cluster)}-{window.span.after_ms:015d}.parquet"
     keep_rows(rows, place.cluster, place.lite_folder / name)
-    with place.sink.part(place.part(window, DONE)) as figures:
+    with place.write(window, DONE) as figures:
         place.add("hpas", hpas.rows)
         # Not compared with the store's rows, of which a month has millions.
         shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
@@ -198,13 +205,13 @@ def _usage_parts(
     names, size = pods.things.names, place.request.pods_at_once
     for at in range(0, len(names), size):
         # Named by what it holds: another run may have found other pods.
-        part = place.part(window, f"usage-{_digest(names[at : at + size])}")
-        if place.sink.has_part(part):
+        part = f"usage-{_digest(names[at : at + size])}"
+        if place.sink.has_part(place.part(window, part)):
             continue
         some = Things("pod", names[at : at + size])
         rows, sources = read_usage(reader, place.beside.mappings, some, place.request.step_ms)
         owned = assign_pods(rows, pods.pods, reader.findings)
-        with place.sink.part(part) as figures:
+        with place.write(window, part) as figures:
             place.add("pod_metrics", owned)
             place.explain(window, sources)
         result.written.update(figures.written)
@@ -227,10 +234,10 @@ def _metric_part(
     result.notes.update(dict.fromkeys(plan.notes))
     for lost in plan.unmapped:
         result.lacking.setdefault(f"no values of {lost.metric}: {lost.reason}", set()).add(lost.hpa)
-    part = place.part(window, f"metrics-{_digest([plan.queries, place.request.step_ms])}")
-    if place.sink.has_part(part):
+    part = f"metrics-{_digest([plan.queries, place.request.step_ms])}"
+    if place.sink.has_part(place.part(window, part)):
         return
-    with place.sink.part(part) as figures:
+    with place.write(window, part) as figures:
         for table, rows in read_metrics(
             reader, plan, pods.pods, hpas.targets_by_hpa(), hpas.heartbeats, place.request.step_ms
         ):

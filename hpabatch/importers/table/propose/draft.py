@@ -25,7 +25,7 @@ from hpabatch.importers.table.propose.names import (
 )
 from hpabatch.importers.table.propose.sample import Sample
 from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
-from hpabatch.importers.table.propose.times import TimeGuess, find_time
+from hpabatch.importers.table.propose.times import TimeGuess, find_dates, find_time
 from hpabatch.importers.table.propose.usage import Amount, best, read_amount, read_amounts
 from hpabatch.importers.table.propose.wide import (
     VALUE,
@@ -67,6 +67,12 @@ def draft_map(sample: Sample, stem: str) -> Found:
     comma = has_decimal_commas(sample)
     columns = profiles(sample.frame, comma=comma)
     time = find_time(columns)
+    if time is None and (dates := find_dates(columns)) is not None:
+        raise UsageError(
+            f"{sample.file.path}: expected times, got dates without a time of day in column "
+            f"{dates.name}, such as {dates.examples(1)[0]}; export the time of each sample, in one "
+            "column with its date: an HPA decides every 15 s, and a sample a day says nothing of it"
+        )
     if time is None:
         shown = ", ".join(column.name for column in columns[:_SHOWN])
         raise UsageError(

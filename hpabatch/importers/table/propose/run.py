@@ -33,6 +33,7 @@ from hpabatch.importers.table.rows import (
     key_rank,
 )
 from hpabatch.inputs.cluster_objects import read_objects
+from hpabatch.model.printable import counted
 
 _CHECKED_ROWS: Final = 1 << 19
 _NEW: Final = "map.yaml"
@@ -66,7 +67,7 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
     found = draft_map(sample, paths[0].name.split(".")[0])
     draft = found.draft
     part = "all" if sample.whole else f"{sample.frame.height:,} of about"
-    told = f"{part} {sample.rows:,} rows of {_named(paths)}"
+    told = f"{part} {counted(sample.rows, 'row')} of {_named(paths)}"
     draft.title = [
         f"Proposed by hpabatch import table --init from {told}.",
         "It imports as it stands; check the lines marked `assumed`. All keys: docs/import.md.",
@@ -81,10 +82,15 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
         add_settings(found, rows)
     text = draft.text()
     rows, tally = _checked(text, sample, beside)
-    notes = [f"read {told}: {rows.height:,} of {tally.read:,} checked rows are usable"]
+    usable = tally.read - tally.excluded - sum(tally.dropped.values())
+    # (of a long table several rows make one sample)
+    made = "" if rows.height == usable else f", which make {counted(rows.height, 'sample')}"
+    notes = [f"read {told}: {usable:,} of {counted(tally.read, 'checked row')} usable{made}"]
     if tally.excluded:
-        notes.append(f"not wanted (`where`): {tally.excluded:,} rows")
-    notes += [f"left out: {count:,} rows: {reason}" for reason, count in tally.dropped.items()]
+        notes.append(f"not wanted (`where`): {counted(tally.excluded, 'row')}")
+    notes += [
+        f"left out: {counted(count, 'row')}: {reason}" for reason, count in tally.dropped.items()
+    ]
     return Proposal(text, tuple(draft.assumptions()), tuple(notes))
 
 
@@ -113,7 +119,11 @@ def _refuse_existing(place: str) -> None:
 
 
 def _named(paths: Sequence[Path]) -> str:
-    return paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more files"
+    return (
+        paths[0].name
+        if len(paths) == 1
+        else f"{paths[0].name} and {counted(len(paths) - 1, 'more file')}"
+    )
 
 
 def _checked(text: str, sample: Sample, beside: Beside | None) -> tuple[pl.DataFrame, Tally]:

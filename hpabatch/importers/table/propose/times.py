@@ -21,6 +21,7 @@ _ISO: Final = (
     r"^\s*\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?"
     r"\s*(?:[Zz]|UTC|[+-]\d{2}:?(\d{2})?)?\s*$"
 )
+_DATE: Final = r"^(\d{4}([-/.])\d{1,2}([-/.])\d{1,2}|\d{1,2}([-/.])\d{1,2}([-/.])\d{4})$"
 _OFFSET: Final = r"([Zz]|UTC|[+-]\d{2}:?(\d{2})?)\s*$"
 # strptime formats in the order in which they are tried; %d before %m where both could be.
 _FORMATS: Final = (
@@ -53,6 +54,18 @@ def find_time(columns: Sequence[Column]) -> TimeGuess | None:
         if (found := _read(column)) is not None:
             return found
     return None
+
+
+def find_dates(columns: Sequence[Column]) -> Column | None:
+    """Return the first column, likely names before others, of dates without a time of day."""
+    return next((column for column in sorted(columns, key=_rank) if _is_dates(column)), None)
+
+
+def _is_dates(column: Column) -> bool:
+    if column.values.dtype == pl.String():
+        texts = column.values.drop_nulls().str.strip_chars()
+        return _share(texts.str.contains(_DATE)) >= _MOSTLY
+    return column.values.dtype == pl.Date()
 
 
 def _rank(column: Column) -> tuple[bool, bool, int]:

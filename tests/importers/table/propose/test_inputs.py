@@ -33,6 +33,11 @@ BAD: dict[str, tuple[bytes, type[HpabatchError], str]] = {
     "no.csv.gz": (ROW.encode(), HistoryError, "cannot be read"),
     "no.parquet": (ROW.encode(), HistoryError, "expected Parquet"),
     "no_time.csv": (b"pod,cpu\na,1\nb,2\n", UsageError, "expected a column of times"),
+    "days.csv": (
+        b"date,pod,cpu\n2026-10-07,a,1\n2026-10-08,a,2\n",
+        UsageError,
+        "got dates without a time of day in column date, such as 2026-10-07; export",
+    ),
     "old.csv": (b"time,pod,cpu\n1,a,1\n2,a,2\n", UsageError, "expected a column of times"),
     "no_usage.csv": (b"time,pod\n2026-10-07 10:00,a\n", UsageError, "expected a column of usage"),
     "notes.txt.csv": (b"hello\nworld\n", UsageError, "expected a column of times"),
@@ -47,6 +52,17 @@ def test_bad_inputs_are_told_with_what_to_do(tmp_path: Path, name: str) -> None:
         propose_map([str(tmp_path / name)])
     assert told in str(caught.value)
     assert name in str(caught.value)
+
+
+def test_rows_of_a_long_table_that_make_a_sample_together_are_all_usable(tmp_path: Path) -> None:
+    rows = [
+        f"2026-10-07T10:{minute:02}:00Z,web,{name},{value}"
+        for minute in range(2)
+        for name, value in (("cpu", 0.4), ("replicas", 2))
+    ]
+    (tmp_path / "long.csv").write_text("\n".join(["time,service,metric,value", *rows, ""]))
+    (note,) = propose_map([str(tmp_path / "long.csv")]).notes
+    assert note.endswith(": 4 of 4 checked rows usable, which make 2 samples")
 
 
 def test_inputs_that_are_not_there(tmp_path: Path) -> None:
