@@ -84,8 +84,7 @@ def test_a_sweep_needs_no_folder(tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_a_grid_is_advised_on_with_all_options(tmp_path: Path) -> None:
     recorded = hpabatch.open(cut(tmp_path / "history", "shop/checkout"))
-    given = {"grid": "max=+1", "length": "1h", "slo": SLO, "min_history": "9w"}
-    found = recorded.recommend(**given)
+    found = recorded.recommend("max=+1", length="1h", slo=SLO, min_history="9w")
     assert found.table["answer"].to_list() == ["no advice"]
     assert "9w" in found.table["reasons"][0] or "63" in found.table["reasons"][0]
     assert_frame_equal(

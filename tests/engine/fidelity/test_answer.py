@@ -80,7 +80,7 @@ def test_a_wish_may_stand_to_the_end(ticks: int) -> None:
 
 def put_off(times: list[int], *holds: tuple[int, int]) -> list[int]:
     from_ms, to_ms = (np.array([hold[k] for hold in holds], np.int64) for k in (0, 1))
-    return _put_off(np.array(times, np.int64), from_ms, to_ms).tolist()
+    return [*map(int, _put_off(np.array(times, np.int64), from_ms, to_ms))]
 
 
 def test_what_happens_within_a_hold_happens_at_its_end() -> None:
