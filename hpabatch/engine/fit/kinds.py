@@ -32,6 +32,10 @@ SAYS_NOTHING: Final = "its name says nothing"
 MIDDLE: Final = 0.5  # of the elasticity: halfway between the hypotheses
 EMPTY_SHARE: Final = 0.05  # of the cells: a queue that is empty more often shows no rate
 FALL_QUANTILE: Final = 0.99
+WIDER: Final = 1.3
+"""Factor of an elasticity's interval. In closed loops on cpu that of the regression held the truth
+of other signals in 85 to 94 % of the cases: a controller that looks at a better measure of the work
+knows more than the signal's past tells, which no data of the signal show (docs/fit.md)."""
 _LEVEL_MS: Final = 600_000
 
 # Only rates are shared as work by default: a latency or a pod's queue is not.
@@ -322,8 +326,12 @@ def _elasticity(found: BaseEstimate | None, mean: float, by: float) -> Interval 
     """Return d ln(value) / d ln(replicas): the base relative to the mean per pod, plus `by`."""
     if found is None or mean <= 0:
         return None
-    value, low, high = (end / mean + by for end in found.interval)
-    return Interval(value, low, high)
+    return _wider(*(end / mean + by for end in found.interval))
+
+
+def _wider(value: float, low: float, high: float) -> Interval:
+    """Return an interval, as much wider as is needed to hold the truth in 95 % of the cases."""
+    return Interval(value, value - WIDER * (value - low), value + WIDER * (high - value))
 
 
 def _told(name: str, found: BaseEstimate, elasticity: Interval) -> tuple[str, Fact]:

@@ -60,11 +60,12 @@ def _ordered(rows: pl.DataFrame) -> pl.DataFrame:
     """
     if rows.is_empty():
         return rows
-    times = rows[_TS].min(), rows[_TS].max()
-    least, span = int(times[0]), int(times[1]) - int(times[0]) + 1
-    if (int(rows[KEY].max()) + 1) * span > _LARGEST:
+    ts = pl.col(_TS)
+    least, last, key = rows.select(ts.min(), ts.max().alias("last"), pl.col(KEY).max()).row(0)
+    span = last - least + 1
+    if (key + 1) * span > _LARGEST:
         return rows.sort(KEY, _TS, maintain_order=True)
-    place = rows.select(pl.col(KEY).cast(pl.Int64) * span + (pl.col(_TS) - least)).to_series()
+    place = rows.select(pl.col(KEY).cast(pl.Int64) * span + (ts - least)).to_series()
     number = place.to_numpy()
     if (number[1:] >= number[:-1]).all():
         return rows

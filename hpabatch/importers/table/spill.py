@@ -290,7 +290,7 @@ def _collected(
         if piece.rows.is_empty():
             continue
         waiting.append(piece)
-        size += sum(frame.estimated_size() for frame in piece)
+        size += sum(int(frame.estimated_size()) for frame in piece)
         if size >= RUN_BYTES:
             yield waiting
             waiting, size = [], 0

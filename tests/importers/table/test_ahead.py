@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from hpabatch.importers.table.ahead import ahead
@@ -15,7 +17,13 @@ def test_results_come_in_order(workers: int, count: int) -> None:
 
 def test_items_are_taken_only_a_few_ahead() -> None:
     taken: list[int] = []
-    found = ahead(int, (taken.append(k) or k for k in range(10)), 2)
+
+    def items() -> Iterator[int]:
+        for k in range(10):
+            taken.append(k)
+            yield k
+
+    found = ahead(int, items(), 2)
     assert next(found) == 0
     assert taken == [0, 1, 2]
     assert list(found) == list(range(1, 10))
