@@ -38,7 +38,7 @@ if not INTERPRETED:
 
 
 # No test can cut the power: what this process writes is there for all others without waiting for
-# the disk, 2 to 4 ms for each of tens of thousands of small files. Commands in processes of their own do.
+# the disk, 2 to 4 ms for each of many thousand files. Commands in processes of their own wait.
 setattr(os, "fsync", lambda file: None)  # noqa: B010 - a plain assignment has no type
 
 

@@ -20,7 +20,7 @@ from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.append import open_writer
-from tests.cli.histories import MANIFESTS, edit, small, table
+from tests.cli.histories import MANIFESTS, edit, last_day, small, table
 from tests.cli.test_startup import HEAVY
 
 
@@ -289,7 +289,7 @@ def test_a_name_in_two_namespaces(tmp_path: Path) -> None:
 
 @pytest.mark.compiled
 def test_fit_and_simulate_from_python() -> None:
-    recording = hpabatch.open(Path(__file__).parents[2] / "data" / "demo")
+    recording = hpabatch.open(last_day())
     one = "namespace = 'shop' AND hpa = 'checkout'"
     facts = recording.fit(where=one).facts
     assert facts["hpa"].unique().to_list() == ["checkout"]

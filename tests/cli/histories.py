@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,13 @@ def last_day() -> Path:
     """Return the last day of the demo, one for all tests of a process: weeks take their time."""
     _FOLDERS.append(tempfile.TemporaryDirectory(prefix="demo-day-"))
     return day(Path(_FOLDERS[0].name) / "demo")
+
+
+def data_of_a_day(folder: Path) -> Path:
+    """Write what is in data/, of the demo the last day; return the folder."""
+    shutil.copytree(ROOT / "data", folder, ignore=shutil.ignore_patterns("demo"))
+    shutil.copytree(last_day(), folder / "demo")
+    return folder
 
 
 def cut_day(folder: Path, where: Where, begin: datetime, end: datetime) -> Path:

@@ -8,6 +8,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.cli.histories import data_of_a_day
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -27,10 +29,13 @@ def test_it_is_kept_without_output(notebook: Any) -> None:
 
 @pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore")  # of the kernel's own packages
-def test_every_cell_runs_and_shows_something(notebook: Any) -> None:
+def test_every_cell_runs_and_shows_something(notebook: Any, tmp_path: Path) -> None:
     from nbclient import NotebookClient
 
-    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(DOCS)}})
+    data_of_a_day(tmp_path / "data")
+    (tmp_path / "docs").mkdir()
+    place = {"metadata": {"path": str(tmp_path / "docs")}}
+    client = NotebookClient(notebook, timeout=120, resources=place)
     client.execute()
     shown = ["".join(str(output) for output in cell.outputs) for cell in code(notebook)]
     assert all(shown)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from hpabatch.cli import main
 from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.jobs.sweep_files import TABLES, read_sweep
-from tests.cli.histories import last_day
+from tests.cli.histories import data_of_a_day, last_day
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sweep.md").read_text()
@@ -31,8 +30,7 @@ def commands() -> list[str]:
 @pytest.mark.compiled
 def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                            capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    shutil.copytree(ROOT / "data", tmp_path / "data", ignore=shutil.ignore_patterns("demo"))
-    shutil.copytree(last_day(), tmp_path / "data" / "demo")
+    data_of_a_day(tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     for name, text in re.findall(r"```yaml (\S+\.yaml)\n(.*?)```", PAGE, re.DOTALL):
         Path(name).write_text(text)

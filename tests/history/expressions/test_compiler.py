@@ -26,6 +26,7 @@ from hpabatch.history.expressions.documentation import page
 from hpabatch.history.expressions.types import CASTS
 from hpabatch.model.expressions.functions import FUNCTIONS, PARTS, TYPES
 from hpabatch.model.expressions.tokens import ExpressionError
+from tests.effort import effort
 from tests.history.naive_expressions import computed
 from tests.model.expression_trees import Tree, conditions, numbers, printed, strings
 
@@ -317,7 +318,7 @@ NAIVE_ROWS: list[dict[str, Any]] = [
 NAIVE = pl.DataFrame(NAIVE_ROWS, schema_overrides={"f": pl.Float64})
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=effort(250), deadline=None)
 @given(conditions(3) | numbers(3) | strings(3), st.randoms(use_true_random=False))
 def test_values_are_those_of_one_row_alone(tree: Tree, chance: random.Random) -> None:
     found = values(printed(tree, chance), NAIVE)

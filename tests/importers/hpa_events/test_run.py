@@ -18,6 +18,7 @@ from hpabatch.history.schema import TABLES
 from hpabatch.history.store.writer import write_table
 from hpabatch.importers.hpa_events import documents as hpa_events_documents
 from hpabatch.importers.hpa_events.run import read_hpa_events
+from tests.effort import effort
 from tests.importers.hpa_events_made import (
     CPU,
     MEMORY,
@@ -77,7 +78,7 @@ def test_rows_are_those_of_a_history(tmp_path: Path) -> None:
         write_table(ready, tmp_path / f"{table}.parquet", table)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(25), deadline=None)
 @given(st.permutations(day()), st.integers(0, 9), st.integers(0, 9))
 def test_any_order_and_overlap_gives_the_same(
     tmp_path_factory: pytest.TempPathFactory, order: list[Json], first: int, second: int

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
 from hpabatch.importers.prometheus.reading.gauges import Gauge, empty_gauge, reduce_gauge
+from tests.effort import effort
 from tests.importers.prometheus.made import Series, between, made
 
 NAMES = ["namespace", "pod", "phase"]
@@ -151,7 +152,7 @@ def gauges(draw: st.DrawFn) -> list[Series]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60), deadline=None)
 @given(gauges(), st.lists(st.integers(100_001, 1_499_999), max_size=4, unique=True))
 def test_windows_cut_anywhere_give_the_same_changes(series: list[Series], cuts: list[int]) -> None:
     bounds = [100_000, *sorted(cuts), 1_500_000]

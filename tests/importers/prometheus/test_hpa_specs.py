@@ -20,6 +20,7 @@ from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.reading.window_hpas import merge_specs
 from hpabatch.importers.prometheus.specs.specs import SpecWindow, spec_rows
 from hpabatch.model.objects.hpa import HPA
+from tests.effort import effort
 from tests.importers.hpa_events_made import audit, lines, micro, read
 from tests.importers.prometheus.ksm_hpas import (
     CPU,
@@ -561,7 +562,7 @@ def histories(draw: st.DrawFn) -> list[Moment]:
     return [(STEP * k - 900 + draw(st.integers(1, 200)), one) for k, one in enumerate(chosen)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=effort(30), deadline=None)
 @given(histories(), st.lists(st.integers(61, 7199), max_size=4, unique=True), st.booleans())
 def test_windows_may_be_cut_anywhere(
     history: list[Moment], cuts: list[int], documented: bool

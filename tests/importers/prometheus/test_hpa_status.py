@@ -16,6 +16,7 @@ from hpabatch.history.store.writer import write_table
 from hpabatch.importers.prometheus.client.samples import Span
 from hpabatch.importers.prometheus.reading.gauges import Gauge
 from hpabatch.importers.prometheus.specs.status import STATUS, status_rows
+from tests.effort import effort
 from tests.importers.prometheus.ksm_hpas import gauges, scrapes, span
 from tests.importers.prometheus.made import Series
 
@@ -216,7 +217,7 @@ def histories(draw: st.DrawFn, names: Sequence[str] = ("api", "web")) -> dict[st
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=effort(25), deadline=None)
 @given(histories(), st.integers(31, 599))
 def test_equals_the_naive_reading_wherever_windows_are_cut(
     history: dict[str, Any], cut: int

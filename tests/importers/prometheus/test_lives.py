@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hpabatch.history.schema import PODS
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.lives import POD_ROWS, TABLE_COLUMNS, continued_pods
+from tests.effort import effort
 from tests.importers.prometheus.ksm import CUTS, SPAN, at, found_pods, owned_by, pod, steady
 from tests.importers.prometheus.made import Series
 
@@ -239,7 +240,7 @@ def clusters(draw: st.DrawFn) -> list[tuple[Series, int, int | None]]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(40), deadline=None)
 @given(clusters(), CUTS)
 def test_windows_cut_anywhere_see_the_same_lives(
     cluster: list[tuple[Series, int, int | None]], cuts: list[int]

@@ -19,6 +19,7 @@ from hpabatch.importers.prometheus.pods.requests import (
     note_lacking,
     request_rows,
 )
+from tests.effort import effort
 from tests.importers.prometheus.ksm import CUTS, SPAN, at, found_pods, gauge, owned_by, pod, steady
 from tests.importers.prometheus.made import Series
 
@@ -170,7 +171,7 @@ def test_amounts_that_cannot_be_and_pods_that_are_not_known() -> None:
     assert findings.counts["no pod", "namespace shop"] == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(40), deadline=None)
 @given(
     st.lists(st.sampled_from([0.0] * 9 + [0.5, 1.0, 2.0]), min_size=131, max_size=131),
     st.integers(0, 130),

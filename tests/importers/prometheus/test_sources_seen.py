@@ -17,6 +17,7 @@ from hpabatch.importers.prometheus.reading.sources_seen import (
     sources,
     spacing_ms,
 )
+from tests.effort import effort
 from tests.importers.prometheus.made import Series, made
 
 PLACE = ["namespace", "pod"]
@@ -157,7 +158,7 @@ def test_nothing_is_nothing() -> None:
     assert downsampled(empty_samples(), None) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.sets(st.integers(0, 60))),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hpabatch.history.schema import POD_STATES
 from hpabatch.importers.prometheus.client.samples import Findings, Span
 from hpabatch.importers.prometheus.pods.states import STATES, state_rows
+from tests.effort import effort
 from tests.importers.prometheus.ksm import CUTS, SPAN, at, found_pods, gauge, owned_by, pod, steady
 from tests.importers.prometheus.made import Series
 
@@ -186,7 +187,7 @@ def test_states_without_uid_go_by_name_and_unknown_pods_are_left_out() -> None:
 STEPS = range(300, 4201, 30)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(40), deadline=None)
 @given(
     st.lists(st.sampled_from(["stay"] * 6 + list(CONDITIONS)), min_size=131, max_size=131),
     st.integers(0, 130),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hpabatch.importers.prometheus.client.samples import Findings, Span, empty_samples
 from hpabatch.importers.prometheus.pods.usage import USAGE, rated_rows, usage_rows
 from hpabatch.importers.prometheus.reading.sources_seen import SILENT_MS, source_ranks
+from tests.effort import effort
 from tests.importers.prometheus.made import Series, between, made
 from tests.importers.prometheus.naive_usage import usage
 
@@ -284,7 +285,7 @@ def as_rows(
     return usage_rows(parts[0], parts[1], span, Findings(), ranks=ranks).rows()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60), deadline=None)
 @given(both(), st.randoms(use_true_random=False))
 def test_it_equals_plain_loops_in_any_order_of_series(
     series: tuple[list[Series], list[Series]], random: Any
@@ -303,7 +304,7 @@ def test_it_equals_plain_loops_in_any_order_of_series(
     assert as_rows(cpu, memory, span) == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(40), deadline=None)
 @given(both(), st.lists(st.integers(200_001, 1_999_999), max_size=5, unique=True))
 def test_windows_cut_anywhere_give_the_same_rows(
     series: tuple[list[Series], list[Series]], cuts: list[int]
