@@ -75,8 +75,8 @@ def write_deployments(tables: Tables, folder: Path, cpu: str) -> str:
     for (namespace, target), rows in asked:
         names = rows["container"].unique(maintain_order=True).to_list()
         containers = [container(name, cpu if name == names[0] else "100m") for name in names]
-        meta = {"metadata": {"name": target, "namespace": namespace}}
-        items.append(workload(str(target), 1, {"containers": containers}, **meta))
+        meta = {"name": target, "namespace": namespace}
+        items.append(workload(str(target), 1, {"containers": containers}, metadata=meta))
     return write_objects(folder, items)
 
 

@@ -126,7 +126,7 @@ def test_a_table_that_replaces_windows_at_work_stops_them(tmp_path: Path) -> Non
     with replace(place, sink=fresh).write(again, DONE):
         pass
     assert open_history(out).read("pod_metrics", optional=True).is_empty()
-    assert coverage(fresh.store.snapshot.parts, REQUEST.source(), CLUSTER).windows == (
+    assert coverage(open_writer(out).snapshot.parts, REQUEST.source(), CLUSTER).windows == (
         (first.span.after_ms, first.span.until_ms),
         (first.span.until_ms, first.span.until_ms + HOUR_MS),
     )  # fmt: skip
