@@ -16,7 +16,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.replay.decisions import decisions_frame
 from hpabatch.engine.shards.read import ShardFacts
-from hpabatch.engine.shards.run import Step, ahead, run_step, shard_steps
+from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.history.reader import History
 from hpabatch.layout import codes
@@ -111,7 +111,7 @@ def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResu
     for step in ahead(shard_steps(plan, shards)):
         run_step(plan, step)
         if step.last:
-            yield _result(step, plan.whole)
+            yield shard_result(step.shard, step.facts, plan.whole)
 
 
 def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
@@ -119,12 +119,12 @@ def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
     return next(replay_shards(plan, [k]))
 
 
-def _result(step: Step, whole: bool) -> ShardResult:
-    shard = step.shard
+def shard_result(shard: Shard, facts: ShardFacts, whole: bool) -> ShardResult:
+    """Return the result of a shard whose ticks are all decided."""
     kept = {id(candidate) for candidate in shard.candidates}
     return ShardResult(
         skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
-        facts=step.facts,
+        facts=facts,
         silent=tuple(_silence(shard)),
         decisions=decisions_frame(shard, whole),
         hpas=candidate_frame(shard.candidates).drop("labels"),
