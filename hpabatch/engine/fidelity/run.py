@@ -130,27 +130,53 @@ def fidelity_of(
     progress: Progress = silent,
 ) -> Fidelity:
     """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
-    entries = plan_overrides(plants, plan.chosen, plan.everyone)
-    stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
-    controllers, plants = _Controllers(), _Plants(plan, stated, choices)
-    for k, walk in enumerate(walk_shards(plan)):
-        controllers.add(walk)
-        plants.add(walk.usages)
-        progress("replaying and judging plants", (k + 1) / len(plan.shards))
-    replayed = controllers.scores(plan)
-    signals, changes = plants.scores()
-    hpas = _hpas(replayed.scores, signals, plan.chosen, choices)
-    return Fidelity(
-        hpas=hpas,
-        signals=signals,
-        changes=changes,
-        controller=replayed.scores,
-        totals=_totals(hpas, replayed.scores, signals, changes),
-        parameters=choices,
-        skipped=replayed.notes.skipped,
-        warnings=replayed.notes.warnings,
-        evidence=plan.evidence | replayed.notes.evidence | choices.texts(),
-    )
+    scoring = Scoring(plan, choices, plants, progress)
+    for _ in scoring.usages():
+        pass
+    return scoring.fidelity()
+
+
+class Scoring:
+    """The scores of a plan's HPAs, made as their usage is walked; arguments as of `fidelity`."""
+
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        choices: FidelityParameters,
+        plants: Sequence[PlantOverride] = (),
+        progress: Progress = silent,
+    ) -> None:
+        """Begin without any score."""
+        entries = plan_overrides(plants, plan.chosen, plan.everyone)
+        stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
+        self.plan, self.choices, self.progress = plan, choices, progress
+        self.controllers, self.plants = _Controllers(), _Plants(plan, stated, choices)
+
+    def usages(self) -> Iterator[Usage]:
+        """Yield the observed usage of every HPA, as `observed_usage` does, and score it."""
+        for k, walk in enumerate(walk_shards(self.plan)):
+            self.controllers.add(walk)
+            self.plants.add(walk.usages)
+            self.progress("replaying and judging plants", (k + 1) / len(self.plan.shards))
+            yield from walk.usages
+
+    def fidelity(self) -> Fidelity:
+        """Return the scores, once all usages were walked."""
+        plan, choices = self.plan, self.choices
+        replayed = self.controllers.scores(plan)
+        signals, changes = self.plants.scores()
+        hpas = _hpas(replayed.scores, signals, plan.chosen, choices)
+        return Fidelity(
+            hpas=hpas,
+            signals=signals,
+            changes=changes,
+            controller=replayed.scores,
+            totals=_totals(hpas, replayed.scores, signals, changes),
+            parameters=choices,
+            skipped=replayed.notes.skipped,
+            warnings=replayed.notes.warnings,
+            evidence=plan.evidence | replayed.notes.evidence | choices.texts(),
+        )
 
 
 class _Replayed(NamedTuple):
