@@ -10,6 +10,7 @@ agrees. docs/fidelity.md explains both scores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -153,12 +154,26 @@ class Scoring:
         self.controllers, self.plants = _Controllers(), _Plants(plan, stated, choices)
 
     def usages(self) -> Iterator[Usage]:
-        """Yield the observed usage of every HPA, as `observed_usage` does, and score it."""
-        for k, walk in enumerate(walk_shards(self.plan)):
-            self.controllers.add(walk)
-            self.plants.add(walk.usages)
-            self.progress("replaying and judging plants", (k + 1) / len(self.plan.shards))
-            yield from walk.usages
+        """Yield the observed usage of every HPA, as `observed_usage` does, and score it.
+
+        A shard is judged in a thread of its own while the next one is walked. Only this thread
+        calls kernels: some threading layers of numba end the process if two do at once.
+        """
+        with ThreadPoolExecutor(1, "judge") as pool:
+            judged: Future[None] | None = None
+            for k, walk in enumerate(walk_shards(self.plan)):
+                parts = list(self.plants.first_parts(walk.usages))
+                if judged is not None:
+                    judged.result()
+                judged = pool.submit(self._judge, walk, parts)
+                self.progress("replaying and judging plants", (k + 1) / len(self.plan.shards))
+                yield from walk.usages
+            if judged is not None:
+                judged.result()
+
+    def _judge(self, walk: Walk, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
+        self.controllers.add(walk)
+        self.plants.add(parts)
 
     def fidelity(self) -> Fidelity:
         """Return the scores, once all usages were walked."""
@@ -225,9 +240,13 @@ class _Plants:
         self.signals = [pl.DataFrame(schema={**keys, **SIGNAL_COLUMNS})]
         self.changes = [pl.DataFrame(schema={**keys, **CHANGE_COLUMNS})]
 
-    def add(self, usages: Sequence[Usage]) -> None:
+    def first_parts(self, usages: Sequence[Usage]) -> Iterator[tuple[Usage, Usage, int]]:
+        """Yield usages, their first parts, and the instants that end these."""
+        return _with_first_parts(self.plan, usages, self.stated, self.choices)
+
+    def add(self, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
         """Fit the plants of a shard's HPAs on their first parts and judge them on the rest."""
-        for usage, first, at_ms in _with_first_parts(self.plan, usages, self.stated, self.choices):
+        for usage, first, at_ms in parts:
             candidate = usage.candidate
             theirs = self.stated[id(candidate)]
             fitted = fit(first, recording_of(self.plan, candidate), theirs)
