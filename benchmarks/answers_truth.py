@@ -29,6 +29,7 @@ from benchmarks.answers_record import (
     stated,
 )
 from hpabatch.engine.fidelity.answer import RIGHT, UNTOLD, WRONG, answers
+from hpabatch.engine.fidelity.walk import walk_shards
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay
 from hpabatch.history.reader import open_history
@@ -130,7 +131,7 @@ def answered(history: Path, known: Sequence[Known], by: str) -> pl.DataFrame:
             wanted, on=["namespace", "hpa"], how="semi", maintain_order="left"
         ),
     )  # fmt: skip
-    return pl.concat([answers(plan, k) for k in range(len(plan.shards))])
+    return pl.concat([answers(walk) for walk in walk_shards(plan)])
 
 
 def of_source(history: Path, known: Sequence[Known]) -> Iterator[dict[str, Any]]:

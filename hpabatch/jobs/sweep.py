@@ -94,18 +94,18 @@ class SweepWork:
     sweep: SweepPlan
     kept: tuple[int, SweptPart] | None = None
 
-    def part(self, number: int) -> SweptPart:
-        """Return a part, fitted; the last one is kept."""
-        if self.kept is None or self.kept[0] != number:
+    def part(self, number: int, *, scored: bool) -> SweptPart:
+        """Return a part, fitted; the last one is kept, its task on the HPAs comes first."""
+        if self.kept is None or self.kept[0] != number or scored:
             self.kept = None  # (its memory is needed)
-            self.kept = number, prepare_part(self.sweep, number)
+            self.kept = number, prepare_part(self.sweep, number, scored=scored)
         return self.kept[1]
 
     def compute(self, tasks: Sequence[Task]) -> Iterator[Any]:
         """Yield frames by file name; once for each part, also its skipped HPAs and notes."""
         for task in tasks:
             number, first, last = task.argument
-            part = self.part(number)
+            part = self.part(number, scored=first == last)
             if first == last:
                 yield {_HPAS: hpas_frame(self.sweep, part)}, part.skipped, part.notes
             else:

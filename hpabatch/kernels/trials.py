@@ -1,4 +1,6 @@
-"""Trials: every lane decided under several settings, its pods and samples aligned once for all.
+"""Trials: every lane decided under several settings and its usage observed, in one walk.
+
+Its pods and samples are aligned once for all.
 
 The settings of a lane read the same ticks, rows and samples; each has its own specs, metrics, flags
 and memory. The tables of `Fleet` and `Memory` that differ hold one copy for each setting, one after
@@ -13,9 +15,10 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.kernels.align import block_length, extend_lane, fill_block
+from hpabatch.kernels.align import block_length, fill_block
 from hpabatch.kernels.replay import replay_lane
 from hpabatch.kernels.ticks import fill_ticks
+from hpabatch.kernels.usage import UsageArrays, observe_block
 from hpabatch.layout.codes import (
     BOUND_BY_INVALID_METRIC,
     BOUND_BY_NO_SCALE,
@@ -24,7 +27,7 @@ from hpabatch.layout.codes import (
     SCALE_OK,
     SCALE_UPDATE_FAILED,
 )
-from hpabatch.layout.observations import CURSOR_TICK, Observations, Rows
+from hpabatch.layout.observations import CURSOR_TICK, Observations
 from hpabatch.layout.records import I32, I64, Fleet, Memory
 from hpabatch.layout.results import Results
 
@@ -35,11 +38,13 @@ UNDECIDED = -1
 class TrialSizes(NamedTuple):
     """What every setting makes of the ticks.
 
-    `settings` (H,) is how many a lane has; `seen` and `wished` (settings, T) the size that a tick
-    saw and the one that it wished for, or UNDECIDED.
+    `settings` (H,) is how many a lane has, `observed` (1,) of how many first lanes the usage is
+    observed; `seen` and `wished` (settings, T) the size that a tick saw and the one that it wished
+    for, or UNDECIDED.
     """
 
     settings: I64
+    observed: I64
     seen: I32
     wished: I32
 
@@ -64,61 +69,78 @@ def note_sizes(fleet: Fleet, t: int, results: Results, v: int, sizes: TrialSizes
 
 
 @rule
-def try_lane(
+def try_block(
     obs: Observations,
-    rows: Rows,
     fleet: Fleet,
     memory: Memory,
     h: int,
-    extend: bool,
-    until_ms: int,
+    first: int,
+    end: int,
     recorded: bool,
     results: Results,
     sizes: TrialSizes,
 ) -> None:
-    """Take in one load of a lane and decide its ticks before `until_ms` under all its settings."""
+    """Decide the ticks first:end of a filled block under all settings of a lane, setting 0 last."""
     lanes, count = obs.lanes.size, sizes.settings[h]
     specs = fleet.specs.size // (fleet.lanes.size // lanes)
-    if extend:
-        extend_lane(obs, rows, h)
+    # The tick before the first one is looked at for its spec.
+    before = max(first - 1, fleet.lanes[h].first_tick)
+    for t in range(before, end):
+        fleet.ticks[t].spec += (count - 1) * specs
+    for k in range(count):
+        v = count - 1 - k
+        replay_lane(fleet, memory, h + v * lanes, first, end, recorded, results)
+        for t in range(first, end):
+            note_sizes(fleet, t, results, v, sizes)
+        if v > 0:
+            for t in range(before, end):
+                fleet.ticks[t].spec -= specs
+
+
+@rule
+def walk_lane(
+    obs: Observations,
+    fleet: Fleet,
+    memory: Memory,
+    h: int,
+    until_ms: int,
+    recorded: bool,
+    results: Results,
+    sizes: TrialSizes,
+    settle_ms: int,
+    usage: UsageArrays,
+) -> None:
+    """Observe and decide the ticks of a lane before `until_ms`, block by block."""
     while True:
         length = block_length(obs, h, until_ms)
         if length == 0:
             return
         first = obs.cursors[h, CURSOR_TICK]
         end = first + fill_ticks(obs, fleet, h, length, until_ms)
-        if end == first:
-            continue
-        fill_block(obs, fleet, h, first, end)
-        # The tick before the first one is looked at for its spec.
-        before = max(first - 1, fleet.lanes[h].first_tick)
-        for v in range(count):
-            replay_lane(fleet, memory, h + v * lanes, first, end, recorded, results)
-            for t in range(first, end):
-                note_sizes(fleet, t, results, v, sizes)
-            for t in range(before, end):
-                fleet.ticks[t].spec += specs
-        for t in range(before, end):
-            fleet.ticks[t].spec -= count * specs
+        if end > first:
+            fill_block(obs, fleet, h, first, end)
+            if h < sizes.observed[0]:
+                observe_block(obs, fleet, h, first, end, settle_ms, usage)
+            try_block(obs, fleet, memory, h, first, end, recorded, results, sizes)
 
 
 @kernel
-def try_observations(
+def walk_observations(
     obs: Observations,
-    rows: Rows,
     fleet: Fleet,
     memory: Memory,
-    extend: bool,
     until_ms: int,
     recorded: bool,
     results: Results,
     sizes: TrialSizes,
+    settle_ms: int,
+    usage: UsageArrays,
 ) -> None:
-    """Take in one load of samples and decide every lane's ticks before `until_ms`.
+    """Observe and decide every lane's ticks before `until_ms`; loads are taken in before.
 
-    As `kernels.align.replay_observations`, under all settings. Writes `sizes`; `results` are
-    scratch. Raises nothing.
+    As `kernels.align.replay_observations`, under all settings, and `kernels.usage.observe_usage`.
+    Writes `sizes`, `usage` and the `results` of each lane's first setting. Raises nothing.
     """
     for lane in numba.prange(obs.lanes.size):
         h: Any = np.int64(lane)
-        try_lane(obs, rows, fleet, memory, h, extend, until_ms, recorded, results, sizes)
+        walk_lane(obs, fleet, memory, h, until_ms, recorded, results, sizes, settle_ms, usage)

@@ -273,6 +273,27 @@ def add_tracks(
 
 
 @rule
+def observe_block(
+    obs: Observations,
+    fleet: Fleet,
+    h: int,
+    first: int,
+    last: int,
+    settle_ms: int,
+    out: UsageArrays,
+) -> None:
+    """Write what a lane shows at the ticks first:last of a filled block."""
+    for t in range(first, last):
+        count_pods(obs, fleet, t, settle_ms, out.ticks)
+        for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
+            if obs.streams[g].is_total != 0:
+                add_total_signal(fleet, g, t, out.signals)
+            else:
+                add_pod_signal(obs, fleet, g, t, settle_ms, out)
+                add_tracks(obs, fleet, h, g, t, settle_ms, out)
+
+
+@rule
 def observe_lane(
     obs: Observations, fleet: Fleet, h: int, until_ms: int, settle_ms: int, out: UsageArrays
 ) -> None:
@@ -283,17 +304,9 @@ def observe_lane(
             return
         first = obs.cursors[h, CURSOR_TICK]
         count = fill_ticks(obs, fleet, h, length, until_ms)
-        if count == 0:
-            continue
-        fill_block(obs, fleet, h, first, first + count)
-        for t in range(first, first + count):
-            count_pods(obs, fleet, t, settle_ms, out.ticks)
-            for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
-                if obs.streams[g].is_total != 0:
-                    add_total_signal(fleet, g, t, out.signals)
-                else:
-                    add_pod_signal(obs, fleet, g, t, settle_ms, out)
-                    add_tracks(obs, fleet, h, g, t, settle_ms, out)
+        if count > 0:
+            fill_block(obs, fleet, h, first, first + count)
+            observe_block(obs, fleet, h, first, first + count, settle_ms, out)
 
 
 @kernel
@@ -348,6 +361,6 @@ def take_in_lane(obs: Observations, rows: Rows, fleet: Fleet, h: int, out: Usage
 @kernel
 def take_in_usage(obs: Observations, rows: Rows, fleet: Fleet, out: UsageArrays) -> None:
     """Take in one load of samples of all lanes; note what they are like. Raises nothing."""
-    for lane in numba.prange(fleet.lanes.size):
+    for lane in numba.prange(obs.lanes.size):
         h: Any = np.int64(lane)
         take_in_lane(obs, rows, fleet, h, out)

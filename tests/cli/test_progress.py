@@ -129,7 +129,7 @@ class ToldError(Exception):
         (("simulate", DEMO), "simulate_fleet"),
         (("plan", DEMO), "simulate_fleet"),
         (("sweep", DEMO, "--grid", "target=70", "--out", "sweep"), "simulate_fleet"),
-        (("fidelity", DEMO), "simulate_fleet"),
+        (("fidelity", DEMO), "walk_observations"),
         (("compare", DEMO, "--simulate", "--k8s", "1.36..1.37"), "simulate_fleet"),
         (("compare", DEMO, "--k8s", "1.36..1.37"), "replay_observations"),
         (("fit", DEMO), "observe_usage"),

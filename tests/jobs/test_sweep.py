@@ -186,9 +186,9 @@ def test_a_part_is_fitted_once(
     fitted: list[int] = []
     real = engine.prepare_part
 
-    def noted(sweep: Any, number: int) -> Any:
+    def noted(sweep: Any, number: int, *, scored: bool) -> Any:
         fitted.append(number)
-        return real(sweep, number)
+        return real(sweep, number, scored=scored)
 
     monkeypatch.setattr("hpabatch.jobs.sweep.prepare_part", noted)
     run(history, tmp_path / "sweep")

@@ -70,7 +70,7 @@ def fidelity(
     from hpabatch.report.fidelity import FidelityReport
 
     source = open_history(history, "replay")
-    with progress_on_stderr("simulate_fleet") as progress:
+    with progress_on_stderr("walk_observations") as progress:
         found = scores_of(source, request, progress).result
     tell(found.warnings)
     tell_skipped(found.skipped, history)

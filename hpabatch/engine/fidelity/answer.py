@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from hpabatch.engine.fidelity.deviations import METRIC, WINDOW, Deviation, deviations_of
+from hpabatch.engine.fidelity.deviations import METRIC, WINDOW, Deviation
 from hpabatch.engine.fidelity.evidence import Evidence, evidence_of
-from hpabatch.engine.fidelity.trials import Recording, recordings_of, run_trials
-from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fidelity.trials import Recording
+from hpabatch.engine.fidelity.walk import Walk
 from hpabatch.engine.replay.summary import KEY
-from hpabatch.engine.shards.read import read_shard
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.layout.records import I64
 
@@ -89,20 +88,10 @@ def sign_p(won: int, lost: int) -> float:
     return min(ways, 1.0)
 
 
-def answers(plan: ReplayPlan, number: int) -> pl.DataFrame:
-    """Return a row of ANSWERS for each HPA of a shard that has a tick.
-
-    Raises:
-        HistoryError: a table is broken.
-    """
-    first, last = plan.shards[number]
-    places = plan.places[first:last]
-    given = read_shard(plan, plan.chosen[first:last], places)
-    recordings = recordings_of(plan, given, places)
-    settings = [deviations_of(recording.candidate) for recording in recordings]
+def answers(walk: Walk) -> pl.DataFrame:
+    """Return a row of ANSWERS for each HPA of a shard that has a tick."""
     rows = []
-    for k, trials in run_trials(plan, given, recordings, settings):
-        recording = recordings[k]
+    for recording, trials in zip(walk.recordings, walk.trials, strict=True):
         stated = evidence_of(recording, trials[0])
         found = [
             _compare(recording, trial.deviation, stated, evidence_of(recording, trial),

@@ -10,6 +10,7 @@ agrees. docs/fidelity.md explains both scores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -22,16 +23,17 @@ from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS, score_plant
 from hpabatch.engine.fidelity.skill import Skill, skill_of
+from hpabatch.engine.fidelity.walk import Walk, walk_shards
 from hpabatch.engine.fit.kinds import has_age
 from hpabatch.engine.fit.overrides import plan_overrides, signal_statement
 from hpabatch.engine.fit.pipeline import recording_of
 from hpabatch.engine.fit.run import fit
-from hpabatch.engine.fit.usage import Usage, observed_usage
+from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.replay.decisions import decisions_frame
-from hpabatch.engine.replay.run import ReplayNotes, join_notes, replay_shards
+from hpabatch.engine.replay.run import ReplayNotes, ShardNotes, join_notes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.run import Progress, silent
@@ -129,21 +131,67 @@ def fidelity_of(
     progress: Progress = silent,
 ) -> Fidelity:
     """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
-    entries = plan_overrides(plants, plan.chosen, plan.everyone)
-    replayed = _controller_scores(plan, progress)
-    signals, changes = _plant_scores(plan, entries, choices, progress)
-    hpas = _hpas(replayed.scores, signals, plan.chosen, choices)
-    return Fidelity(
-        hpas=hpas,
-        signals=signals,
-        changes=changes,
-        controller=replayed.scores,
-        totals=_totals(hpas, replayed.scores, signals, changes),
-        parameters=choices,
-        skipped=replayed.notes.skipped,
-        warnings=replayed.notes.warnings,
-        evidence=plan.evidence | replayed.notes.evidence | choices.texts(),
-    )
+    scoring = Scoring(plan, choices, plants, progress)
+    for _ in scoring.usages():
+        pass
+    return scoring.fidelity()
+
+
+class Scoring:
+    """The scores of a plan's HPAs, made as their usage is walked; arguments as of `fidelity`."""
+
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        choices: FidelityParameters,
+        plants: Sequence[PlantOverride] = (),
+        progress: Progress = silent,
+    ) -> None:
+        """Begin without any score."""
+        entries = plan_overrides(plants, plan.chosen, plan.everyone)
+        stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
+        self.plan, self.choices, self.progress = plan, choices, progress
+        self.controllers, self.plants = _Controllers(), _Plants(plan, stated, choices)
+
+    def usages(self) -> Iterator[Usage]:
+        """Yield the observed usage of every HPA, as `observed_usage` does, and score it.
+
+        A shard is judged in a thread of its own while the next one is walked. Only this thread
+        calls kernels: some threading layers of numba end the process if two do at once.
+        """
+        with ThreadPoolExecutor(1, "judge") as pool:
+            judged: Future[None] | None = None
+            for k, walk in enumerate(walk_shards(self.plan)):
+                parts = list(self.plants.first_parts(walk.usages))
+                if judged is not None:
+                    judged.result()
+                judged = pool.submit(self._judge, walk, parts)
+                self.progress("replaying and judging plants", (k + 1) / len(self.plan.shards))
+                yield from walk.usages
+            if judged is not None:
+                judged.result()
+
+    def _judge(self, walk: Walk, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
+        self.controllers.add(walk)
+        self.plants.add(parts)
+
+    def fidelity(self) -> Fidelity:
+        """Return the scores, once all usages were walked."""
+        plan, choices = self.plan, self.choices
+        replayed = self.controllers.scores(plan)
+        signals, changes = self.plants.scores()
+        hpas = _hpas(replayed.scores, signals, plan.chosen, choices)
+        return Fidelity(
+            hpas=hpas,
+            signals=signals,
+            changes=changes,
+            controller=replayed.scores,
+            totals=_totals(hpas, replayed.scores, signals, changes),
+            parameters=choices,
+            skipped=replayed.notes.skipped,
+            warnings=replayed.notes.warnings,
+            evidence=plan.evidence | replayed.notes.evidence | choices.texts(),
+        )
 
 
 class _Replayed(NamedTuple):
@@ -151,51 +199,64 @@ class _Replayed(NamedTuple):
     notes: ReplayNotes
 
 
-def _controller_scores(plan: ReplayPlan, progress: Progress) -> _Replayed:
-    """Replay a plan shard by shard and return the controller scores."""
-    scores, notes = [score(decisions_frame(None)).hpas], []
-    told = [pl.DataFrame(schema=ANSWER_SCHEMA)]
-    for k, result in enumerate(replay_shards(plan, range(len(plan.shards)))):
-        scores.append(score(result.decisions, result.hpas).hpas)
-        notes.append(result.notes)
-        told.append(answers(plan, k))
-        progress("replaying", (k + 1) / len(plan.shards) / 2)
-    joined = pl.concat(scores).join(
-        pl.concat(told), on=list(KEY), how="left", maintain_order="left"
-    )
-    unanswered = pl.col("answer").is_null()
-    joined = joined.with_columns(
-        answer_why=pl.when(unanswered).then("unscored").otherwise("answer_why"),
-        answer=pl.col("answer").fill_null(UNTOLD),
-    )
-    return _Replayed(joined.sort(KEY), join_notes(plan, notes))
+class _Controllers:
+    """Collects the controller scores, shard by shard."""
+
+    def __init__(self) -> None:
+        self.hpas = [score(decisions_frame(None)).hpas]
+        self.told = [pl.DataFrame(schema=ANSWER_SCHEMA)]
+        self.notes: list[ShardNotes] = []
+
+    def add(self, walk: Walk) -> None:
+        """Add the HPAs of a shard."""
+        self.hpas.append(score(walk.result.decisions, walk.result.hpas).hpas)
+        self.told.append(answers(walk))
+        self.notes.append(walk.result.notes)
+
+    def scores(self, plan: ReplayPlan) -> _Replayed:
+        """Return the scores of all HPAs."""
+        joined = pl.concat(self.hpas).join(
+            pl.concat(self.told), on=list(KEY), how="left", maintain_order="left"
+        )
+        unanswered = pl.col("answer").is_null()
+        joined = joined.with_columns(
+            answer_why=pl.when(unanswered).then("unscored").otherwise("answer_why"),
+            answer=pl.col("answer").fill_null(UNTOLD),
+        )
+        return _Replayed(joined.sort(KEY), join_notes(plan, self.notes))
 
 
-def _plant_scores(
-    plan: ReplayPlan,
-    entries: Sequence[tuple[PlantOverride, ...]],
-    choices: FidelityParameters,
-    progress: Progress,
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the scores of all signals, and the judged changes."""
-    stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
-    signals, changes = [], []
-    for k in range(len(plan.shards)):
-        usages = list(observed_usage(plan, shards=[k]))
-        for usage, first, at_ms in _with_first_parts(plan, usages, stated, choices):
+class _Plants:
+    """Collects the scores of all signals and the judged changes, shard by shard."""
+
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        stated: dict[int, tuple[PlantOverride, ...]],
+        choices: FidelityParameters,
+    ) -> None:
+        self.plan, self.stated, self.choices = plan, stated, choices
+        keys = dict.fromkeys(KEY, pl.String)
+        self.signals = [pl.DataFrame(schema={**keys, **SIGNAL_COLUMNS})]
+        self.changes = [pl.DataFrame(schema={**keys, **CHANGE_COLUMNS})]
+
+    def first_parts(self, usages: Sequence[Usage]) -> Iterator[tuple[Usage, Usage, int]]:
+        """Yield usages, their first parts, and the instants that end these."""
+        return _with_first_parts(self.plan, usages, self.stated, self.choices)
+
+    def add(self, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
+        """Fit the plants of a shard's HPAs on their first parts and judge them on the rest."""
+        for usage, first, at_ms in parts:
             candidate = usage.candidate
-            theirs = stated[id(candidate)]
-            fitted = fit(first, recording_of(plan, candidate), theirs)
-            found = score_plant(usage, fitted, theirs, at_ms, choices)
-            signals.append(_named(found.signals, candidate))
-            changes.append(_named(found.changes, candidate))
-        progress("judging plants", 0.5 + (k + 1) / len(plan.shards) / 2)
-    texts = dict.fromkeys(KEY, pl.String)
-    empty = (pl.DataFrame(schema={**texts, **c}) for c in (SIGNAL_COLUMNS, CHANGE_COLUMNS))
-    return tuple(
-        pl.concat([nothing, *found])
-        for nothing, found in zip(empty, (signals, changes), strict=True)
-    )  # type: ignore[return-value]
+            theirs = self.stated[id(candidate)]
+            fitted = fit(first, recording_of(self.plan, candidate), theirs)
+            found = score_plant(usage, fitted, theirs, at_ms, self.choices)
+            self.signals.append(_named(found.signals, candidate))
+            self.changes.append(_named(found.changes, candidate))
+
+    def scores(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the scores of all signals, and the judged changes."""
+        return pl.concat(self.signals), pl.concat(self.changes)
 
 
 def _with_first_parts(

@@ -10,14 +10,13 @@ of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from hpabatch.engine.fidelity.deviations import LONGEST, STATED, Deviation, add_settings
+from hpabatch.engine.fidelity.deviations import LONGEST, Deviation
 from hpabatch.engine.fidelity.episodes import (
     SAMPLED_SHARE,
     Episodes,
@@ -32,18 +31,12 @@ from hpabatch.engine.fleet.membership import Place
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.fleet.sources import Load
 from hpabatch.engine.shards.pack import pack_shard
-from hpabatch.engine.shards.read import SampleReader, ShardFacts, ShardInput
-from hpabatch.engine.shards.run import ahead, run_step, sample_arenas, sample_steps
+from hpabatch.engine.shards.read import SampleReader, ShardInput
 from hpabatch.engine.shards.shard import Shard
-from hpabatch.kernels.trials import UNDECIDED, TrialSizes, try_observations
-from hpabatch.layout import codes
 from hpabatch.layout.records import I64
 from hpabatch.packing.arena import Arena
 
 MOST_PASSES: Final = 6
-TICKS_AT_ONCE: Final = 500_000
-"""About as many ticks are replayed together: some 200 bytes each, and 8 for each setting."""
-
 LEAST_WARM_MS: Final = 120_000
 DAYS_MEASURED: Final = 3
 _EPOCH: Final = date(1970, 1, 1)
@@ -79,14 +72,6 @@ class Recording(NamedTuple):
     passes: Sequence[I64]
 
 
-class Lane(NamedTuple):
-    """One replay of an HPA (by position) under all its settings; `held`: its pass, -1: plain."""
-
-    hpa: int
-    held: int
-    now_ms: I64
-
-
 @dataclass(frozen=True, slots=True)
 class Trial:
     """An HPA under one setting: the plain replay, and the held one of each pass."""
@@ -100,7 +85,7 @@ def recordings_of(
     plan: ReplayPlan, given: ShardInput, places: Sequence[Sequence[Place]]
 ) -> list[Recording]:
     """Return the HPAs of a shard that have a tick, with what is measured around their changes."""
-    shard = pack_shard(_for(given, given.candidates), Arena())
+    shard = pack_shard(given, Arena())
     reader = SampleReader(plan, given.facts.cluster, places, shard)
     own = {id(c): theirs for c, theirs in zip(given.candidates, places, strict=True)}
     samples = _Samples(given, shard, reader, [own[id(c)] for c in shard.candidates])
@@ -131,11 +116,6 @@ def _with_ticks(episodes: Episodes, window: Window, now_ms: I64) -> Episodes:
     first = np.searchsorted(now_ms, episodes.first_ms - window.early_ms)
     last = np.searchsorted(now_ms, episodes.last_ms + window.late_ms)
     return episodes.some(np.flatnonzero(last > first))
-
-
-def _for(given: ShardInput, candidates: Sequence[Candidate]) -> ShardInput:
-    """Return the input of other lanes; what they note is nobody's."""
-    return replace(given, candidates=candidates, facts=ShardFacts(given.facts.cluster), whole=False)
 
 
 def _warm_ms(shard: Shard, h: int, period_ms: int) -> int:
@@ -232,144 +212,3 @@ class _Samples:
             if 0 <= unseen <= longest_ms:
                 found.append(unseen)
         return int(np.median(found)) if found else 0
-
-
-def run_trials(
-    plan: ReplayPlan,
-    given: ShardInput,
-    recordings: Sequence[Recording],
-    deviations: Sequence[Sequence[Deviation]],
-) -> Iterator[tuple[int, list[Trial]]]:
-    """Yield the trials of each recording, by position: the stated settings first, then others."""
-    arena, columns = Arena(), sample_arenas()
-    settings = [(STATED, *theirs) for theirs in deviations]
-    for lanes in _chunks([list(_lanes_of(k, r)) for k, r in enumerate(recordings)]):
-        shard = _pack(given, recordings, lanes, arena)
-        own = [settings[lane.hpa] for lane in lanes]
-        add_settings(shard, own)
-        sizes = _room(shard, [len(theirs) for theirs in own])
-        places = [recordings[lane.hpa].places for lane in lanes]
-        reader = SampleReader(plan, given.facts.cluster, places, shard)
-        decide = partial(_decide, sizes)
-        for step in ahead(sample_steps(plan, shard, ShardFacts(""), reader, columns)):
-            run_step(plan, step, decide=decide)
-        for k in dict.fromkeys(lane.hpa for lane in lanes):
-            theirs = [h for h, lane in enumerate(lanes) if lane.hpa == k]
-            found = [[_sizes(shard, sizes, h, v) for h in theirs] for v in range(len(settings[k]))]
-            yield k, [Trial(d, s[0], s[1:]) for d, s in zip(settings[k], found, strict=True)]
-
-
-def _decide(sizes: TrialSizes, *arguments: Any) -> None:
-    try_observations(*arguments, sizes)
-
-
-def _room(shard: Shard, settings: Sequence[int]) -> TrialSizes:
-    """Return room for the sizes of all ticks, contents undefined."""
-    count, ticks = max(settings, default=0), shard.fleet.ticks.size
-    seen, wished = (
-        shard.arena.take(name, count * ticks, np.int32).reshape(count, ticks)
-        for name in ("seen", "wished")
-    )
-    return TrialSizes(np.array(settings, np.int64), seen, wished)
-
-
-def _lanes_of(k: int, recording: Recording) -> Iterator[Lane]:
-    """Yield the plain replay of an HPA, and the held ones."""
-    yield Lane(k, -1, recording.now_ms)
-    episodes, window, now_ms = recording.episodes, recording.window, recording.now_ms
-    for held, chosen in enumerate(recording.passes):
-        some = episodes.some(chosen)
-        begin_ms = some.first_ms - window.early_ms - recording.warm_ms
-        first = np.searchsorted(now_ms, begin_ms)
-        last = np.searchsorted(now_ms, some.last_ms + window.late_ms)
-        step = np.zeros(now_ms.size + 1, np.int64)
-        np.add.at(step, first, 1)
-        np.add.at(step, last, -1)
-        yield Lane(k, held, now_ms[np.cumsum(step[:-1]) > 0])
-
-
-def _chunks(hpas: Sequence[Sequence[Lane]]) -> Iterator[list[Lane]]:
-    """Yield the lanes of as many HPAs as are replayed together."""
-    some, ticks = list[Lane](), 0
-    for lanes in hpas:
-        more = sum(lane.now_ms.size for lane in lanes)
-        if some and ticks + more > TICKS_AT_ONCE:
-            yield some
-            some, ticks = [], 0
-        some += lanes
-        ticks += more
-    if some:
-        yield some
-
-
-def _pack(
-    given: ShardInput, recordings: Sequence[Recording], lanes: Sequence[Lane], arena: Arena
-) -> Shard:
-    candidates = [recordings[lane.hpa].candidate for lane in lanes]
-    instants = [lane.now_ms for lane in lanes]
-    shard = pack_shard(_for(given, candidates), arena, None, instants, LONGEST)
-    ends = _Ends(given)
-    for h, lane in enumerate(lanes):
-        if lane.held >= 0:
-            recording = recordings[lane.hpa]
-            some = recording.episodes.some(recording.passes[lane.held])
-            ends.hold(shard, h, some, recording.window)
-    return shard
-
-
-class _Ends:
-    """The ends of pods, and holds that put them off."""
-
-    def __init__(self, given: ShardInput) -> None:
-        pods = given.pods
-        deleting = (pods.states.pod_flags & codes.POD_DELETING) != 0
-        counts = np.concatenate([[0], np.cumsum(~deleting)])
-        self.alive = counts[pods.state_first[1:]] - counts[pods.state_first[:-1]]
-        """How many states of a pod are from before it is to be deleted: those come first."""
-        first = np.minimum(pods.state_first[:-1] + self.alive, max(pods.state_ms.size - 1, 0))
-        ended = self.alive < np.diff(pods.state_first)
-        self.ended_ms = np.where(ended, pods.state_ms[first], pods.gone_ms)
-
-    def hold(self, shard: Shard, h: int, episodes: Episodes, window: Window) -> None:
-        """Let a lane see size and pods as before each episode until W after it.
-
-        A pod that came meanwhile is created when the hold ends, one that went is there until then.
-        """
-        fleet, obs, source = shard.fleet, shard.observations, shard.observations.lanes[h]
-        to_ms = episodes.last_ms + window.late_ms
-        scales = obs.scales[source.first_scale : source.last_scale]
-        scales.ts_ms = _put_off(scales.ts_ms, episodes.first_ms, to_ms)
-        lane = fleet.lanes[h]
-        changes = fleet.changes[lane.first_change : lane.last_change]
-        changes.ts_ms = _put_off(changes.ts_ms, episodes.first_ms, to_ms)
-        pods = obs.pods[source.first_pod : source.last_pod]
-        from_ms, numbers = episodes.first_ms - window.size_ms, np.array(shard.pods[h], np.int64)
-        if not numbers.size:
-            return
-        pods.created_ms = _put_off(pods.created_ms, from_ms, to_ms)
-        ended_ms = np.minimum(self.ended_ms[numbers], pods.gone_ms)
-        until_ms = _put_off(ended_ms, from_ms, to_ms)
-        kept = (until_ms != ended_ms) & (self.alive[numbers] > 0)
-        pods.gone_ms = np.where(kept, until_ms, pods.gone_ms)
-        pods.last_state = np.where(kept, pods.first_state + self.alive[numbers], pods.last_state)
-
-
-def _put_off(ts_ms: I64, from_ms: I64, to_ms: I64) -> I64:
-    """Return times, those within an interval as its end."""
-    if not from_ms.size:
-        return ts_ms
-    at = np.searchsorted(from_ms, ts_ms, side="right") - 1
-    inside = (at >= 0) & (ts_ms < to_ms[np.maximum(at, 0)])
-    return np.where(inside, to_ms[np.maximum(at, 0)], ts_ms)
-
-
-def _sizes(shard: Shard, sizes: TrialSizes, h: int, v: int) -> Sizes:
-    lane = shard.fleet.lanes[h]
-    at = slice(int(lane.first_tick), int(lane.last_tick))
-    wished = sizes.wished[v, at]
-    decided = wished != UNDECIDED
-    return Sizes(
-        shard.fleet.ticks.now_ms[at][decided].astype(np.int64),
-        sizes.seen[v, at][decided].astype(np.int64),
-        wished[decided].astype(np.int64),
-    )

@@ -75,20 +75,24 @@ class Fit:
 
 
 def fit_history(
-    plan: ReplayPlan, overrides: Sequence[PlantOverride] = (), everyone: Sequence[Candidate] = ()
+    plan: ReplayPlan,
+    overrides: Sequence[PlantOverride] = (),
+    everyone: Sequence[Candidate] = (),
+    usages: Iterator[Usage] | None = None,
 ) -> Iterator[Fit]:
     """Yield the fit of every HPA of a plan, in its order; one shard of samples is in memory.
 
     `overrides` are the entries of a plant file. What they say of signals is taken into account;
     the rest is put into the plants by `engine.fit.overrides.override`. They may be for other HPAs
-    of the history too, or for those of `everyone`.
+    of the history too, or for those of `everyone`. `usages`: those of the
+    plan's HPAs, None: as `observed_usage` yields them.
 
     Raises:
         HistoryError: a table is broken.
         UsageError: an entry matches nothing.
     """
     chosen = plan_overrides(overrides, plan.chosen, (*plan.everyone, *everyone))
-    usages = observed_usage(plan)
+    usages = observed_usage(plan) if usages is None else usages
     usage = next(usages, None)
     for candidate, entries in zip(plan.chosen, chosen, strict=True):
         if usage is None or usage.candidate is not candidate:

@@ -28,7 +28,7 @@ from hpabatch.kernels.usage import (
     take_in_usage,
 )
 from hpabatch.layout import codes
-from hpabatch.layout.observations import CURSOR_TICK
+from hpabatch.layout.observations import CURSOR_TICK, Rows
 from hpabatch.layout.records import I64, Records, records_from
 from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.model.plant import signal_name
@@ -123,22 +123,23 @@ def observed_usage(
         HistoryError: a table is broken.
     """
     shards = range(len(plan.shards)) if shards is None else shards
-    collected: _Collected | None = None
+    collected: Collected | None = None
     for step in ahead(shard_steps(plan, shards)):
         if not step.shard.candidates:
             continue
         if collected is None or collected.shard is not step.shard:
-            collected = _Collected(plan, step.shard, step.facts)
+            collected = Collected(plan, step.shard, step.facts)
         collected.add(step, settle_ms)
         if step.last:
-            yield from collected.usages()
+            yield from collected.usages(step.shard)
             collected = None
 
 
-class _Collected:
-    """Usage of one shard, as far as it was read."""
+class Collected:
+    """Usage of one shard, as far as it was read; a kernel writes `arrays`."""
 
     def __init__(self, plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> None:
+        """Begin with nothing observed."""
         self.plan = plan
         self.facts = facts
         self.shard = shard
@@ -157,16 +158,21 @@ class _Collected:
 
     def add(self, step: Step, settle_ms: int) -> None:
         """Take in a step's samples and look at its ticks."""
-        shard, arrays = self.shard, self.arrays
+        shard = self.shard
         take_in(shard, step.load, step.done_ms - shard.max_age_ms)
-        take_in_usage(shard.observations, step.load.rows, shard.fleet, arrays)
+        self.take_in(step.load.rows)
+        observe_usage(shard.observations, shard.fleet, step.until_ms, settle_ms, self.arrays)
+        if step.last:
+            shard.fleet.lanes.last_tick = shard.observations.cursors[:, CURSOR_TICK]
+
+    def take_in(self, rows: Rows) -> None:
+        """Take in the rows of a load, for which there is room; note what they are like."""
+        arrays = self.arrays
+        take_in_usage(self.shard.observations, rows, self.shard.fleet, arrays)
         for g, count in enumerate(arrays.probed.tolist()):
             if count:
                 self.probes[g].append(arrays.probes[g, :count].copy())
             arrays.fresh_ms[g] = self._fresh_ms(g)
-        observe_usage(shard.observations, shard.fleet, step.until_ms, settle_ms, arrays)
-        if step.last:
-            shard.fleet.lanes.last_tick = shard.observations.cursors[:, CURSOR_TICK]
 
     def _fresh_ms(self, g: int) -> int:
         """Return how much older than the newest a sample may be: by the first day's spacing."""
@@ -175,14 +181,13 @@ class _Collected:
         spacing = int(np.median(self.probes[g][0][:, 0]))
         return max(int(FRESH_SHARE * spacing), 1)
 
-    def usages(self) -> Iterator[Usage]:
-        """Yield the usage of each lane, copied out of the shard's arrays."""
-        limits = read_limits(self.plan, self.shard)
-        for h, candidate in enumerate(self.shard.candidates):
-            yield self._usage(h, candidate, limits[h])
+    def usages(self, shard: Shard) -> Iterator[Usage]:
+        """Yield the usage of each lane of the shard, or of its first lanes, as copies."""
+        limits = read_limits(self.plan, shard)
+        for h, candidate in enumerate(shard.candidates):
+            yield self._usage(shard, h, candidate, limits[h])
 
-    def _usage(self, h: int, candidate: Candidate, limits: Limits) -> Usage:
-        shard = self.shard
+    def _usage(self, shard: Shard, h: int, candidate: Candidate, limits: Limits) -> Usage:
         lane = shard.fleet.lanes[h]
         at = slice(int(lane.first_tick), int(lane.last_tick))
         ticks, seen = shard.fleet.ticks[at], self.arrays.ticks[at]

@@ -16,7 +16,7 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
 from hpabatch.engine.replay.decisions import decisions_frame
 from hpabatch.engine.shards.read import ShardFacts
-from hpabatch.engine.shards.run import Step, ahead, run_step, shard_steps
+from hpabatch.engine.shards.run import ahead, run_step, shard_steps
 from hpabatch.engine.shards.shard import Shard
 from hpabatch.history.base import USAGE
 from hpabatch.history.reader import History
@@ -111,11 +111,10 @@ def replay_shards(plan: ReplayPlan, shards: Sequence[int]) -> Iterator[ShardResu
     Raises:
         HistoryError: a table is broken.
     """
-    has_usage = _has_usage(plan)
     for step in ahead(shard_steps(plan, shards)):
         run_step(plan, step)
         if step.last:
-            yield _result(step, plan.whole, has_usage)
+            yield shard_result(plan, step.shard, step.facts)
 
 
 def replay_shard(plan: ReplayPlan, k: int) -> ShardResult:
@@ -127,14 +126,14 @@ def _has_usage(plan: ReplayPlan) -> bool:
     return not plan.history.sizes(USAGE).is_empty()
 
 
-def _result(step: Step, whole: bool, has_usage: bool) -> ShardResult:
-    shard = step.shard
+def shard_result(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> ShardResult:
+    """Return the result of a shard whose ticks are all decided."""
     kept = {id(candidate) for candidate in shard.candidates}
     return ShardResult(
         skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
-        facts=step.facts,
-        silent=tuple(_silence(shard, has_usage)),
-        decisions=decisions_frame(shard, whole),
+        facts=facts,
+        silent=tuple(_silence(shard, _has_usage(plan))),
+        decisions=decisions_frame(shard, plan.whole),
         hpas=candidate_frame(shard.candidates).drop("labels"),
     )
 

@@ -56,14 +56,15 @@ def pack_shard(
     given: ShardInput,
     arena: Arena,
     rows_per_block: int | None = None,
-    instants: Sequence[I64] = (),
+    instants: Sequence[I64 | None] = (),
     windows: int = 1,
 ) -> Shard:
     """Return the arrays of a shard, and note in its facts which HPAs have generated pods.
 
     `rows_per_block` (tick, pod) rows of an HPA are filled at a time; 0: all of a load together.
-    `instants`: of each HPA the only ones at which it is decided, in ms, ascending; empty: all that
-    it has. Recommendation lists have room for `windows` times the longest window of the specs.
+    `instants`: of each HPA the only ones at which it is decided, in ms, ascending; None, or empty
+    for every HPA: all that it has. Recommendation lists have room for `windows` times the longest
+    window of the specs.
     """
     builder = ShardBuilder(given, rows_per_block, windows)
     for k, candidate in enumerate(given.candidates):

@@ -5,12 +5,13 @@ RECORDED: the HPA as it was in force; PROPOSED: that of manifests, with the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hpabatch.engine.fit.overrides import Draws, override, plan_overrides
 from hpabatch.engine.fit.run import Fit, fit_history
+from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import Fact, Workload
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
@@ -124,12 +125,14 @@ def prepare_planned(
     options: LoopOptions,
     whole: ReplayPlan | None = None,
     progress: Progress = silent,
+    usages: Iterator[Usage] | None = None,
 ) -> Loop:
     """Do the same for the HPAs of a plan that is there already; `options` name no manifests.
 
     `whole` is the plan of the fleet of which `plan` has a part: nothing depends on how it is cut.
+    `usages` are those of the plan's HPAs where they are walked for something else too.
     """
-    return _Preparing(plan, options, parameters, None, progress, whole).loop()
+    return _Preparing(plan, options, parameters, None, progress, whole, usages).loop()
 
 
 class _Preparing:
@@ -143,7 +146,9 @@ class _Preparing:
         select: Select | None,
         progress: Progress,
         whole: ReplayPlan | None = None,
+        usages: Iterator[Usage] | None = None,
     ) -> None:
+        self.usages = usages
         self.plan, self.options, self.progress = plan, options, progress
         self.whole = whole or plan
         self.parameters, self.select = parameters, select
@@ -209,7 +214,7 @@ class _Preparing:
         chosen = plan_overrides(plants, plan.chosen, others)
         for candidate, entries in zip(plan.chosen, chosen, strict=True):
             self.entries[key_of(candidate)] = entries
-        for k, found in enumerate(fit_history(plan, plants, others)):
+        for k, found in enumerate(fit_history(plan, plants, others, self.usages)):
             target = found.candidate.target
             known = self.fits.get(target)
             self.fits[target] = found if known is None else joined(known, found)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from hpabatch.engine.fidelity.parameters import FidelityParameters
-from hpabatch.engine.fidelity.run import fidelity_of
+from hpabatch.engine.fidelity.run import Scoring
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
@@ -199,27 +199,38 @@ def _chunks(settings: int, at_once: int) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class SweptPart:
-    """A part's HPAs, fitted: what their settings are made of, and what is known of them."""
+    """A part's HPAs, fitted: what their settings are made of, and what is known of them.
+
+    `scores` has both fidelity scores of the HPAs, without rows where they were not asked for.
+    """
 
     loop: Loop
     cases: tuple[SettingCases, ...]
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...]
+    scores: pl.DataFrame
 
 
-def prepare_part(sweep: SweepPlan, number: int) -> SweptPart:
-    """Fit the workloads of a part.
+def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> SweptPart:
+    """Fit the workloads of a part; `scored`: in the same walk over their usage score them.
 
     Raises:
         HistoryError: a table cannot be read.
         UsageError: a scenario or a plant file that does not fit.
     """
     plan = narrow_plan(sweep.plan, range(*sweep.parts[number]))
-    loop = prepare_planned(plan, sweep.parameters, sweep.options.loop, sweep.plan)
+    options, scoring, usages = sweep.options, None, None
+    if scored and options.fidelity:
+        scoring = Scoring(plan, FidelityParameters(), options.loop.plants)
+        usages = scoring.usages()
+    loop = prepare_planned(plan, sweep.parameters, options.loop, sweep.plan, usages=usages)
     hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
     found = fitting(hpas, sweep.options.grid, sweep.options.sets)
     skipped, notes = (*loop.skipped, *found.skipped), (*loop.notes, *found.notes)
-    return SweptPart(loop, found.hpas, skipped, notes)
+    scores = pl.DataFrame(schema=_SCORES)
+    if scoring is not None:
+        scores = scoring.fidelity().hpas.select(*_SCORES)
+    return SweptPart(loop, found.hpas, skipped, notes, scores)
 
 
 def _setting_cases(sweep: SweepPlan, loop: Loop, case: SimulationCase) -> SettingCases:
@@ -306,7 +317,7 @@ def units_frame(sweep: SweepPlan) -> pl.DataFrame:
 
 
 def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
-    """Return one row per HPA of a part that was simulated: its spec, scores and problems."""
+    """Return one row per HPA of a scored part that was simulated: its spec, scores, problems."""
     rows: list[dict[str, Any]] = []
     unit_ms = UNITS[sweep.unit]
     for known in part.cases:
@@ -331,8 +342,7 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
             }
         )
     frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
-    scores = _scores(sweep, part) if sweep.options.fidelity else pl.DataFrame(schema=_SCORES)
-    joined = frame.join(scores, on=KEY, how="left", maintain_order="left")
+    joined = frame.join(part.scores, on=KEY, how="left", maintain_order="left")
     return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
 
 
@@ -360,12 +370,6 @@ _SCORES: Final = {
     "controller_answer": pl.String(),
     "controller_explained_share": pl.Float64(),
 }
-
-
-def _scores(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
-    """Return both fidelity scores of a part's HPAs, and whether they are good enough for advice."""
-    found = fidelity_of(part.loop.plan, FidelityParameters(), sweep.options.loop.plants)
-    return found.hpas.select(*_SCORES)
 
 
 def trajectory_points(

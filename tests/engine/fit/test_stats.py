@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpabatch.engine.fit.stats import (
+    int_median,
     median_interval,
     past_means,
     rolling_mean,
@@ -106,3 +107,8 @@ def test_the_interval_of_many_values_is_not_all_of_them() -> None:
     found = median_interval(np.arange(101.0))
     assert found.value == 50
     assert (found.low, found.high) == (40, 60)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=9))
+def test_the_median_of_integers_is_numpys(values: list[int]) -> None:
+    assert int_median(np.array(values, np.int64)) == int(np.median(values))

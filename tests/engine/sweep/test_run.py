@@ -312,7 +312,7 @@ def test_scores_are_there_unless_left_out(history: Path) -> None:
     plain = planned(["max=+1"], history, only("shop/checkout"), length_ms=None)
     without = hpas_frame(plain, prepare_part(plain, 0))
     scored = planned(["max=+1"], history, only("shop/checkout"), length_ms=None, fidelity=True)
-    found = hpas_frame(scored, prepare_part(scored, 0))
+    found = hpas_frame(scored, prepare_part(scored, 0, scored=True))
     assert found.columns == without.columns
     names = ["advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share"]
     assert without.select(names).row(0) == (None,) * 5
