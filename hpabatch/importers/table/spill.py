@@ -284,8 +284,8 @@ def _collected(
     """Yield the clean rows of a file in pieces of about RUN_BYTES; `tally` counts along."""
     waiting: list[Keyed] = []
     size = 0
-    for piece, counted in _cleaned(file, table):
-        tally.add(counted)
+    for piece, own in _cleaned(file, table):
+        tally.add(own)
         progress(tally.read)
         if piece.rows.is_empty():
             continue
