@@ -78,7 +78,7 @@ def both(tables: naive.Tables, clock: naive.Row, block: int) -> list[tuple[Usage
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(engine_lanes, "ROWS_PER_BLOCK", block),
-        mock.patch.object(engine_usage._Collected, "_fresh_ms", return_value=FRESH_MS),
+        mock.patch.object(engine_usage.Collected, "_fresh_ms", return_value=FRESH_MS),
     ):
         history = open_history(write_pieces(tables, Path(folder), block))
         seen, _ = observed(history, parameters(clock))
