@@ -271,8 +271,8 @@ class _Job:
             )
         dropped = spill.tally.dropped + Counter({_UNSIZED: self.figures.unsized})
         if self.figures.duplicates:
-            rows = counted(self.figures.duplicates, "row")
-            warnings.append(f"{rows} with the key of a later row: the last one counts")
+            repeated = counted(self.figures.duplicates, "row")
+            warnings.append(f"{repeated} with the key of a later row: the last one counts")
         return ImportResult(
             files=tuple(str(file.path) for file in self.files),
             rows_read=spill.tally.read,

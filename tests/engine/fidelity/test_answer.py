@@ -15,7 +15,8 @@ from hpabatch.engine.fidelity.answer import _unexplained, sign_p
 from hpabatch.engine.fidelity.deviations import STATED, _leave_out
 from hpabatch.engine.fidelity.episodes import Episodes, Window, episodes_of, passes_of, window_of
 from hpabatch.engine.fidelity.evidence import Evidence, _decided, evidence_of, standing_wishes
-from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial, _Ends, _put_off
+from hpabatch.engine.fidelity.trials import Recording, Sizes, Trial
+from hpabatch.engine.fidelity.walk import _Ends, _put_off
 from hpabatch.engine.shards.shard import ScaleColumns
 from hpabatch.layout import codes
 from hpabatch.layout.observations import LANE_POD, SCALE_ROW
