@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.readme import extract, replace_part
+from tests.core_install import core_environment
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -31,8 +32,9 @@ def test_the_commands_for_a_csv_work_when_they_are_pasted(tmp_path: Path) -> Non
     script = block("cat > own.csv")
     assert script.count("hpabatch ") == 4
     ran = subprocess.run(
-        ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+        ["bash", "-euc", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=core_environment(tmp_path),
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "build" / "own").is_dir()
     (decision,) = re.findall(r"The last command prints the decision, `(.*?)`", README)
