@@ -95,15 +95,15 @@ def simulate_rows(report: dict[str, Any]) -> list[str]:
 def sweep_rows(report: dict[str, Any]) -> list[str]:
     """Return the table of sweeps end to end, on all cores."""
     lines = [
-        "| sweep, samples a minute apart, 2 threads | seconds | kernel | fit | scores | rest |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| sweep, samples a minute apart, 2 threads | seconds | kernel | fit and scores | rest |",
+        "|---|---:|---:|---:|---:|",
     ]
     for bench in report["benchmarks"]:
         if bench["group"] != "sweep":
             continue
         info = bench["extra_info"]
         parts = info["seconds"]
-        shares = [parts.get(name, 0.0) for name in ("kernel", "fit", "score")]
+        shares = [parts.get(name, 0.0) for name in ("kernel", "fit")]
         told = " | ".join(f"{part:.1f}" for part in (*shares, info["rest_seconds"]))
         what = "1 HPA" if info["hpas"] == 1 else f"{info['hpas']} HPAs"
         what += f" × {info['settings']:,} settings × {info['days']} days"

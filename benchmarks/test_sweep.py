@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import hpabatch
 import hpabatch.engine.simulate.loop as simulation
 import hpabatch.jobs.sweep as jobs
 from hpabatch.cli import main
@@ -135,8 +136,8 @@ def test_sweep(
 def test_fit_and_scores(benchmark: Any, tmp_path: Path, command: str) -> None:
     hpas = 100
     first, place = make_history(tmp_path / "first", 1), make_history(tmp_path / "measured", hpas)
-    getattr(open_recording(str(first / "store")), command)()  # compiles
-    recording = open_recording(str(place / "store"))
+    getattr(hpabatch.open(str(first / "store")), command)()  # compiles
+    recording = hpabatch.open(str(place / "store"))
     used = time.process_time()
     benchmark.pedantic(getattr(recording, command), rounds=1, iterations=1)
     benchmark.group = "fit"

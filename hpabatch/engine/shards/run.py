@@ -120,12 +120,14 @@ def run_step(
     step: Step,
     after: After | None = None,
     stops: Sequence[int] = (),
-    decide: Decide = replay_observations,
+    decide: Decide | None = None,
 ) -> None:
-    """Take in a step's samples and `decide` its ticks, under the flags of their time.
+    """Take in a step's samples and decide its ticks, under the flags of their time.
 
-    At each of `stops` (ms) the kernel is left and `after` called, as at the step's end.
+    At each of `stops` (ms) the kernel is left and `after` called, as at the step's end. `decide`
+    None: a replay.
     """
+    decide = decide or replay_observations
     shard, done_ms = step.shard, step.done_ms
     if not shard.candidates:
         return
