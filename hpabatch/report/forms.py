@@ -43,6 +43,7 @@ PLAIN_WIDTH: Final = 100_000
 """Characters; off a terminal nothing is cut or wrapped."""
 
 _LEAST_FOLDED: Final = 16  # characters of a column that folds on a narrow terminal
+_GAP: Final = 2  # between two columns
 
 
 def report_bytes(report: Report, output: Output, view: View | None = None) -> bytes:
@@ -107,6 +108,8 @@ def _drawable(parts: Iterable[Any], view: View) -> Iterator[RenderableType]:
         yield _rich_table(shown)
         if shown.more:
             yield shown.more
+        if len(shown.heads) < len(part.heads) and not view.wide:
+            yield _left_out(part, shown)
         if view.legend:
             yield from legend_lines(shown.heads)
 
@@ -116,7 +119,27 @@ def _shown(grid: Grid, view: View) -> Grid:
     if view.wide and grid.frame is not None:
         return frame_grid(grid.frame, grid.columns)
     width = PLAIN_WIDTH if view.width is None or view.wide else view.width
-    return grid.keep([width >= head.room for head in grid.heads])
+    shown = grid.keep([width >= head.room for head in grid.heads])
+    while len(shown.heads) > 2 and _least_width(shown) > width:
+        shown = shown.keep([True] * (len(shown.heads) - 1) + [False])
+    return shown
+
+
+def _least_width(grid: Grid) -> int:
+    """Return the width that a table needs: a number is never cut, other cells may fold."""
+    found = -_GAP
+    for k, head in enumerate(grid.heads):
+        longest = max([len(head.name) if grid.with_heads else 0, *(len(r[k]) for r in grid.rows)])
+        found += _GAP + (
+            max(min(longest, _LEAST_FOLDED), len(head.name)) if head.folds else longest
+        )
+    return found
+
+
+def _left_out(grid: Grid, shown: Grid) -> str:
+    kept = {head.name for head in shown.heads}
+    names = ", ".join(head.name for head in grid.heads if head.name not in kept)
+    return f"no room for {names}: a wider terminal or --output wide shows more"
 
 
 def legend_lines(heads: Iterable[Head]) -> Iterator[str]:
