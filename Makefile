@@ -41,6 +41,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.core
 	@$(BIN)/hpabatch replay data/demo --out build/demo/decisions.parquet --top 12
+	@echo "(hpabatch is $(BIN)/hpabatch; \". $(BIN)/activate\" puts it on the PATH)"
 
 # Parts run side by side, on two cores: two that compute, which keep a core each busy (so one thread
 # is enough for polars, and threads of kernels must not spin while they wait), and one that mostly

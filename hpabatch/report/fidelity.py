@@ -132,9 +132,9 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
     controller = totals.controller
     yield (
         f"Controller score: {controller.scored:,} of {counted(totals.hpas, 'HPA')} rescaled, "
-        f"{controller.recorded_events:,} times; {int(found.controller['explained'].sum()):,} of "
-        f"{int(found.controller['held'].sum()):,} changes held back are decided in time "
-        f"({found.controller['by_chance'].sum():,.0f} would be by chance)"
+        f"{controller.recorded_events:,} times; by itself a replay decides "
+        f"{int(found.controller['explained'].sum()):,} of {int(found.controller['held'].sum()):,} "
+        f"changes in time ({found.controller['by_chance'].sum():,.0f} would match by chance)"
     )
     if controller.scored:
         yield sizes_line(controller)

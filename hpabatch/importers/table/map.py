@@ -128,7 +128,10 @@ class TableMap:
         sources |= {"replicas": self.replicas, "ready": self.ready, "window": self.window}
         found += [(name, item.describe()) for name, item in sources.items() if item is not None]
         for kind, amounts in (("limit", self.limits), ("request", self.requests)):
-            found += [(f"{name} {kind}", amount.describe()) for name, amount in amounts.items()]
+            found += [
+                (f"{name} {kind}", amount.describe("cores" if name == "cpu" else "bytes"))
+                for name, amount in amounts.items()
+            ]
         shapes = {"unpivot": self.unpivot, "pivot": self.pivot}
         found += [(key, shape.describe()) for key, shape in shapes.items() if shape is not None]
         if self.where is not None:

@@ -111,14 +111,14 @@ class Amount:
     source: Source | None = None
     listed: Mapping[str, int] = field(default_factory=dict)
 
-    def describe(self) -> str:
+    def describe(self, unit: str) -> str:
         """Return a description for people."""
         if self.share is not None:
             return f"{self.share:g} of the limit"
         if self.source is not None:
             return self.source.describe()
         listed = f"listed for {counted(len(self.listed), 'workload')}" if self.listed else ""
-        constant = "" if self.constant is None else f"{self.constant / 1000:g} (core or byte)"
+        constant = "" if self.constant is None else f"{self.constant / 1000:,g} {unit}"
         return ", else ".join(text for text in (listed, constant) if text)
 
     def find(self, namespace: str, workload: str, container: str) -> int | None:

@@ -327,4 +327,4 @@ def test_amounts_by_workload_prefer_the_most_exact_key(tmp_path: Path) -> None:
     assert limit.find("other", "cart", "app") == 300
     assert limit.find("other", "x", "app") == 10
     assert Amount(listed={"a": 1}).find("n", "b", "c") is None
-    assert dict(table.describe())["cpu limit"] == "listed for 3 workloads, else 0.01 (core or byte)"
+    assert dict(table.describe())["cpu limit"] == "listed for 3 workloads, else 0.01 cores"
