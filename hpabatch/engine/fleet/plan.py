@@ -35,12 +35,14 @@ from hpabatch.engine.fleet.parameters import (
     settle,
 )
 from hpabatch.engine.fleet.selection import Selection
+from hpabatch.engine.fleet.selectors import check_lenses
 from hpabatch.engine.fleet.sources import POD_TABLES
 from hpabatch.engine.fleet.versions import Versions, versions_of
 from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
+from hpabatch.model.lens import Lens, words_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import ControllerFlags, Profile
 
@@ -82,6 +84,7 @@ class ReplayPlan:
     warnings: tuple[str, ...]
     evidence: dict[str, str]
     whole: bool = False
+    lenses: tuple[Lens, ...] = ()
 
     def days_of(self, table: str, cluster: str) -> Mapping[Place, Mapping[date, int]]:
         """Return the UTC days on which each place of a sample table has rows, and how many."""
@@ -136,6 +139,7 @@ def plan_replay(
     )
     everyone, skipped = _candidates(history, scales, manifests, versions)
     everyone = [stored_candidate(c, versions.of(c.cluster)) for c in everyone]
+    check_lenses(parameters.lenses, everyone)
     chosen = _selected(everyone, select)
     pods = history.distinct("pods", ["cluster", "namespace", "target", "labels"])
     selections = Selections(scales, pods)
@@ -150,7 +154,7 @@ def plan_replay(
     clocks, settled, fetched = clocks_of(history, settled, parameters, chosen, rivals, passes_ms)
     places = [tuple(selections.places(candidate)) for candidate in chosen]
     sizes = _day_rows(history, chosen, places)
-    return ReplayPlan(
+    plan = ReplayPlan(
         history=history,
         versions=versions,
         settled=settled,
@@ -177,6 +181,12 @@ def plan_replay(
         ),
         whole=whole,
     )
+    return with_lenses(plan, parameters.lenses) if parameters.lenses else plan
+
+
+def with_lenses(plan: ReplayPlan, lenses: Sequence[Lens]) -> ReplayPlan:
+    """Return the same replay with its samples seen through lenses."""
+    return replace(plan, lenses=tuple(lenses), evidence=plan.evidence | {"lens": words_of(lenses)})
 
 
 def narrow_plan(plan: ReplayPlan, positions: Sequence[int]) -> ReplayPlan:
