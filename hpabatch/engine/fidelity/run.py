@@ -18,6 +18,7 @@ import polars as pl
 
 from hpabatch.engine.fidelity.advice import advise
 from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, answers
+from hpabatch.engine.fidelity.lens import LensEstimate, through_lens
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS, score_plant
@@ -30,6 +31,7 @@ from hpabatch.engine.fit.usage import Usage, observed_usage
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.replay.decisions import decisions_frame
 from hpabatch.engine.replay.run import ReplayNotes, join_notes, replay_shards
 from hpabatch.engine.replay.score import ScoreTotals, score, total
@@ -81,7 +83,8 @@ class Fidelity:
 
     `hpas`: one row per HPA: KEY, CONTROLLER_COLUMNS, PLANT_COLUMNS of the worst of the signals that
     its spec reads, `advice` and `why_not`. `signals`: one row per HPA and signal (SIGNAL_COLUMNS),
-    `changes` one per judged change (CHANGE_COLUMNS), `controller` as in `Score.hpas`.
+    `changes` one per judged change (CHANGE_COLUMNS), `controller` as in `Score.hpas`. `lenses` are
+    what was estimated of each source, if it was asked for.
     """
 
     hpas: pl.DataFrame
@@ -93,6 +96,7 @@ class Fidelity:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     evidence: dict[str, str]
+    lenses: tuple[LensEstimate, ...] = ()
 
 
 def fidelity(
@@ -102,6 +106,7 @@ def fidelity(
     select: Select | None = None,
     plants: Sequence[PlantOverride] = (),
     progress: Progress = silent,
+    lens: str = NO_LENS,
 ) -> Fidelity:
     """Return both scores of every HPA of a history; one shard of samples is in memory.
 
@@ -112,6 +117,7 @@ def fidelity(
         select: gets the frame of candidates and returns the rows to score.
         plants: the entries of a plant file; what they say of signals is taken as given.
         progress: called with a message and the share that is done.
+        lens: "none", "auto", or a lens file; the plant score is always of usage as recorded.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
@@ -119,7 +125,7 @@ def fidelity(
     """
     progress("planning", 0.0)
     plan = plan_replay(history, parameters, None, select)
-    return fidelity_of(plan, choices or FidelityParameters(), plants, progress)
+    return fidelity_of(plan, choices or FidelityParameters(), plants, progress, lens)
 
 
 def fidelity_of(
@@ -127,10 +133,12 @@ def fidelity_of(
     choices: FidelityParameters,
     plants: Sequence[PlantOverride] = (),
     progress: Progress = silent,
+    lens: str = NO_LENS,
 ) -> Fidelity:
     """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
     entries = plan_overrides(plants, plan.chosen, plan.everyone)
-    replayed = _controller_scores(plan, progress)
+    seen, lenses = through_lens(plan, lens, progress)
+    replayed = _controller_scores(seen, progress)
     signals, changes = _plant_scores(plan, entries, choices, progress)
     hpas = _hpas(replayed.scores, signals, plan.chosen, choices)
     return Fidelity(
@@ -143,6 +151,7 @@ def fidelity_of(
         skipped=replayed.notes.skipped,
         warnings=replayed.notes.warnings,
         evidence=plan.evidence | replayed.notes.evidence | choices.texts(),
+        lenses=tuple(lenses),
     )
 
 
