@@ -41,8 +41,10 @@ from hpabatch.layout.records import I64
 from hpabatch.model.lens import CPU, MEMORY, Lens
 from hpabatch.model.plant import signal_name
 
-MOST_HPAS: Final = 8
-"""So many HPAs are searched on, and as many judge: those with the most recorded changes."""
+FEW_HPAS: Final = 16
+ENOUGH_CHANGES: Final = 400
+MOST_HPAS: Final = 64
+"""HPAs are taken by their recorded changes: so few, or more until there are enough changes."""
 
 FEWEST_HPAS: Final = 4
 """Of fewer HPAs the first half of the time is searched on, the second judges."""
@@ -239,18 +241,19 @@ def _effective(tried: Tried, intervals: dict[str, Interval], open_: _Open) -> Se
 def _left_open(parts: Sequence[Part], signal: str) -> _Open:
     """Return what samples of this spacing cannot tell.
 
-    A replay sees point samples up to their spacing late by themselves, and a controller a sample up
-    to a sync after it was taken. A mean over the samples' own window, or over one sample, is none.
+    A replay sees point samples up to their spacing late by themselves. A controller sees a sample
+    up to a sync after it was taken, and sizes that were made of samples were recorded late. A mean
+    over the samples' own window, or over one sample, is none.
     """
-    spacings, periods = [0], [0]
+    spacings, early = [0], [0]
     for part in parts:
         for recording in part.recordings:
             period_ms = int(np.median(np.diff(recording.now_ms)))
-            periods.append(period_ms)
+            early.append(period_ms + recording.window.size_ms)
             seen_ms = recording.window.late_ms - REACH_MS - period_ms
             spacings.append(seen_ms - part.given.delay_ms)
     spacing_ms = max(spacings)
-    return _Open(-spacing_ms, max(periods), max(spacing_ms, _window_ms(parts, signal)))
+    return _Open(-spacing_ms, max(early), max(spacing_ms, _window_ms(parts, signal)))
 
 
 def _window_ms(parts: Sequence[Part], signal: str) -> int:
@@ -308,7 +311,9 @@ def _split(plan: ReplayPlan, cluster: str, signal: str) -> _Split:
     ]
     known = [(k, ts_ms) for k, ts_ms in known if ts_ms.size >= FEWEST_CHANGES]
     known.sort(key=lambda one: (-one[1].size, one[0]))
-    known = known[: 2 * MOST_HPAS]
+    before = np.cumsum([0, *(ts_ms.size for _, ts_ms in known)])
+    taken = max(FEW_HPAS, int(np.searchsorted(before, ENOUGH_CHANGES)))
+    known = known[: min(taken, MOST_HPAS)]
     if not known:
         return _Split([], [])
     from_ms, to_ms = _busiest(np.concatenate([ts_ms for _, ts_ms in known]))

@@ -17,7 +17,6 @@ from hpabatch.engine.fleet.versions import Versions
 from hpabatch.errors import UsageError
 from hpabatch.history.provenance import RECORDER
 from hpabatch.history.reader import History
-from hpabatch.model.lens import Lens
 from hpabatch.model.options import Request
 from hpabatch.model.versions import ControllerFlags
 
@@ -48,7 +47,6 @@ class ReplayParameters:
     per HPA from what was recorded of its controller, else 0; `max_age_ms` None estimates it from
     the spacing of the samples, unless a recorder says until when each stood. No sync after
     `until` is decided: ms since 1970, or a time as people write it, against the history's end.
-    Samples are seen through `lenses`.
     """
 
     k8s: str | None = None
@@ -60,7 +58,6 @@ class ReplayParameters:
     max_age_ms: int | None = None
     instants: str = "grid"
     until: int | str | None = None
-    lenses: tuple[Lens, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

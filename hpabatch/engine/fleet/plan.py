@@ -35,7 +35,6 @@ from hpabatch.engine.fleet.parameters import (
     settle,
 )
 from hpabatch.engine.fleet.selection import Selection
-from hpabatch.engine.fleet.selectors import check_lenses
 from hpabatch.engine.fleet.sources import POD_TABLES
 from hpabatch.engine.fleet.versions import Versions, versions_of
 from hpabatch.history.polars_errors import BROKEN
@@ -139,7 +138,6 @@ def plan_replay(
     )
     everyone, skipped = _candidates(history, scales, manifests, versions)
     everyone = [stored_candidate(c, versions.of(c.cluster)) for c in everyone]
-    check_lenses(parameters.lenses, everyone)
     chosen = _selected(everyone, select)
     pods = history.distinct("pods", ["cluster", "namespace", "target", "labels"])
     selections = Selections(scales, pods)
@@ -154,7 +152,7 @@ def plan_replay(
     clocks, settled, fetched = clocks_of(history, settled, parameters, chosen, rivals, passes_ms)
     places = [tuple(selections.places(candidate)) for candidate in chosen]
     sizes = _day_rows(history, chosen, places)
-    plan = ReplayPlan(
+    return ReplayPlan(
         history=history,
         versions=versions,
         settled=settled,
@@ -181,7 +179,6 @@ def plan_replay(
         ),
         whole=whole,
     )
-    return with_lenses(plan, parameters.lenses) if parameters.lenses else plan
 
 
 def with_lenses(plan: ReplayPlan, lenses: Sequence[Lens]) -> ReplayPlan:

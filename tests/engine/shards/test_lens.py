@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import assume, given, settings
@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from hpabatch.engine.fleet.parameters import ReplayParameters
+from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay, with_lenses
+from hpabatch.engine.replay.run import join_results, replay_shards
 from hpabatch.history.reader import History
 from hpabatch.model.lens import Lens
 from tests.effort import effort
 from tests.engine import naive_align as naive
-from tests.engine.observed import observed
+from tests.engine import observed as observations
 from tests.engine.shards.test_align import small
 from tests.engine.small_history import STEP, T0, histories, usage_row
 from tests.engine.ways import Way, cut, replayed, ways, written
 
+PARAMETERS = ReplayParameters("1.38", sync_period_ms=STEP, phase_ms=0, max_age_ms=35_000)
 NAMES = {"resource/cpu": "cpu_milli", "resource/memory": "memory_bytes"}
 
 
@@ -89,14 +92,13 @@ def test_lenses_show_what_would_have_been_recorded(
 ) -> None:
     tables = spanned(tables)
     assume(tables["hpas"])
-    raw = ReplayParameters("1.38", sync_period_ms=STEP, phase_ms=0, max_age_ms=35_000)
-    seen = replace(raw, lenses=given_lenses)
-    with written(tables, way) as history:
-        found = replayed(history, seen, way)
+    with written(tables, way) as history, cut(way):
+        plan = with_lenses(plan_replay(history, PARAMETERS), given_lenses)
+        found = join_results(plan, list(replay_shards(plan, range(len(plan.shards)))))
     with written(through(tables, given_lenses), other) as history:
-        wanted = replayed(history, raw, other)
+        wanted = replayed(history, PARAMETERS, other)
     assert_frame_equal(found.decisions, wanted.decisions, check_exact=True)
-    assert ("lens" in found.evidence) == bool(given_lenses)
+    assert "lens" in found.evidence
 
 
 @pytest.mark.parametrize(
@@ -112,16 +114,21 @@ def test_a_lens_reaches_over_midnight(lens: Lens) -> None:
     rows = [usage_row("web-0", T0 + k * STEP // 2, 50 + 37 * k % 90) for k in range(24)]
     tables = spanned(small(pod_metrics=rows))
     by_day = Way("flat", 0, (1 << 20, 1 << 20), 64, 1, 0)
-    parameters = ReplayParameters("1.38", sync_period_ms=STEP, phase_ms=0, max_age_ms=35_000)
     with written(tables, by_day) as history:
-        found = observed_by_day(history, replace(parameters, lenses=(lens,)))
+        found = seen_by_day(history, lens)
     with written(through(tables, (lens,)), by_day) as history:
-        wanted = observed_by_day(history, parameters)
+        wanted = seen_by_day(history, Lens("resource/cpu"))
     assert found == wanted
     assert len({str(tick["metrics"]) for tick in found}) > 12
 
 
-def observed_by_day(history: History, parameters: ReplayParameters) -> list[naive.Row]:
-    with cut(Way("flat", 0, (1 << 20, 1 << 20), 64, 1, 0)):
-        seen, _ = observed(history, parameters)
+def seen_by_day(history: History, lens: Lens) -> list[naive.Row]:
+    """Return what was seen through a lens, the samples being read day by day."""
+
+    def planned(source: History, parameters: ReplayParameters) -> ReplayPlan:
+        return with_lenses(plan_replay(source, parameters), [lens])
+
+    by_day = Way("flat", 0, (1 << 20, 1 << 20), 64, 1, 0)
+    with cut(by_day), mock.patch.object(observations, "plan_replay", planned):
+        seen, _ = observations.observed(history, PARAMETERS)
     return seen["c1", "shop", "one"].ticks
