@@ -134,4 +134,6 @@ def fidelity(
     plants, parameters = read_plants(request), replay_parameters(request)
     choices = FidelityParameters(split_share=request.split, horizon_ms=request.horizon_ms)
     select = selection_of(request)
-    return FidelityScores(score(history, parameters, choices, select, plants, progress))
+    return FidelityScores(
+        score(history, parameters, choices, select, plants, progress, request.lens)
+    )

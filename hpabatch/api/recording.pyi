@@ -87,6 +87,7 @@ class Recording:
         phase: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
     ) -> Replay:
         """Replay HPAs in memory: what the rules decide at every sync, given what was recorded.
 
@@ -113,6 +114,7 @@ class Recording:
         phase: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
         why: bool = False,
     ) -> ReplayDone:
         """Replay to a Parquet file, or to a folder of them if `out` ends with a slash.
@@ -139,6 +141,7 @@ class Recording:
         phase: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
     ) -> pl.DataFrame:
         """Return how the agreement changes with delay, max age and phase, a row per setting."""
     def observations(
@@ -156,6 +159,7 @@ class Recording:
         phase: str | timedelta | None = None,
         delay: str | timedelta | None = None,
         max_age: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
     ) -> pl.DataFrame:
         """Return what the rules saw of one HPA: a row per tick, metric and pod.
 
@@ -304,6 +308,7 @@ class Recording:
         max_age: str | timedelta | None = None,
         sync_period: str | timedelta | None = None,
         phase: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     ) -> FidelityScores:
         """Score how far each HPA's rules and plant can be trusted.

@@ -11,6 +11,7 @@ import polars as pl
 
 from hpabatch.api.manifests import read_hpas
 from hpabatch.api.result import Result
+from hpabatch.engine.fidelity.lens import through_lens
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
@@ -127,9 +128,9 @@ def plan_of(
         HistoryError: a table cannot be read, or there is nothing to replay.
         UsageError: an option is not possible.
     """
-    return plan_replay(
-        history, replay_parameters(request), manifests, selection_of(request), whole=request.why
-    )
+    parameters, select = replay_parameters(request), selection_of(request)
+    plan = plan_replay(history, parameters, manifests, select, whole=request.why)
+    return through_lens(plan, request.lens)[0]
 
 
 def planned(history: History, request: ReplayRequest) -> tuple[ReplayPlan, list[HPA] | None]:

@@ -27,6 +27,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
+from hpabatch.report.lens import lens_lines, lens_rows
 from hpabatch.report.numbers import nonempty, share, skill
 from hpabatch.report.replay import evidence_lines, sizes_line
 
@@ -74,6 +75,7 @@ class FidelityReport(Report):
         """Generate sums, HPAs, and why there is no advice on some."""
         hpas, skipped = self.found.hpas, self.found.skipped
         yield from _total_lines(self.found)
+        yield from lens_lines(self.found.lenses)
         yield ""
         if hpas.height:
             yield _grid(hpas)
@@ -122,6 +124,7 @@ class FidelityReport(Report):
             },
             "hpas": Rows(found.hpas),
             "signals": Rows(found.signals),
+            "lenses": lens_rows(found.lenses),
             "skipped": skipped_rows(found.skipped),
             "warnings": list(found.warnings),
         }

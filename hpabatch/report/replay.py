@@ -244,6 +244,8 @@ def _parameters(evidence: Mapping[str, str]) -> str:
         for name in (*grid, "delay", "max_age")
         if name in evidence
     )
+    if "lens" in evidence:
+        known += f"; lens: {evidence['lens']}"
     return known if instants == "grid" else f"instants: {instants}; {known}"
 
 

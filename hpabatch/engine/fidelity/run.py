@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import polars as pl
 
 from hpabatch.engine.fidelity.advice import advise
 from hpabatch.engine.fidelity.answer import ANSWER_SCHEMA, UNTOLD, answers
+from hpabatch.engine.fidelity.lens import LensEstimate, through_lens
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.part import first_part, first_parts_read, split_ms
 from hpabatch.engine.fidelity.plant import CHANGE_COLUMNS, SIGNAL_COLUMNS, score_plant
@@ -32,6 +33,7 @@ from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.replay.decisions import decisions_frame
 from hpabatch.engine.replay.run import ReplayNotes, ShardNotes, join_notes
 from hpabatch.engine.replay.score import ScoreTotals, score, total
@@ -83,7 +85,8 @@ class Fidelity:
 
     `hpas`: one row per HPA: KEY, CONTROLLER_COLUMNS, PLANT_COLUMNS of the worst of the signals that
     its spec reads, `advice` and `why_not`. `signals`: one row per HPA and signal (SIGNAL_COLUMNS),
-    `changes` one per judged change (CHANGE_COLUMNS), `controller` as in `Score.hpas`.
+    `changes` one per judged change (CHANGE_COLUMNS), `controller` as in `Score.hpas`. `lenses` are
+    what was estimated of each source, if it was asked for.
     """
 
     hpas: pl.DataFrame
@@ -95,6 +98,7 @@ class Fidelity:
     skipped: tuple[Skipped, ...]
     warnings: tuple[str, ...]
     evidence: dict[str, str]
+    lenses: tuple[LensEstimate, ...] = ()
 
 
 def fidelity(
@@ -104,6 +108,7 @@ def fidelity(
     select: Select | None = None,
     plants: Sequence[PlantOverride] = (),
     progress: Progress = silent,
+    lens: str = NO_LENS,
 ) -> Fidelity:
     """Return both scores of every HPA of a history; one shard of samples is in memory.
 
@@ -114,6 +119,7 @@ def fidelity(
         select: gets the frame of candidates and returns the rows to score.
         plants: the entries of a plant file; what they say of signals is taken as given.
         progress: called with a message and the share that is done.
+        lens: "none", "auto", or a lens file; the plant score is always of usage as recorded.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
@@ -121,7 +127,7 @@ def fidelity(
     """
     progress("planning", 0.0)
     plan = plan_replay(history, parameters, None, select)
-    return fidelity_of(plan, choices or FidelityParameters(), plants, progress)
+    return fidelity_of(plan, choices or FidelityParameters(), plants, progress, lens)
 
 
 def fidelity_of(
@@ -129,12 +135,19 @@ def fidelity_of(
     choices: FidelityParameters,
     plants: Sequence[PlantOverride] = (),
     progress: Progress = silent,
+    lens: str = NO_LENS,
 ) -> Fidelity:
     """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
+    seen, lenses = through_lens(plan, lens, progress)
     scoring = Scoring(plan, choices, plants, progress)
     for _ in scoring.usages():
         pass
-    return scoring.fidelity()
+    if seen is not plan:  # only the controller sees samples through a lens
+        through = Scoring(seen, choices, plants, progress)
+        for _ in through.usages():
+            pass
+        scoring.plan, scoring.controllers = seen, through.controllers
+    return replace(scoring.fidelity(), lenses=tuple(lenses))
 
 
 class Scoring:

@@ -10,7 +10,7 @@ of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -86,7 +86,8 @@ def recordings_of(
 ) -> list[Recording]:
     """Return the HPAs of a shard that have a tick, with what is measured around their changes."""
     shard = pack_shard(given, Arena())
-    reader = SampleReader(plan, given.facts.cluster, places, shard)
+    # Spacing and ends of samples are those of the recording, under any lens.
+    reader = SampleReader(replace(plan, lenses=()), given.facts.cluster, places, shard)
     own = {id(c): theirs for c, theirs in zip(given.candidates, places, strict=True)}
     samples = _Samples(given, shard, reader, [own[id(c)] for c in shard.candidates])
     found = []

@@ -74,6 +74,17 @@ def walk_shards(plan: ReplayPlan) -> Iterator[Walk]:
         yield _Walking(plan, prepared, arena, columns).walk()
 
 
+def stated_trials(
+    plan: ReplayPlan, given: ShardInput, recordings: Sequence[Recording]
+) -> list[Trial]:
+    """Return for each recording the trial of its stated settings, at its own instants.
+
+    `given` may be read for another plan than that of the samples.
+    """
+    prepared = _Prepared(given, [recording.places for recording in recordings], recordings)
+    return _Walking(plan, prepared, Arena(), sample_arenas()).stated()
+
+
 def _prepared(plan: ReplayPlan) -> Iterator[_Prepared]:
     for first, last in plan.shards:
         places = plan.places[first:last]
@@ -118,11 +129,25 @@ class _Walking:
         usages = list(collected.usages(own)) if plain else []
         found = self._sizes(shard, sizes, first)
         for lanes in others:
-            shard, sizes = self._packed(lanes)
-            facts = ShardFacts(self.given.facts.cluster)
-            self._run(shard, Collected(self.plan, shard, facts), sizes, 0, facts)
-            found |= self._sizes(shard, sizes, lanes)
+            found |= self._decided(lanes)
         return Walk(result, usages, self.recordings, self._trials(found))
+
+    def stated(self) -> list[Trial]:
+        """Return the trials of the stated settings alone, over the recordings' own instants."""
+        self.settings = [(STATED,) for _ in self.recordings]
+        plain = [_Lane(k, -1, r.now_ms.size, r.now_ms) for k, r in enumerate(self.recordings)]
+        held = [lane for k, r in enumerate(self.recordings) for lane in _held_lanes(k, r)]
+        found: dict[tuple[int, int], list[Sizes]] = {}
+        for lanes in _chunks(plain, held) if plain else ():
+            found |= self._decided(lanes)
+        return [trials[0] for trials in self._trials(found)]
+
+    def _decided(self, lanes: Sequence[_Lane]) -> dict[tuple[int, int], list[Sizes]]:
+        """Walk some lanes whose usage nobody asks for."""
+        shard, sizes = self._packed(lanes)
+        facts = ShardFacts(self.given.facts.cluster)
+        self._run(shard, Collected(self.plan, shard, facts), sizes, 0, facts)
+        return self._sizes(shard, sizes, lanes)
 
     def _packed(self, lanes: Sequence[_Lane]) -> tuple[Shard, TrialSizes]:
         """Return the shard of some lanes with their settings, and room for its sizes."""

@@ -41,6 +41,7 @@ from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
+from hpabatch.model.lens import Lens, words_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import ControllerFlags, Profile
 
@@ -82,6 +83,7 @@ class ReplayPlan:
     warnings: tuple[str, ...]
     evidence: dict[str, str]
     whole: bool = False
+    lenses: tuple[Lens, ...] = ()
 
     def days_of(self, table: str, cluster: str) -> Mapping[Place, Mapping[date, int]]:
         """Return the UTC days on which each place of a sample table has rows, and how many."""
@@ -177,6 +179,11 @@ def plan_replay(
         ),
         whole=whole,
     )
+
+
+def with_lenses(plan: ReplayPlan, lenses: Sequence[Lens]) -> ReplayPlan:
+    """Return the same replay with its samples seen through lenses."""
+    return replace(plan, lenses=tuple(lenses), evidence=plan.evidence | {"lens": words_of(lenses)})
 
 
 def narrow_plan(plan: ReplayPlan, positions: Sequence[int]) -> ReplayPlan:

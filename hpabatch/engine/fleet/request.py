@@ -9,6 +9,8 @@ from hpabatch.model.options import Request, option
 from hpabatch.model.versions import DEFAULT_K8S
 
 MIN_SYNC_PERIOD_MS = 1000
+NO_LENS = "none"
+AUTO_LENS = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,19 @@ class Pipeline(Request):
         metavar="TIME",
         minimum=1,
         unset="estimated from the samples; none where a recorder says until when each counted",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lensed(Request):
+    """What lies between recorded samples and those that the controller saw."""
+
+    lens: str = option(
+        "path",
+        "How the controller saw recorded samples: none (as they are), auto (lag, smoothing and "
+        "scale are estimated), or a lens file (docs/fidelity.md).",
+        NO_LENS,
+        metavar="none|auto|FILE",
     )
 
 

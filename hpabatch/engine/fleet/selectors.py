@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hpabatch.engine.fleet.candidates import Candidate, candidate_frame
 from hpabatch.errors import UsageError
 from hpabatch.history.expressions.conditions import condition_on, is_true, quoted
+from hpabatch.model.lens import Lens
 from hpabatch.model.plant import signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.selection import Selector, matches
@@ -112,3 +113,17 @@ def with_others(candidates: Sequence[Candidate], everyone: Sequence[Candidate]) 
     names = {(c.cluster, c.namespace, c.name) for c in candidates}
     others = [c for c in everyone if (c.cluster, c.namespace, c.name) not in names]
     return [*candidates, *others]
+
+
+def check_lenses(lenses: Iterable[Lens], candidates: Sequence[Candidate]) -> None:
+    """Refuse lenses of clusters without an HPA, and of metrics that no HPA can have.
+
+    Raises:
+        UsageError: such a lens, with the clusters or signals that there are.
+    """
+    for lens in lenses:
+        own = [c for c in candidates if lens.cluster in (None, c.cluster)]
+        if not own:
+            known = ", ".join(sorted({c.cluster for c in candidates})[:10])
+            raise UsageError(f"{lens.place}: no HPA is of cluster {lens.cluster}; there is {known}")
+        check_signals([(lens.signal, lens.place)], own)

@@ -9,6 +9,7 @@ from hpabatch.engine.fleet.request import (
     ChosenHpas,
     GivenHpas,
     Instants,
+    Lensed,
     Pipeline,
     Rules,
     Syncs,
@@ -17,7 +18,7 @@ from hpabatch.model.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayRequest(Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, ChosenHpas):
+class ReplayRequest(Lensed, Pipeline, Syncs, Instants, Budgets, Rules, GivenHpas, ChosenHpas):
     """A replay of recorded HPAs, or of those of manifests."""
 
     why: bool = option(

@@ -21,6 +21,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.fleet.pod_columns import PodColumns, pod_columns
 from hpabatch.engine.fleet.sources import RESOURCE_COLUMNS, Load, load_rows
 from hpabatch.engine.shards.ambiguity import Crowd, Pair, ambiguous_instants
+from hpabatch.engine.shards.lens import SampleView
 from hpabatch.engine.shards.shard import ScaleColumns, Shard, scale_columns
 from hpabatch.history.base import Days
 from hpabatch.history.schema import empty_frame
@@ -250,6 +251,7 @@ class SampleReader:
         self.places = sorted({p for part in places for p in part}, key=lambda p: (p[0], p[1] or ""))
         self.tracks = shard.tracks
         self.numbers = shard.numbers
+        self.view = SampleView(plan.lenses, cluster)
         self.tables = self._tables()
         rows = self._rows()
         self.days = sorted(rows)
@@ -285,28 +287,29 @@ class SampleReader:
 
     def load(self, run: Days, arena: Arena) -> Load:
         """Return the samples of a run of UTC days; the arena keeps what lies in pieces."""
-        day, last = run
-        frames = {
-            table: self.plan.history.select(
-                table, self.cluster, places, day=day, last=last, columns=self._columns(table)
-            )
-            for table, places in self.tables.items()
-        }
+        frames = {table: self._read(table, run, self._columns(table)) for table in self.tables}
         usage = frames.pop("pod_metrics", None)
         if usage is None:
             usage = empty_frame("pod_metrics")
         elif self.tracks.lack_columns(usage):
             # Rare: so no day is read with both columns for it.
             names = [*self.tracks.usage_columns(), *RESOURCE_COLUMNS]
-            usage = self.plan.history.select(
-                "pod_metrics",
-                self.cluster,
-                self.tables["pod_metrics"],
-                day=day,
-                last=last,
-                columns=list(dict.fromkeys(names)),
-            )
+            usage = self._read("pod_metrics", run, list(dict.fromkeys(names)))
         return load_rows(self.tracks, self.numbers, usage, frames, arena)
+
+    def _read(self, table: str, run: Days, columns: list[str] | None) -> pl.DataFrame:
+        """Return a table's samples of a run of days, as the cluster's lenses show them."""
+        day, last = run
+        # What a mean is of may have been recorded the day before.
+        frame = self.plan.history.select(
+            table,
+            self.cluster,
+            self.tables[table],
+            day=day - timedelta(days=1) if self.view.tail_ms(table) else day,
+            last=last,
+            columns=self.view.columns(table, columns),
+        )
+        return self.view.seen(frame, table, (day - _EPOCH).days * DAY_MS)
 
     def nothing(self) -> Load:
         """Return a load without any sample."""

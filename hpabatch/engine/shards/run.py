@@ -85,9 +85,9 @@ def sample_steps(
     columns: Iterator[Arena],
 ) -> Iterator[Step]:
     """Yield the steps of one packed shard, in order, reading as it goes (errors as above)."""
-    # A fetch may come before the sample's own time, by a clock that is wrong: then a day's
-    # ticks wait for the next day's samples.
-    wait_ms = DAY_MS if reader.cluster in plan.fetched else 0
+    # A fetch may come before the sample's own time, by a clock that is wrong, or a lens may show
+    # it earlier: then a day's ticks wait for the next day's samples.
+    wait_ms = max(DAY_MS if reader.cluster in plan.fetched else 0, reader.view.lead_ms)
     done_ms = -NEVER_MS
     for run in reader.runs if shard.candidates else ():
         load = reader.load(run, next(columns))

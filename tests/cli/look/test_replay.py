@@ -758,3 +758,14 @@ def test_a_folder(run: Run, history: Path, out: Path) -> None:
     assert leftovers(out) == ["parts"]
     assert pl.read_parquet(out.parent / "parts" / "*.parquet").height == 395
     assert json.loads(done.stdout)["out"] == f"{out.parent}/parts/"
+
+
+@pytest.mark.compiled
+def test_a_lens_is_part_of_what_a_replay_rests_on(run: Run, tmp_path: Path) -> None:
+    history, file = small(tmp_path / "history"), tmp_path / "lens.yaml"
+    file.write_text("- {signal: resource/cpu, smoothing: 1m}\n")
+    found = json.loads(run(history, "--score", "--lens", file, "-o", "json").stdout)
+    assert found["evidence"]["lens"] == "resource/cpu smoothing 1m"
+    told = run(history, "--lens", tmp_path / "none.yaml")
+    assert told.code == 2
+    assert "none.yaml" in told.stderr

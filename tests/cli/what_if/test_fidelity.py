@@ -212,3 +212,39 @@ def test_every_column_is_documented() -> None:
     text = (ROOT / "docs" / "fidelity.md").read_text()
     missing = [n for n in (*SIGNAL_COLUMNS, *CHANGE_COLUMNS) if f"`{n}`" not in text]
     assert missing == []
+
+
+# ---- lenses
+
+
+@pytest.mark.compiled
+def test_a_lens_file_changes_the_controller_score_alone(tmp_path: Path) -> None:
+    file = tmp_path / "lens.yaml"
+    file.write_text("- {signal: resource/cpu, lag: 30s, scale: 2}\n")
+    plain, seen = document(*SHOP), document(*SHOP, "--lens", str(file))
+    assert seen["evidence"]["lens"] == "resource/cpu lag 30s, scale 2"
+    assert "lens" not in plain["evidence"]
+    assert (plain["lenses"], seen["lenses"]) == ([], [])
+    assert seen["signals"] == plain["signals"]
+    within = [
+        {row["hpa"]: row["controller_within_1_share"] for row in found["hpas"]}
+        for found in (plain, seen)
+    ]
+    assert within[1]["frontend"] < within[0]["frontend"]
+    assert "lens: resource/cpu lag 30s, scale 2" in run(*SHOP, "--lens", str(file)).stdout
+
+
+@pytest.mark.compiled
+def test_too_few_changes_are_no_lens() -> None:
+    found = document(*SHOP, "--lens", "auto")
+    (row,) = found["lenses"]
+    assert (row["cluster"], row["signal"], row["used"]) == ("demo", "resource/cpu", False)
+    assert found["evidence"]["lens"] == "none"
+    if row["lag_ms_low"] is None:
+        assert row["why"].startswith("fewer than ")
+    assert "Lens of demo: resource/cpu: none is used; " in run(*SHOP, "--lens", "auto").stdout
+
+
+def test_a_lens_that_is_no_file_is_refused() -> None:
+    with pytest.raises(UsageError, match="no-such"):
+        run(*SHOP, "--lens", "no-such.yaml")

@@ -1,0 +1,207 @@
+"""Search of the lens of a source under which the rules decide the recorded changes best.
+
+Each candidate is a replay of some HPAs with its samples seen through it. Lag and smoothing are
+tried together, since a longer mean is also a later one; with the best of them the ratio of scale to
+target, and then both again around what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from hpabatch.engine.fidelity.lens_loss import losses, wide
+from hpabatch.engine.fidelity.trials import Recording, recordings_of
+from hpabatch.engine.fidelity.walk import stated_trials
+from hpabatch.engine.fleet.plan import ReplayPlan, with_lenses
+from hpabatch.engine.shards.read import ShardInput, read_shard
+from hpabatch.history.base import History
+from hpabatch.layout.records import F64
+from hpabatch.model.lens import Lens
+
+STEP_MS: Final = 15_000
+MOST_LAG_MS: Final = 120_000
+COARSE_LAGS_MS: Final = (-60_000, -30_000, 0, 30_000, 60_000)
+SMOOTHINGS_MS: Final = (0, 30_000, 60_000, 90_000, 120_000, 180_000, 240_000, 300_000, 360_000)
+COARSE_SMOOTHINGS_MS: Final = (0, 60_000, 180_000, 300_000)
+COARSE_RATIOS: Final = (0.5, 0.7, 0.85, 1.2, 1.4, 2.0, 3.0)
+COARSE_FACTORS: Final = (0.8, 0.9, 1.1, 1.25)
+FINE: Final = (0.75, 0.9, 0.95, 0.98, 1.02, 1.05, 1.1, 1.33)
+LEAST_RATIO: Final = 0.3
+MOST_RATIO: Final = 5.0
+MOST_MOVES: Final = 6
+FAR_Z: Final = 2.0
+"""From so many standard errors on a value is no longer in the interval."""
+
+
+class Setting(NamedTuple):
+    """A candidate: lag and smoothing in ms, and what usage is multiplied by."""
+
+    lag_ms: int = 0
+    smoothing_ms: int = 0
+    ratio: float = 1.0
+
+    def lens(self, cluster: str, signal: str) -> Lens:
+        """Return the lens that applies it."""
+        return Lens(signal, cluster, self.lag_ms, self.smoothing_ms, self.ratio)
+
+
+RAW: Final = Setting()
+
+
+class Interval(NamedTuple):
+    """Values between the nearest ones that were tried and fit significantly worse."""
+
+    low: float
+    high: float
+
+    def excludes(self, low: float, high: float) -> bool:
+        """Say whether it lies outside of other values."""
+        return self.low >= high or self.high <= low
+
+
+class Part(NamedTuple):
+    """Some HPAs that are read together."""
+
+    plan: ReplayPlan
+    given: ShardInput
+    recordings: Sequence[Recording]
+
+
+def parts_of(plan: ReplayPlan, from_ms: int, to_ms: int) -> list[Part]:
+    """Return a plan's HPAs with what was recorded of them in some time, shard by shard."""
+    found = []
+    for first, last in plan.shards:
+        places = plan.places[first:last]
+        given = read_shard(plan, plan.chosen[first:last], places)
+        recordings = [
+            wide(recording, given.scales[recording.candidate.target], from_ms, to_ms)
+            for recording in recordings_of(plan, given, places)
+        ]
+        found.append(Part(plan, given, [r for r in recordings if r.now_ms.size > 1]))
+    return found
+
+
+class KeptSamples:
+    """A history whose samples, once read, are kept: each candidate reads the same ones."""
+
+    def __init__(self, history: History) -> None:
+        """Begin with nothing read."""
+        self._history = history
+        self._kept: dict[object, pl.DataFrame] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Return whatever else the history has."""
+        return getattr(self._history, name)
+
+    def select(self, table: str, cluster: str, places: Sequence[Any], **what: Any) -> pl.DataFrame:
+        """Return what the history does."""
+        if "day" not in what:
+            return self._history.select(table, cluster, places, **what)
+        key = (table, cluster, *places, *((k, str(v)) for k, v in sorted(what.items())))
+        if key not in self._kept:
+            self._kept[key] = self._history.select(table, cluster, places, **what)
+        return self._kept[key]
+
+
+@dataclass
+class Tried:
+    """The losses of a source's HPAs under the candidates that were tried, by half hour.
+
+    Each is one array over all HPAs, in their order: shape (blocks,).
+    """
+
+    parts: Sequence[Part]
+    cluster: str
+    signal: str
+    found: dict[Setting, F64] = field(default_factory=dict)
+
+    def of(self, setting: Setting) -> F64:
+        """Return the losses under a candidate."""
+        if setting not in self.found:
+            self.found[setting] = self._run(setting)
+        return self.found[setting]
+
+    def _run(self, setting: Setting) -> F64:
+        lens = setting.lens(self.cluster, self.signal)
+        blocks = [np.zeros(0)]
+        for part in self.parts:
+            plan = with_lenses(part.plan, [lens] if lens.changes else [])
+            trials = stated_trials(plan, part.given, part.recordings)
+            blocks += map(losses, part.recordings, trials)
+        return np.concatenate(blocks)
+
+    def best(self, of: Callable[[Setting], bool] = lambda _: True) -> Setting:
+        """Return the candidate with the least loss of those tried; of equal ones the plainest."""
+        return min(
+            (s for s in self.found if of(s)),
+            key=lambda s: (float(self.found[s].sum()), _plain(s), s),
+        )
+
+    def interval(self, name: str) -> Interval:
+        """Return the interval of a parameter around that of the best candidate."""
+        best = self.best()
+        values = sorted({getattr(s, name) for s in self.found})
+        inside = [v for v in values if self._z(name, v, best) < FAR_Z]
+        low = [v for v in values if v < inside[0]]
+        high = [v for v in values if v > inside[-1]]
+        return Interval(low[-1] if low else -np.inf, high[0] if high else np.inf)
+
+    def _z(self, name: str, value: float, best: Setting) -> float:
+        """Return by how many standard errors a value, with others at their best, fits worse."""
+        other = self.best(lambda s: getattr(s, name) == value)
+        more = self.found[other] - self.found[best]
+        spread = float(np.sqrt((more**2).sum()))
+        return float(more.sum()) / spread if spread else 0.0
+
+
+def _plain(setting: Setting) -> tuple[int, int, float]:
+    return abs(setting.lag_ms), setting.smoothing_ms, abs(float(np.log(setting.ratio)))
+
+
+def search(tried: Tried) -> None:
+    """Try candidates, nearer and nearer to the best one."""
+    tried.of(RAW)
+    for ratio in COARSE_RATIOS:
+        tried.of(Setting(ratio=ratio))
+    ratio = tried.best().ratio
+    for smoothing_ms in COARSE_SMOOTHINGS_MS:
+        some = [Setting(lag_ms, smoothing_ms, ratio) for lag_ms in COARSE_LAGS_MS]
+        # A ratio found without any lag hides how well a long mean fits with another one.
+        best = min(some, key=lambda setting: float(tried.of(setting).sum()))
+        for factor in COARSE_FACTORS:
+            tried.of(best._replace(ratio=round(ratio * factor, 3)))
+    for _ in range(MOST_MOVES):
+        best = tried.best()
+        for setting in _around(best):
+            tried.of(setting)
+        if tried.best() == best:
+            return
+
+
+def _around(best: Setting) -> Iterator[Setting]:
+    """Yield the neighbors of a candidate; a longer mean also with the lag that makes up for it."""
+    for step in (-2, -1, 1, 2):
+        yield _within(best._replace(lag_ms=best.lag_ms + step * STEP_MS))
+    place = SMOOTHINGS_MS.index(best.smoothing_ms)
+    for other in (place - 1, place + 1):
+        if 0 <= other < len(SMOOTHINGS_MS):
+            smoothing_ms = SMOOTHINGS_MS[other]
+            later = round((best.smoothing_ms - smoothing_ms) / 2 / STEP_MS) * STEP_MS
+            for lag_ms in {best.lag_ms, best.lag_ms + later}:
+                yield _within(best._replace(smoothing_ms=smoothing_ms, lag_ms=lag_ms))
+    for factor in FINE:
+        yield _within(best._replace(ratio=round(best.ratio * factor, 3)))
+    # What else would be if there were none of one of them.
+    yield best._replace(lag_ms=0)
+    yield best._replace(smoothing_ms=0)
+    yield best._replace(ratio=1.0)
+
+
+def _within(setting: Setting) -> Setting:
+    lag_ms = min(max(setting.lag_ms, -MOST_LAG_MS), MOST_LAG_MS)
+    return setting._replace(lag_ms=lag_ms, ratio=min(max(setting.ratio, LEAST_RATIO), MOST_RATIO))

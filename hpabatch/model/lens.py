@@ -1,0 +1,82 @@
+"""Lens of a source: how the usage that a controller saw differs from what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hpabatch.model.times import show_duration
+
+CPU: Final = "resource/cpu"
+MEMORY: Final = "resource/memory"
+USAGE: Final = (CPU, MEMORY)
+"""Signals whose samples stand in one row: lag and smoothing of the two are one."""
+
+LONGEST_MS: Final = 3_600_000
+"""The longest lag, either way, and the longest smoothing."""
+
+LEAST_SCALE: Final = 0.01
+MOST_SCALE: Final = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """What the controller saw of a signal's samples, from those that were recorded.
+
+    A recorded sample counted `lag_ms` after its recorded time (before, if negative), as the mean of
+    the pod's samples over the `smoothing_ms` up to it, times `scale`. `cluster` None: all clusters.
+    """
+
+    signal: str
+    cluster: str | None = None
+    lag_ms: int = 0
+    smoothing_ms: int = 0
+    scale: float = 1.0
+    place: str = field(default="", compare=False)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.lag_ms or self.smoothing_ms) or self.scale != 1
+
+    def __str__(self) -> str:
+        """Return the signal with what changes."""
+        parts = [
+            f"lag {show_duration(self.lag_ms)}" if self.lag_ms else "",
+            f"smoothing {show_duration(self.smoothing_ms)}" if self.smoothing_ms else "",
+            f"scale {self.scale:g}" if self.scale != 1 else "",
+        ]
+        where = f"{self.cluster}: " if self.cluster is not None else ""
+        return f"{where}{self.signal} {', '.join(filter(None, parts)) or 'as recorded'}"
+
+
+Lenses = Sequence[Lens]
+
+
+def lens_of(lenses: Lenses, cluster: str, signal: str) -> Lens:
+    """Return the lens of a cluster's signal, the last one that is of it; one that changes nothing.
+
+    Of cpu and memory the one that is not stated has lag and smoothing of the other.
+    """
+    own = [lens for lens in lenses if lens.cluster in (None, cluster)]
+    found = [lens for lens in own if lens.signal == signal]
+    if found:
+        return found[-1]
+    other = [lens for lens in own if signal in USAGE and lens.signal in USAGE]
+    return replace(other[-1], signal=signal, scale=1.0) if other else Lens(signal)
+
+
+def disagreeing(lenses: Lenses) -> Lens | None:
+    """Return a lens of memory whose lag or smoothing is not that of cpu; None: there is none."""
+    clusters = dict.fromkeys([lens.cluster or "" for lens in lenses])
+    for cluster in clusters:
+        cpu, memory = (lens_of(lenses, cluster, signal) for signal in USAGE)
+        if (cpu.lag_ms, cpu.smoothing_ms) != (memory.lag_ms, memory.smoothing_ms):
+            return memory
+    return None
+
+
+def words_of(lenses: Iterable[Lens]) -> str:
+    """Return lenses as evidence holds them."""
+    return "; ".join(str(lens) for lens in lenses if lens.changes) or "none"

@@ -1,0 +1,93 @@
+"""Estimated lenses in a report: one that is used, as an entry of a file; why another is not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from hpabatch.engine.fidelity.lens import LensEstimate
+from hpabatch.engine.fidelity.lens_search import Interval
+from hpabatch.model.lens import Lens
+from hpabatch.model.printable import printable
+from hpabatch.model.times import show_duration
+from hpabatch.report.numbers import counted
+
+_TIMES: Final = ("lag_ms", "smoothing_ms")
+
+
+def lens_lines(lenses: Sequence[LensEstimate]) -> Iterator[str]:
+    """Yield what was found of each source."""
+    for one in lenses:
+        source = printable(f"{one.cluster}: {one.signal}")
+        if not one.used:
+            yield f"Lens of {source}: none is used; {one.why}"
+        else:
+            yield (
+                f"Lens of {source}, searched on {counted(one.searched_changes, 'change')} of "
+                f"{counted(one.searched_hpas, 'HPA')}; of {counted(one.judged_changes, 'other')} "
+                f"{one.better} half hours fit better through it, {one.worse} worse:"
+            )
+            yield f"  - {printable(_entry(one.lens))}"
+        if one.lag_ms is not None:
+            yield f"  95 %: {_intervals(one)}"
+        if one.ratio_told:
+            yield (
+                f"  usage × {one.found.ratio:g} fits better, but with targets alike a scale is no "
+                "other than other targets: state the targets, or give the scale in a lens file"
+            )
+
+
+def lens_rows(lenses: Sequence[LensEstimate]) -> list[dict[str, Any]]:
+    """Return a row per source; a bound beyond all that was tried is null."""
+    return [_row(one) for one in lenses]
+
+
+def _row(one: LensEstimate) -> dict[str, Any]:
+    names = ("cluster", "signal", "used", "why")
+    row: dict[str, Any] = {name: getattr(one, name) for name in names}
+    row |= {name: getattr(one.lens, name) for name in (*_TIMES, "scale")}
+    for name in (*_TIMES, "ratio"):
+        interval = getattr(one, name)
+        low, high = (None, None) if interval is None else map(_finite, interval)
+        row |= {f"found_{name}": getattr(one.found, name) if interval else None}
+        row |= {f"{name}_low": low, f"{name}_high": high}
+    counts = ("searched_hpas", "searched_changes", "judged_hpas", "judged_changes")
+    return row | {name: getattr(one, name) for name in (*counts, "better", "worse", "p")}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _entry(lens: Lens) -> str:
+    """Return a lens as an entry of a lens file."""
+    parts = [f"cluster: {lens.cluster}", f"signal: {lens.signal}"]
+    parts += [f"lag: {show_duration(lens.lag_ms)}"] if lens.lag_ms else []
+    parts += [f"smoothing: {show_duration(lens.smoothing_ms)}"] if lens.smoothing_ms else []
+    parts += [f"scale: {lens.scale:g}"] if lens.scale != 1 else []
+    return f"{{{', '.join(parts)}}}"
+
+
+def _intervals(one: LensEstimate) -> str:
+    assert one.lag_ms is not None
+    assert one.smoothing_ms is not None
+    assert one.ratio is not None
+    smoothing = Interval(max(one.smoothing_ms.low, 0), one.smoothing_ms.high)
+    return (
+        f"lag {_span(one.lag_ms, time=True)}, smoothing {_span(smoothing, time=True)}, "
+        f"scale / targets {_span(one.ratio, time=False)}"
+    )
+
+
+def _span(interval: Interval, time: bool) -> str:
+    low, high = (_bound(value, time) for value in interval)
+    if not low:
+        return f"up to {high}" if high else "not known"
+    return f"{low} to {high}" if high else f"from {low} on"
+
+
+def _bound(value: float, time: bool) -> str:
+    if not math.isfinite(value):
+        return ""
+    return show_duration(int(value)) if time else f"{value:g}"
