@@ -9,9 +9,8 @@ from typing import Any, Final
 from hpabatch.engine.fidelity.lens import LensEstimate
 from hpabatch.engine.fidelity.lens_search import Interval
 from hpabatch.model.lens import Lens
-from hpabatch.model.printable import printable
+from hpabatch.model.printable import counted, printable
 from hpabatch.model.times import show_duration
-from hpabatch.report.numbers import counted
 
 _TIMES: Final = ("lag_ms", "smoothing_ms")
 
