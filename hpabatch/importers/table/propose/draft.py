@@ -36,6 +36,7 @@ from hpabatch.importers.table.propose.wide import (
 )
 from hpabatch.importers.table.units import CPU_COUNTER
 from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.inputs.documents import show
 
 _CELLS: Final = 1 << 20
@@ -57,8 +58,10 @@ class Found:
     time: str
 
 
-def draft_map(sample: Sample, stem: str) -> Found:
+def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) -> Found:
     """Return a draft without requests and HPAs; `stem` is the name of the file.
+
+    Names of `objects` tell what columns are where their own names do not.
 
     Raises:
         UsageError: no column holds times, or none holds usage.
@@ -86,7 +89,7 @@ def draft_map(sample: Sample, stem: str) -> Found:
         columns = _turned(draft, sample, wide, comma=comma)
     rest = [column for column in columns if column.name != time.column.name]
     rest = _with_metrics(draft, rest, comma=comma)
-    names = find_names(candidates(rest), rest)
+    names = find_names(candidates(rest), rest, objects)
     draft.level = names.level
     draft.columns["time"] = _time_entry(time)
     draft.columns |= name_entries(names, _object_name(stem))
