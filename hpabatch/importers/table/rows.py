@@ -36,6 +36,8 @@ WORKLOAD_KEY = ("cluster", "namespace", "target", "ts")
 KEY = "\0key"
 """Number of the key of a row (without ts) in a group: no column of a table has such a name."""
 
+UNKNOWN_POD = "pod of a workload that the objects do not have (--objects)"
+
 METRIC = "m."
 """Prefix of the column of a custom metric."""
 
@@ -244,8 +246,7 @@ class _Piece:
         there = {column.name for column in self.columns}
         self.columns += [found[name] for name in wanted if name not in there]
         if "workload" not in self.table.texts:
-            reason = "pod of a workload that the objects do not have (--objects)"
-            self.checks.append((reason, pl.col("target").is_null()))
+            self.checks.append((UNKNOWN_POD, pl.col("target").is_null()))
 
     def _add_amounts(self) -> None:
         for name, source in amounts(self.table).items():

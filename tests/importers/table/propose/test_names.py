@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpabatch.errors import RefusedError
 from hpabatch.importers.table.propose.run import propose_map
 
 PODS = ("cart-7d4b9c6f5-x2x9k", "cart-7d4b9c6f5-bbq7t", "web-5f6585d649-fnmft")
@@ -85,3 +86,13 @@ def test_objects_say_what_columns_are_that_no_name_says(tmp_path: Path) -> None:
     found = columns(tmp_path, head, *ends, objects=objects)
     assert (found["namespace"], found["workload"]) == ("area", "thing")
     assert columns(tmp_path, head, *ends)["namespace"] == {"value": "default"}
+
+
+def test_objects_of_another_cluster_are_told_with_what_both_have(tmp_path: Path) -> None:
+    objects = "".join(OBJECTS.replace("NAME", n).replace("SPACE", "shpo") for n in ("cart", "mail"))
+    ends = [f"shop,{pod},0.2" for pod in PODS]
+    with pytest.raises(RefusedError) as error:
+        columns(tmp_path, "namespace,pod,cpu", *ends, objects=objects)
+    told = str(error.value)
+    assert "the table has shop/cart, shop/web, the objects have shpo/cart, shpo/mail" in told
+    assert "(shop/cart; did you mean shpo/cart?); give the objects of the cluster" in told
