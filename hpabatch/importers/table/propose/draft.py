@@ -90,6 +90,9 @@ def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) 
     chosen = _usage(draft, amounts, names, comma=comma)
     if names.replicas is not None:
         draft.columns["replicas"] = Entry(scalar(names.replicas.name))
+        if not names.replicas.whole():
+            assumed = "the sizes are means over time, which are rounded"
+            draft.top["rounding"] = Entry("{replicas: nearest}", assumed=assumed)
     named = ""
     if not chosen:
         named = _metric(draft, rest, names, sample)

@@ -9,6 +9,7 @@ import yaml
 
 from hpabatch.errors import RefusedError
 from hpabatch.importers.table.propose.run import propose_map
+from hpabatch.importers.table.run import import_table
 
 PODS = ("cart-7d4b9c6f5-x2x9k", "cart-7d4b9c6f5-bbq7t", "web-5f6585d649-fnmft")
 OBJECTS = """
@@ -96,3 +97,13 @@ def test_objects_of_another_cluster_are_told_with_what_both_have(tmp_path: Path)
     told = str(error.value)
     assert "the table has shop/cart, shop/web, the objects have shpo/cart, shpo/mail" in told
     assert "(shop/cart; did you mean shpo/cart?); give the objects of the cluster" in told
+
+
+def test_sizes_that_are_means_over_time_are_rounded(tmp_path: Path) -> None:
+    columns(tmp_path, "ns,deployment,avg_replicas,cpu_sum", "shop,web,2.4,0.4", "shop,web,3,0.4")
+    text = propose_map([str(tmp_path / "a.csv")]).text
+    assert "# assumed: the sizes are means over time, which are rounded" in text
+    assert "rounding: {replicas: nearest}" in text
+    (tmp_path / "map.yaml").write_text(text)
+    result = import_table([str(tmp_path / "a.csv")], tmp_path / "map.yaml", None)
+    assert (result.dropped, result.workloads["replicas_max"].to_list()) == ({}, [3])
