@@ -80,12 +80,11 @@ def told_unknown(found: Found, objects: ClusterObjects) -> str:
     pods = item.column.values.cast(pl.String)
     if names.pod is not None and names.pod_names is not None:
         pods = pods.str.extract(names.pod_names.pattern, 1)
-    space = pl.lit("")
+    known = sorted({key[2] for key in objects.workloads})
     if names.namespace is not None:
-        space = names.namespace.column.values.cast(pl.String).alias("space") + "/"
-    there = pl.select(pl.concat_str(space, pods)).to_series().drop_nulls().unique().sort()
-    depth = 0 if names.namespace is None else 1
-    known = sorted({f"{key[0]}/{key[2]}" if depth else key[2] for key in objects.workloads})
+        pods = names.namespace.column.values.cast(pl.String) + "/" + pods
+        known = sorted({f"{key[0]}/{key[2]}" for key in objects.workloads})
+    there = pods.drop_nulls().unique().sort()
     hints = ((name, near_path(name, known)) for name in there.head(_MOST_LISTED))
     near = next((f"{name}{hint}" for name, hint in hints if hint), "")
     return (

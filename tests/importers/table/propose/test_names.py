@@ -97,6 +97,9 @@ def test_objects_of_another_cluster_are_told_with_what_both_have(tmp_path: Path)
     told = str(error.value)
     assert "the table has shop/cart, shop/web, the objects have shpo/cart, shpo/mail" in told
     assert "(shop/cart; did you mean shpo/cart?); give the objects of the cluster" in told
+    objects = OBJECTS.replace("NAME", "crat").replace("SPACE", "shop")
+    with pytest.raises(RefusedError, match=r"cart, web, the objects have crat \(cart; did you"):
+        columns(tmp_path, "pod,cpu", *(f"{pod},0.2" for pod in PODS), objects=objects)
 
 
 def test_sizes_that_are_means_over_time_are_rounded(tmp_path: Path) -> None:
