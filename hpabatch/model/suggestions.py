@@ -16,3 +16,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     lower = {item.lower(): item for item in known if len(item) <= _LONGEST}
     close = get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
     return f"; did you mean {lower[close[0]]}?" if close else ""
+
+
+def near_path(path: str, known: Iterable[str]) -> str:
+    """Return `; did you mean x?` of paths with as many parts as namespace/name, "" if none is near.
+
+    The same name elsewhere is nearer than another name.
+    """
+    depth = path.count("/")
+    same = [item for item in known if item.count("/") == depth]
+    name = path.rpartition("/")[2]
+    elsewhere = [item for item in same if depth and item.rpartition("/")[2] == name]
+    return f"; did you mean {elsewhere[0]}?" if elsewhere else did_you_mean(path, same)

@@ -323,13 +323,19 @@ class _Decoder:
     def _rounding(self, columns: Fields, has_metrics: bool) -> dict[str, Rounding]:
         section = self.top.child("rounding") or self._empty("rounding")
         found: dict[str, Rounding] = {}
-        for name, default in (("cpu", "up"), ("memory", "up"), ("metrics", "down")):
+        for name, default in (
+            ("cpu", "up"),
+            ("memory", "up"),
+            ("metrics", "down"),
+            ("replicas", ""),
+        ):
             value = section.one_of(name, [item.value for item in Rounding])
-            if not value and (name != "metrics" or has_metrics):
+            if not value and default and (name != "metrics" or has_metrics):
                 self.assumed.append(f"fractions of {_FRACTIONS[name]} are rounded {default}")
             if value and name not in columns:
                 section.mistake(name, f"expected columns.{name} for it, got none", "drop it")
-            found[name] = Rounding(value or default)
+            if value or default:
+                found[name] = Rounding(value or default)
         section.close()
         return found
 

@@ -6,7 +6,7 @@ what its workload's template says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from hpabatch.importers.objects import Disagreements, PodRequests, hpa_row
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.model.printable import counted
 from hpabatch.model.quantity import Quantity
+from hpabatch.model.suggestions import near_path
 
 if TYPE_CHECKING:
     from hpabatch.importers.table.values import Amount
@@ -251,9 +252,10 @@ class Beside:
         ]
         found = self.objects.notes() + self._other_namespace(there)
         if other:
+            near = _near_target(other, there, hpas)
             found.append(
                 f"--objects: {len(other):,} of {counted(len(self.objects.hpas), 'HPA')} not used: "
-                f"the table has no rows of their targets (first {'/'.join(min(other))})"
+                f"the table has no rows of their targets (first {near or '/'.join(min(other))})"
             )
         ends = hpas.join(spans, on="cluster").filter(
             pl.col("valid_from").dt.timestamp("ms") > pl.col("last")
@@ -385,3 +387,14 @@ _FIELDS: Final = tuple(
 
 def _shown(milli: int) -> str:
     return str(Quantity.from_milli(milli))
+
+
+def _near_target(
+    unused: Collection[tuple[str, str]], there: Iterable[tuple[str, str, str]], hpas: pl.DataFrame
+) -> str:
+    """Return the first unused HPA that may be meant for a workload without one, "" if none is."""
+    target = pl.col("spec").str.json_path_match("$.scaleTargetRef.name")
+    scaled = set(hpas.select(pl.concat_str("namespace", target, separator="/")).to_series())
+    bare = sorted({f"{namespace}/{name}" for namespace, _, name in there} - scaled)
+    hints = ((name, near_path(name, bare)) for name in map("/".join, sorted(unused)))
+    return next((f"{name}{hint} It has rows and no HPA" for name, hint in hints if hint), "")

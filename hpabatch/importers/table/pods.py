@@ -122,8 +122,10 @@ def _life_numbers(rows: pl.DataFrame, pods: pl.DataFrame, table: TableMap) -> pl
     keys = [_OWNER, "ts"]
     times = rows.select(keys).unique().sort(keys)
     nameless = (pods["uid"] == "").gather(times[_OWNER])
-    silent = (pl.col("ts").diff() > gap_ms).fill_null(value=False) & nameless
-    lives = times.with_columns(life=silent.cast(pl.Int64).cum_sum().over(_OWNER))
+    # (a series has the length of the frame, which an expression over groups must not mix in)
+    silent = (pl.col("ts").diff().over(_OWNER) > gap_ms).fill_null(value=False)
+    times = times.with_columns(silent=silent & nameless)
+    lives = times.select(*keys, life=pl.col("silent").cast(pl.Int64).cum_sum().over(_OWNER))
     return rows.join(lives, on=keys, how="left", maintain_order="left")["life"]
 
 

@@ -24,7 +24,7 @@ from hpabatch.importers.table.files import TableFile
 from hpabatch.importers.table.map import MAX_REPLICAS, TIME_COLUMN, Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.time import time_ms
-from hpabatch.importers.table.units import QUANTITY, quantities
+from hpabatch.importers.table.units import QUANTITY, quantities, whole
 from hpabatch.importers.table.unpivot import Pivot
 from hpabatch.importers.table.values import Source
 from hpabatch.inputs.fields import quantity_milli
@@ -35,6 +35,10 @@ POD_KEY = ("cluster", "namespace", "target", "pod", "uid", "container", "ts")
 WORKLOAD_KEY = ("cluster", "namespace", "target", "ts")
 KEY = "\0key"
 """Number of the key of a row (without ts) in a group: no column of a table has such a name."""
+
+UNKNOWN_POD = "pod of a workload that the objects do not have (--objects)"
+
+FRACTION = "replicas is not a whole number (of means over time, say rounding: {replicas: nearest})"
 
 METRIC = "m."
 """Prefix of the column of a custom metric."""
@@ -244,8 +248,7 @@ class _Piece:
         there = {column.name for column in self.columns}
         self.columns += [found[name] for name in wanted if name not in there]
         if "workload" not in self.table.texts:
-            reason = "pod of a workload that the objects do not have (--objects)"
-            self.checks.append((reason, pl.col("target").is_null()))
+            self.checks.append((UNKNOWN_POD, pl.col("target").is_null()))
 
     def _add_amounts(self) -> None:
         for name, source in amounts(self.table).items():
@@ -259,10 +262,14 @@ class _Piece:
 
     def _add_replicas(self, source: Source) -> None:
         number, bad = self._number(source, "columns.replicas")
+        number = number.clip(-1, MAX_REPLICAS + 1)  # (whole numbers that 64 bits have)
+        rounding = self.table.rounding.get("replicas")
+        if rounding is not None:
+            number = pl.select(whole(pl.lit(number), rounding).cast(pl.Float64)).to_series()
         self._add(number.cast(pl.Int64, strict=False), "replicas", bad, "replicas is not a number")
         fraction = (number != number.floor()).alias("!!replicas")
         self.columns.append(fraction)
-        self.checks.append(("replicas is not a whole number", pl.col(fraction.name)))
+        self.checks.append((FRACTION, pl.col(fraction.name)))
         outside = (pl.col("replicas") < 0) | (pl.col("replicas") > MAX_REPLICAS)
         self.checks.append((f"replicas below 0 or above {MAX_REPLICAS}", outside))
 

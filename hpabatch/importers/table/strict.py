@@ -1,15 +1,15 @@
 """Entries of a map that match nothing in a table, and workloads whose HPA lacks a request.
 
 A map may serve several files, of which each has some of the workloads. So an entry without a match
-is a mistake only where the table has a workload of a similar name that no entry names; else it is
-counted in a warning, unless objects of the cluster know its workload. `partial: true` in the map
-makes a warning of the mistake, too.
+is a mistake only where the table has a workload of a similar name that no entry of the same section
+names; else it is counted in a warning, unless objects of the cluster know its workload. `partial:
+true` in the map makes a warning of the mistake, too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
@@ -22,7 +22,7 @@ from hpabatch.importers.table.rows import Tally
 from hpabatch.importers.table.spill import Spill, disk_errors
 from hpabatch.inputs.documents import MistakesError, show
 from hpabatch.model.printable import counted
-from hpabatch.model.suggestions import did_you_mean
+from hpabatch.model.suggestions import did_you_mean, near_path
 
 Lacking = frozenset[tuple[str, str, str, str, str]]
 """Cluster, namespace, workload, container and resource of containers without a request."""
@@ -45,15 +45,17 @@ def check_entries(table: TableMap, spill: Spill) -> list[str]:
     deep = any(key.count("/") == 2 for _, key in entries)
     names = _names(table, spill, deep)
     there = _known_to_objects(table)
-    listed = {key for _, key in entries}
     unmatched = [(path, key) for path, key in entries if key not in names and key not in there]
-    # A name that has an entry of its own is not what another entry means.
-    free = sorted(name for name in names if name not in listed)[:_MOST_CANDIDATES]
+    # A name that has an entry of its own in a section is not what another entry of it means.
+    free = {
+        path: sorted(names - {key for other, key in entries if other == path})[:_MOST_CANDIDATES]
+        for path in {path for path, _ in unmatched}
+    }
     mistakes = [
         f"expected {_form(key)} of the table, got {show(key)} (map {table.path}: {path}){hint}, or "
         "say `partial: true` in the map if it is right and not in this table"
         for path, key in unmatched[:_MOST_COMPARED]
-        if (hint := _near(key, free))
+        if (hint := near_path(key, free[path]))
     ]
     if mistakes and not table.partial:
         raise MistakesError(mistakes)
@@ -71,8 +73,8 @@ def check_metrics(table: TableMap, files: Iterable[TableFile], tally: Tally) -> 
     Raises:
         HistoryError: there are such, and the map is not `partial`.
     """
-    if table.pivot is None:
-        return []
+    if table.pivot is None or not tally.read:
+        return []  # (an input without rows is refused as such)
     wanted = {
         name: None for file in files for name in table.pivot.metrics(
             table.value_columns(), file.columns)
@@ -82,12 +84,13 @@ def check_metrics(table: TableMap, files: Iterable[TableFile], tally: Tally) -> 
         return []
     known = sorted(tally.metrics)
     shown = ", ".join(known[:_SHOWN_METRICS]) + (", …" if len(known) > _SHOWN_METRICS else "")
+    shown = f"are {shown}" if known else "is nothing in that column"
     told = f"no row has {show(absent[0])} in column {show(table.pivot.name)}"
     if table.partial:
         return [told]
     raise HistoryError(
         f"{told}, and no column has that name, which {table.path} gives"
-        f"{did_you_mean(absent[0], known)} (there are {shown}); nothing is written"
+        f"{did_you_mean(absent[0], known)} (there {shown}); nothing is written"
     )
 
 
@@ -140,15 +143,6 @@ def _form(key: str) -> str:
     return ("a workload", "a namespace/workload", "a namespace/workload/container")[
         min(key.count("/"), 2)
     ]
-
-
-def _near(key: str, names: Collection[str]) -> str:
-    """Return `; did you mean x?` of names of the same form, "" where none is near."""
-    depth = key.count("/")
-    same = [name for name in names if name.count("/") == depth]
-    last = key.rpartition("/")[2]
-    elsewhere = [name for name in same if depth and name.rpartition("/")[2] == last]
-    return f"; did you mean {elsewhere[0]}?" if elsewhere else did_you_mean(key, same)
 
 
 def lacking_requests(requests: pl.DataFrame) -> Lacking:

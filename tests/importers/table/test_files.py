@@ -13,6 +13,7 @@ import pytest
 from hpabatch.errors import HistoryError, HpabatchError, RefusedError, UsageError
 from hpabatch.importers.table.decode import read_map
 from hpabatch.importers.table.files import find_files, open_file, read_chunks
+from hpabatch.importers.table.rows import FRACTION
 from hpabatch.importers.table.run import import_table
 from tests.importers.tables import (
     BEGIN_S,
@@ -232,7 +233,7 @@ def test_parquet_of_any_type_is_read_or_refused(
 @pytest.mark.parametrize(
     ("replicas", "reason"),
     [
-        ("2.5", "replicas is not a whole number"),
+        ("2.5", FRACTION),
         ("-1", "replicas below 0 or above 100000"),
         ("1000000", "replicas below 0 or above 100000"),
         ("many", "replicas is not a number"),
@@ -244,6 +245,20 @@ def test_sizes_that_cannot_be_are_left_out(tmp_path: Path, replicas: str, reason
     result, tables = run_import(tmp_path, WORKLOAD_MAP, data)
     assert result.dropped == {reason: 1}
     assert tables["pods"].height == 2
+
+
+@pytest.mark.parametrize(("rounding", "size"), [("nearest", 3), ("up", 3), ("down", 2)])
+def test_sizes_that_are_means_are_rounded_if_the_map_says_so(
+    tmp_path: Path, rounding: str, size: int
+) -> None:
+    said = merged(WORKLOAD_MAP, {"rounding": {"replicas": rounding}})
+    values = ("2.6", "1", "inf", "1e300", "nan", "many", "-1.5")
+    lines = [f"{BEGIN_S + 60 * k},cart,{value},100" for k, value in enumerate(values)]
+    data = "\n".join(["ts,app,size,cpu", *lines, ""])
+    result, tables = run_import(tmp_path, said, data)
+    assert sum(result.dropped.values()) == 4
+    assert not any("whole" in reason for reason in result.dropped)
+    assert tables["scales"]["spec_replicas"].to_list() == [size, 1]
 
 
 def test_quantities_and_all_units(tmp_path: Path) -> None:

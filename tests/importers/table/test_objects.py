@@ -243,3 +243,13 @@ def test_another_content_of_the_objects_is_another_import(tmp_path: Path) -> Non
     with suppress(RefusedError):
         other, _ = imported(tmp_path, {}, rows(POD), cluster(spec_of("300m")))
         assert other.written
+
+
+def test_an_hpa_of_a_misspelt_namespace_is_told_with_the_workload_it_is_meant_for(
+    tmp_path: Path,
+) -> None:
+    objects = cluster()
+    objects[-1]["metadata"]["namespace"] = "shpo"
+    result, _ = imported(tmp_path, {}, rows(POD), objects)
+    told = "(first shpo/web-cpu; did you mean shop/web? It has rows and no HPA)"
+    assert any(told in text for text in result.warnings)

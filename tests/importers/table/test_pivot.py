@@ -166,3 +166,8 @@ def test_a_proposal_reads_quantities_of_two_kinds(tmp_path: Path) -> None:
     found = propose_map([source])
     assert "cpu: {column: cpu, unit: quantity}" in found.text, found.text
     assert "memory: {column: memory, unit: quantity}" in found.text
+
+
+def test_a_long_table_without_rows_is_told_as_that(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="the input has no rows; nothing is written"):
+        run_import(tmp_path, LONG, "ts,pod,app,metric,value\n")

@@ -65,6 +65,14 @@ def test_a_silence_ends_a_life_only_if_the_map_says_so(tmp_path: Path) -> None:
     assert lives_of(tables) == [("a-1", -10, 50), ("a-1", 490, 550)]
 
 
+def test_a_silence_of_one_of_several_pods(tmp_path: Path) -> None:
+    times = [(0, "a-1"), (30, "a-1"), (500, "a-1"), (0, "a-2"), (250, "a-2"), (500, "a-2")]
+    _, tables = run_import(
+        tmp_path, merged(POD_MAP, {"lives": LIVES | {"gap": "300s"}}), rows(*times)
+    )
+    assert tables["pods"].group_by("pod").len().sort("pod").rows() == [("a-1", 2), ("a-2", 1)]
+
+
 def test_a_name_that_recurs_is_another_pod_by_its_uid(tmp_path: Path) -> None:
     said = merged(POD_MAP, {"columns": {"uid": "uid"}, "lives": LIVES | {"keep": "90s"}})
     data = rows((0, "a-0"), (30, "a-0"), (60, "a-0"), (90, "a-0"), uid=["x", "x", "y", None])

@@ -65,6 +65,16 @@ def test_all_of_them_are_told_at_once(tmp_path: Path) -> None:
         run_import(tmp_path, merged(POD_MAP, said), DATA)
 
 
+def test_an_entry_in_one_section_leaves_the_name_free_in_another(tmp_path: Path) -> None:
+    """`chekout` loses its request, though `hpas` names it rightly."""
+    said = {
+        **listed(cart="1", **{"web-fronted": "1"}),
+        "hpas": {"workloads": {"web-frontend": {"max": 5, "cpu": "50%"}}},
+    }
+    with pytest.raises(UsageError, match="did you mean web-frontend"):
+        run_import(tmp_path, merged(POD_MAP, said), DATA)
+
+
 def test_entries_that_are_absent_today_are_one_warning(tmp_path: Path) -> None:
     # worker-a and worker-b have entries of their own, and one of them no data.
     said = listed(**{"worker-a": "1", "worker-b": "1", "billing": "1"})

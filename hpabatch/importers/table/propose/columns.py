@@ -14,6 +14,8 @@ from hpabatch.importers.table.propose.sample import Sample
 from hpabatch.importers.table.units import WRITTEN, quantities
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|%")
+# The window of a rate or mean: rate1m, usage_5m, usage:30s. Its letter is no unit of the values.
+_WINDOW = re.compile(r"\d+(?:ms|s|sec|m|min|h|d)(?![A-Za-z])")
 _UNIT = r"\s*(%|[A-Za-z]{1,5})?\s*$"
 _COMMA = r"^\s*[-+]?\d+,\d+" + _UNIT
 _MAYBE_COMMA = r"^\s*[-+]?\d+(,\d+)?" + _UNIT
@@ -98,8 +100,8 @@ def _is_comma_column(values: pl.Series) -> bool:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name in small letters: `cpuUsage_mCPU` is cpu, usage, m, cpu."""
-    return tuple(word.lower() for word in _WORDS.findall(name))
+    """Return the words of a name in small letters: `cpu_mCPU:rate1m` is cpu, m, cpu, rate."""
+    return tuple(word.lower() for word in _WORDS.findall(_WINDOW.sub(" ", name)))
 
 
 def profile(name: str, values: pl.Series, *, comma: bool = False) -> Column:

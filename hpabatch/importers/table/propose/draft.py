@@ -25,7 +25,7 @@ from hpabatch.importers.table.propose.names import (
 )
 from hpabatch.importers.table.propose.sample import Sample
 from hpabatch.importers.table.propose.text import Draft, Entry, flow, scalar
-from hpabatch.importers.table.propose.times import TimeGuess, find_dates, find_time
+from hpabatch.importers.table.propose.times import TimeGuess, find_dates, find_time, find_unread
 from hpabatch.importers.table.propose.usage import Amount, best, read_amount, read_amounts
 from hpabatch.importers.table.propose.wide import (
     VALUE,
@@ -36,6 +36,7 @@ from hpabatch.importers.table.propose.wide import (
 )
 from hpabatch.importers.table.units import CPU_COUNTER
 from hpabatch.importers.table.unpivot import Unpivot
+from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.inputs.documents import show
 
 _CELLS: Final = 1 << 20
@@ -57,8 +58,10 @@ class Found:
     time: str
 
 
-def draft_map(sample: Sample, stem: str) -> Found:
+def draft_map(sample: Sample, stem: str, objects: ClusterObjects | None = None) -> Found:
     """Return a draft without requests and HPAs; `stem` is the name of the file.
+
+    Names of `objects` tell what columns are where their own names do not.
 
     Raises:
         UsageError: no column holds times, or none holds usage.
@@ -67,18 +70,8 @@ def draft_map(sample: Sample, stem: str) -> Found:
     comma = has_decimal_commas(sample)
     columns = profiles(sample.frame, comma=comma)
     time = find_time(columns)
-    if time is None and (dates := find_dates(columns)) is not None:
-        raise UsageError(
-            f"{sample.file.path}: expected times, got dates without a time of day in column "
-            f"{dates.name}, such as {dates.examples(1)[0]}; export the time of each sample, in one "
-            "column with its date: an HPA decides every 15 s, and a sample a day says nothing of it"
-        )
     if time is None:
-        shown = ", ".join(column.name for column in columns[:_SHOWN])
-        raise UsageError(
-            f"{sample.file.path}: expected a column of times from 2000 to 2100, found none among "
-            f"{shown}; name it time, or write the map by hand (docs/import.md)"
-        )
+        raise UsageError(_without_times(sample, columns))
     if comma:
         draft.top["format"] = Entry("{decimal: comma}", ("numbers such as 0,35",))
     wide = find_wide(time.column, columns)
@@ -86,7 +79,7 @@ def draft_map(sample: Sample, stem: str) -> Found:
         columns = _turned(draft, sample, wide, comma=comma)
     rest = [column for column in columns if column.name != time.column.name]
     rest = _with_metrics(draft, rest, comma=comma)
-    names = find_names(candidates(rest), rest)
+    names = find_names(candidates(rest), rest, objects)
     draft.level = names.level
     draft.columns["time"] = _time_entry(time)
     draft.columns |= name_entries(names, _object_name(stem))
@@ -97,12 +90,38 @@ def draft_map(sample: Sample, stem: str) -> Found:
     chosen = _usage(draft, amounts, names, comma=comma)
     if names.replicas is not None:
         draft.columns["replicas"] = Entry(scalar(names.replicas.name))
+        if not names.replicas.whole():
+            assumed = "the sizes are means over time, which are rounded"
+            draft.top["rounding"] = Entry("{replicas: nearest}", assumed=assumed)
     named = ""
     if not chosen:
         named = _metric(draft, rest, names, sample)
     _limits(draft, amounts, names)
     _unused(draft, rest, names, [amount.column.name for amount in chosen], named)
     return Found(draft, names, amounts, named, wide, time.column.name)
+
+
+def _without_times(sample: Sample, columns: Sequence[Column]) -> str:
+    """Return what to do about a table of which no column can be read as times."""
+    path = sample.file.path
+    if (dates := find_dates(columns)) is not None:
+        return (
+            f"{path}: expected times, got dates without a time of day in column {dates.name}, such "
+            f"as {dates.examples(1)[0]}; export the time of each sample, in one column with its "
+            "date: an HPA decides every 15 s, and a sample a day says nothing of it"
+        )
+    if (unread := find_unread(columns)) is not None:
+        return (
+            f"{path}: expected times in a known notation, got {show(unread.examples(1)[0])} in "
+            f"column {unread.name}; export ISO 8601 or seconds since 1970, or write the map by "
+            f"hand with columns.time: {{column: {scalar(unread.name)}, format: "
+            "'%Y-%m-%d %H:%M:%S', zone: Europe/Berlin} (docs/import.md)"
+        )
+    shown = ", ".join(column.name for column in columns[:_SHOWN])
+    return (
+        f"{path}: expected a column of times from 2000 to 2100, found none among {shown}; name it "
+        "time, or write the map by hand (docs/import.md)"
+    )
 
 
 def _turned(draft: Draft, sample: Sample, wide: Unpivot, *, comma: bool) -> list[Column]:

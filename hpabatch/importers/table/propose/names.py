@@ -12,19 +12,22 @@ from hpabatch.importers.table.propose.columns import Column, Kind, named
 from hpabatch.importers.table.propose.pods import PodNames, looks_like_pods, read_pod_names
 from hpabatch.importers.table.propose.text import Entry, flow, scalar
 from hpabatch.importers.table.propose.wide import SERIES, Candidate
+from hpabatch.inputs.cluster_objects import ClusterObjects
 
 _POD: Final = ("pod", "pod_name", "podname", "k8s_pod_name", "kubernetes_pod_name", "exported_pod")
 _CONTAINER: Final = ("container", "container_name", "k8s_container_name", "exported_container")
 _NAMESPACE: Final = ("namespace", "ns", "namespace_name", "kube_namespace", "k8s_namespace_name",
                      "kubernetes_namespace", "exported_namespace")  # fmt: skip
 _GROUP: Final = ("project", "app", "application", "team", "tenant", "product", "system")
+# Names of what an HPA scales; those below may also name a product, a Service or a machine.
+_TARGET: Final = ("workload", "workload_name", "deployment", "deployment_name", "statefulset",
+                  "statefulset_name")  # fmt: skip
 _WORKLOAD: Final = (
-    "workload", "workload_name", "deployment", "deployment_name", "statefulset",
-    "statefulset_name", "service", "service_name", "svc", "owner_name", "owner", "controller",
-    "target", "target_name", "microservice", "component", "function", "function_name", "app",
-    "application", "app_name", "job", "name", "hpa", "vm", "host", "server", SERIES, "id",
-    "instance", "node",
+    "service", "service_name", "svc", "owner_name", "owner", "controller", "target", "target_name",
+    "microservice", "component", "function", "function_name", "app", "application", "app_name",
+    "name", "hpa", "vm", SERIES, "id",
 )  # fmt: skip
+_PLACES: Final = ("node", "nodename", "instance", "job", "host", "hostname", "server", "endpoint")
 _CLUSTER: Final = ("cluster", "cluster_name", "k8s_cluster_name")
 _KIND: Final = ("workload_kind", "workload_type", "owner_kind", "target_kind", "controller_kind",
                 "kind")  # fmt: skip
@@ -34,10 +37,22 @@ _REPLICAS: Final = (
     "pod_count", "num_pods", "podcount", "instances", "instance_count", "size", "spec_replicas",
     "ready_replicas", "available_replicas", "desired_replicas", "replica",
 )  # fmt: skip
+# Parts of names, as ns in team_ns or replicas in replicas_available.
+_POD_PARTS: Final = ("pod", "pods", "podname")
+_NAMESPACE_PARTS: Final = ("namespace", "ns")
+_TARGET_PARTS: Final = ("workload", "deployment", "statefulset")
+_WORKLOAD_PARTS: Final = ("service", "svc", "microservice", "app", "application")
+_REPLICAS_PARTS: Final = ("replicas", "replica", "podcount")
+_NO_PODS: Final = (*_NAMESPACE_PARTS, *_TARGET_PARTS, *_WORKLOAD_PARTS, *_PLACES, "owner")
+_ATTRIBUTES: Final = ("uid", "id", "ip", "kind", "type", "phase", "status", "version", "image",
+                      "template", "hash", "label", "labels", "class")  # fmt: skip
+_NO_REPLICAS: Final = ("min", "max", "minimum", "maximum", "unavailable", "limit", "cpu", "mem",
+                       "memory", "restarts", "requests", "updated", "target", "per")  # fmt: skip
 _READY: Final = ("ready", "is_ready", "pod_ready")
 _OBJECT: Final = "abcdefghijklmnopqrstuvwxyz0123456789-."
 _MANY: Final = 10_000
 _MOST_LETTERS: Final = 20
+_KNOWN: Final = 0.8
 _SHARED: Final = 0.2  # of the workloads; one such as an ingress gateway may be in each namespace
 _KIND_NAME: Final = r"^[A-Z][A-Za-z]+$"
 _LABEL: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
@@ -68,33 +83,39 @@ class Names:
         return names | {item.name for item in (self.replicas, self.ready) if item is not None}
 
 
-def find_names(found: Sequence[Candidate], columns: Sequence[Column]) -> Names:
-    """Return which strings and columns name the rows; `columns` are those without the time."""
+def find_names(
+    found: Sequence[Candidate], columns: Sequence[Column], objects: ClusterObjects | None = None
+) -> Names:
+    """Return which strings and columns name the rows; `columns` are those without the time.
+
+    Where no name of a column says it, strings that `objects` have as namespaces or workloads do.
+    """
     left = [item for item in found if item.column.kind is Kind.text]
-    pod = _take(left, _POD)
+    pod = _take(left, _POD) or _take_part(left, _POD_PARTS, _NO_PODS)
     if pod is None:
         pod = next((item for item in left if looks_like_pods(item.column)), None)
         left = [item for item in left if item is not pod]
     container = _take(left, _CONTAINER)
-    namespace, cluster = _take(left, _NAMESPACE), _take(left, _CLUSTER)
+    namespace = _take(left, _NAMESPACE) or _take_part(left, _NAMESPACE_PARTS)
+    cluster = _take(left, _CLUSTER)
+    if namespace is None and objects is not None:
+        namespace = _take_known(left, {key[0] for key in (*objects.workloads, *objects.pods)})
     kinds = [item for item in left if item.column.share(_KIND_NAME) == 1]
     kind, uid = _take(kinds, _KIND), _take(left, _UID)
     left = [item for item in left if item is not kind]
     numbered = [item for item in found if item.column.kind is Kind.number]
     if pod is None:
         pod = _take(numbered, _POD[:3])
-    workload = _take(left, _WORKLOAD)
+    pod_names = read_pod_names(pod.column) if pod is not None else None
+    workload = _workload_of(left, pod, pod_names, objects)
     if workload is None and pod is None:
-        # The string that tells most rows apart, other than one value for each row.
-        several = [item for item in left if item.column.distinct() > 1]
-        workload = max(several, key=lambda item: item.column.distinct(), default=None)
-        workload = workload or _take(numbered, _WORKLOAD)
-    numbers = [c for c in columns if c.kind is Kind.number]
-    replicas = named(numbers, _REPLICAS)
+        workload = _take(numbered, (*_TARGET, *_WORKLOAD, *_PLACES))
+    replicas = _replicas([c for c in columns if c.kind is Kind.number])
     ready = named([c for c in columns if _is_flag(c)], _READY)
     level = "workload" if pod is None and replicas is not None else "pod"
     if level == "pod" and pod is None and workload is not None and _are_pods(workload.column):
         pod, workload = workload, None
+        pod_names = read_pod_names(pod.column)
     guessed = namespace is None
     if guessed and workload is not None:
         namespace = _group([item for item in left if item is not workload], workload.column)
@@ -109,9 +130,69 @@ def find_names(found: Sequence[Candidate], columns: Sequence[Column]) -> Names:
         uid=uid if level == "pod" else None,
         replicas=replicas,
         ready=ready if level == "pod" else None,
-        pod_names=read_pod_names(pod.column) if pod is not None else None,
+        pod_names=pod_names,
         guessed_namespace=guessed and namespace is not None,
     )
+
+
+def _workload_of(
+    left: list[Candidate],
+    pod: Candidate | None,
+    pod_names: PodNames | None,
+    objects: ClusterObjects | None,
+) -> Candidate | None:
+    """Take the string that is a row's workload; None: the pods say it, or nothing does."""
+    places = [item for item in left if item.column.has(*_PLACES)]
+    own = [item for item in left if item not in places]
+    found = _take(own, _TARGET) or _take_part(own, _TARGET_PARTS)
+    if found is None and (pod_names is None or not pod_names.hashed):
+        # (beside pods with a Deployment's hash in their names, an app may be several Deployments)
+        found = _take(own, _WORKLOAD) or _take_part(own, _WORKLOAD_PARTS)
+    if found is None and pod is None and objects is not None:
+        found = _take_known(own, {key[2] for key in objects.workloads})
+    if found is None and pod is None:
+        # The string that tells most rows apart, other than one value for each row.
+        several = [item for item in own if item.column.distinct() > 1] or places
+        found = max(several, key=lambda item: item.column.distinct(), default=None)
+    if found is not None:
+        left[:] = [item for item in left if item is not found]
+    return found
+
+
+def _replicas(numbers: Sequence[Column]) -> Column | None:
+    """Return the column with a workload's size, as replicas or avg_replicas."""
+    found = named(numbers, _REPLICAS)
+    if found is None:
+        likely = (c for c in numbers if c.has(*_REPLICAS_PARTS) and not c.has(*_NO_REPLICAS))
+        found = min(likely, key=lambda c: c.has("desired", "spec"), default=None)
+    return found
+
+
+def _take_part(
+    left: list[Candidate], parts: Collection[str], without: Collection[str] = ()
+) -> Candidate | None:
+    """Take the candidate with a part in its name, as ns in k8s_ns, and names of objects in it."""
+    for part in parts:
+        for item in left:
+            is_other = item.column.has(*_ATTRIBUTES, *without)
+            if item.column.has(part) and not is_other and item.column.share(_LABEL) == 1:
+                left.remove(item)
+                return item
+    return None
+
+
+def _take_known(left: list[Candidate], names: Collection[str]) -> Candidate | None:
+    """Take the candidate most of whose values are names of objects."""
+
+    def share(item: Candidate) -> float:
+        known = item.column.values.drop_nulls().unique().cast(pl.String).is_in(list(names)).mean()
+        return known if isinstance(known, float) else 0.0
+
+    found = max(left, key=share, default=None)
+    if found is None or share(found) < _KNOWN:
+        return None
+    left.remove(found)
+    return found
 
 
 def _take(left: list[Candidate], names: Collection[str]) -> Candidate | None:

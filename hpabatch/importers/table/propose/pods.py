@@ -37,6 +37,11 @@ class PodNames:
     kinds: tuple[tuple[str, str], ...]
     examples: tuple[tuple[str, str], ...]
 
+    @property
+    def hashed(self) -> bool:
+        """Whether a Deployment's hash is in names: what stands before it is surely its name."""
+        return any(ending == _HASH for _, ending in self.kinds)
+
 
 def read_pod_names(column: Column) -> PodNames | None:
     """Return how workloads are named in a column of pods; None: its names have no such suffix."""

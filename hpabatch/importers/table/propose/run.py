@@ -19,14 +19,19 @@ from hpabatch.importers.table.files import find_files
 from hpabatch.importers.table.map import Level, TableMap
 from hpabatch.importers.table.objects import Beside
 from hpabatch.importers.table.pods import without_duplicates
-from hpabatch.importers.table.propose.draft import draft_map
+from hpabatch.importers.table.propose.draft import Found, draft_map
 from hpabatch.importers.table.propose.overlap import add_cluster
 from hpabatch.importers.table.propose.sample import Sample, read_sample
-from hpabatch.importers.table.propose.settings import add_settings, leave_to_objects
+from hpabatch.importers.table.propose.settings import (
+    add_settings,
+    leave_to_objects,
+    told_unknown,
+)
 from hpabatch.importers.table.propose.shares import add_shares
 from hpabatch.importers.table.rows import (
     KEY,
     POD_KEY,
+    UNKNOWN_POD,
     WORKLOAD_KEY,
     Tally,
     clean_rows,
@@ -64,7 +69,8 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
     beside = Beside(read_objects(objects)) if objects else None
     paths = find_files(inputs)
     sample = read_sample(paths)
-    found = draft_map(sample, paths[0].name.split(".")[0])
+    stem = paths[0].name.split(".")[0]
+    found = draft_map(sample, stem, None if beside is None else beside.objects)
     draft = found.draft
     part = "all" if sample.whole else f"{sample.frame.height:,} of about"
     told = f"{part} {counted(sample.rows, 'row')} of {_named(paths)}"
@@ -74,14 +80,14 @@ def propose_map(inputs: Sequence[str], objects: Sequence[str] = ()) -> Proposal:
     ]
     if beside is not None:
         leave_to_objects(found, beside.objects)
-    rows, _ = _checked(draft.text(), sample, beside)
+    rows, _ = _checked(found, sample, beside)
     if add_cluster(found, sample):
-        rows, _ = _checked(draft.text(), sample, beside)
+        rows, _ = _checked(found, sample, beside)
     if beside is None:
         add_shares(found)
         add_settings(found, rows)
+    rows, tally = _checked(found, sample, beside)
     text = draft.text()
-    rows, tally = _checked(text, sample, beside)
     usable = tally.read - tally.excluded - sum(tally.dropped.values())
     # (of a long table several rows make one sample)
     made = "" if rows.height == usable else f", which make {counted(rows.height, 'sample')}"
@@ -126,24 +132,26 @@ def _named(paths: Sequence[Path]) -> str:
     )
 
 
-def _checked(text: str, sample: Sample, beside: Beside | None) -> tuple[pl.DataFrame, Tally]:
-    """Return the clean rows that a map gives of the sample.
+def _checked(found: Found, sample: Sample, beside: Beside | None) -> tuple[pl.DataFrame, Tally]:
+    """Return the clean rows that a draft's map gives of the sample.
 
     Raises:
         RefusedError: there are none.
     """
     with tempfile.TemporaryDirectory(prefix="hpabatch-init-") as folder:
         place = Path(folder, _NEW)
-        place.write_text(text)
+        place.write_text(found.draft.text())
         table = read_map(place, beside)
     raw = _raw_rows(sample, table)
     rows, tally = clean_rows(raw, 0, sample.file, table)
     if rows.is_empty():
         reasons = ", ".join(f"{n:,} {text}" for text, n in Counter(tally.dropped).most_common())
+        fix = "write the map by hand (docs/import.md)"
+        if beside is not None and tally.dropped[UNKNOWN_POD]:
+            fix = told_unknown(found, beside.objects)
         raise RefusedError(
             f"{sample.file.path}: no row of the sample has a time, a name and usage"
-            + (f" ({reasons})" if reasons else "")
-            + "; write the map by hand (docs/import.md)"
+            + (f" ({reasons}); {fix}" if reasons else f"; {fix}")
         )
     if table.pivot is not None:
         names = (POD_KEY if table.level is Level.pod else WORKLOAD_KEY)[:-1]

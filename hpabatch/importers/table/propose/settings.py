@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -12,9 +13,11 @@ from hpabatch.importers.table.propose.draft import Found
 from hpabatch.importers.table.propose.text import Entry, scalar
 from hpabatch.importers.table.rows import METRIC
 from hpabatch.inputs.cluster_objects import ClusterObjects
+from hpabatch.model.suggestions import near_path
 
 _CONTAINER: Final = ("namespace", "target", "container")
 _MOST_LISTED: Final = 100
+_SHOWN: Final = 4
 _LEAST_MAX: Final = 10
 _HEADROOM: Final = 2.0
 _TARGET: Final = "60%"
@@ -66,6 +69,34 @@ def leave_to_objects(found: Found, objects: ClusterObjects) -> None:
         namespace, count = known.most_common(1)[0]
         told = f"the namespace in which the objects have {count:,} of these names"
         columns["namespace"] = Entry(f"{{value: {scalar(namespace)}}}", (told,))
+
+
+def told_unknown(found: Found, objects: ClusterObjects) -> str:
+    """Return which workloads (of pods) table and objects have, where they have none in common."""
+    names = found.names
+    item = names.pod or names.workload
+    if item is None:
+        return ""
+    pods = item.column.values.cast(pl.String)
+    if names.pod is not None and names.pod_names is not None:
+        pods = pods.str.extract(names.pod_names.pattern, 1)
+    known = sorted({key[2] for key in objects.workloads})
+    if names.namespace is not None:
+        pods = names.namespace.column.values.cast(pl.String) + "/" + pods
+        known = sorted({f"{key[0]}/{key[2]}" for key in objects.workloads})
+    there = pods.drop_nulls().unique().sort()
+    hints = ((name, near_path(name, known)) for name in there.head(_MOST_LISTED))
+    near = next((f"{name}{hint}" for name, hint in hints if hint), "")
+    return (
+        f"the table has {_few(there.to_list())}, the objects have {_few(known)}"
+        + (f" ({near})" if near else "")
+        + "; give the objects of the cluster that the table is of, or state columns.namespace"
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more if names else "no workload"
 
 
 def _request(found: Found, rows: pl.DataFrame, resource: str) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+from zoneinfo import available_timezones
 
 import polars as pl
 
@@ -32,7 +33,20 @@ _FORMATS: Final = (
     "%d %b %Y %H:%M:%S", "%b %d, %Y %H:%M:%S", "%d/%b/%Y:%H:%M:%S %z", "%Y%m%dT%H%M%SZ",
     "%Y%m%d%H%M%S", "%Y%m%dT%H%M%S", "%a, %d %b %Y %H:%M:%S %z", "%Y-%m-%d %H:%M:%S,%3f",
 )  # fmt: skip
+_ISO_LOCAL: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M",
+                     "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f")  # fmt: skip
+_CLOCK: Final = r"\d{1,2}[:h.]\d{2}"
 _MOSTLY: Final = 0.9
+# A zone behind a time: CEST or Europe/Berlin.
+_ZONED: Final = r"^(\S.*\d(?: [AP]M)?)\s+([A-Z]{3,5}|[A-Z][A-Za-z_]+/[A-Za-z_/+-]+)$"
+# Zones whose abbreviations are known; several have the same ones, so they are assumed.
+_ABBREVIATIONS: Final = (
+    ("Europe/Berlin", ("CET", "CEST")), ("America/New_York", ("EST", "EDT")),
+    ("America/Chicago", ("CST", "CDT")), ("America/Denver", ("MST", "MDT")),
+    ("America/Los_Angeles", ("PST", "PDT")), ("Europe/London", ("GMT", "BST")),
+    ("Europe/Helsinki", ("EET", "EEST")), ("Asia/Kolkata", ("IST",)), ("Asia/Tokyo", ("JST",)),
+    ("Asia/Seoul", ("KST",)), ("Australia/Sydney", ("AEST", "AEDT")), ("UTC", ("UTC",)),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,14 @@ def find_time(columns: Sequence[Column]) -> TimeGuess | None:
 def find_dates(columns: Sequence[Column]) -> Column | None:
     """Return the first column, likely names before others, of dates without a time of day."""
     return next((column for column in sorted(columns, key=_rank) if _is_dates(column)), None)
+
+
+def find_unread(columns: Sequence[Column]) -> Column | None:
+    """Return the column that most likely holds times, in a notation that is not known."""
+    texts = [c for c in columns if c.kind is Kind.text]
+    clocks = [c for c in texts if c.share(_CLOCK) >= _MOSTLY]
+    hinted = [c for c in texts if c.key in _NAMES or c.has("time", "timestamp")]
+    return next(iter((*clocks, *hinted)), None)
 
 
 def _is_dates(column: Column) -> bool:
@@ -119,7 +141,7 @@ def _of_text(column: Column) -> TimeGuess | None:
         return None  # numbers, which need a name that says time
     fitting = [form for form in _FORMATS if _fits(texts, form)]
     if not fitting:
-        return None
+        return _of_zoned(column, texts)
     form = fitting[0]
     zone = "" if "%z" in form or form.endswith("Z") else "UTC"
     if form.endswith("Z"):
@@ -130,6 +152,33 @@ def _of_text(column: Column) -> TimeGuess | None:
         notes.insert(0, f"the day stands before the month; else format: '{swapped}'")
     return TimeGuess(column, zone=zone, format=form, told=f"such as {known[0]}",
                      assumed="; ".join(notes))  # fmt: skip
+
+
+def _of_zoned(column: Column, texts: pl.Series) -> TimeGuess | None:
+    """Read local times with their zone behind them: 2026-10-05 00:00:00 CEST."""
+    names = texts.str.extract(_ZONED, 2)
+    local = texts.str.extract(_ZONED, 1)
+    if _share(names.is_not_null()) < _MOSTLY:
+        return None
+    there = set(names.drop_nulls().unique())
+    form = next((form for form in (*_ISO_LOCAL, *_FORMATS) if _fits(local, form)), "")
+    if not form or "%z" in form or form.endswith("Z"):
+        return None
+    told = f"such as {texts[0]}"
+    if len(there) == 1 and "/" in (zone := min(there)) and zone in available_timezones():
+        return TimeGuess(column, zone=zone, format=f"{form} %Z", told=told)
+    zone = next((zone for zone, names in _ABBREVIATIONS if there <= set(names)), "")
+    if not zone or not _says(local, form, zone, names):
+        return None
+    assumed = "" if zone == "UTC" else f"the zone is {zone}, by {' and '.join(sorted(there))}"
+    return TimeGuess(column, zone=zone, format=f"{form} %Z", told=told, assumed=assumed)
+
+
+def _says(local: pl.Series, form: str, zone: str, names: pl.Series) -> bool:
+    """Whether a zone has those abbreviations at those times: CET in summer is not Berlin's."""
+    times = local.str.to_datetime(form, time_unit="ms", strict=False, exact=True)
+    zoned = times.dt.replace_time_zone(zone, ambiguous="null", non_existent="null")
+    return _share((zoned.dt.strftime("%Z") == names).drop_nulls()) >= _MOSTLY
 
 
 def _fits(texts: pl.Series, form: str) -> bool:

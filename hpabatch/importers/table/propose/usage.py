@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from hpabatch.importers.table.propose.columns import Column, Kind
-from hpabatch.importers.table.units import CPU_COUNTER, QUANTITY
+from hpabatch.importers.table.units import CPU_COUNTER, MEMORY_BYTES, QUANTITY
 
 _RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "cpu": ("cpu", "cpus", "cores", "core", "millicores", "mcores", "vcpu", "vcpus", "millicpu",
@@ -28,7 +28,7 @@ _STATISTICS: Final = {
     "max": "max", "maximum": "max", "peak": "max",
 }  # fmt: skip
 _CPU_WORDS: Final = {
-    "millicores": ("millicores", "millicore", "mcores", "mcpu", "millicpu", "milli", "m"),
+    "millicores": ("millicores", "millicore", "mcores", "mcpu", "mc", "millicpu", "milli", "m"),
     "nanocores": ("nanocores", "nanocore", "nano", "nanos", "n"),
     "microcores": ("microcores", "microcore", "micro", "u"),
     "cores": ("cores", "core", "vcpu", "vcpus"),
@@ -42,6 +42,10 @@ _MEMORY_WORDS: Final = {
     "MB": ("mb", "megabytes"),
     "GB": ("gb", "gigabytes"),
 }
+_LEAST_BYTES: Final = 2**16  # of a container
+_BYTES: Final = 2**45  # of a workload, 32 TiB
+_CORES: Final = 5000  # of a workload
+_LEAST_PARTS: Final = 2  # of a core, in thousandths or less: below it, cores are meant
 _LEAST_STEPS: Final = 8
 _MANY_STEPS: Final = 50
 _RISING: Final = 0.98
@@ -111,12 +115,26 @@ def unit_of(column: Column, resource: str) -> tuple[str, str, str]:
     if column.kind == Kind.quantity:
         return QUANTITY, "Kubernetes quantities", ""
     words = _CPU_WORDS if resource == "cpu" else _MEMORY_WORDS
-    for unit, names in words.items():
-        if column.has(*names):
-            return unit, f"{unit}, by the column's name", ""
+    named = next((unit for unit, names in words.items() if column.has(*names)), "")
+    if named and _is_plausible(column, named):
+        return named, f"{named}, by the column's name", ""
     unit, others = (_cpu_size if resource == "cpu" else _memory_size)(column)
     sizes = f"half of the values are above {column.quantile(0.5):.4g}"
+    if named and named != unit:
+        return unit, "", f"{unit}, because {sizes}, though the column's name says {named}"
     return unit, "", f"{unit}, because {sizes}; else {others}"
+
+
+def _is_plausible(column: Column, unit: str) -> bool:
+    """Whether amounts in a unit that a name says can be those of containers or workloads."""
+    middle, high = column.quantile(0.5), column.quantile(0.99)
+    if not high:
+        return True  # nothing runs
+    if unit in MEMORY_BYTES:
+        return high * MEMORY_BYTES[unit] >= _LEAST_BYTES and middle * MEMORY_BYTES[unit] <= _BYTES
+    if unit == "cores":
+        return middle <= _CORES
+    return high >= _LEAST_PARTS or column.whole()  # 0.2 millicores: a pod uses more than that
 
 
 def _cpu_size(column: Column) -> tuple[str, str]:

@@ -119,20 +119,44 @@ def candidates(columns: Sequence[Column]) -> list[Candidate]:
 
 
 def long_metrics(columns: Sequence[Column]) -> tuple[Pivot, list[str]] | None:
-    """Return how the rows of a long table become columns, and its metrics, those of usage first."""
-    kinds = (Kind.number, Kind.quantity, Kind.text)  # (250m and 1210 in one column are text)
-    value = next((c for c in columns if c.key == VALUE and c.kind in kinds), None)
-    for column in columns if value is not None else ():
-        if column.kind is Kind.text and column.key in _METRIC_COLUMNS:
-            names = column.values.drop_nulls().unique().sort().to_list()
-            if len(names) > _MOST_METRICS or any("{" in name for name in names[:5]):
-                continue
-            usage = [name for name in names if _is_usage(words_of(name))]
-            if usage:
-                assert value is not None
-                others = [name for name in names if name not in usage]
-                return Pivot(column.name, value.name), [*usage, *others][:_MOST_COLUMNS]
+    """Return how the rows of a long table become columns, and its metrics, those of usage first.
+
+    The column of metrics is known by its name, or because its values say measures.
+    """
+    value = _value_of_metrics(columns)
+    if value is None:
+        return None
+    texts = [column for column in columns if column.kind is Kind.text and column is not value]
+    for column in sorted(texts, key=lambda item: item.key not in _METRIC_COLUMNS):
+        if column.key not in _METRIC_COLUMNS and not _are_measures(column):
+            continue
+        names = column.values.drop_nulls().unique().sort().to_list()
+        if len(names) > _MOST_METRICS or any("{" in name for name in names[:5]):
+            continue
+        usage = [name for name in names if _is_usage(words_of(name))]
+        if usage:
+            others = [name for name in names if name not in usage]
+            return Pivot(column.name, value.name), [*usage, *others][:_MOST_COLUMNS]
     return None
+
+
+def _value_of_metrics(columns: Sequence[Column]) -> Column | None:
+    """Return the column called value, else the only one of numbers."""
+    amounts = (Kind.number, Kind.quantity)
+    kinds = (*amounts, Kind.text)  # (250m and 1210 in one column are text)
+    value = next((c for c in columns if c.key == VALUE and c.kind in kinds), None)
+    numbers = [c for c in columns if c.kind in amounts]
+    numbers = [c for c in numbers if not c.has(*_USAGE)]
+    return numbers[0] if value is None and len(numbers) == 1 else value
+
+
+def _are_measures(column: Column) -> bool:
+    """Whether there are a few values, and most of them say what is measured: cpu_cores_total."""
+    names = column.values.drop_nulls().unique()
+    if not 2 <= len(names) <= _MOST_MEASURES:
+        return False
+    said = sum(not _MEASURED.isdisjoint(words_of(name)) for name in names)
+    return said >= _MOSTLY * len(names)
 
 
 def _is_usage(words: Collection[str]) -> bool:
@@ -141,6 +165,12 @@ def _is_usage(words: Collection[str]) -> bool:
 
 _METRIC_COLUMNS: Final = ("metric", "metric_name", "name", "measurement", "field", "measure",
                           "variable", "resource")  # fmt: skip
+_MEASURED: Final = frozenset({
+    "cpu", "memory", "mem", "rss", "replicas", "pods", "cores", "millicores", "bytes", "usage",
+    "requests", "limits", "rate", "rps", "qps", "latency", "seconds", "network", "disk", "errors",
+    "total", "count", "utilization",
+})  # fmt: skip
+_MOST_MEASURES: Final = 50
 _MOST_METRICS: Final = 200
 _MOST_COLUMNS: Final = 50
 _USAGE: Final = frozenset({"cpu", "memory", "mem"})

@@ -40,6 +40,16 @@ BAD: dict[str, tuple[bytes, type[HpabatchError], str]] = {
     ),
     "old.csv": (b"time,pod,cpu\n1,a,1\n2,a,2\n", UsageError, "expected a column of times"),
     "no_usage.csv": (b"time,pod\n2026-10-07 10:00,a\n", UsageError, "expected a column of usage"),
+    "winter.csv": (  # no zone that is known has CET in summer
+        b"Zeitpunkt,pod,cpu\n2026-07-01 10:00:00 CET,a,1\n2026-07-01 10:01:00 CET,a,2\n",
+        UsageError,
+        "got '2026-07-01 10:00:00 CET' in column Zeitpunkt; export ISO 8601",
+    ),
+    "odd.csv": (
+        b"time,pod,cpu\n3rd of May 10h00,a,1\n3rd of May 10h01,a,2\n",
+        UsageError,
+        "columns.time: {column: time, format: '%Y-%m-%d %H:%M:%S', zone: Europe/Berlin}",
+    ),
     "notes.txt.csv": (b"hello\nworld\n", UsageError, "expected a column of times"),
 }
 
@@ -241,6 +251,16 @@ def test_statefulsets_of_a_column_and_pods_that_are_ready(tmp_path: Path) -> Non
             [f"2026-10-07 10:0{m}:00 +0000 UTC" for m in range(2)],
             "format: '%Y-%m-%d %H:%M:%S %z UTC'",
         ),
+        (
+            ["2026-10-24 23:00:00 CEST", "2026-10-25 12:00:00 CET"],
+            "format: '%Y-%m-%d %H:%M:%S %Z'}|the zone is Europe/Berlin, by CEST and CET",
+        ),
+        (
+            ["07.10.2026 10:00 Asia/Kolkata", "07.10.2026 10:01 Asia/Kolkata"],
+            "zone: Asia/Kolkata, format: '%d.%m.%Y %H:%M %Z'}",
+        ),
+        (["10/07/2026 10:00:00 AM PDT"] * 2, "zone: America/Los_Angeles, format: '%m/%d/%Y"),
+        (["07 Oct 2026 10:00:00 UTC"] * 2, "zone: UTC, format: '%d %b %Y %H:%M:%S %Z'}"),
         (["20261007T100000Z", "20261007T100100Z"], "zone: UTC, format: '%Y%m%dT%H%M%SZ'"),
         (["1790000000.5", "1790000060.5"], "unit: s}"),
         (["1790000000000000", "1790000060000000"], "unit: us}"),
@@ -250,9 +270,11 @@ def test_notations_of_times(tmp_path: Path, times: list[str], told: str) -> None
     source = tmp_path / "a.csv"
     source.write_text("\n".join(["time,pod,cpu", *(f"{text},web-0,0.5" for text in times)]))
     text = propose_map([str(source)]).text
-    assert told in text.replace("\n  #   ", " ")
+    for part in told.split("|"):
+        assert part in text.replace("\n  #   ", " ")
     (tmp_path / "map.yaml").write_text(text)
-    assert import_table([str(source)], tmp_path / "map.yaml", None, strict=True).rows_read == 2
+    strict = len(set(times)) == 2
+    assert import_table([str(source)], tmp_path / "map.yaml", None, strict=strict).rows_read == 2
 
 
 def test_a_time_by_its_type_alone(tmp_path: Path) -> None:
