@@ -192,6 +192,7 @@ def test_beyond_bounds_and_beyond_kubernetes_is_compared_only() -> None:
     item = one(came_to)
     assert (item.answer, item.setting_id) == ("change", 1)
     assert item.notes == (
+        "target=70 is the edge of the grid: a wider grid may have a better setting",
         "compared only: sync=5s (60.0% less than today's on the training blocks): the sync period "
         "is a flag of the controller, not of an HPA",
     )
