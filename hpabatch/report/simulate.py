@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from hpabatch.engine.columns.simulate import MEASURES
-from hpabatch.engine.simulate.run import RECORDED
+from hpabatch.engine.fit.workload import ASSUMED
+from hpabatch.engine.simulate.run import KEY, RECORDED
 from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from hpabatch.engine.fleet.candidates import Skipped
 
 SHOWN_ROWS: Final = 40
-Facts = Mapping[tuple[str, str, str], Sequence["Fact"]]
+Facts = Mapping[tuple[Any, ...], Sequence["Fact"]]
+_OF_DEMAND: Final = ("tau_u_pct", "theta_u_pct", "theta_o_pct", "regret_pct", "elastic_speedup")
+"""Shown measures of the pods that the work asks for, which follow from the capacity."""
 
 HEADS: Final = (
     HPA,
@@ -62,7 +65,10 @@ HEADS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SimulateReport(Report):
-    """A simulation; `written` are the places of files."""
+    """A simulation; `written` are the places of files.
+
+    `self_judged` are the rows (key and setting) whose own change is what their capacity rests on.
+    """
 
     evidence: Mapping[str, str]
     measures: pl.DataFrame
@@ -70,18 +76,21 @@ class SimulateReport(Report):
     skipped: Sequence[Skipped]
     warnings: Sequence[str]
     written: Sequence[str] = ()
+    self_judged: Collection[tuple[str, str, str, str]] = ()
 
     def verdict(self) -> str:
         """Return the sums of today's settings and what a proposal changes."""
         if self.measures.is_empty():
             return "No HPA could be simulated (why: on stderr)."
+        common = _common(self.measures)
         sums = {
             setting: rows["pod_hours"].sum()
-            for (setting,), rows in self.measures.group_by("setting", maintain_order=True)
+            for (setting,), rows in common.group_by("setting", maintain_order=True)
         }
-        hpas = self.measures.select("cluster", "namespace", "hpa").n_unique()
+        hpas, both = (m.select(KEY).n_unique() for m in (self.measures, common))
+        of = f" of the {both:,} under every setting" if both < hpas else ""
         told = ", ".join(f"{_setting(name)} {hours:,.1f}" for name, hours in sums.items())
-        line = f"{counted(hpas, 'HPA')} simulated; pod-hours: {told}"
+        line = f"{counted(hpas, 'HPA')} simulated; pod-hours{of}: {told}"
         refused = self.measures.filter(~pl.col("usable")).height
         return line + (f"; {counted(refused, 'row')} not to be relied on" if refused else "")
 
@@ -89,9 +98,11 @@ class SimulateReport(Report):
         """Generate sums by setting, HPAs, and what is not to be relied on."""
         if self.measures.is_empty():
             return
-        yield from _totals(self.measures)
+        yield from _totals(_common(self.measures))
         yield ""
-        yield _grid(self.measures, self.facts)
+        yield _grid(self.measures, self.facts, self.self_judged)
+        yield from _of_capacities(self.measures, self.facts, self.self_judged)
+        yield "columns, also θU, θO, REGRET, SPEED-UP and ?: --legend explains them"
         refused = self.measures.filter(~pl.col("usable"))
         if refused.height:
             yield ""
@@ -147,6 +158,28 @@ def _reasons(refused: pl.DataFrame) -> Iterator[str]:
         yield f"{printable(row_label(row, many))}: {row['why_not']}"
 
 
+def _common(measures: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of the HPAs that were simulated under every setting, or all without any."""
+    settings = measures["setting"].n_unique()
+    found = measures.filter(pl.col("setting").n_unique().over(KEY) == settings)
+    return measures if found.is_empty() else found
+
+
+def _of_capacities(
+    measures: pl.DataFrame, facts: Facts, self_judged: Collection[tuple[str, ...]]
+) -> Iterator[str]:
+    """Yield what assumed capacities rest on, and what follows for rows that change that."""
+    keys = measures.select(KEY).unique(maintain_order=True).rows()
+    found = [fact for key in keys if (fact := _capacity_fact(facts, key)) is not None]
+    for note in dict.fromkeys(fact.note for fact in found if fact.source == ASSUMED):
+        yield f"* capacity assumed: {note}; state it in --plant"
+    if self_judged:
+        yield (
+            "  a setting with another target has no TOO FEW, θU, θO, REGRET and SPEED-UP then: "
+            "they would measure it against today's target"
+        )
+
+
 def _totals(measures: pl.DataFrame) -> Iterator[str]:
     """Yield one line per setting with the fleet's sums."""
     for setting in measures["setting"].unique(maintain_order=True):
@@ -172,13 +205,17 @@ def _setting(name: str) -> str:
     return f"as {name}" if name.startswith(RECORDED) else name
 
 
-def _grid(measures: pl.DataFrame, facts: Facts) -> Grid:
+def _grid(measures: pl.DataFrame, facts: Facts, self_judged: Collection[tuple[str, ...]]) -> Grid:
     many = many_clusters(measures)
-    key = ["cluster", "namespace", "hpa"]
-    most = measures.group_by(key).agg(most=pl.col("pod_hours").max())
-    largest = measures.join(most, on=key, maintain_order="left").sort(
-        ["most", *key], descending=[True, False, False, False], maintain_order=True
+    most = measures.group_by(KEY).agg(most=pl.col("pod_hours").max())
+    largest = measures.join(most, on=KEY, maintain_order="left").sort(
+        ["most", *KEY], descending=[True, False, False, False], maintain_order=True
     )
+
+    def judged(row: dict[str, Any]) -> dict[str, Any]:
+        is_self = (*(row[name] for name in KEY), row["setting"]) in self_judged
+        return row | dict.fromkeys(_OF_DEMAND) if is_self else row
+
     rows = [
         (
             row_label(row, many),
@@ -198,7 +235,7 @@ def _grid(measures: pl.DataFrame, facts: Facts) -> Grid:
             number(row["elastic_speedup"], 2),
             "" if row["usable"] else "?",
         )
-        for row in largest.head(SHOWN_ROWS).iter_rows(named=True)
+        for row in map(judged, largest.head(SHOWN_ROWS).iter_rows(named=True))
     ]
     more = measures.height - SHOWN_ROWS
     grid = Grid(
@@ -214,8 +251,13 @@ def _grid(measures: pl.DataFrame, facts: Facts) -> Grid:
 
 def _capacity(row: Mapping[str, object], facts: Facts) -> str:
     """Return what one pod is meant to do, with its unit; `*`: assumed."""
-    key = str(row["cluster"]), str(row["namespace"]), str(row["hpa"])
-    found = next((f for f in reversed(facts.get(key, ())) if f.name == "capacity"), None)
-    if found is None or found.value is None:
+    found = _capacity_fact(facts, tuple(row[name] for name in KEY))
+    if found is None:
         return ""
-    return f"{found.value:.3g} {found.unit}".strip() + ("*" if found.source == "assumed" else "")
+    return f"{found.value:.3g} {found.unit}".strip() + ("*" if found.source == ASSUMED else "")
+
+
+def _capacity_fact(facts: Facts, key: tuple[Any, ...]) -> Fact | None:
+    """Return the fact of an HPA's capacity, the last said, if it is known."""
+    found = next((f for f in reversed(facts.get(key, ())) if f.name == "capacity"), None)
+    return None if found is None or found.value is None else found

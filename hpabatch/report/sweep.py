@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
-from hpabatch.engine.sweep.result import SweepResult, summarize_sweep
+from hpabatch.engine.sweep.result import SweepResult, grid_edges, summarize_sweep
 from hpabatch.model.printable import counted
 from hpabatch.report.base import (
     HPA,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SHOWN_ROWS: Final = 40
 _HARM: Final = ("saturated_minutes", "unserved", "rescales")
 HEADS: Final = (
-    HPA,
+    HPA._replace(meaning=f"{HPA.meaning}; `?`: today's row is not to be relied on"),
     Head.of(SWEEP_SUMMARY["settings"], "SETTINGS"),
     Head.of(SWEEP_SUMMARY["days"], "DAYS"),
     Head("POD-HOURS", "a week's pod-hours under today's settings"),
@@ -40,6 +40,7 @@ HEADS: Final = (
     Head("SATURATED", "a week's minutes with a pod at its ceiling, under today's settings"),
     Head("UNSERVED", "a week's work that was cut off, in units times seconds"),
     Head("RESCALES", "a week's rescales under today's settings"),
+    Head("MISSING", "a week's missing pod-hours, today -> under CHEAPEST"),
     Head("SAVES", "what CHEAPEST saves of the cost; without prices, of the pod-hours"),
     Head(
         "CHEAPEST",
@@ -65,14 +66,20 @@ class SweepReport(Report):
         cheaper = self.frame().filter(pl.col("saving_pct") > 0).height
         return (
             f"{counted(hpas, 'HPA')} under {counted(settings, 'setting')}; {cheaper:,} have a "
-            "cheaper setting that harms no more than today's"
+            "cheaper setting with no more saturated time, unserved or waiting work than today's"
         )
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the HPAs."""
         if self.result.hpas.height:
             yield "Today's settings, in a week (DAYS were simulated), and the cheapest setting:"
-        yield _grid(self.frame())
+        frame = self.frame()
+        yield _grid(frame)
+        if not frame["usable"].fill_null(value=True).all():
+            yield "?: today's row is not to be relied on (why_not in results.parquet)"
+        yield from _edges(self.result, frame)
+        if frame.height:
+            yield "MISSING is no condition of CHEAPEST: look at it, too (columns: --legend)"
         if self.result.parameters["skipped"]:
             skipped = len(self.result.parameters["skipped"])
             yield ""
@@ -131,6 +138,7 @@ def _grid(summary: pl.DataFrame) -> Grid:
             str(row["settings"]),
             *(_number(row[name]) for name in ("days", "pod_hours_per_week", "cost_per_week")),
             *(_number(row[f"{name}_per_week"]) for name in _HARM),
+            _missing(row),
             nonempty(percent(row["saving_pct"], 1)),
             row["cheapest"] or "-",
         )
@@ -141,6 +149,22 @@ def _grid(summary: pl.DataFrame) -> Grid:
     grid = Grid(HEADS, rows, words, frame=summary, columns=SWEEP_SUMMARY.columns)
     priced = summary["cost_per_week"].null_count() < summary.height
     return grid if priced else grid.without("COST")
+
+
+def _missing(row: Mapping[str, Any]) -> str:
+    today, cheapest = row["short_pod_hours_per_week"], row["cheapest_short_pod_hours_per_week"]
+    if cheapest is None or row["cheapest"] == "today":
+        return _number(today)
+    return f"{_number(today)} -> {_number(cheapest)}"
+
+
+def _edges(result: SweepResult, frame: pl.DataFrame) -> Iterator[str]:
+    """Yield which cheapest settings are at an edge of the grid."""
+    edges = grid_edges(result.settings)
+    chosen = frame["cheapest"].drop_nulls().unique(maintain_order=True)
+    found = dict.fromkeys(text for name in chosen for text in edges.get(name, ()))
+    if found:
+        yield f"edge of the grid: {', '.join(found)}: a wider grid may have a better setting"
 
 
 def _number(value: float | None) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCKS
-from hpabatch.engine.sweep.result import COLUMNS, HARM, SweepResult, summarize_sweep
+from hpabatch.engine.sweep.result import COLUMNS, HARM, SweepResult, grid_edges, summarize_sweep
 from hpabatch.report.forms import csv_text, json_text, parquet_bytes, table_text
 from hpabatch.report.sweep import SHOWN_ROWS, SweepReport
 
@@ -34,6 +34,7 @@ def row(hpa: str, setting_id: int, **measures: Any) -> dict[str, Any]:
         "saturated_minutes": 0.0,
         "unserved": 0.0,
         "waiting": None,
+        "short_pod_hours": None,
         "rescales": 10,
         "usable": True,
     }
@@ -45,7 +46,7 @@ def made(*rows: dict[str, Any]) -> SweepResult:
     results = pl.DataFrame(
         rows,
         schema_overrides=dict.fromkeys(
-            ("cost", "saturated_minutes", "unserved", "waiting"), pl.Float64
+            ("cost", "saturated_minutes", "unserved", "waiting", "short_pod_hours"), pl.Float64
         ),
     )
     hpas = pl.DataFrame(
@@ -135,8 +136,8 @@ def report(*rows: dict[str, Any], **parameters: Any) -> SweepReport:
 def test_the_table() -> None:
     text = table_text(
         report(
-            row("api", 0, saturated_minutes=12.0),
-            row("api", 1, pod_hours=72.5),
+            row("api", 0, saturated_minutes=12.0, short_pod_hours=4.0),
+            row("api", 1, pod_hours=72.5, short_pod_hours=6.0),
             row("web", 0, usable=False, saturated_minutes=None, unserved=None, pod_hours=1234.5),
         )
     )
@@ -146,11 +147,44 @@ def test_the_table() -> None:
     assert lines[0].startswith("2 HPAs under 2 settings; 1 have a cheaper setting")
     head = next(k for k, line in enumerate(lines) if line.startswith("HPA"))
     assert lines[head + 1].split() == ["shop/api", "2", "7.0", "100", "12.0", "0.0", "10.0",
-                                       "27.5%", "max=1"]  # fmt: skip
+                                       "4.0", "->", "6.0", "27.5%", "max=1"]  # fmt: skip
     assert lines[head + 2].split() == ["shop/web", "?", "1", "7.0", "1,234", "-", "-", "10.0", "-",
-                                       "-"]  # fmt: skip
+                                       "-", "-"]  # fmt: skip
     assert "COST" not in text
     assert "skipped" not in text
+
+
+def test_the_edges_of_a_grid_are_told() -> None:
+    names = ("today", "target=50", "target=60", "target=80", "max=x0.8", "max=x1.2", "window=0")
+    settings = pl.DataFrame(
+        {
+            "setting_id": range(7),
+            "setting": names,
+            "target": [None, "50", "60", "80", None, None, None],
+            "max": [None, None, None, None, "x0.8", "x1.2", None],
+            "window": [None, "300", "fast", None, None, None, "0"],
+        }
+    )
+    assert grid_edges(settings) == {
+        "today": (),
+        "target=50": ("target=50", "window=300"),
+        "target=60": (),
+        "target=80": ("target=80",),
+        "max=x0.8": ("max=x0.8",),
+        "max=x1.2": ("max=x1.2",),
+        "window=0": (),
+    }
+    found = report(row("api", 0, usable=False), row("api", 1, pod_hours=50.0))
+    settings = pl.DataFrame(
+        {
+            "setting_id": [0, 1, 2],
+            "setting": ["today", "max=1", "max=2"],
+            "max": [None, "1", "2"],
+        }
+    )
+    text = table_text(replace(found, result=replace(found.result, settings=settings)))
+    assert "edge of the grid: max=1: a wider grid may have a better setting" in text
+    assert "?: today's row is not to be relied on" in text
 
 
 def test_the_table_with_prices_and_skipped_hpas() -> None:

@@ -169,6 +169,7 @@ def _tell(loop: Loop, history: str) -> None:
 
 
 def _report(result: LoopResult, written: Sequence[str]) -> SimulateReport:
+    from hpabatch.engine.simulate.result import self_judged
     from hpabatch.report.simulate import SimulateReport
 
     return SimulateReport(
@@ -178,6 +179,7 @@ def _report(result: LoopResult, written: Sequence[str]) -> SimulateReport:
         skipped=result.loop.skipped,
         warnings=(*result.loop.plan.warnings, *result.loop.notes),
         written=written,
+        self_judged=self_judged(result.loop),
     )
 
 

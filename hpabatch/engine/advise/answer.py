@@ -15,7 +15,7 @@ from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.standing import beats, saving_pct, tightest
 from hpabatch.engine.advise.unit import KEY, UnitBlocks
-from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.engine.sweep.result import SweepResult, grid_edges
 
 CHANGE: Final = "change"
 KEEP: Final = "keep"
@@ -62,6 +62,7 @@ class Facts:
         """Keep the inputs, and find the runs that cannot be relied on."""
         self.options, self.specs = options, specs
         self.block_unit = str(result.parameters["block"]["unit"])
+        self.edges = grid_edges(result.settings)
         refused = result.results.filter(~result.results["usable"])
         names = (*KEY, "setting_id", "why_not")
         rows = refused.select(names).iter_rows()
@@ -165,8 +166,14 @@ def _why_change(found: Judged, facts: Facts) -> str:
 
 
 def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
-    """Yield the setting that would have been chosen if every setting were a candidate."""
+    """Yield what the grid leaves open: a choice at its edge, and a better one that is refused.
+
+    That is the setting that would have been chosen if every setting were a candidate.
+    """
     rules = facts.options.rules
+    if found.choice is not None:
+        for edge in facts.edges[facts.specs.names[int(found.unit.settings[found.choice])]]:
+            yield f"{edge} is the edge of the grid: a wider grid may have a better setting"
     everything = np.ones(found.unit.settings.size, dtype=bool)
     best = choose(found.unit, found.trained, rules, everything, slice(0, found.split))
     if best is None or best == found.choice or not why_not[best]:

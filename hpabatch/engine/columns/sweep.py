@@ -93,7 +93,10 @@ SWEEP_SUMMARY: Final = table(
     saturated_minutes_per_week number: today's minutes with a pod at its ceiling
     unserved_per_week number: today's work that was cut off, in units times seconds
     rescales_per_week number: today's changes of size
-    cheapest string: the cheapest setting that harms no more than today; null: no harm is known
+    short_pod_hours_per_week number: today's missing pod-hours; null: demand not known
+    cheapest string: the cheapest setting with no more saturated time, unserved or waiting work than
+        today's; null: none of them is known
+    cheapest_short_pod_hours_per_week number: the missing pod-hours under it, which may be more
     saving_pct number: what it saves of the cost; without prices of the pod-hours
     usable boolean: nothing known speaks against relying on today's row
     """,

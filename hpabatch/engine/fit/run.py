@@ -38,6 +38,7 @@ from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
 
 CAPACITY_SHARE: Final = 0.8
+OWN_TARGET: Final = "at the HPA's own target"
 """Of what a pod can do up to its limit, a pod is meant to do this much."""
 
 FACTORS: Final = 64
@@ -226,7 +227,7 @@ def _work_capacity(m: Measured, found: SignalFit) -> tuple[int | None, Fact]:
             note = f"{m.name} has no limit, and its target is a share of an unknown request"
             return None, Fact("capacity", None, unit, None, None, NOT_IDENTIFIED, note)
         capacity = target - signal.base_milli
-        note = f"usage of {m.name} at the HPA's own target, without the base"
+        note = f"usage of {m.name} {OWN_TARGET}, without the base, as no limit is known"
     if capacity <= 0:
         note = f"{note}: not above the base"
         return None, Fact("capacity", None, unit, None, None, NOT_IDENTIFIED, note)

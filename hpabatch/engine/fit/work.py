@@ -114,7 +114,7 @@ def _judged(
         return None, how, False
     value, low, high = estimate.interval
     value_of, low_of, high_of = (amount_of(name, milli) for milli in (value, low, high))
-    told = f"({how}: {value_of}, {low_of} to {high_of})"
+    told = f"({how}: base usage {value_of}, 95 % interval {low_of} to {high_of})"
     if (high - low) / 2 > widest:
         return None, f"the interval is too wide {told}", False
     most = high if bound is None else min(high, bound)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from hpabatch.engine.fit.run import OWN_TARGET
+from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
 from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions, Progress, silent
+from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.model.prices import PriceList
 
 OUTSIDE_PCT: Final = 10.0
@@ -50,6 +54,24 @@ def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> L
         measures = with_cost(measures, options.prices)
         measures = with_advice(measures, loop)
     return LoopResult(loop, measures, found.points)
+
+
+def self_judged(loop: Loop) -> frozenset[tuple[str, str, str, str]]:
+    """Return the cases with other metrics than today's where today's target is the capacity.
+
+    What their pods are meant to do is what they change: too few pods are those of the old target.
+    """
+    today = {case.key[:3]: _metrics(case) for case in loop.cases if case.setting == RECORDED}
+    return frozenset(
+        case.key
+        for case in loop.cases
+        if any(f.name == "capacity" and OWN_TARGET in f.note for f in loop.facts[case.key[:3]])
+        and _metrics(case) != today.get(case.key[:3], _metrics(case))
+    )
+
+
+def _metrics(case: SimulationCase) -> Sequence[MetricSpec]:
+    return case.periods[-1].spec.metrics
 
 
 def with_cost(measures: pl.DataFrame, prices: PriceList | None) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,14 +22,20 @@ COLUMNS: Final[dict[str, str]] = {
     "saturated_minutes_per_week": "today's minutes with a pod at its ceiling",
     "unserved_per_week": "today's work that was cut off, in units times seconds",
     "rescales_per_week": "today's changes of size",
-    "cheapest": "the cheapest setting that harms no more than today; null: no harm is known",
+    "short_pod_hours_per_week": "today's missing pod-hours; null: demand not known",
+    "cheapest": "the cheapest setting with no more saturated time, unserved or waiting work than "
+    "today's; null: none of them is known",
+    "cheapest_short_pod_hours_per_week": "the missing pod-hours under it, which may be more",
     "saving_pct": "what it saves of the cost; without prices of the pod-hours",
     "usable": "nothing known speaks against relying on today's row",
 }
 HARM: Final = ("saturated_minutes", "unserved", "waiting")
 """Measures in which a cheaper setting must not exceed today's."""
 
-_PER_WEEK: Final = ("pod_hours", "cost", "saturated_minutes", "unserved", "rescales")
+_PER_WEEK: Final = (
+    "pod_hours", "cost", "saturated_minutes", "unserved", "rescales", "short_pod_hours",
+)  # fmt: skip
+_AMOUNT: Final = re.compile(r"([x+-]?)(\d+(?:\.\d+)?)[a-z%]*")
 _SLACK: Final = 1e-9  # of sums of the same numbers in another order
 
 
@@ -70,6 +77,36 @@ def summarize_sweep(result: SweepResult) -> pl.DataFrame:
     return joined.select(*COLUMNS)
 
 
+def grid_edges(settings: pl.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Return by setting which of its numbers are the least or most that its grid tries.
+
+    Numbers, factors (x0.8) and differences (+2) each on their own; nothing is below 0, and words
+    have no edge.
+    """
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(settings["setting"], ())
+    for field in settings.columns[2:]:
+        values = settings[field].cast(pl.String)
+        shapes = {text: _AMOUNT.fullmatch(text) for text in values.drop_nulls().unique().sort()}
+        amounts = {text: (m[1], float(m[2])) for text, m in shapes.items() if m is not None}
+        for name, text in zip(settings["setting"], values, strict=True):
+            if text in amounts and _is_edge(amounts[text], set(amounts.values())):
+                found[name] += (f"{field}={text}",)
+    return found
+
+
+def _is_edge(amount: tuple[str, float], tried: set[tuple[str, float]]) -> bool:
+    """Say whether an amount is at the end of those of its own sign; today's is a x1 or +0."""
+    sign, value = amount
+    alike = {other * (-1 if s == "-" else 1) for s, other in tried if _kind(s) == _kind(sign)}
+    alike |= {"x": {1.0}, "+": {0.0}}.get(_kind(sign), set())
+    value *= -1 if sign == "-" else 1
+    return len(alike) > 1 and amount != ("", 0.0) and value in (min(alike), max(alike))
+
+
+def _kind(sign: str) -> str:
+    return "+" if sign == "-" else sign
+
+
 def _cheapest(compared: pl.DataFrame) -> pl.DataFrame:
     """Return by HPA the cheapest setting that harms no more than today, and what it saves."""
     known = [pl.col(f"today_{name}").is_not_null() for name in HARM]
@@ -85,5 +122,8 @@ def _cheapest(compared: pl.DataFrame) -> pl.DataFrame:
         .agg(
             pl.col("setting").first().alias("cheapest"),
             (100 * (1 - pl.col("price").first() / pl.col("today").first())).alias("saving_pct"),
+            (pl.col("short_pod_hours").first() * WEEK_HOURS / pl.col("hours").first()).alias(
+                "cheapest_short_pod_hours_per_week"
+            ),
         )
     )

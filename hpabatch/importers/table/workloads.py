@@ -26,7 +26,8 @@ from hpabatch.importers.table.lives import (
 from hpabatch.importers.table.map import TableMap
 from hpabatch.importers.table.objects import AMOUNTS
 from hpabatch.importers.table.pods import Add, GroupResult, sample_tables, without_duplicates
-from hpabatch.importers.table.rows import WORKLOAD_KEY, amounts, usage_names
+from hpabatch.importers.table.rows import METRIC, WORKLOAD_KEY, amounts, usage_names
+from hpabatch.importers.table.units import whole
 
 BATCH_ROWS = 1 << 19
 """Samples made at a time."""
@@ -139,14 +140,17 @@ def _batches(
     part: pl.DataFrame, found: list[_Life], frame: pl.DataFrame, table: TableMap
 ) -> Iterator[pl.DataFrame]:
     """Yield clean rows of pods: those of the workload while the pod was Ready and not deleted."""
-    usage = _per_pod(part, table)
-    ts = usage["ts"].to_numpy()
+    ts = part["ts"].to_numpy()
     begin = np.searchsorted(ts, [life.ready for life in found])
     ends = [ts[-1] + 1 if life.deleted is None else life.deleted for life in found]
     length = np.maximum(np.searchsorted(ts, ends) - begin, 0)
-    pods = frame.select("pod", "uid")
+    change = np.bincount(begin, minlength=ts.size + 1)
+    change -= np.bincount(begin + length, minlength=ts.size + 1)
+    sampled = pl.Series(np.cumsum(change)[:-1])
+    pods = frame.select("pod", "uid").with_columns(slot=pl.Series([life.slot for life in found]))
     for pod, row in _pieces(begin, length):
-        yield usage[row].with_columns(pods[pod].get_columns())
+        rows = part[row].with_columns(*pods[pod].get_columns(), sampled=sampled[row])
+        yield rows.with_columns(_shares(table)).drop("slot", "sampled")
 
 
 def _pieces(begin: np.ndarray, length: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -159,16 +163,22 @@ def _pieces(begin: np.ndarray, length: np.ndarray) -> Iterator[tuple[np.ndarray,
         yield pod, begin[pod] + number - (ends - length)[pod]
 
 
-def _per_pod(part: pl.DataFrame, table: TableMap) -> pl.DataFrame:
-    """Return a workload's rows with the usage of each of its pods: a sum is divided."""
+def _shares(table: TableMap) -> list[pl.Expr]:
+    """Return what each pod has of the sums: whole numbers that add up to the sum.
+
+    The pods that have a sample then share it, so that a pod that is not Ready takes no part of it.
+    What the division leaves goes to the oldest, one each: rounding every share up would add up to
+    a pod's rounding more per pod, enough to flip a decision near the tolerance.
+    """
     sources = amounts(table)
-    replicas = pl.when(pl.col("replicas") > 0).then("replicas")
-    shares = [
-        (pl.col(name) / replicas).alias(name)
-        for name in usage_names(table)
-        if sources[name].statistic == "sum"
-    ]
-    return part.with_columns(shares)
+    found = []
+    for name in usage_names(table):
+        if sources[name].statistic == "sum":
+            rounding = table.rounding["metrics" if name.startswith(METRIC) else name]
+            total = whole(pl.col(name), rounding)
+            more = pl.col("slot") < total % pl.col("sampled")
+            found.append((total // pl.col("sampled") + more.cast(pl.Int64)).alias(name))
+    return found
 
 
 def _requests(part: pl.DataFrame, frame: pl.DataFrame, table: TableMap) -> pl.DataFrame:

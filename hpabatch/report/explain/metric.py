@@ -182,6 +182,12 @@ def _pod_ratio_steps(fact: facts.MetricFact, current: int) -> Iterator[Step]:
     yield from _end_steps(fact, current)
 
 
+def _cpu(fact: facts.MetricFact, milli: int) -> str:
+    """Return an amount of cpu or memory: whole cores with their unit, which quantities lack."""
+    whole = not fact.is_memory and milli % 1000 == 0
+    return count_text(milli // 1000, "core") if whole else _amount(fact, milli)
+
+
 def _ratio_step(fact: facts.MetricFact, ratio: facts.Ratio, step: str) -> Step:
     usage = _amount(fact, ratio.usage_milli)
     shown = number_text(ratio.ratio)
@@ -189,7 +195,8 @@ def _ratio_step(fact: facts.MetricFact, ratio: facts.Ratio, step: str) -> Step:
         request = ratio.request_milli or 0
         percent = _percent_text(ratio.usage_milli, request, ratio.utilization_pct)
         text = (
-            f"{usage} used of {_amount(fact, request)} requested is {percent}; "
+            f"{_cpu(fact, ratio.usage_milli)} used of {_cpu(fact, request)} requested is "
+            f"{percent}; "
             f"{ratio.utilization_pct} / {fact.target_pct} = {shown}"
         )
         return Step(step, text, f"{RATIOS} GetResourceUtilizationRatio")

@@ -334,9 +334,11 @@ def _outcome_steps(explanation: facts.Explanation) -> Iterator[Step]:
     if outcome.error is not None:
         yield Step("error", outcome.error, _RECONCILE)
     if explanation.path != "none":
-        changed = "differs from the last one: written" if outcome.written else "is unchanged"
+        changed = (
+            "differs from the last one, so it is written" if outcome.written else "is unchanged"
+        )
         desired = explanation.decision.desired
-        yield Step("status", f"desiredReplicas {desired}; it {changed}", _STATUS)
+        yield Step("status", f"desiredReplicas {desired}; the status as a whole {changed}", _STATUS)
     following = explanation.scale
     if following.next_ms is not None and following.replicas is not None:
         since = show_duration(following.next_ms - now_ms)

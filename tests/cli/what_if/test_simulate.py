@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 import hpabatch
@@ -93,6 +94,35 @@ def test_proposed_manifests_are_a_second_setting(tmp_path: Path) -> None:
     assert [row["setting"] for row in rows] == ["recorded", "proposed"]
     assert rows[0]["elastic_speedup"] == "1.0"
     assert rows[0]["perfect_pod_hours"] == rows[1]["perfect_pod_hours"]
+
+
+@pytest.mark.compiled
+def test_a_new_target_is_not_measured_against_the_old_one(tmp_path: Path) -> None:
+    said = (ROOT / "data/demo-manifests/shop.yaml").read_text()
+    documents = list(yaml.safe_load_all(said))
+    checkout = next(d for d in documents if d["metadata"]["name"] == "checkout")
+    both = "namespace = 'shop' AND hpa IN ('checkout', 'catalog')"
+    screens = []
+    for percent in (None, 90):
+        if percent is not None:
+            source = next(iter(set(checkout["spec"]["metrics"][0]) - {"type"}))
+            checkout["spec"]["metrics"][0][source]["target"] = {
+                "type": "Utilization", "averageUtilization": percent,
+            }  # fmt: skip
+        place = tmp_path / f"{percent}.yaml"
+        place.write_text(yaml.safe_dump(checkout))
+        result = run(str(DEMO), "--where", both, "--for", "2h", "--hpas", str(place))
+        # Pod-hours of one HPA are not compared with those of two.
+        assert "2 HPAs simulated; pod-hours of the 1 under every setting: " in result.stdout
+        assert "as recorded, simulated: 1 HPA, " in result.stdout
+        assert "* capacity assumed: usage of " in result.stdout
+        assert "state it in --plant" in result.stdout
+        screens.append(result.stdout)
+    own, other = screens
+    assert "a setting with another target has no TOO FEW" not in own
+    assert "a setting with another target has no TOO FEW" in other
+    rows = [[line.split() for line in s.splitlines() if " proposed " in line][-1] for s in screens]
+    assert len(rows[1]) < len(rows[0])
 
 
 @pytest.mark.compiled

@@ -77,7 +77,7 @@ def test_the_table_tells_what_was_swept_and_how_to_go_on(run: Run, history: Path
     assert "docs/simulation.md" in done.stdout
     head = next(line for line in done.lines if line.startswith("HPA "))
     assert head.split() == ["HPA", "SETTINGS", "DAYS", "POD-HOURS", "SATURATED", "UNSERVED",
-                            "RESCALES", "SAVES", "CHEAPEST"]  # fmt: skip
+                            "RESCALES", "MISSING", "SAVES", "CHEAPEST"]  # fmt: skip
     assert "hpabatch recommend sweep --slo 'short_pod_hours<10/week'" in done.stdout
     found = read_sweep("sweep")
     assert sorted(p.name for p in Path("sweep").iterdir()) == [

@@ -128,7 +128,9 @@ def test_an_interval_that_is_too_wide_is_no_answer() -> None:
     base = fact(found, f"signals.{NAME}.base")
     assert base.source == NOT_IDENTIFIED
     assert re.search(
-        r"too wide \(.* hours: [-0-9.]+ cores, [-0-9.]+ cores to [-0-9.]+ cores\)", base.note
+        r"too wide \(.* hours: base usage [-0-9.]+ cores, 95 % interval [-0-9.]+ cores to "
+        r"[-0-9.]+ cores\)",
+        base.note,
     )
     assert workload(found).plant.signals[NAME].base_milli == 0
 

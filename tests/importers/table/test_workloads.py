@@ -66,7 +66,8 @@ def test_a_mean_is_repeated_and_a_sum_is_divided(tmp_path: Path) -> None:
         said = merged(WORKLOAD_MAP, {"columns": {"cpu": {"of": of}}, "lives": LIVES})
         _, tables = run_import(folder, said, data)
         samples = tables["pod_metrics"].sort("ts")["cpu_milli"].to_list()
-        assert samples == (found or [25] * 4 + [34] * 3 + [8])
+        # What a division leaves goes to the oldest pods, so the shares add up to the sum.
+        assert samples == (found or [25] * 4 + [34, 33, 33] + [8])
     assert tables["scales"]["spec_replicas"].to_list() == [4, 3, 0, 1]
 
 
@@ -82,6 +83,18 @@ def test_samples_begin_when_a_pod_is_ready(tmp_path: Path) -> None:
     assert sorted(found.values()) == [[10, 15, 20, 25], [20, 25]]
     states = tables["pod_states"].sort("ts")
     assert states["phase"].to_list() == ["Pending", "Running", "Pending", "Running"]
+
+
+def test_the_pods_that_are_ready_share_a_sum(tmp_path: Path) -> None:
+    data = rows((0, 2, 917), (60, 5, 917), (120, 5, 917), (180, 3, 10.5), (240, 3, 0))
+    columns = {"cpu": {"of": "sum"}}
+    said = merged(WORKLOAD_MAP, {"columns": columns, "lives": LIVES | {"ready_after": "10s"}})
+    _, tables = run_import(tmp_path, said, data)
+    by_time = tables["pod_metrics"].group_by("ts").agg(pl.col("cpu_milli")).sort("ts")
+    # None is Ready at 0 s, and the three new pods are not at 60 s: they have no share then.
+    assert [sorted(values, reverse=True) for values in by_time["cpu_milli"]] == [
+        [459, 458], [184, 184, 183, 183, 183], [4, 4, 3], [0, 0, 0],
+    ]  # fmt: skip
 
 
 def test_requests_that_change_hold_for_the_pods_that_are_there(tmp_path: Path) -> None:

@@ -78,13 +78,13 @@ def test_a_metric_in_all_its_steps() -> None:
             "p5 200m of 1 + 2 more",
         ),
         ("pods", "missing, no visible sample: p8, p9"),
-        ("ratio", "1600m used of 8 requested is 20%; 20 / 60 = 0.333333"),
+        ("ratio", "1600m used of 8 cores requested is 20%; 20 / 60 = 0.333333"),
         (
             "missing",
             "0.333333 is below 1, so 2 missing pods are taken to use 2 together, all that they "
             "request",
         ),
-        ("second ratio", "3600m used of 10 requested is 36%; 36 / 60 = 0.6"),
+        ("second ratio", "3600m used of 10 cores requested is 36%; 36 / 60 = 0.6"),
         ("tolerance", "ratio 0.6 is below 0.9: outside the tolerance"),
         ("proposal", "ceil(0.6 x 10 pods) = 6"),
     ]
@@ -191,7 +191,7 @@ def test_guards_say_what_they_guard_against() -> None:
     ]
     grown = of_pods(resource(60), some(8, 300) + some(4, None), 6, flags=NO_TOLERANCE)
     assert lines(grown, "second ratio", "guard") == [
-        "6400m used of 12 requested is 53.3333%, truncated to 53%; 53 / 60 = 0.883333",
+        "6400m used of 12 cores requested is 53.3333%, truncated to 53%; 53 / 60 = 0.883333",
         "ceil(0.883333 x 12 pods) = 11, but a ratio below 1 may not lead from 6 to it, so it "
         "proposes to stay at 6",
     ]
@@ -546,7 +546,9 @@ def test_the_recorded_scale() -> None:
 
 def test_what_a_sync_leaves_behind() -> None:
     one, two = explained(hpa_spec(EXACT_WISH), [wish(0, 2, 4), wish(15, 4, 4)], flags=NO_TOLERANCE)
-    assert lines(one, "status") == ["desiredReplicas 4; it differs from the last one: written"]
+    assert lines(one, "status") == [
+        "desiredReplicas 4; the status as a whole differs from the last one, so it is written"
+    ]
     conditions = lines(two, "condition")
     assert conditions[0] == (
         "AbleToScale True ReadyForNewScale: recommended size matches current size"
