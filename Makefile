@@ -95,7 +95,7 @@ kernels-others: $(VENV)/.dev
 ENGINE := shards/test_align shards/test_ambiguity simulate/test_export fit/test_histories_told \
   fleet/test_membership explain/test_moment fit/test_overrides shards/test_ways replay/test_run \
   simulate/test_scenario simulate/test_loop simulate/test_laws explain/test_status \
-  sweep/test_blocks fleet/test_versions
+  sweep/test_blocks fleet/test_versions fidelity/test_walk
 INTERPRETED := tests/layout tests/packing tests/conformance tests/fuzz tests/kernels tests/model tests/rules \
   $(ENGINE:%=tests/engine/%.py)
 

@@ -230,6 +230,23 @@ def fill_block(obs: Observations, fleet: Fleet, h: int, first: int, last: int) -
 
 
 @rule
+def fill_next(obs: Observations, fleet: Fleet, h: int, until_ms: int) -> tuple[int, int]:
+    """Fill the next block of a lane's ticks before `until_ms`; return first:end, empty at the end.
+
+    Instants at which the HPA had no spec have no tick: there may be blocks of them alone.
+    """
+    while True:
+        length = block_length(obs, h, until_ms)
+        first = obs.cursors[h, CURSOR_TICK]
+        if length == 0:
+            return first, first
+        count = fill_ticks(obs, fleet, h, length, until_ms)
+        if count > 0:
+            fill_block(obs, fleet, h, first, first + count)
+            return first, first + count
+
+
+@rule
 def extend_lane(obs: Observations, rows: Rows, h: int) -> None:
     """Take in one load's samples of a lane, behind the steps kept of the last one."""
     lane = obs.lanes[h]
@@ -253,14 +270,10 @@ def replay_observed_lane(
     if extend:
         extend_lane(obs, rows, h)
     while True:
-        length = block_length(obs, h, until_ms)
-        if length == 0:
+        first, end = fill_next(obs, fleet, h, until_ms)
+        if end == first:
             return
-        first = obs.cursors[h, CURSOR_TICK]
-        count = fill_ticks(obs, fleet, h, length, until_ms)
-        if count > 0:
-            fill_block(obs, fleet, h, first, first + count)
-            replay_lane(fleet, memory, h, first, first + count, recorded, results)
+        replay_lane(fleet, memory, h, first, end, recorded, results)
 
 
 @kernel

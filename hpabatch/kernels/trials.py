@@ -15,9 +15,8 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.kernels.align import block_length, fill_block
+from hpabatch.kernels.align import fill_next
 from hpabatch.kernels.replay import replay_lane
-from hpabatch.kernels.ticks import fill_ticks
 from hpabatch.kernels.usage import UsageArrays, observe_block
 from hpabatch.layout.codes import (
     BOUND_BY_INVALID_METRIC,
@@ -27,7 +26,7 @@ from hpabatch.layout.codes import (
     SCALE_OK,
     SCALE_UPDATE_FAILED,
 )
-from hpabatch.layout.observations import CURSOR_TICK, Observations
+from hpabatch.layout.observations import Observations
 from hpabatch.layout.records import I32, I64, Fleet, Memory
 from hpabatch.layout.results import Results
 
@@ -112,16 +111,12 @@ def walk_lane(
 ) -> None:
     """Observe and decide the ticks of a lane before `until_ms`, block by block."""
     while True:
-        length = block_length(obs, h, until_ms)
-        if length == 0:
+        first, end = fill_next(obs, fleet, h, until_ms)
+        if end == first:
             return
-        first = obs.cursors[h, CURSOR_TICK]
-        end = first + fill_ticks(obs, fleet, h, length, until_ms)
-        if end > first:
-            fill_block(obs, fleet, h, first, end)
-            if h < sizes.observed[0]:
-                observe_block(obs, fleet, h, first, end, settle_ms, usage)
-            try_block(obs, fleet, memory, h, first, end, recorded, results, sizes)
+        if h < sizes.observed[0]:
+            observe_block(obs, fleet, h, first, end, settle_ms, usage)
+        try_block(obs, fleet, memory, h, first, end, recorded, results, sizes)
 
 
 @kernel

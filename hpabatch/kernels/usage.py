@@ -13,8 +13,7 @@ import numba
 import numpy as np
 
 from hpabatch._jit import kernel, rule
-from hpabatch.kernels.align import block_length, extend_lane, fill_block
-from hpabatch.kernels.ticks import fill_ticks
+from hpabatch.kernels.align import extend_lane, fill_next
 from hpabatch.layout.codes import (
     PHASE_MASK,
     PHASE_RUNNING,
@@ -23,7 +22,7 @@ from hpabatch.layout.codes import (
     READY_MASK,
     READY_TRUE,
 )
-from hpabatch.layout.observations import CURSOR_TICK, WITHDRAWN, Observations, Rows
+from hpabatch.layout.observations import WITHDRAWN, Observations, Rows
 from hpabatch.layout.records import F64, I64, Fleet, Record, RecordArray, record_dtype
 
 HALF_MS = 1_800_000  # half hours are dealt in turn to the two halves of a pod's samples
@@ -299,14 +298,10 @@ def observe_lane(
 ) -> None:
     """Write what a lane shows at its ticks before `until_ms`, block by block."""
     while True:
-        length = block_length(obs, h, until_ms)
-        if length == 0:
+        first, end = fill_next(obs, fleet, h, until_ms)
+        if end == first:
             return
-        first = obs.cursors[h, CURSOR_TICK]
-        count = fill_ticks(obs, fleet, h, length, until_ms)
-        if count > 0:
-            fill_block(obs, fleet, h, first, first + count)
-            observe_block(obs, fleet, h, first, first + count, settle_ms, out)
+        observe_block(obs, fleet, h, first, end, settle_ms, out)
 
 
 @kernel

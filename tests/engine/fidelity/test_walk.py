@@ -17,14 +17,16 @@ from hpabatch.engine.fleet.plan import ReplayPlan, plan_replay
 from hpabatch.engine.replay.run import replay_shards
 from hpabatch.history.reader import open_history
 from hpabatch.kernels.trials import walk_observations
+from tests.effort import INTERPRETED
 from tests.engine.swept import cut
 
 HPAS = ("payments/api", "shop/checkout")
+HOURS = 2 if INTERPRETED else 6
 
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> ReplayPlan:
-    folder = cut(tmp_path_factory.mktemp("walk"), *HPAS, hours=6)
+    folder = cut(tmp_path_factory.mktemp("walk"), *HPAS, hours=HOURS)
     return plan_replay(open_history(folder), ReplayParameters())
 
 

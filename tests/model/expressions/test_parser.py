@@ -48,6 +48,7 @@ SAME = [
     ("CAST(a AS DECIMAL(5, 2))", "a::numeric(5,2)"),
     ("CAST(a AS DECIMAL(5))", "a::decimal ( 5 )"),
     ("a <=> b", "a IS NOT DISTINCT FROM b"),
+    ("NOT a LIKE 'x%' OR b", "(NOT (a LIKE 'x%')) OR b"),
 ]
 
 
