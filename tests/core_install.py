@@ -9,13 +9,16 @@ from pathlib import Path
 
 _BLOCK = """
 import sys
+from importlib.machinery import PathFinder
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+class Core(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if path is None and name in {names!r}:
+            return None
+        return super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, Absent())
+sys.meta_path = [Core if finder is PathFinder else finder for finder in sys.meta_path]
 """
 
 

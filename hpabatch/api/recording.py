@@ -7,6 +7,7 @@ the options of requests as keyword arguments.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -224,7 +225,8 @@ class Recording:
 
         `Sweep.recommend` takes a sweep that is there.
         """
-        return recommend(sweep(self.history, request), request)
+        own = {f.name: getattr(request, f.name) for f in fields(SweepRequest)}
+        return recommend(sweep(self.history, SweepRequest(**own)), request)
 
     @takes(PlanRequest, "names")
     def plan(self, request: PlanRequest) -> Plan:

@@ -16,14 +16,14 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 
 @contextmanager
-def folders_kept(folder: Path) -> Iterator[None]:
+def remove_new_folders(folder: Path) -> Iterator[None]:
     """Remove the folder and its parents that were not there before the block, if they are empty."""
     absent = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         yield
     finally:
-        with suppress(OSError):
-            for place in absent:
+        for place in absent:
+            with suppress(OSError):
                 place.rmdir()
 
 

@@ -16,7 +16,7 @@ from hpabatch.errors import HistoryError
 from hpabatch.history.files import open_regular, read_regular
 from hpabatch.jobs.parquet import write_parquet
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 TABLES: Final = ("settings", "hpas", "results", "blocks")
 ABOUT: Final = "sweep.json"
 _KEY: Final = ("cluster", "namespace", "hpa")

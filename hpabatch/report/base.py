@@ -85,6 +85,9 @@ class Head(NamedTuple):
         return cls(name, column.meaning)
 
 
+LEAST_FOLDED: Final = 16  # characters of a column that folds on a narrow terminal
+_GAP: Final = 2  # between two columns
+
 HPA: Final = Head("HPA", "namespace and name; with several clusters the cluster, too", True, True)
 
 
@@ -101,6 +104,7 @@ class Grid:
         quotes: cells are messages, whose backslashes are those of values they quote.
         frame: what the wide form shows instead, all columns and rows; None: it shows the same.
         columns: the registry's columns of the frame.
+        dropped: names of columns for which a terminal had no room.
     """
 
     heads: Sequence[Head]
@@ -111,6 +115,7 @@ class Grid:
     quotes: bool = False
     frame: pl.DataFrame | None = None
     columns: Sequence[Named] = ()
+    dropped: tuple[str, ...] = ()
 
     def without(self, *names: str) -> Grid:
         """Return the table without the columns of these heads."""
@@ -120,6 +125,23 @@ class Grid:
         """Return the table with the chosen columns only."""
         rows = [tuple(compress(row, chosen)) for row in self.rows]
         return replace(self, heads=tuple(compress(self.heads, chosen)), rows=rows)
+
+    def fitted(self, width: int) -> Grid:
+        """Return the columns for which a terminal has room: no number is cut."""
+        shown = self.keep([width >= head.room for head in self.heads])
+        while len(shown.heads) > 2 and shown._least_width() > width:
+            name = shown.heads[-1].name
+            shown = shown.keep([True] * (len(shown.heads) - 1) + [False])
+            shown = replace(shown, dropped=(name, *shown.dropped))
+        return shown
+
+    def _least_width(self) -> int:
+        found = -_GAP
+        for k, head in enumerate(self.heads):
+            name = len(head.name) if self.with_heads else 0
+            longest = max([name, *(len(row[k]) for row in self.rows)])
+            found += _GAP + (max(min(longest, LEAST_FOLDED), name) if head.folds else longest)
+        return found
 
 
 class Rows:

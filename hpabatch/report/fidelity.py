@@ -134,10 +134,10 @@ def _total_lines(found: Fidelity) -> Iterator[str]:
     totals, p = found.totals, found.parameters
     controller = totals.controller
     yield (
-        f"Controller score: {controller.scored:,} of {counted(totals.hpas, 'HPA')} rescaled, "
-        f"{controller.recorded_events:,} times; by itself a replay decides "
-        f"{int(found.controller['explained'].sum()):,} of {int(found.controller['held'].sum()):,} "
-        f"changes in time ({found.controller['by_chance'].sum():,.0f} would match by chance)"
+        f"Controller score: {controller.scored:,} of {counted(totals.hpas, 'HPA')} can be scored; "
+        f"held replays decide {int(found.controller['explained'].sum()):,} of "
+        f"{counted(int(found.controller['held'].sum()), 'recorded change')} in time "
+        f"({found.controller['by_chance'].sum():,.0f} would match by chance)"
     )
     if controller.scored:
         yield sizes_line(controller)

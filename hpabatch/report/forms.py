@@ -24,6 +24,7 @@ from hpabatch.model.printable import (
     printable_lines,
 )
 from hpabatch.report.base import (
+    LEAST_FOLDED,
     TIME_FORMAT,
     Grid,
     Head,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH: Final = 100_000
 """Characters; off a terminal nothing is cut or wrapped."""
-
-_LEAST_FOLDED: Final = 16  # characters of a column that folds on a narrow terminal
-_GAP: Final = 2  # between two columns
 
 
 def report_bytes(report: Report, output: Output, view: View | None = None) -> bytes:
@@ -108,8 +106,9 @@ def _drawable(parts: Iterable[Any], view: View) -> Iterator[RenderableType]:
         yield _rich_table(shown)
         if shown.more:
             yield shown.more
-        if len(shown.heads) < len(part.heads) and not view.wide:
-            yield _left_out(part, shown)
+        if shown.dropped:
+            names = ", ".join(shown.dropped)
+            yield f"no room for {names}: a wider terminal or --output wide shows more"
         if view.legend:
             yield from legend_lines(shown.heads)
 
@@ -118,28 +117,7 @@ def _shown(grid: Grid, view: View) -> Grid:
     """Return all columns of a wide table, or those for which the terminal has room."""
     if view.wide and grid.frame is not None:
         return frame_grid(grid.frame, grid.columns)
-    width = PLAIN_WIDTH if view.width is None or view.wide else view.width
-    shown = grid.keep([width >= head.room for head in grid.heads])
-    while len(shown.heads) > 2 and _least_width(shown) > width:
-        shown = shown.keep([True] * (len(shown.heads) - 1) + [False])
-    return shown
-
-
-def _least_width(grid: Grid) -> int:
-    """Return the width that a table needs: a number is never cut, other cells may fold."""
-    found = -_GAP
-    for k, head in enumerate(grid.heads):
-        longest = max([len(head.name) if grid.with_heads else 0, *(len(r[k]) for r in grid.rows)])
-        found += _GAP + (
-            max(min(longest, _LEAST_FOLDED), len(head.name)) if head.folds else longest
-        )
-    return found
-
-
-def _left_out(grid: Grid, shown: Grid) -> str:
-    kept = {head.name for head in shown.heads}
-    names = ", ".join(head.name for head in grid.heads if head.name not in kept)
-    return f"no room for {names}: a wider terminal or --output wide shows more"
+    return grid.fitted(PLAIN_WIDTH if view.width is None or view.wide else view.width)
 
 
 def legend_lines(heads: Iterable[Head]) -> Iterator[str]:
@@ -164,7 +142,7 @@ def _rich_table(grid: Grid) -> RenderableType:
             justify=justify,
             no_wrap=not head.folds,
             overflow="fold",
-            min_width=min(longest, _LEAST_FOLDED) if head.folds else None,
+            min_width=min(longest, LEAST_FOLDED) if head.folds else None,
         )
     styles = grid.styles or [""] * len(grid.rows)
     for row, style in zip(grid.rows, styles, strict=True):

@@ -170,7 +170,9 @@ def _evidence(told: Mapping[str, Any]) -> Iterator[str]:
     parts = (
         f"plant skill {skill:.2f}" if skill is not None else "",
         f"stated settings: {scores['controller_answer']}" if scores["controller_answer"] else "",
-        f"{explained:.0%} of the recorded changes explained" if explained is not None else "",
+        f"{explained:.0%} of the held changes explained, above chance"
+        if explained is not None
+        else "",
     )
     yield f"fidelity: {', '.join(filter(None, parts)) or 'not measured'}"
     yield f"made by hpabatch {told['hpabatch']} from sweep sha256 {told['sweep']['sha256'] or '?'}"

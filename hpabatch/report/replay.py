@@ -353,9 +353,10 @@ def _score_parts(score: Score) -> Iterator[str | Grid]:
 def sizes_line(totals: ScoreTotals) -> str:
     """Return how near the decided sizes are, beside what a constant would come to."""
     return (
-        f"sizes: as recorded in {share(totals.agreement, 1)} of the ticks (a constant: "
-        f"{share(totals.constant_agreement, 1)}), within 1 in {share(totals.within_1_share, 1)} "
-        f"({share(totals.constant_within_1_share, 1)}); mean error {number(totals.mae, 2)}, skill "
+        f"sizes: as recorded in {share(totals.agreement_share, 1)} of the ticks (a constant: "
+        f"{share(totals.constant_agreement_share, 1)}), within 1 in "
+        f"{share(totals.within_1_share, 1)} ({share(totals.constant_within_1_share, 1)}); mean "
+        f"error {number(totals.mae, 2)}, skill "
         f"{skill(totals.constant_skill) or '-'} against a constant, "
         f"{skill(totals.persistence_skill) or '-'} against the size a tick before"
     )

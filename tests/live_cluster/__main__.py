@@ -31,7 +31,7 @@ from tests.live_cluster.server import Server, StatusWatch, open_server
 from tests.live_cluster.verdict import Run, Verdict, judge, judge_truth, load_run
 
 FOLDER = Path("build/test-cluster")
-OK, FAILED, SKIPPED = 0, 1, 3
+OK, FAILED, SKIPPED, DULL = 0, 1, 3, 4
 EVERY_MS, GIVEN_EVERY_MS = 250, 1000
 AHEAD_MS = 50  # from a change of levels to the pass that knows it
 
@@ -147,7 +147,9 @@ def _tell(verdict: Verdict, skipped: Sequence[str]) -> int:
     _say(report.counts(verdict))
     _say(report.skips(skipped, SKIPS))
     _say(report.failures(verdict))
-    return FAILED if verdict.failed and CONTROLLER not in skipped else OK
+    if not verdict.failed or CONTROLLER in skipped:
+        return OK
+    return FAILED if verdict.differs else DULL
 
 
 def _code(code: int, skipped: Sequence[str], expected: str | None) -> int:

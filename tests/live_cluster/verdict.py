@@ -109,9 +109,18 @@ class Verdict:
 
     @property
     def failed(self) -> bool:
+        return self.dull or self.differs
+
+    @property
+    def dull(self) -> bool:
+        """Whether the controller moved too little to be compared with: the machine was busy."""
+        return any(row.dull for row in self.rows)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the decisions differ, or too many of them had to be explained."""
         unexplained = any(not one.why for row in self.rows for _, one in row.all_differences())
-        dull = any(row.dull for row in self.rows)
-        return dull or unexplained or self.explained_share > MOST_EXPLAINED
+        return unexplained or self.explained_share > MOST_EXPLAINED
 
 
 def judge_truth(run: Run, cases: Sequence[Case]) -> tuple[Truth, Verdict]:

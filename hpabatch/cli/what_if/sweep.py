@@ -11,7 +11,7 @@ from hpabatch.cli.app import app
 from hpabatch.cli.arguments import check_inputs
 from hpabatch.cli.command import command
 from hpabatch.cli.options import HistoryArgument, Output, OutputOption
-from hpabatch.cli.progress import JobProgress, progress_on_stderr
+from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.engine.sweep.request import SweepRequest
@@ -118,6 +118,8 @@ class _Run:
             plan = plan_request(open_history(self.history, "replay"), self.request)
             check_inputs(self.out, destination.real_path, plan.plan.history, ())
             self.job = SweepJob(self.request, plan, destination, self.replace)
+            if self.request.fidelity:
+                tell_compiling("walk_observations")
             self.shown = JobProgress(progress, "sweeping", "simulate_fleet")
             try:
                 result = sweep_to_disk(self.job, self.shown)

@@ -13,8 +13,8 @@ FIDELITY_HPAS: Final = table(
     """
     controller_unscored string: controller score: why there is no score; null: there is one
     controller_recorded_events integer: controller score: recorded rescales
-    controller_agreement number: controller score: ticks in which the decided size is the recorded
-        one
+    controller_agreement_share number: controller score: ticks in which the decided size is the
+        recorded one
     controller_within_1_share number: controller score: ticks in which the decided size is at most
         one beside the recorded one
     controller_mae number: controller score: mean absolute difference of decided and recorded size

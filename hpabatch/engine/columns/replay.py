@@ -167,11 +167,11 @@ SCORE: Final = table(
     precision number: part of the decided rescales that were recorded; null: none was decided
     recall number: part of the recorded rescales that were decided
     mae number: mean absolute difference of decided and recorded size, in replicas
-    agreement number: ticks in which they are equal
+    agreement_share number: ticks in which they are equal
     within_1_share number: ticks in which they differ by at most 1
     constant integer: the constant baseline: the median of the recorded sizes
     constant_mae number: its mean absolute error
-    constant_agreement number: ticks in which it is the recorded size
+    constant_agreement_share number: ticks in which it is the recorded size
     constant_within_1_share number: ticks in which it is wrong by at most 1
     constant_skill number: skill against it
     persistence_mae number: mean absolute error of the size a tick before

@@ -41,7 +41,7 @@ SWEEP_HPAS: Final = table(
     plant_skill number: plant score
     controller_answer string: whether the stated settings are those of the controller: right, wrong,
         or cannot be told at this resolution
-    controller_explained_share number: part of the recorded changes that is explained, above chance
+    controller_explained_share number: part of the held changes that is explained, above chance
     unit string: the unit that gets one setting: a group, or cluster/namespace/hpa
     """,
 )
@@ -166,7 +166,7 @@ ADVICE: Final = table(
     plant_skill number: plant score: skill of the predicted usage
     controller_answer string: whether the stated settings are those of the controller: right, wrong,
         or cannot be told at this resolution
-    controller_explained_share number: part of the recorded changes that is explained, above chance
+    controller_explained_share number: part of the held changes that is explained, above chance
     patch string: what changes in the spec, as JSON; null: nothing
     """,
 )

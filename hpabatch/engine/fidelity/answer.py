@@ -183,6 +183,8 @@ def _row(
         "explained": stated.matched,
         "sized": stated.sized,
         "by_chance": stated.chance,
-        "explained_share": (stated.matched - stated.chance) / possible if possible > 0 else None,
+        "explained_share": max(stated.matched - stated.chance, 0) / possible
+        if possible > 0
+        else None,
         "standing_wishes": stated.standing,
     }

@@ -45,7 +45,7 @@ from hpabatch.model.plant import DIVISIBLE, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
 
 CONTROLLER_COLUMNS: Final = (
-    "unscored", "recorded_events", "agreement", "within_1_share", "mae", "constant_skill",
+    "unscored", "recorded_events", "agreement_share", "within_1_share", "mae", "constant_skill",
     "persistence_skill",
     "window_mae", "window_constant_skill", "window_persistence_skill",
     "answer", "answer_why", "told_apart", "window_s", "episodes", "held", "explained", "sized",
@@ -170,7 +170,8 @@ class Scoring:
         """Yield the observed usage of every HPA, as `observed_usage` does, and score it.
 
         A shard is judged in a thread of its own while the next one is walked. Only this thread
-        calls kernels: some threading layers of numba end the process if two do at once.
+        calls parallel kernels (`@kernel`): some threading layers of numba end the process if two
+        threads do at once.
         """
         with ThreadPoolExecutor(1, "judge") as pool:
             judged: Future[None] | None = None
@@ -178,11 +179,12 @@ class Scoring:
                 parts = list(self.plants.first_parts(walk.usages))
                 if judged is not None:
                     judged.result()
+                    self.progress("replaying and judging plants", k / len(self.plan.shards))
                 judged = pool.submit(self._judge, walk, parts)
-                self.progress("replaying and judging plants", (k + 1) / len(self.plan.shards))
                 yield from walk.usages
             if judged is not None:
                 judged.result()
+                self.progress("replaying and judging plants", 1.0)
 
     def _judge(self, walk: Walk, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
         self.controllers.add(walk)

@@ -85,8 +85,8 @@ def fit_history(
 
     `overrides` are the entries of a plant file. What they say of signals is taken into account;
     the rest is put into the plants by `engine.fit.overrides.override`. They may be for other HPAs
-    of the history too, or for those of `everyone`. `usages`: those of the
-    plan's HPAs, None: as `observed_usage` yields them.
+    of the history too, or for those of `everyone`. `usages`: those of the plan's HPAs, in its
+    order; None: they are read with `observed_usage`.
 
     Raises:
         HistoryError: a table is broken.

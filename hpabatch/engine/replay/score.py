@@ -87,8 +87,8 @@ class ScoreTotals(NamedTuple):
     unscored_extra: int
     precision: float | None
     recall: float | None
-    agreement: float | None
-    constant_agreement: float | None
+    agreement_share: float | None
+    constant_agreement_share: float | None
     within_1_share: float | None
     constant_within_1_share: float | None
     mae: float | None
@@ -194,11 +194,11 @@ def _errors(ticks: Ticks, count: int, window_ms: int) -> dict[str, pl.Series]:
     known = pl.Series(_count(lane, count) > 0)
     return {
         "mae": _mean(lane, error, count),
-        "agreement": _mean(lane, error == 0, count),
+        "agreement_share": _mean(lane, error == 0, count),
         "within_1_share": _mean(lane, error <= 1, count),
         "constant": pl.DataFrame({"c": constant, "k": known}).select(pl.when("k").then("c"))["c"],
         "constant_mae": _mean(lane, constant_error, count),
-        "constant_agreement": _mean(lane, constant_error == 0, count),
+        "constant_agreement_share": _mean(lane, constant_error == 0, count),
         "constant_within_1_share": _mean(lane, constant_error <= 1, count),
         "persistence_mae": _mean(lane, persistence, count),
         "window_ticks": pl.Series(_count(near, count)),
@@ -314,7 +314,7 @@ def total(scores: pl.DataFrame) -> ScoreTotals:
     mean = {
         name: _weighted(scored[name], scored["window_ticks"] if "window" in name else decided)
         for name in COLUMNS
-        if name.endswith(("mae", "agreement", "within_1_share"))
+        if name.endswith(("mae", "agreement_share", "within_1_share"))
     }
     skills = {
         f"{name}_skill": _skill(mean[own], mean[base]) for name, (base, own) in _SKILLS.items()

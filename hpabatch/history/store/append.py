@@ -33,6 +33,7 @@ from hpabatch.history.store.catalog import (
 )
 from hpabatch.history.store.datafiles import Limits, Partition, free_path, split_places, write_run
 from hpabatch.history.store.storage import (
+    WORK,
     LocalStorage,
     Storage,
     disk_error,
@@ -88,6 +89,12 @@ class StoreWriter:
             pods = history.read("pods", _OWNER, optional=True).select(_OWNER)
             self._owners = (files, pods)
         return self._owners[1]
+
+    def begin(self) -> None:
+        """Create the store if it is not there."""
+        if self.snapshot.number == 0 and self.refresh().number == 0:
+            self.storage.create(entry_name(1), encode_entry(LogEntry()))
+            self.refresh()
 
     def refresh(self) -> Snapshot:
         """Read the commits of other writers."""
@@ -282,6 +289,7 @@ class PartWriter:
 
     def _work(self) -> Path:
         if self._folder is None:
+            self.store.begin()  # before any file: one without a log would be another's
             self._folder = self._stack.enter_context(self.store.storage.workspace())
         return self._folder
 
@@ -321,9 +329,9 @@ def open_writer(
         if not begin and isinstance(storage, LocalStorage):
             storage.probe()
             return StoreWriter(storage, snapshot, limits)
-        storage.create(entry_name(1), encode_entry(LogEntry()))
-        snapshot = load_snapshot(storage)
-    return StoreWriter(storage, snapshot, limits)
+    writer = StoreWriter(storage, snapshot, limits)
+    writer.begin()
+    return writer
 
 
 def split_partitions(frame: pl.DataFrame, spec: Table) -> Iterator[tuple[Partition, pl.DataFrame]]:
@@ -349,7 +357,9 @@ _DAY = "_day"
 
 
 def _refuse_foreign(storage: Storage) -> None:
-    found = [item.name for item in storage.names("") if not item.name.startswith(f"{LOG}/")]
+    # (another process may just be trying whether it can begin one there)
+    own = (f"{LOG}/", f"{WORK}/")
+    found = [item.name for item in storage.names("") if not item.name.startswith(own)]
     if not found:
         return
     tables = [n for n in found if n.split("/")[0].removesuffix(".parquet") in TABLES]

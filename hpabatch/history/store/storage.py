@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hpabatch.errors import HistoryError, UsageError
-from hpabatch.history.atomic import flush, folders_kept
+from hpabatch.history.atomic import flush, remove_new_folders
 from hpabatch.history.files import open_regular, read_regular
 
 WORK = "_work"
@@ -229,7 +229,7 @@ class LocalStorage:
 
     def probe(self) -> None:
         """Refuse a folder in which no store can be begun, with nothing left behind (UsageError)."""
-        with folders_kept(self.root), self.workspace() as folder, self._writing(WORK):
+        with remove_new_folders(self.root), self.workspace() as folder, self._writing(WORK):
             (folder / "probe").touch()
             os.link(folder / "probe", folder / "link")
 

@@ -90,8 +90,7 @@ def import_prometheus(
         store = open_writer(out, begin=False)
         work = request.work
         folder = work_folder(out, name) if work is None else Path(work) / f"import-{name}"
-        with locked(folder):
-            store.refresh()
+        with locked(folder, store):
             time_of = _time(request, span, store, folder, now_ms())
             job = _Job(request, time_of, beside, store, folder, server, limits, progress)
             result = job.run()

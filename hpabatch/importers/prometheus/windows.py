@@ -93,7 +93,10 @@ def windows_at_work(
         same = names[0] == PREFIX and names[1] != source and names[2] == quote(cluster)
         if same:
             after, until = _span_of(part)
-            if after < time_ms[1] and until >= time_ms[0]:
+            # A run that ended early may have left one that another run, to a later end, covers.
+            done = coverage(parts, names[1], cluster).windows
+            over = any(begin <= after and until <= end for begin, end in done)
+            if not over and after < time_ms[1] and until >= time_ms[0]:
                 rows.append((cluster, "", "all workloads", 0, after, until, [name]))
     return pl.DataFrame(rows, schema=WAY, orient="row")
 

@@ -142,8 +142,7 @@ def import_table(
 
     folder = work_folder(out, digest) if work is None else Path(work) / f"import-{digest[:16]}"
     store = open_writer(out, begin=False)
-    with locked(folder):
-        store.refresh()
+    with locked(folder, store):
         job = _Job(table, files, digest, folder, Sink(store), progress)
         if table.hpas.given or beside is not None:
             # A store whose HPAs cannot be read is refused before the reading, which may take hours.

@@ -24,8 +24,9 @@ import polars as pl
 
 from hpabatch._trust import make_folder, why_not_private
 from hpabatch.errors import RefusedError, UsageError
-from hpabatch.history.atomic import atomic_path, empty_folder, flush, folders_kept
+from hpabatch.history.atomic import atomic_path, empty_folder, flush, remove_new_folders
 from hpabatch.history.polars_errors import first_line
+from hpabatch.history.store.append import StoreWriter
 from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.files import TableFile, read_chunks
 from hpabatch.importers.table.keyed import Keyed, merge, split_names
@@ -123,16 +124,25 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, store: StoreWriter | None = None) -> Iterator[None]:
     """Make a work folder and keep it to this process while the block runs.
 
-    What is refused leaves nothing behind; nor do new parents remain of a folder that is gone.
+    A new import that is refused before anything is written leaves nothing behind; nor do new
+    parents remain of a folder that is gone. What another run has left there stays, and so does what
+    was read when something has been committed meanwhile: the same command again needs it.
 
     Raises:
         UsageError: it cannot be made, others can change it, or another process works in it.
     """
-    with folders_kept(folder), _locked(folder, folder / _LOCK):
-        yield
+    fresh, number = not folder.exists(), store.refresh().number if store else 0
+    with remove_new_folders(folder), _locked(folder, folder / _LOCK):
+        try:
+            yield
+        except RefusedError:
+            with suppress(OSError):
+                if fresh and store is not None and store.refresh().number == number:
+                    empty_folder(folder, but=_LOCK)
+            raise
 
 
 @contextmanager
@@ -154,10 +164,6 @@ def _locked(folder: Path, place: Path) -> Iterator[None]:
             )
         try:
             yield
-        except RefusedError:
-            with disk_errors(folder):
-                empty_folder(folder, but=_LOCK)
-            raise
         finally:
             with suppress(OSError):
                 if os.listdir(folder) == [_LOCK]:

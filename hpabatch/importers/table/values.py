@@ -118,7 +118,7 @@ class Amount:
         if self.source is not None:
             return self.source.describe()
         listed = f"listed for {counted(len(self.listed), 'workload')}" if self.listed else ""
-        constant = "" if self.constant is None else f"{self.constant / 1000:,g} {unit}"
+        constant = "" if self.constant is None else f"{self.constant / 1000:,.15g} {unit}"
         return ", else ".join(text for text in (listed, constant) if text)
 
     def find(self, namespace: str, workload: str, container: str) -> int | None:

@@ -62,11 +62,12 @@ def test_the_table_has_both_scores_and_why_there_is_no_advice() -> None:
     lines = result.stdout.splitlines()
     assert lines[0] == "3 HPAs; both scores are good enough for advice on 1"
     assert lines[2].startswith("Controller score: 2 of 3 HPAs can be scored; ")
-    assert "fitted on the first 50% of each HPA's ticks, judged on the rest: " in lines[3]
-    assert lines[4].startswith("all changes of divisible work together: skill +0.")
+    assert lines[3].startswith("sizes: as recorded in ")
+    assert "fitted on the first 50% of each HPA's ticks, judged on the rest: " in lines[4]
+    assert lines[5].startswith("all changes of divisible work together: skill +0.")
     assert lines[-3].startswith("rules of Kubernetes 1.38")
     assert "settings that the recording does not refute" in lines[-1]
-    head = lines[6].split()
+    head = lines[7].split()
     assert head[:5] == ["HPA", "RESCALES", "EXPLAINED", "WITHIN", "1"]
     row = next(line.split() for line in lines if line.startswith("shop/frontend "))
     assert row[5] == "resource/cpu"
@@ -166,7 +167,9 @@ def test_one_hpa_without_a_rescale_is_no_hurdle(tmp_path: Path) -> None:
     drop_rows(history, "hpas", pl.col("name") != "web-assets")
     result = run(str(history))
     assert "1 HPA; both scores are good enough for advice on 0" in result.stdout
-    assert "Controller score: 0 of 1 HPA can be scored\n" in result.stdout
+    assert (
+        "Controller score: 0 of 1 HPA can be scored; held replays decide 0 of 0 " in result.stdout
+    )
     assert "all changes" not in result.stdout
     assert "not scorable, the number of ready pods never changed after" in result.stdout
 

@@ -112,7 +112,7 @@ def test_simulated_histories_are_scored_by_their_truth(both: Fidelity) -> None:
     rows = {row["hpa"]: row for row in both.hpas.iter_rows(named=True)}
     assert list(rows) == ["hpa", "moved", "per-pod", "pinned"]
     assert rows["hpa"]["controller_explained_share"] > 0.95
-    assert rows["hpa"]["controller_agreement"] > 0.95
+    assert rows["hpa"]["controller_agreement_share"] > 0.95
     assert rows["hpa"]["plant_skill"] > 0.4
     assert rows["hpa"]["plant_skill_low"] > 0
     assert rows["hpa"]["why_not"] is None

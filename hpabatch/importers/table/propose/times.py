@@ -87,7 +87,7 @@ def _is_dates(column: Column) -> bool:
     if column.values.dtype == pl.String():
         texts = column.values.drop_nulls().str.strip_chars()
         return _share(texts.str.contains(_DATE)) >= _MOSTLY
-    return column.values.dtype == pl.Date()
+    return column.values.dtype == pl.Date() and column.values.null_count() < len(column.values)
 
 
 def _rank(column: Column) -> tuple[bool, bool, int]:
