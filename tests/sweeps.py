@@ -13,6 +13,7 @@ import polars as pl
 
 from hpabatch.engine.advise.objective import MEASURES
 from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.jobs.sweep_files import FORMAT
 from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec
 
@@ -167,7 +168,7 @@ class SweepMaker:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("settings", "hpas", "results", "blocks"):
             getattr(found, name).write_parquet(folder / f"{name}.parquet")
-        about = {"format": 1, "evidence": found.evidence, "parameters": found.parameters}
+        about = {"format": FORMAT, "evidence": found.evidence, "parameters": found.parameters}
         (folder / "sweep.json").write_text(json.dumps(about))
         return folder
 

@@ -49,7 +49,7 @@ def test_recording_and_model_on_two_sides(recorded: float, modelled: float, disa
     told = list(contradictions(row, today, parse_goal(["saturated_minutes<10/week"])))
     assert bool(told) == disagree
     if told:
-        assert f"the model {modelled:.3g}/week" in told[0]
+        assert f"the model {modelled:.3g} minutes a week" in told[0]
 
 
 def test_what_is_not_known_contradicts_nothing() -> None:
