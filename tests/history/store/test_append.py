@@ -108,6 +108,18 @@ def test_nothing_is_visible_before_the_end_of_a_part(tmp_path: Path) -> None:
     assert not (tmp_path / "_work").exists()
 
 
+def test_a_store_is_begun_before_its_first_file(tmp_path: Path) -> None:
+    """Else what a kill leaves would be taken for a flat history, or for somebody's files."""
+    writer = open_writer(tmp_path / "store", begin=False)
+    assert not (tmp_path / "store").exists()
+    with writer.part("one") as part:
+        part.add("pods", frame("pods"))
+        part._flush(["pods"])
+        assert data_files(tmp_path / "store")
+        assert open_writer(tmp_path / "store").snapshot.number == 1
+    assert open_history(tmp_path / "store").tables == ("pods",)
+
+
 def test_a_part_that_fails_leaves_nothing_visible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

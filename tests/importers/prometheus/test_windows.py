@@ -15,10 +15,21 @@ from hpabatch.importers.prometheus.windows import (
     coverage,
     has_begun,
     windows,
+    windows_at_work,
 )
 
 HOUR = 3_600_000
 LOOKBACK = 300_000
+
+
+@pytest.mark.parametrize(("done_to", "at_work"), [(None, 1), (5, 1), (8, 0)])
+def test_a_window_that_another_run_has_covered_is_not_at_work(
+    done_to: int | None, at_work: int
+) -> None:
+    parts = {f"prometheus/me/main/0-{6 * HOUR}/begin"}
+    if done_to is not None:
+        parts |= {f"prometheus/me/main/0-{done_to * HOUR}/{name}" for name in ("begin", DONE)}
+    assert windows_at_work(parts, "main", (HOUR, 2 * HOUR)).height == at_work
 
 
 @given(st.integers(0, 10 * DAY_MS), st.integers(1, 5 * DAY_MS))

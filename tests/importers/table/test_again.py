@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.store.append import open_writer
+from hpabatch.history.store.catalog import LogEntry
 from hpabatch.importers.table import groups as table_groups
 from hpabatch.importers.table import spill as table_spill
 from hpabatch.importers.table.hpas import in_store
@@ -272,6 +273,28 @@ def test_a_killed_import_leaves_no_lock(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code, folder], check=False).returncode == 9
     with locked(folder):
         pass
+
+
+@pytest.mark.parametrize(("before", "written"), [(False, False), (True, False), (False, True)])
+def test_what_is_refused_leaves_nothing_unless_it_is_needed(
+    tmp_path: Path, before: bool, written: bool
+) -> None:
+    folder, store = tmp_path / "new" / "work", open_writer(tmp_path / "store")
+    if before:  # another run's, which was killed
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "rows").touch()
+
+    def refuse() -> None:
+        with locked(folder, store):
+            (folder / "more").touch()
+            if written:
+                store.commit(LogEntry())
+            raise RefusedError("no")
+
+    with pytest.raises(RefusedError, match="no"):
+        refuse()
+    assert folder.exists() == (tmp_path / "new").exists() == (before or written)
+    assert not folder.exists() or (folder / "more").exists()
 
 
 def test_a_full_or_absent_work_folder_is_a_sentence(
