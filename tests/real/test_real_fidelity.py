@@ -34,7 +34,7 @@ EXPECTED = {
     ("hipster", 50): (19, 4, 4, 2, 7, 4),
     ("hipster", 80): (23, 3, 5, 3, 7, 5),
     ("sockshop", 20): (19, 5, 6, 4, 6, 5),
-    ("sockshop", 50): (25, 8, 5, 3, 6, 3),
+    ("sockshop", 50): (25, 9, 5, 3, 6, 3),
     ("sockshop", 80): (19, 3, 8, 2, 10, 4),
 }
 
@@ -86,7 +86,7 @@ def test_all_changes_together_speak_for_divisible_work_with_a_base(
     used = changes.filter(pl.col("counts") & pl.col("error").is_not_null())
     assert used.height == sum(counts[-1] for counts in EXPECTED.values()) == 29
     own, other = (np.abs(used[n].to_numpy()).mean() for n in ("error", "persistence_error"))
-    assert 0.1 < 1 - own / other < 0.3
+    assert 0.3 < 1 - own / other < 0.5
     # Without a base too little is predicted after a scale-up.
     up = used.filter(pl.col("pods_after") > pl.col("pods_before"))
     assert up.height == 21

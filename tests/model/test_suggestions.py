@@ -1,0 +1,23 @@
+"""Suggestions of the nearest known name."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpabatch.model.suggestions import near_path
+
+KNOWN = ("shop/web", "pay/gateway", "shop/frontend", "web")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("shpo/web", "; did you mean shop/web?"),
+        ("other/gateway", "; did you mean pay/gateway?"),  # the same name elsewhere
+        ("shop/frontnd", "; did you mean shop/frontend?"),
+        ("wbe", "; did you mean web?"),
+        ("a/b/c", ""),  # no path has as many parts
+    ],
+)
+def test_the_same_name_elsewhere_is_nearer_than_another_one(path: str, found: str) -> None:
+    assert near_path(path, KNOWN) == found
