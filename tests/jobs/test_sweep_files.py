@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 from hpabatch.errors import HistoryError
 from hpabatch.jobs.sweep_files import (
+    FORMAT,
     TABLES,
     is_sweep_folder,
     read_sweep,
@@ -143,11 +144,11 @@ def test_a_sweep_that_is_not_there(tmp_path: Path) -> None:
         read_sweep(tmp_path / "file")
 
 
-@pytest.mark.parametrize("number", [0, 2, "new"])
+@pytest.mark.parametrize("number", [1, 3, "new"])
 def test_another_format_is_told(folder: Path, number: object) -> None:
     about(lambda a: a.update(format=number))(folder)
     (folder / "results.parquet").unlink()  # (another format may have other files)
-    told = f"is a sweep of format {number}, and this version reads 1: sweep again"
+    told = f"is a sweep of format {number}, and this version reads {FORMAT}: sweep again"
     with pytest.raises(HistoryError, match=told):
         read_sweep(folder)
 
