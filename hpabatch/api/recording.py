@@ -7,7 +7,6 @@ the options of requests as keyword arguments.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -225,8 +224,7 @@ class Recording:
 
         `Sweep.recommend` takes a sweep that is there.
         """
-        own = {f.name: getattr(request, f.name) for f in fields(SweepRequest)}
-        return recommend(sweep(self.history, SweepRequest(**own)), request)
+        return recommend(sweep(self.history, SweepRequest.part_of(request)), request)
 
     @takes(PlanRequest, "names")
     def plan(self, request: PlanRequest) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from hpabatch.engine.advise.request import RecommendRequest
+from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
 from hpabatch.engine.analyze.request import AnalyzeRecordedRequest, AnalyzeRequest
 from hpabatch.engine.capacity.request import PlanRequest
 from hpabatch.engine.compare.request import CompareRequest
@@ -41,6 +41,7 @@ REQUESTS: Final[Mapping[str, type[Request]]] = {
     "simulate": SimulateRequest,
     "sweep": SweepRequest,
     "recommend": RecommendRequest,
+    "advise": AdviseRequest,
     "plan": PlanRequest,
     "plot": PlotRequest,
     "autoscale": AutoscaleRequest,

@@ -48,6 +48,7 @@ def _run(signals: Signals) -> None:
         )
         from hpabatch.cli.look_after import history  # noqa: F401
         from hpabatch.cli.what_if import (  # noqa: F401
+            advise,
             autoscale,
             fidelity,
             fit,

@@ -271,6 +271,11 @@ class Request:
     def check(self) -> None:
         """Refuse combinations that make no sense (UsageError); a use case extends it."""
 
+    @classmethod
+    def part_of(cls, other: Request) -> Self:
+        """Return the request of this kind that a larger one holds."""
+        return cls(**{f.name: getattr(other, f.name) for f in fields(cls)})
+
     def to_json(self) -> dict[str, Any]:
         """Return the options as plain values; `from_json` reads them again."""
         values = {name: getattr(self, name) for name in self.options()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -11,6 +12,7 @@ import polars as pl
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.certificate import parameters
+from hpabatch.engine.advise.confidence import CONFIDENCES
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.columns.sweep import ADVICE
@@ -53,6 +55,7 @@ _MEASURES: Final = {
 HEADS: Final = (
     HPA,
     Head.of(ADVICE["answer"], "ANSWER")._replace(left=True),
+    Head.of(ADVICE["confidence"], "CONFIDENCE")._replace(left=True),
     Head(
         "SETTING",
         "the recommended setting: sizes in replicas, times in seconds, targets in percent or the "
@@ -96,7 +99,10 @@ class RecommendReport(Report):
         """Return how many HPAs have which answer."""
         answers = dict(advice_frame(self.found)["answer"].value_counts().iter_rows())
         hpas = counted(sum(answers.values()), "HPA")
-        return f"{hpas}: " + ", ".join(f"{answers.get(a, 0):,} {a}" for a in _ORDER)
+        told = ", ".join(f"{answers.get(a, 0):,} {a}" for a in _ORDER)
+        sure = Counter(item.confidence for item in self.found.items if item.answer == CHANGE)
+        changes = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
+        return f"{hpas}: {told}" + (f" (confidence of the changes: {changes})" if changes else "")
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate what the changes save, HPAs, and why."""
@@ -189,6 +195,7 @@ def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
             (
                 row_label(row, many),
                 row["answer"],
+                row["confidence"] or "",
                 row["setting"] if is_change else "",
                 *pairs,
                 *(_sureness(row) if is_change else ("", "", "", "")),
@@ -241,4 +248,8 @@ def _reasons(frame: pl.DataFrame) -> Iterator[str]:
             because = ", because" if answer == NONE else ":"
             notes = f" [{row['notes']}]" if row["notes"] else ""
             yield f"  {printable(row_label(row, many))}{because} {row['reasons']}{notes}"
+            if row["doubts"]:
+                yield f"    {row['confidence'] or 'also'}: {row['doubts']}"
+            if row["surer"] and answer != NONE:
+                yield f"    surer with: {row['surer']}"
         yield ""

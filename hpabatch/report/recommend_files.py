@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import yaml
 
-from hpabatch.engine.advise.answer import CHANGE
 from hpabatch.engine.advise.certificate import certificate
 from hpabatch.engine.advise.run import Recommendation, Recommendations
 from hpabatch.inputs.kubernetes_yaml import plain_value
@@ -55,11 +54,12 @@ def recommendation_files(found: Recommendations) -> dict[str, str]:
     """Return by name the files of all recommendations: a certificate each, and the patches."""
     many = len({item.key[0] for item in found.items}) > 1
     files: dict[str, str] = {}
+    written = {item.key for item in found.written()}
     for item in found.items:
         stem = file_stem(item, with_cluster=many)
         told = certificate(item, found)
         files[f"{stem}.json"] = json.dumps(told, indent=2, allow_nan=False) + "\n"
-        if item.answer == CHANGE:
+        if item.key in written:
             files[f"{stem}.yaml"] = patch_yaml(item, found, told, stem)
     return files
 
@@ -114,7 +114,9 @@ def _comments(
     )
     yield ""
     yield f"asked for: {found.options.goal}"
+    yield f"confidence: {item.confidence}"
     yield from (f"why: {reason}" for reason in item.reasons)
+    yield from (f"doubt: {doubt.why}" for doubt in item.doubts)
     yield from (f"note: {note}" for note in item.notes)
     judging = told["judging"]
     unit = found.result.parameters["block"]["unit"]

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hpabatch.engine.advise.answer import CHANGE
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.specs import profile_of
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
@@ -80,8 +79,10 @@ def write_files(
             files |= {f"{MANIFESTS}/{name}": text for name, text in copies}
         files[INDEX] = index_file(report.found, list(files)).encode()
         _write_folder(Path(patches), files)
-        changes = sum(item.answer == CHANGE for item in report.found.items)
-        counts = {"patches": changes, "certificates": len(report.found.items)}
+        counts = {
+            "patches": len(report.found.written()),
+            "certificates": len(report.found.items),
+        }
         if hpas and not in_place:
             counts["manifests"] = len(edited.texts)
         told = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -152,9 +153,8 @@ def edit_files(report: RecommendReport, paths: Sequence[str]) -> _Edited:
     for entry in entries:
         if entry.error is not None:
             edited.warn(f"{entry.place}: {entry.error}", EXIT_UNREADABLE)
-    for item in report.found.items:
-        if item.answer == CHANGE:
-            _edit(item, report, list(_entries_of(item, entries)), edited)
+    for item in report.found.written():
+        _edit(item, report, list(_entries_of(item, entries)), edited)
     return edited
 
 

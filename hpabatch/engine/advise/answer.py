@@ -1,14 +1,15 @@
-"""Answer for a unit in words: change, keep or no advice."""
+"""Answer for a unit in words: change, keep or no advice, with what speaks against relying on it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Final
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from hpabatch.engine.advise.bounds import Bounds, parse_bounds
+from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt
 from hpabatch.engine.advise.judge import TODAY, Judged, choose
 from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
@@ -28,13 +29,15 @@ class RecommendOptions:
     """What is asked for.
 
     `recommender` "random" picks any candidate without asking what it is worth: a yardstick for the
-    other one. `sweep` is a digest of the sweep's files, for the certificates.
+    other one. Changes of confidence `accept` or better are written. `sweep` is a digest of the
+    sweep's files, for the certificates.
     """
 
     goal: Goal
     rules: JudgeRules = field(default_factory=JudgeRules)
     bounds: Bounds = field(default_factory=lambda: parse_bounds(()))
     min_history_days: float = RecommendRequest.min_history_ms / _DAY_MS
+    accept: str = RecommendRequest.accept
     recommender: str = "judged"
     sweep: str = ""
 
@@ -50,6 +53,7 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
         rules=JudgeRules(**{f.name: getattr(request, f.name) for f in fields(JudgeRules)}),
         bounds=parse_bounds(request.bound),
         min_history_days=request.min_history_ms / _DAY_MS,
+        accept=request.accept,
         recommender=request.recommender,
         sweep=sweep,
     )
@@ -69,29 +73,93 @@ class Facts:
         self.unusable = {((c, n, h), setting_id): why for c, n, h, setting_id, why in rows}
 
 
-def answer(found: Judged, facts: Facts) -> tuple[str, list[str]]:
-    """Return the answer for a unit and its reasons."""
-    lacking = list(_lacking(found, facts))
+class Answer(NamedTuple):
+    """What is advised for a unit: its reasons, and the doubts of the judging."""
+
+    answer: str
+    reasons: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
+
+
+def answer(found: Judged, facts: Facts) -> Answer:
+    """Return the answer for a unit."""
+    lacking = tuple(_lacking(found, facts))
     if lacking:
-        return NONE, lacking
+        return Answer(NONE, lacking)
     if found.choice is None:
-        return NONE, [_none_holds(found, facts)]
-    against = list(_against(found, facts))
-    if against:
-        return NONE, against
+        return Answer(NONE, (_none_holds(found, facts),))
     if found.choice == TODAY:
-        return KEEP, [_why_keep(found, facts)]
-    rules = facts.options.rules
+        return _kept(found, facts, _why_keep(found, facts))
+    against, rules = _against(found, facts), facts.options.rules
+    if against:
+        return _kept(found, facts, against)
     sure = found.resampled
     if sure is not None and sure.better_share < rules.least_better:
-        doubt = (
-            f"{_name(found, found.choice, facts)} is better than today's in only "
+        return _kept(
+            found,
+            facts,
+            f"too uncertain: {_name(found, found.choice, facts)} is better than today's in only "
             f"{sure.better_share:.0%} of the resamples of the training blocks (less than "
-            f"{rules.least_better:.0%})"
+            f"{rules.least_better:.0%})",
         )
-        holds = bool(found.trained.holds(rules.robust)[TODAY])
-        return (KEEP if holds else NONE), [f"too uncertain: {doubt}"]
-    return CHANGE, [_why_change(found, facts)]
+    doubts = (*_unreliable(found, facts), *_unsteady(found, facts))
+    return Answer(CHANGE, (_why_change(found, facts),), doubts)
+
+
+def _kept(found: Judged, facts: Facts, why: str) -> Answer:
+    """Return "keep" where today's setting holds the SLO all along, else no advice."""
+    robust, labels = facts.options.rules.robust, _labels(found.unit)
+    for stands, where in ((found.trained, "training"), (found.judged, "judged")):
+        if not stands.holds(robust)[TODAY]:
+            worst = tightest(stands, TODAY, labels, robust)
+            broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
+            return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
+    doubts = list(_unreliable(found, facts))
+    if found.choice != TODAY:
+        remedy = "more weeks of history"
+        doubts.append(Doubt(LOW, "another setting may be better than today's", remedy))
+    else:
+        doubts += _passed_over(found, facts)
+    return Answer(KEEP, (why,), tuple(doubts))
+
+
+def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield a doubt in "keep": a setting that saves enough, and misses no more than the margin."""
+    rules, blocks = facts.options.rules, slice(0, found.split)
+    easy = replace(rules, margin=0.0)
+    best = choose(found.unit, found.trained, easy, found.allowed, blocks)
+    if best is not None and best != TODAY:
+        yield Doubt(
+            MEDIUM,
+            f"{_name(found, best, facts)} saves enough and only leaves less than {rules.margin:.0%}"
+            " of the SLO free",
+            "a wider SLO, or a smaller --margin",
+        )
+
+
+def _unreliable(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield the runs of today's setting and of the choice that cannot be relied on."""
+    for key in found.unit.members:
+        for place in dict.fromkeys((TODAY, found.considered)):
+            why = facts.unusable.get((key, int(found.unit.settings[place])))
+            if why:
+                whose = f"{key[1]}/{key[2]} under {_name(found, place, facts)}"
+                yield Doubt(LOW, f"the run of {whose} cannot be relied on: {why}")
+
+
+def _unsteady(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield what the resamples and the walk-forward say against a change."""
+    if found.resampled is None:
+        why = "one training block says nothing about how much weeks differ"
+        yield Doubt(MEDIUM, why, "more weeks of history")
+    changed = [fold for fold in found.folds if fold.choice not in (None, TODAY)]
+    missed = [fold for fold in changed if not fold.better]
+    if missed:
+        yield Doubt(
+            LOW if 2 * len(missed) > len(changed) else MEDIUM,
+            f"in {len(missed)} of {len(changed)} blocks a choice made before was no better there",
+            "more weeks of history",
+        )
 
 
 def _lacking(found: Judged, facts: Facts) -> Iterator[str]:
@@ -113,32 +181,25 @@ def _none_holds(found: Judged, facts: Facts) -> str:
     )
 
 
-def _against(found: Judged, facts: Facts) -> Iterator[str]:
-    """Yield the reasons of the judged blocks, or of the whole run, against the choice."""
+def _against(found: Judged, facts: Facts) -> str:
+    """Return what the judged blocks say against the choice; "": nothing."""
     choice, robust = found.choice, facts.options.rules.robust
     assert choice is not None
     name = _name(found, choice, facts)
     held = found.judged.holds(robust)
     if not held[choice]:
         worst = tightest(found.judged, choice, _labels(found.unit), robust)
-        yield f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
-    for key in found.unit.members:
-        for place in dict.fromkeys((TODAY, choice)):
-            why = facts.unusable.get((key, int(found.unit.settings[place])))
-            if why:
-                whose = f"{key[1]}/{key[2]} under {_name(found, place, facts)}"
-                yield f"the run of {whose} cannot be relied on: {why}"
-    if choice == TODAY or not held[choice]:
-        return
+        return f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
     value, today = float(found.judged.objective[choice]), float(found.judged.objective[TODAY])
-    if not beats(bool(held[choice]), value, bool(held[TODAY]), today):
-        goal = facts.options.goal.minimize
-        before = ", and today's, which broke the SLO on the training blocks, holds it there"
-        before = "" if found.trained.holds(robust)[TODAY] else before
-        yield (
-            f"{name} is not better than today's on the judged blocks: {goal} {value:,.4g} "
-            f"instead of {today:,.4g}{before}"
-        )
+    if beats(bool(held[choice]), value, bool(held[TODAY]), today):
+        return ""
+    goal = facts.options.goal.minimize
+    before = ", and today's, which broke the SLO on the training blocks, holds it there"
+    before = "" if found.trained.holds(robust)[TODAY] else before
+    return (
+        f"{name} is not better than today's on the judged blocks: {goal} {value:,.4g} "
+        f"instead of {today:,.4g}{before}"
+    )
 
 
 def _why_keep(found: Judged, facts: Facts) -> str:

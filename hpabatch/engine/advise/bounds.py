@@ -114,6 +114,17 @@ def parse_bounds(texts: Sequence[str]) -> Bounds:
     return Bounds({name: _limit(limit) for name, limit in chosen.items()}, chosen)
 
 
+def changes_told(today: HPASpec, spec: HPASpec, flags: ControllerFlags) -> list[str]:
+    """Return in words what differs between two specs (defaults filled in): `target 60 -> 70`.
+
+    `flags` are what counts where a window or a tolerance is left open.
+    """
+    return [
+        f"{field} {_shown(old)} -> {_shown(new)}"
+        for _, field, old, new in _changes(today, spec, flags)
+    ]
+
+
 def _limit(text: str) -> Limit:
     if text == "same":
         return Limit(0.0)

@@ -16,7 +16,7 @@ from hpabatch.engine.advise.unit import KEY
 from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.settings.patch import patch_document
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 KIND: Final = "hpabatch recommendation"
 _SCORES: Final = (
     "advice",
@@ -48,7 +48,9 @@ def certificate(item: Recommendation, found: Recommendations) -> dict[str, Any]:
         "answer": item.answer,
         "setting": None if item.setting_id is None else names[item.setting_id],
         "considered": None if item.considered_id is None else names[item.considered_id],
+        "confidence": item.confidence,
         "reasons": list(item.reasons),
+        "doubts": [doubt._asdict() for doubt in item.doubts],
         "notes": list(item.notes),
         "spec": {
             "today": encode_spec(item.today),
@@ -74,6 +76,7 @@ def parameters(found: Recommendations) -> dict[str, Any]:
         "slos": [slo.text for slo in options.goal.slos],
         "bounds": dict(options.bounds.texts),
         "min_history_days": options.min_history_days,
+        "accept": options.accept,
         "recommender": options.recommender,
         **asdict(options.rules),
     }

@@ -1,9 +1,8 @@
-"""HPAs without advice under any setting, and the reasons.
+"""What speaks against relying on an answer, of the HPA itself: refusals, and doubts.
 
-Two doubts about saturation were found on fleets whose plant is known
-(`benchmarks.recommend_truth`): a ceiling that is only the highest usage seen shows saturation that
-was none, and a model that disagrees with the recording about the saturation under today's setting
-cannot judge that of another setting.
+Refused is only what is wrong or cannot be known: settings that are not the controller's, a model
+that is worse than none. Little history, few changes, a recording that cannot tell or a ceiling that
+is assumed lower the confidence instead.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt
 from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, Goal
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, key_of
+from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
 
@@ -24,48 +25,90 @@ SATURATION: Final = frozenset({"saturated_minutes", "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
 
 KNOWN_CEILINGS: Final = frozenset({"recorded", "given"})
+MOST_CENSORED_PCT: Final = 10.0
+"""Above this share of work that is only a lower bound confidence is low."""
 
 
-def unsound(
-    result: SweepResult, options: RecommendOptions
-) -> Iterator[tuple[Key, tuple[str, ...]]]:
+def refused(result: SweepResult) -> Iterator[tuple[Key, tuple[str, ...]]]:
     """Yield the HPAs that get no advice under any setting, and why."""
     swept = set(result.blocks.select(KEY).unique().iter_rows())
-    runs = today_sums(result)
-    today = result.results.filter((pl.col("setting_id") == TODAY_ID) & ~pl.col("usable"))
-    unusable = {(c, n, h): why for c, n, h, why in today.select(*KEY, "why_not").iter_rows()}
     for row in result.hpas.iter_rows(named=True):
-        key = key_of(row)
-        reasons = [
-            *_hpa_reasons(row, options),
-            *ceiling_doubts(row, options.goal),
-            *contradictions(row, runs.get(key), options.goal),
-        ]
+        key, reasons = key_of(row), list(_wrong(row))
         if key not in swept:
             reasons.append("the sweep has nothing of it")
-        if not reasons and unusable.get(key):
-            whose = f"{key[1]}/{key[2]} under today's setting"
-            reasons.append(f"the run of {whose} cannot be relied on: {unusable[key]}")
         if reasons:
             yield key, tuple(reasons)
 
 
-def _hpa_reasons(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[str]:
-    if row["problems"]:
-        yield f"plant: {row['problems']}"
-    if row["censored_pct"] is not None and row["censored_pct"] > CENSORED_PCT:
-        yield (
-            f"censored: {row['censored_pct']:.0f}% of its work is only a lower bound, as pods were "
-            f"at their ceiling (more than {CENSORED_PCT:.0f}%)"
-        )
-    if row["advice"] is None:
-        yield "fidelity was not measured"
-    elif not row["advice"]:
+def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
+    if row["controller_answer"] == WRONG:
         yield f"fidelity: {row['why_not']}"
-    if row["days"] < options.min_history_days:
+    if row["plant_skill_high"] is not None and row["plant_skill_high"] < 0:
         yield (
-            f"too little history: {row['days']:.1f} days are fewer than "
-            f"{options.min_history_days:g} (--min-history)"
+            f"plant: its model predicts usage worse than no model does (skill "
+            f"{row['plant_skill']:.2f}, at most {row['plant_skill_high']:.2f})"
+        )
+
+
+def doubts(
+    row: Mapping[str, Any], options: RecommendOptions, today: Mapping[str, Any] | None
+) -> Iterator[Doubt]:
+    """Yield what lowers the confidence in any answer on an HPA.
+
+    Args:
+        row: its row of a sweep's `hpas`.
+        options: what is asked for.
+        today: its hours and saturated_minutes under today's setting; None: there are none.
+    """
+    yield from _controller(row)
+    yield from _plant(row)
+    yield from _history(row, options)
+    for why in ceiling_doubts(row, options.goal):
+        yield Doubt(LOW, why, "record limits, or state a ceiling in a plant file (--plant)")
+    for why in contradictions(row, today, options.goal):
+        yield Doubt(LOW, why, "look at what its pods do at their limit (`hpabatch simulate`)")
+
+
+def _controller(row: Mapping[str, Any]) -> Iterator[Doubt]:
+    answer = row["controller_answer"]
+    if answer is None:
+        why = "fidelity was not measured: whether these are the controller's settings is not known"
+        yield Doubt(LOW, why, "sweep with --fidelity")
+    elif answer == UNTOLD:
+        yield Doubt(
+            MEDIUM,
+            "whether the stated settings are the controller's cannot be told from this recording",
+            "samples at a shorter interval, or a longer history with more rescales "
+            "(`hpabatch fidelity` says which settings look alike)",
+        )
+
+
+def _plant(row: Mapping[str, Any]) -> Iterator[Doubt]:
+    stated = "its base stated in a plant file (`hpabatch fit --init-plant`)"
+    if row["problems"]:
+        yield Doubt(LOW, f"plant: {row['problems']}", f"{stated}, or more changes of size recorded")
+    if row["plant_unscored"] is not None:
+        why = f"plant: not checked against the recording, {row['plant_unscored']}"
+        yield Doubt(MEDIUM, why, "a longer history with more changes of size")
+    elif row["plant_why_not"] is not None:
+        yield Doubt(MEDIUM, f"plant: {row['plant_why_not']}", stated)
+
+
+def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:
+    days, asked = row["days"], options.min_history_days
+    if days < asked:
+        yield Doubt(
+            LOW if days < asked / 2 else MEDIUM,
+            f"history: {days:.1f} days are fewer than {asked:g}",
+            f"{asked:g} days of history",
+        )
+    censored = row["censored_pct"]
+    if censored is not None and censored > CENSORED_PCT:
+        yield Doubt(
+            LOW if censored > MOST_CENSORED_PCT else MEDIUM,
+            f"demand: {censored:.0f}% of its work is only a lower bound, as pods were at their "
+            "ceiling",
+            "a history in which pods are at their limit less of the time",
         )
 
 

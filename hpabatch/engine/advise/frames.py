@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from hpabatch.engine.advise.confidence import remedies
 from hpabatch.engine.advise.judge import TODAY, Judged, front_of
 from hpabatch.engine.advise.run import Recommendations, UnitAdvice
 from hpabatch.engine.advise.standing import saving_pct
@@ -54,7 +55,10 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
             "considered": None
             if item.considered_id is None
             else found.specs.names[item.considered_id],
+            "confidence": item.confidence,
             "reasons": "; ".join(item.reasons),
+            "doubts": "; ".join(doubt.why for doubt in item.doubts) or None,
+            "surer": "; ".join(remedies(item.doubts)) or None,
             "notes": "; ".join(item.notes),
             "goal": str(found.options.goal),
             "currency": currencies.get(item.key),
@@ -223,7 +227,8 @@ def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
 _TYPES: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("cluster", "namespace", "hpa", "unit", "answer", "setting", "considered",
                      "reasons", "notes", "goal", "currency", "patch", "why_not",
-                     "controller_answer"), pl.String),
+                     "controller_answer", "confidence",
+                     "doubts", "surer"), pl.String),
     **dict.fromkeys(("advice", "candidate", "on_front", "better"), pl.Boolean),
     **dict.fromkeys(("setting_id", "members", "training_blocks", "judged_blocks", "block", "folds",
                      "folds_changed", "folds_better", "folds_held"), pl.Int32),

@@ -58,7 +58,8 @@ class Judged:
     """A unit's choice, judged; places are those in `unit.settings`.
 
     `choice` None: no allowed setting holds the SLO on the training blocks; `closest` is then the
-    one that breaks it least. `trained` and `judged` are how all settings stand on either part.
+    one that breaks it least; `allowed` (S,) are the candidates. `trained` and `judged` are how all
+    settings stand on either part.
     `resampled` None: nothing is changed, or one training block has nothing to draw from.
     """
 
@@ -66,6 +67,7 @@ class Judged:
     split: int
     trained: Standing
     judged: Standing
+    allowed: Mask
     choice: int | None
     closest: int
     resampled: Resampled | None
@@ -132,6 +134,7 @@ def judge(asked: Judging, pick: Callable[[Mask], int] | None = None) -> Judged |
         split=split,
         trained=trained,
         judged=judged,
+        allowed=allowed,
         choice=choice,
         closest=_closest(trained, asked.rules, allowed),
         resampled=found,

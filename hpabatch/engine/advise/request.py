@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from hpabatch.engine.advise.confidence import CONFIDENCES, HIGH
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.model.options import Request, option
 
@@ -39,9 +41,15 @@ class Reach(Request):
     )
     min_history_ms: int = option(
         "duration",
-        "Length of a history below which there is no advice.",
+        "Length of a history below which confidence is medium at most; of half of it low.",
         14 * 86_400_000,
         metavar="TIME",
+    )
+    accept: str = option(
+        "choice",
+        "Lowest confidence of a change that is written as a patch or into a manifest.",
+        HIGH,
+        values=CONFIDENCES,
     )
     recommender: str = option(
         "choice",
@@ -78,7 +86,7 @@ class JudgeRules(Request):
     least_saving_pct: float = option(
         "real",
         "Saving below which nothing changes, in percent.",
-        1.0,
+        5.0,
         metavar="PERCENT",
         flag="--least-saving",
         minimum=0,
@@ -111,6 +119,39 @@ class RecommendRequest(JudgeRules, Reach, Aim):
     """Advice on the HPAs of a sweep."""
 
 
+DEFAULT_GRID: Final = (
+    "target=x0.7,x0.8,x0.9,today,x1.05,x1.1,x1.2,x1.3",
+    "min=x0.5,x0.7,today",
+    "scaleDown.window=120,300,900",
+    "policies=today,fast",
+)
+DEFAULT_SLO: Final = ("saturated_minutes<10/week",)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweptAdviceRequest(RecommendRequest, SweepRequest):
     """A sweep, and the advice that it gives; one seed for both."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseRequest(SweptAdviceRequest):
+    """Everything from data to advice, by defaults that are stated with the result."""
+
+    grid: tuple[str, ...] = option(
+        "grids",
+        "Values of a field; repeated, all combinations are settings.",
+        DEFAULT_GRID,
+        metavar="FIELD=VALUES",
+    )
+    slo: tuple[str, ...] = option(
+        "texts",
+        "Limit that must hold, such as 'saturated_minutes<10/week'; may be repeated.",
+        DEFAULT_SLO,
+        metavar="LIMIT",
+    )
+    map: str | None = option(
+        "path", "Map file of a table (see `import table`): meaning and units.", metavar="FILE"
+    )
+    objects: tuple[str, ...] = option(
+        "paths", "Objects of the cluster beside a table; may be repeated.", (), metavar="FILE"
+    )

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
-from hpabatch.engine.advise.doubts import unsound
+from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
+from hpabatch.engine.advise.doubts import doubts, refused, today_sums
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
@@ -36,6 +37,7 @@ class UnitAdvice:
     answer: str
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Recommendation:
 
     `setting_id` and `wanted` are what is recommended (today's with "keep"; None: nothing is),
     `considered_id` the setting that was looked at. `patch` is what changes in the spec. `advice` is
-    its unit's, None where the HPA itself gives none; it is member `member` there.
+    its unit's, None where the HPA itself gives none; it is member `member` there. `doubts` are the
+    unit's, its own and those of the other members.
     """
 
     key: Key
@@ -59,6 +62,12 @@ class Recommendation:
     patch: Mapping[str, object] = field(default_factory=dict)
     advice: UnitAdvice | None = None
     member: int = 0
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def confidence(self) -> str | None:
+        """How sure the answer is: high, medium or low; None: there is no advice."""
+        return None if self.answer == NONE else confidence_of(self.doubts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,11 @@ class Recommendations:
     specs: Specs
     facts: Mapping[Key, Mapping[str, Any]]
 
+    def written(self) -> list[Recommendation]:
+        """Return the changes that are sure enough to be written (`options.accept`)."""
+        sure = accepted(self.options.accept)
+        return [item for item in self.items if item.answer == CHANGE and item.confidence in sure]
+
     @property
     def patch_version(self) -> str:
         """Return the API version that patches are for."""
@@ -89,13 +103,16 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
         UsageError: its settings do not fit this version.
     """
     specs = Specs(result, apply)
-    refused = dict(unsound(result, options))
+    wrong = dict(refused(result))
     facts = Facts(result, options, specs)
-    units: dict[str, UnitAdvice] = {}
-    for name, unit in unit_blocks(result, refused):
-        units[name] = _advise(unit, facts)
-    items = tuple(_items(result, specs, units, refused))
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
+    runs = today_sums(result)
+    units: dict[str, UnitAdvice] = {}
+    for name, unit in unit_blocks(result, wrong):
+        own = (d for k in unit.members for d in doubts(rows[k], options, runs.get(k)))
+        found = _advise(unit, facts)
+        units[name] = replace(found, doubts=weighed([*found.doubts, *own]))
+    items = tuple(_items(result, specs, units, wrong))
     ordered = tuple(units[name] for name in sorted(units))
     return Recommendations(items, ordered, options, result, specs, rows)
 
@@ -125,9 +142,9 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
         return UnitAdvice(unit, why_not, found, given, (reason,), ())
     if found.choice is not None:
         found = replace(found, choice=simplest(unit, facts.specs, found.choice, possible))
-    given, told = answer(found, facts)
-    more = tuple(notes(found, why_not, facts)) if given != NONE else ()
-    return UnitAdvice(unit, why_not, found, given, tuple(told), more)
+    told = answer(found, facts)
+    more = tuple(notes(found, why_not, facts)) if told.answer != NONE else ()
+    return UnitAdvice(unit, why_not, found, told.answer, told.reasons, more, told.doubts)
 
 
 def simplest(unit: UnitBlocks, specs: Specs, place: int, possible: Mask) -> int:
@@ -176,25 +193,25 @@ def _items(
     result: SweepResult,
     specs: Specs,
     units: Mapping[str, UnitAdvice],
-    unsound: Mapping[Key, tuple[str, ...]],
+    wrong: Mapping[Key, tuple[str, ...]],
 ) -> Iterator[Recommendation]:
     """Yield the advice on every HPA, that of its unit where it gives any."""
-    left = _left_out(result, unsound)
+    left = _left_out(result, wrong)
     for row in result.hpas.sort(*KEY).iter_rows(named=True):
         key = key_of(row)
         name = row["unit"]
-        if key in unsound:
+        if key in wrong:
             today = specs.written(key)
-            yield Recommendation(key, name, NONE, unsound[key], (), today)
+            yield Recommendation(key, name, NONE, wrong[key], (), today)
             continue
         yield _item(key, units[name], specs, left.get(name, 0))
 
 
-def _left_out(result: SweepResult, unsound: Collection[Key]) -> dict[str, int]:
+def _left_out(result: SweepResult, wrong: Collection[Key]) -> dict[str, int]:
     """Return how many HPAs of each unit give no advice."""
     counts: dict[str, int] = {}
     for c, n, h, unit in result.hpas.select(*KEY, "unit").iter_rows():
-        if (c, n, h) in unsound:
+        if (c, n, h) in wrong:
             counts[unit] = counts.get(unit, 0) + 1
     return counts
 
@@ -229,4 +246,5 @@ def _item(key: Key, advice: UnitAdvice, specs: Specs, left_out: int) -> Recommen
         patch=patch,
         advice=advice,
         member=advice.unit.members.index(key),
+        doubts=advice.doubts,
     )

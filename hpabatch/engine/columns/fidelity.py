@@ -57,6 +57,7 @@ FIDELITY_HPAS: Final = table(
         plant
     plant_persistence_error_pct number: plant score of the worst signal: mean absolute error of
         persistence
+    plant_why_not string: why the plant score is not good enough, or why there is none; null: it is
     advice boolean: whether both scores are good enough for advice
     why_not string: if not, why
     """,

@@ -38,7 +38,11 @@ SWEEP_HPAS: Final = table(
     advice boolean: whether both scores are good enough for advice; null with the others below:
         not measured
     why_not string: why they are not
+    plant_unscored string: why its plant has no score; null: it has one
+    plant_why_not string: why the plant score is not good enough, or why there is none; null: it is
     plant_skill number: plant score
+    plant_skill_low number: lower end of its 95 % interval
+    plant_skill_high number: upper end
     controller_answer string: whether the stated settings are those of the controller: right, wrong,
         or cannot be told at this resolution
     controller_explained_share number: part of the held changes that is explained, above chance
@@ -112,7 +116,10 @@ ADVICE: Final = table(
     setting_id integer: what is recommended, 0: as it is; null: nothing
     setting string: the same in words
     considered string: the setting that was looked at; null: none could be
+    confidence string: how sure the answer is: high, medium or low; null: there is no advice
     reasons string: why this answer
+    doubts string: what lowers the confidence
+    surer string: what would raise it
     notes string: what else should be known, such as better settings that no HPA can have
     goal string: what was asked for
     members integer: HPAs that the unit was judged by; null: it gives no advice by itself

@@ -24,7 +24,9 @@ def advise(
     relevant: Mapping[Key, frozenset[str]],
     parameters: FidelityParameters,
 ) -> Iterator[dict[str, Any]]:
-    """Yield for each HPA of `controller` its keys, `plant_signal`, `advice` and `why_not`.
+    """Yield for each HPA of `controller` its keys and `plant_signal`, whether there is advice.
+
+    `advice`, `why_not`, and of that `plant_why_not`, the plant's part.
 
     Args:
         keys: the columns that name an HPA.
@@ -43,6 +45,7 @@ def advise(
         why = why_not(row, worst, parameters)
         yield {k: row[k] for k in keys} | {
             "plant_signal": worst["signal"] if worst is not None else None,
+            "plant_why_not": plant_why_not(worst, parameters),
             "advice": why is None,
             "why_not": why,
         }
@@ -66,15 +69,17 @@ def worst_signal(signals: Sequence[Row], parameters: FidelityParameters) -> Row 
 def why_not(controller: Row, plant: Row | None, parameters: FidelityParameters) -> str | None:
     """Return why there is no advice on an HPA, all reasons in one text; None: there is."""
     of_controller = ", ".join(controller_reasons(controller))
-    if plant is None:
-        of_plant, name = NEVER_IN_FORCE, ""
-    else:
-        of_plant = ", ".join(plant_reasons(plant, parameters))
-        # Why there is no plant at all says which signal is at fault.
-        name = "" if plant["kind"] is None else f" ({plant['signal']})"
+    of_plant = plant_why_not(plant, parameters)
+    # Why there is no plant at all says which signal is at fault.
+    name = "" if plant is None or plant["kind"] is None else f" ({plant['signal']})"
     told = [f"controller: {of_controller}" if of_controller else ""]
     told.append(f"plant{name}: {of_plant}" if of_plant else "")
     return "; ".join(filter(None, told)) or None
+
+
+def plant_why_not(plant: Row | None, parameters: FidelityParameters) -> str | None:
+    """Return why a plant score is not good enough, all reasons in one text; None: it is."""
+    return NEVER_IN_FORCE if plant is None else ", ".join(plant_reasons(plant, parameters)) or None
 
 
 def controller_reasons(row: Row) -> Iterator[str]:

@@ -315,7 +315,7 @@ def _hpas(
     told = pl.DataFrame(
         list(advise(keys, controller, signals, relevant, choices)),
         schema={**dict.fromkeys(keys, pl.String), "plant_signal": pl.String,
-                "advice": pl.Boolean, "why_not": pl.String},
+                "plant_why_not": pl.String, "advice": pl.Boolean, "why_not": pl.String},
     )  # fmt: skip
     left = controller.select(
         *keys, *(pl.col(name).alias(f"controller_{name}") for name in CONTROLLER_COLUMNS)
@@ -324,8 +324,8 @@ def _hpas(
     joined = left.join(told, on=keys, how="left", maintain_order="left").join(
         right, on=[*keys, "plant_signal"], how="left", maintain_order="left"
     )
-    order = [n for n in joined.columns if n not in ("advice", "why_not")]
-    return joined.select(*order, "advice", "why_not")
+    last = ("plant_why_not", "advice", "why_not")
+    return joined.select(*(n for n in joined.columns if n not in last), *last)
 
 
 def _totals(

@@ -210,6 +210,10 @@ class SweptPart:
     notes: tuple[str, ...]
     scores: pl.DataFrame
 
+    def alone(self, hpa: SettingCases) -> SweptPart:
+        """Return the part of one of its HPAs."""
+        return replace(self, cases=(hpa,))
+
 
 def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> SweptPart:
     """Fit the workloads of a part; `scored`: in the same walk over their usage score them.
@@ -366,7 +370,8 @@ _SCORES: Final = {
     **dict.fromkeys(KEY, pl.String()),
     "advice": pl.Boolean(),
     "why_not": pl.String(),
-    "plant_skill": pl.Float64(),
+    **dict.fromkeys(("plant_unscored", "plant_why_not"), pl.String()),
+    **dict.fromkeys(("plant_skill", "plant_skill_low", "plant_skill_high"), pl.Float64()),
     "controller_answer": pl.String(),
     "controller_explained_share": pl.Float64(),
 }

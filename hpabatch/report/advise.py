@@ -1,0 +1,172 @@
+"""The result of `hpabatch advise`: what to change, what that comes to, how sure it is."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
+from hpabatch.engine.advise.bounds import changes_told
+from hpabatch.engine.advise.confidence import CONFIDENCES
+from hpabatch.engine.advise.frames import advice_frame
+from hpabatch.engine.advise.run import Recommendation
+from hpabatch.engine.columns.sweep import ADVICE
+from hpabatch.engine.sweep.result import WEEK_HOURS
+from hpabatch.model.printable import counted, printable
+from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters
+from hpabatch.report.numbers import number, percent
+from hpabatch.report.recommend import RecommendReport
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+SHOWN_CHANGES: Final = 10
+SHOWN_OTHERS: Final = 3
+_RANK: Final = {confidence: k for k, confidence in enumerate(CONFIDENCES)}
+_CORES: Final = "core_hours"
+_MEASURES: Final = ("cost", _CORES, "pod_hours")
+HEADS: Final = (
+    HPA,
+    Head("CHANGE", "what changes in the spec, old -> new", left=True, folds=True),
+    Head("CONFIDENCE", ADVICE["confidence"].meaning, left=True),
+    Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on"),
+    Head("RESCALES", "rescales in the judged blocks, today -> recommended"),
+    Head("SATURATED", "minutes with a pod at its ceiling there, today -> recommended"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviseReport(RecommendReport):
+    """Advice from data in one command; `folder` holds everything that it rests on."""
+
+    folder: str = ""
+    lens: str = "none"
+
+    def verdict(self) -> str:
+        """Return how many HPAs should change, what that saves, and how sure it is."""
+        items = self.found.items
+        changes = [item for item in items if item.answer == CHANGE]
+        if not changes:
+            return f"none of {counted(len(items), 'HPA')} should change"
+        sure = Counter(item.confidence for item in changes)
+        told = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
+        return (
+            f"{len(changes)} of {counted(len(items), 'HPA')} should change"
+            f"{self._saved()}; confidence {told}"
+        )
+
+    def _saved(self) -> str:
+        """Return what all changes save a week, in cores and in money."""
+        frame = advice_frame(self.found)
+        changed = frame.filter(pl.col("answer") == CHANGE)
+        parts: list[str] = []
+        for name in _MEASURES:
+            old, new = changed[f"{name}_today"], changed[f"{name}_choice"]
+            if old.null_count() or (name == "pod_hours" and parts):
+                continue
+            week = WEEK_HOURS / changed["hours"]
+            before, after = float((old * week).sum()), float((new * week).sum())
+            saved, share = before - after, (1 - after / before) * 100 if before else 0.0
+            parts.append(f"{_amount(name, saved, changed)} ({share:.1f}%)")
+        return f": saves {', '.join(parts)} a week" if parts else ""
+
+    def body(self, view: View) -> Iterator[str | Text | Grid]:
+        """Generate the changes, and one line for each other kind of answer."""
+        frame = advice_frame(self.found)
+        many = many_clusters(frame)
+        rows = {(r["cluster"], r["namespace"], r["hpa"]): r for r in frame.iter_rows(named=True)}
+        changes = sorted(self._of(CHANGE), key=lambda item: _first(item, rows[item.key]))
+        if changes:
+            told = [self._change(item, rows[item.key], many) for item in changes]
+            left = len(changes) - SHOWN_CHANGES
+            more = f"… and {left} more: --output csv shows all" if left > 0 else ""
+            yield Grid(HEADS, told[:SHOWN_CHANGES], more, frame=frame, columns=ADVICE.columns)
+            yield from self._doubted(changes, rows, many)
+        yield from self._others(KEEP, "keep", rows, many)
+        yield from self._others(NONE, "no advice", rows, many)
+
+    def _of(self, answer: str) -> list[Recommendation]:
+        return [item for item in self.found.items if item.answer == answer]
+
+    def _change(self, item: Recommendation, row: Mapping[str, Any], many: bool) -> tuple[str, ...]:
+        specs, wanted = self.found.specs, item.wanted
+        assert wanted is not None
+        told = changes_told(specs.today(item.key), wanted, specs.flags[0])
+        return (
+            label(*item.key, with_cluster=many),
+            ", ".join(told),
+            item.confidence or "",
+            percent(row["judged_saving_pct"], 1),
+            _pair(row, "rescales"),
+            _pair(row, "saturated_minutes"),
+        )
+
+    def _doubted(
+        self, changes: Sequence[Recommendation], rows: Mapping[Any, Any], many: bool
+    ) -> Iterator[str]:
+        """Yield why the first changes that are not written are not surer."""
+        written = {item.key for item in self.found.written()}
+        for item in [c for c in changes if c.key not in written][:SHOWN_OTHERS]:
+            row = rows[item.key]
+            surer = f"; surer with {row['surer']}" if row["surer"] else ""
+            name = printable(label(*item.key, with_cluster=many))
+            yield f"{item.confidence}: {name}: {row['doubts']}{surer}"
+
+    def _others(
+        self, answer: str, words: str, rows: Mapping[Any, Any], many: bool
+    ) -> Iterator[str]:
+        """Yield the HPAs with an answer, the first of them with their reasons."""
+        items = self._of(answer)
+        if not items:
+            return
+        yield f"{words}: {counted(len(items), 'HPA')}"
+        for item in items[:SHOWN_OTHERS]:
+            sure = f" ({item.confidence})" if item.confidence else ""
+            name = printable(label(*item.key, with_cluster=many))
+            yield f"  {name}{sure}: {rows[item.key]['reasons']}"
+
+    def hints(self) -> Sequence[str]:
+        """Return where patches and everything else lie, and what to type next."""
+        kept = {item.key for item in self.found.written()}
+        left = [c for c in self._of(CHANGE) if c.key not in kept]
+        lowest = max((c.confidence or "" for c in left), key=lambda c: _RANK[c], default="")
+        more = (
+            [f"{counted(len(left), 'change')} not written: --accept {lowest} writes all"]
+            if left
+            else []
+        )
+        place = shlex.quote(f"{self.folder}/sweep")
+        return [
+            *self.written,
+            *more,
+            f"next: hpabatch recommend {place} {self._asked()}-o wide; hpabatch plot {place}",
+        ]
+
+    def _asked(self) -> str:
+        return "".join(f"--slo {shlex.quote(slo.text)} " for slo in self.found.options.goal.slos)
+
+
+def _first(item: Recommendation, row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what changes are sorted by: the surest, of these the largest saving."""
+    saved = (row["judged_today"] or 0.0) - (row["judged_choice"] or 0.0)
+    return _RANK[item.confidence or CONFIDENCES[-1]], -saved, item.key
+
+
+def _pair(row: Mapping[str, Any], measure: str) -> str:
+    before, after = row[f"{measure}_today"], row[f"{measure}_choice"]
+    return "" if before is None else f"{number(before)} -> {number(after)}"
+
+
+def _amount(name: str, saved: float, changed: pl.DataFrame) -> str:
+    """Return a saving a week: money with its currency, cores, or pods."""
+    if name == "cost":
+        currency = changed["currency"].drop_nulls().to_list()
+        return " ".join([f"{saved:,.2f}", *currency[:1]])
+    if name == _CORES:
+        return f"{saved / WEEK_HOURS:,.2f} cores"
+    return f"{saved / WEEK_HOURS:,.2f} pods"
