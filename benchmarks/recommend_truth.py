@@ -25,18 +25,30 @@ from functools import partial
 from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from benchmarks.readme import replace_part
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
-from benchmarks.truth_judge import ADVICE, KEEP, NO_ADVICE, Answer, Goal, Key, Span, best, judge
+from benchmarks.truth_judge import (
+    ADVICE,
+    KEEP,
+    NO_ADVICE,
+    Answer,
+    Goal,
+    Key,
+    Span,
+    Verdict,
+    best,
+    judge,
+)
 from benchmarks.truth_record import TODAY, record
 from benchmarks.truth_report import summary_of, table
 from hpabatch.engine.advise.answer import CHANGE, RecommendOptions
 from hpabatch.engine.advise.answer import KEEP as KEPT
 from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.request import DEFAULT_GRID, JudgeRules
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
@@ -54,13 +66,6 @@ Row = dict[str, Any]
 Candidates = Mapping[str, HPASpec]
 Recommender = Callable[["Options", Path, Sequence[Truth]], Mapping[Key, Answer]]
 
-GRIDS: Final = (
-    "target=x0.7,x0.85,today,x1.15,x1.3",
-    "scaleDown.window=120,300,900",
-    "min=x0.5,today",
-    "policies=today,fast",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -74,7 +79,8 @@ class Options:
     sync_ms: int = 30_000
     sample_ms: int = 30_000
     k8s: str = "1.37"
-    grids: tuple[str, ...] = GRIDS
+    grids: tuple[str, ...] = DEFAULT_GRID
+    least_saving_pct: float = JudgeRules.least_saving_pct
     goal: Goal = field(default_factory=Goal)
 
     @property
@@ -144,6 +150,8 @@ def judged_rows(
     span = Span(options.recorded_weeks, options.judged_weeks, options.sync_ms, options.seed)
     settings = {t.key: {TODAY: t.spec, **candidates[t.key]} for t in fleet}
     verdicts = judge(fleet, settings, span, options.goal, options.profile)
+    recorded = Span(0, options.recorded_weeks, options.sync_ms, options.seed)
+    seen = judge(fleet, settings, recorded, options.goal, options.profile)
     rows = []
     for truth in fleet:
         known, answer = verdicts[truth.key], answers[truth.key]
@@ -151,6 +159,7 @@ def judged_rows(
             "today": TODAY,
             "advised": answer.setting if answer.verdict == ADVICE else TODAY,
             "random": random_setting(options.seed, truth, list(candidates[truth.key])),
+            "hindsight": best(seen[truth.key], options.goal),
             "oracle": best(known, options.goal),
         }
         rows.append(
@@ -159,11 +168,31 @@ def judged_rows(
                 "shape": truth.shape,
                 "habit": truth.habit,
                 "verdict": answer.verdict,
+                "confidence": answer.confidence,
                 "why": answer.why,
+                "doubts": list(answer.doubts),
+                "right": is_right(answer, known, options),
             }
             | {role: {"setting": name, **asdict(known[name])} for role, name in names.items()}
         )
     return rows
+
+
+def is_right(answer: Answer, known: Mapping[str, Verdict], options: Options) -> bool | None:
+    """Say whether an answer is right by the truth; None: there is no advice.
+
+    A change is right if it is better than today's, "keep" if today's holds the constraint where any
+    setting does, and none that does saves enough.
+    """
+    goal, today = options.goal, known[TODAY]
+    if answer.verdict == NO_ADVICE:
+        return None
+    if answer.verdict == ADVICE:
+        return known[answer.setting].beats(today, goal)
+    holding = [found.cost for found in known.values() if found.holds(goal)]
+    if not today.holds(goal):
+        return not holding
+    return min(holding) > today.cost * (1 - options.least_saving_pct / 100)
 
 
 def random_setting(seed: int, truth: Truth, names: Sequence[str]) -> str:
@@ -193,13 +222,15 @@ def swept(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, A
 
     goal = parse_goal([options.goal.words], options.goal.cost, result.blocks)
     for item in recommend(result, RecommendOptions(goal), apply).items:
-        reasons = "; ".join(item.reasons)
+        reasons, told = "; ".join(item.reasons), tuple(f"{d.most}: {d.why}" for d in item.doubts)
         if item.answer == CHANGE:
             assert item.setting_id is not None
             name = str(result.settings["setting"][item.setting_id])
-            answers[item.key] = Answer(ADVICE, name, reasons)
+            answers[item.key] = Answer(ADVICE, name, reasons, item.confidence, told)
+        elif item.answer == KEPT:
+            answers[item.key] = Answer(KEEP, TODAY, reasons, item.confidence, told)
         else:
-            answers[item.key] = Answer(KEEP if item.answer == KEPT else NO_ADVICE, why=reasons)
+            answers[item.key] = Answer(NO_ADVICE, why=reasons)
     return answers
 
 

@@ -51,11 +51,16 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a recommender says of one HPA: ADVICE with a setting, KEEP or NO_ADVICE, and why."""
+    """What a recommender says of one HPA: ADVICE with a setting, KEEP or NO_ADVICE, and why.
+
+    `doubts` are what lowers its confidence.
+    """
 
     verdict: str
     setting: str = ""
     why: str = ""
+    confidence: str | None = None
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

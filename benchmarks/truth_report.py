@@ -29,7 +29,7 @@ def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dic
     reasons = Counter(short_reason(row["why"]) for row in rows if row["verdict"] == NO_ADVICE)
     tallies = {
         role: tally([case_from(row, role) for row in advised], goal)
-        for role in ("advised", "random", "oracle")
+        for role in ("advised", "random", "hindsight", "oracle")
     }
     shapes = sorted({row["shape"] for row in rows})
     return {
@@ -38,6 +38,12 @@ def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dic
             name: _share(Share(verdicts[name], len(rows))) for name in (ADVICE, KEEP, NO_ADVICE)
         },
         "no_advice_because": dict(reasons.most_common()),
+        "by_confidence": {
+            f"{verdict}, {confidence}": _share(Share(sum(row["right"] for row in of), len(of)))
+            for confidence in ("high", "medium", "low")
+            for verdict in (ADVICE, KEEP)
+            if (of := [r for r in rows if (r["verdict"], r["confidence"]) == (verdict, confidence)])
+        },
         "by_truth": {role: _words(found) for role, found in tallies.items()},
         "by_shape": {
             shape: {
@@ -117,6 +123,8 @@ def table(summary: Mapping[str, Any]) -> str:
     ]
     lines += [f"{name:10s} {_told(share)}" for name, share in summary["verdicts"].items()]
     lines += [f"  {n:4d}  {why}" for why, n in summary["no_advice_because"].items()]
+    lines += ["", "right, by confidence"]
+    lines += [f"{name:20s} {_told(share)}" for name, share in summary["by_confidence"].items()]
     lines += ["", f"{'of the advised':16s}{'better than today':34s}{'constraint held':34s}saving"]
     for role, found in summary["by_truth"].items():
         lines.append(f"{role:16s}{_told(found['beats']):34s}{_told(found['holds']):34s}"

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
         k: weeks([pods] * 6, saturated_minutes=calm) for k, pods in enumerate((100.0, 75.0))
     }
     maker.add("api", weeks_of)
-    maker.add("new", weeks_of, advice=None)
+    maker.add("new", weeks_of, controller_answer="wrong", why_not="the settings differ")
     return maker.write(tmp_path / "sweep")
 
 
@@ -47,7 +47,7 @@ def test_advice_of_a_folder(folder: Path) -> None:
 def test_options_of_advice_are_those_of_the_command(folder: Path) -> None:
     found = open_sweep(folder)
     assert found.recommend(SLO, bound=["target=10"]).table["answer"][0] != "change"
-    assert found.recommend(SLO, min_history="9w").table["answer"].to_list() == ["no advice"] * 2
+    assert found.recommend(SLO, min_history="20w").table["confidence"].to_list() == ["low", None]
     with pytest.raises(UsageError, match=r"unknown option bounds: did you mean bound\?"):
         found.recommend(SLO, bounds="target=10")  # type: ignore[call-arg]
 
@@ -84,9 +84,10 @@ def test_a_sweep_needs_no_folder(tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_a_grid_is_advised_on_with_all_options(tmp_path: Path) -> None:
     recorded = hpabatch.open(cut(tmp_path / "history", "shop/checkout"))
-    found = recorded.recommend("max=+1", length="1h", slo=SLO, min_history="9w")
+    found = recorded.recommend("max=+1", length="1h", slo=SLO, accept="low")
     assert found.table["answer"].to_list() == ["no advice"]
-    assert "9w" in found.table["reasons"][0] or "63" in found.table["reasons"][0]
+    assert found.table["reasons"][0].startswith("too few blocks of time: 1")
+    assert found.found.options.accept == "low"
     assert_frame_equal(
-        recorded.sweep("max=+1", length="1h").recommend(SLO, min_history="9w").table, found.table
+        recorded.sweep("max=+1", length="1h").recommend(SLO, accept="low").table, found.table
     )

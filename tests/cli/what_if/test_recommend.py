@@ -63,19 +63,19 @@ def sweep(tmp_path: Path) -> Path:
         },
     )
     maker.add("web", {k: weeks([50] * 6, saturated_minutes=[50.0] * 6) for k in range(4)})
-    maker.add("new", {k: weeks([50] * 6) for k in range(4)}, advice=None)
+    maker.add("new", {k: weeks([50] * 6) for k in range(4)}, controller_answer="wrong", why_not="the settings differ")
     return maker.write(tmp_path / "sweep")
 
 
 def test_the_table_tells_answers_and_reasons(run: Run, sweep: Path) -> None:
     done = run(sweep, *SLO)
     assert done.code == 0
-    assert "3 HPAs: 1 change, 0 keep, 2 no advice" in done.lines
+    assert "3 HPAs: 1 change, 0 keep, 2 no advice (confidence of the changes: 1 high)" in done.lines
     (row,) = [line for line in done.lines if line.startswith("shop/api")]
     assert "target=75 scaleDown.window=600" in row
     assert "200.0 -> 150.0" in row
     assert "25.0% (25.0 to 25.0)" in row
-    assert "  shop/new, because fidelity was not measured" in done.lines
+    assert "  shop/new, because fidelity: the settings differ" in done.lines
     assert "shop/web, because no setting within the bounds holds the SLO" in done.stdout
 
 

@@ -61,7 +61,7 @@ def test_nothing_better_is_keep() -> None:
     item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)})
     assert (item.answer, item.setting_id, item.patch) == ("keep", 0, {})
     assert item.reasons[0].startswith(
-        "no other setting within the bounds holds the SLO and saves 1%"
+        "no other setting within the bounds holds the SLO and saves 5%"
     )
 
 
@@ -78,35 +78,65 @@ def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "why"),
+    ("facts", "confidence", "why"),
     [
-        ({"problems": "not identified"}, "plant: not identified"),
-        ({"censored_pct": 3.0}, "censored: 3% of its work is only a lower bound"),
-        ({"advice": None}, "fidelity was not measured"),
-        (
-            {"advice": False, "why_not": "controller: 2 rescales"},
-            "fidelity: controller: 2 rescales",
-        ),
-        ({"days": 13.0}, "too little history: 13.0 days are fewer than 14 (--min-history)"),
+        ({"problems": "not identified"}, "low", "plant: not identified"),
+        ({"censored_pct": 3.0}, "medium", "demand: 3% of its work is only a lower bound"),
+        ({"censored_pct": 30.0}, "low", "demand: 30% of its work is only a lower bound"),
+        ({"controller_answer": None}, "low", "fidelity was not measured"),
+        ({"controller_answer": "cannot be told"}, "medium", "whether the stated settings are"),
+        ({"plant_unscored": "2 changes"}, "medium", "plant: not checked against the recording, 2"),
+        ({"plant_why_not": "skill 0.1"}, "medium", "plant: skill 0.1"),
+        ({"days": 13.0}, "medium", "history: 13.0 days are fewer than 14"),
+        ({"days": 6.0}, "low", "history: 6.0 days are fewer than 14"),
     ],
 )
-def test_what_speaks_against_an_hpa(facts: dict[str, Any], why: str) -> None:
+def test_what_lowers_the_confidence(facts: dict[str, Any], confidence: str, why: str) -> None:
+    item = one(CALM, options("under_minutes<10/week"), **facts)
+    assert (item.answer, item.setting_id, item.confidence) == ("change", 1, confidence)
+    assert item.doubts[0].why.startswith(why)
+    assert item.doubts[0].most == confidence
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (
+            {"controller_answer": "wrong", "why_not": "controller: the stated settings are wrong"},
+            "fidelity: controller: the stated settings are wrong",
+        ),
+        (
+            {"plant_skill": -0.4, "plant_skill_low": -0.6, "plant_skill_high": -0.1},
+            "plant: its model predicts usage worse than no model does (skill -0.40, at most -0.10)",
+        ),
+    ],
+)
+def test_what_is_wrong_gives_no_advice(facts: dict[str, Any], why: str) -> None:
     item = one(CALM, **facts)
     assert (item.answer, item.setting_id, item.patch) == ("no advice", None, {})
-    assert item.reasons[0].startswith(why)
+    assert (item.confidence, item.reasons) == (None, (why,))
+
+
+def test_only_changes_that_are_sure_enough_are_written() -> None:
+    maker = SweepMaker(GRID).add("sure", CALM)
+    maker.add("likely", CALM, controller_answer="cannot be told").add("vague", CALM, days=6.0)
+    for accept, names in (("high", 1), ("medium", 2), ("low", 3)):
+        found = advise(maker, options(accept=accept))
+        assert len(found.written()) == names
+        assert len([item for item in found.items if item.answer == "change"]) == 3
 
 
 def test_judged_blocks_that_contradict_are_told() -> None:
     late: list[float | None] = [0, 0, 0, 0, 0, 30]
     broken = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=late)})
-    assert broken.answer == "no advice"
+    assert (broken.answer, broken.confidence) == ("keep", "low")
     assert broken.considered_id == 1
     assert broken.reasons == (
         "target=70, chosen on the training blocks, breaks the SLO on the judged ones: "
         "saturated_minutes at worst 30 minutes a week (limit saturated_minutes<10/week)",
     )
     worse = one({0: weeks([100] * 6), 1: weeks([80] * 4 + [120] * 2)})
-    assert worse.answer == "no advice"
+    assert (worse.answer, worse.confidence) == ("keep", "low")
     assert (
         "is not better than today's on the judged blocks: pod_hours 240 instead of 200"
         in (worse.reasons[0])
@@ -117,7 +147,7 @@ def test_todays_that_breaks_the_limit_only_when_judged_is_no_keep() -> None:
     late: list[float | None] = [0, 0, 0, 0, 0, 30]
     item = one({0: weeks([100] * 6, saturated_minutes=late), 1: weeks([120] * 6)})
     assert item.answer == "no advice"
-    assert item.reasons[0].startswith("today's setting, chosen on the training blocks, breaks the")
+    assert item.reasons[0].startswith("today's setting breaks the SLO on the judged blocks: ")
 
 
 def test_a_dearer_setting_that_was_not_needed_later_is_no_advice() -> None:
@@ -127,6 +157,7 @@ def test_a_dearer_setting_that_was_not_needed_later_is_no_advice() -> None:
     assert item.reasons[0].endswith(
         "and today's, which broke the SLO on the training blocks, holds it there"
     )
+    assert item.reasons[1].startswith("today's setting breaks the SLO on the training blocks: ")
 
 
 def test_none_that_holds_names_the_closest() -> None:
@@ -153,12 +184,12 @@ def test_an_unknown_measure_gives_no_advice() -> None:
     )
 
 
-def test_a_run_that_cannot_be_relied_on_gives_no_advice() -> None:
+def test_a_run_that_cannot_be_relied_on_lowers_the_confidence() -> None:
     item = one(CALM, unusable={1: "12% of the steps are outside"})
-    assert item.answer == "no advice"
-    assert item.reasons == (
+    assert (item.answer, item.confidence) == ("change", "low")
+    assert [doubt.why for doubt in item.doubts] == [
         "the run of shop/api under target=70 cannot be relied on: 12% of the steps are outside",
-    )
+    ]
 
 
 def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
@@ -224,23 +255,23 @@ def test_a_group_leaves_out_who_gives_no_advice_and_changes_who_differs() -> Non
     already["metrics"][0]["resource"]["target"]["averageUtilization"] = 70
     maker.add("b", CALM, unit="web", spec=already)
     awful = {0: weeks([1] * 6), 1: weeks([900] * 6)}
-    maker.add("c", awful, unit="web", advice=None)
+    maker.add("c", awful, unit="web", controller_answer="wrong", why_not="wrong")
     a, b, c = advise(maker).items
     assert (a.answer, b.answer, c.answer) == ("change", "keep", "no advice")
     assert b.reasons == ("its spec already says what is recommended",)
     assert a.notes[1:] == ("chosen without 1 of the group's HPAs, which give no advice",)
 
 
-def test_a_member_whose_own_run_cannot_be_relied_on_does_not_silence_the_group() -> None:
+def test_the_doubts_of_a_member_are_those_of_its_group() -> None:
     maker = SweepMaker(GRID)
     maker.add("a", CALM, unit="web")
     maker.add("b", CALM, unit="web", unusable={0: "11% of the steps are outside"})
     a, b = advise(maker).items
-    assert (a.answer, b.answer) == ("change", "no advice")
-    assert b.reasons == (
+    assert (a.answer, b.answer) == ("change", "change")
+    assert [doubt.why for doubt in a.doubts] == [
         "the run of shop/b under today's setting cannot be relied on: 11% of the steps are outside",
-    )
-    assert a.notes[1:] == ("chosen without 1 of the group's HPAs, which give no advice",)
+    ]
+    assert a.doubts == b.doubts
 
 
 def test_a_field_that_makes_no_difference_is_not_changed() -> None:
@@ -271,7 +302,11 @@ def test_the_random_recommender_asks_nothing_and_repeats_itself() -> None:
 def test_frames_have_what_is_documented() -> None:
     costs = {"cost": [5.0] * 6, "short_pod_hours": [10.0] * 6}
     came_to = {0: weeks([100] * 6, **costs), 1: weeks([80] * 6, **costs)}
-    found = advise(SweepMaker(GRID).add("api", came_to).add("late", CALM, advice=None))
+    found = advise(
+        SweepMaker(GRID)
+        .add("api", came_to)
+        .add("late", CALM, controller_answer="wrong", why_not="wrong")
+    )
     frame = advice_frame(found)
     assert frame.columns == list(COLUMNS)
     row, none = frame.iter_rows(named=True)
