@@ -85,13 +85,19 @@ def test_files_of_several_clusters_and_long_names_do_not_meet() -> None:
 def test_one_training_week_is_told_as_that() -> None:
     two = {0: weeks([100, 100]), 1: weeks([80, 80])}
     maker = SweepMaker([{"target": "70"}]).add("api", two)
-    asked = RecommendOptions(parse_goal(["saturated_minutes<10/week"], "pod_hours"), accept="medium")
+    asked = RecommendOptions(
+        parse_goal(["saturated_minutes<10/week"], "pod_hours"), accept="medium"
+    )
     files = recommendation_files(recommend(maker.result(), asked, put))
     assert "# uncertainty: not known, with one training week\n" in files["shop.api.yaml"]
 
 
 def test_a_table_without_any_advice() -> None:
-    found = advised(SweepMaker([{"target": "70"}]).add("api", CALM, controller_answer="wrong", why_not="the settings differ"))
+    found = advised(
+        SweepMaker([{"target": "70"}]).add(
+            "api", CALM, controller_answer="wrong", why_not="the settings differ"
+        )
+    )
     lines = table_text(RecommendReport(found)).splitlines()
     assert "1 HPA: 0 change, 0 keep, 1 no advice" in lines
     assert "  shop/api, because fidelity: the settings differ" in lines

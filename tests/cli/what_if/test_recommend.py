@@ -63,7 +63,12 @@ def sweep(tmp_path: Path) -> Path:
         },
     )
     maker.add("web", {k: weeks([50] * 6, saturated_minutes=[50.0] * 6) for k in range(4)})
-    maker.add("new", {k: weeks([50] * 6) for k in range(4)}, controller_answer="wrong", why_not="the settings differ")
+    maker.add(
+        "new",
+        {k: weeks([50] * 6) for k in range(4)},
+        controller_answer="wrong",
+        why_not="the settings differ",
+    )
     return maker.write(tmp_path / "sweep")
 
 

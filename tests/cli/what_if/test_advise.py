@@ -1,0 +1,139 @@
+"""`hpabatch advise` at the command line: one command, one folder, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from hpabatch.engine.advise.frames import COLUMNS
+from hpabatch.engine.advise.request import DEFAULT_SLO
+from hpabatch.history.store.append import open_writer
+from hpabatch.importers.synth.request import SynthRequest
+from hpabatch.importers.synth.scale.run import write_fleet
+from tests.cli.commands import Run, runner
+
+compiled = pytest.mark.compiled
+GRID = ("--grid", "target=x0.8,x1.2", "--grid", "scaleDown.window=60")
+TABLE = "time,namespace,workload,pod,cpu_cores,cpu_request_cores\n"
+MAP = """\
+level: pod
+columns:
+  time: time
+  namespace: namespace
+  workload: workload
+  pod: pod
+  cpu: {column: cpu_cores, unit: cores}
+requests: {cpu: 500m}
+hpas: {template: {min: 1, max: 8, cpu: 60%}}
+"""
+
+
+@pytest.fixture
+def run(
+    capsysbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Run:
+    monkeypatch.chdir(tmp_path)
+    return runner("advise", capsysbinary, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two HPAs over four days, a sample a minute."""
+    place = tmp_path_factory.mktemp("advise") / "history"
+    request = SynthRequest(hpas=2, pods=3, days=4, step_ms=60_000, seed=5)
+    write_fleet(request, open_writer(str(place)), lambda *_: None)
+    return place
+
+
+@compiled
+def test_one_command_leaves_everything_that_its_answers_rest_on(run: Run, history: Path) -> None:
+    done = run(history, *GRID, "--accept", "low", "--out", "advice")
+    assert done.code == 0, done.stderr
+    assert " of 2 HPAs should change" in done.lines[0]
+    assert any(line.startswith("asked for: least pod_hours with") for line in done.lines)
+    assert any(line.startswith("next: hpabatch recommend advice/sweep") for line in done.lines)
+    assert {p.name for p in Path("advice").iterdir()} == {
+        "sweep",
+        "patches",
+        "trajectories.parquet",
+    }
+    sizes = pl.read_parquet("advice/trajectories.parquet")
+    assert sizes["setting"].to_list().count("today") > 0
+    assert sizes.select("cluster", "namespace", "hpa").unique().height == 2
+    told = json.loads(
+        run(history, *GRID, "--accept", "low", "--out", "advice", "-o", "json").stdout
+    )
+    changes = [hpa for hpa in told["hpas"] if hpa["answer"] == "change"]
+    patches = sorted(Path("advice/patches").glob("*.yaml"))
+    assert len(patches) == len(changes)
+    for hpa, path in zip(changes, patches, strict=True):
+        assert yaml.safe_load(path.read_text())["spec"] == json.loads(hpa["patch"])
+        assert hpa["setting"] in set(sizes["setting"])
+    assert told["parameters"]["slos"] == list(DEFAULT_SLO)
+
+
+@compiled
+def test_the_same_command_gives_the_same_and_another_one_is_refused(
+    run: Run, history: Path
+) -> None:
+    first = run(history, *GRID, "--out", "advice", "-o", "csv")
+    assert first.code == 0, first.stderr
+    assert first.stdout.splitlines()[0] == ",".join(COLUMNS)
+    assert run(history, *GRID, "--out", "advice", "-o", "csv").data == first.data
+    # Another SLO asks the same sweep; another grid is another sweep.
+    assert run(history, *GRID, "--slo", "under_minutes<1/week", "--out", "advice").code == 0
+    other = run(history, "--grid", "max=+1", "--out", "advice")
+    assert other.code == 3
+    assert "holds another sweep (" in other.stderr
+    assert run(history, "--grid", "max=+1", "--out", "advice", "--replace").code == 0
+
+
+def test_a_table_needs_its_map(run: Run) -> None:
+    Path("usage.csv").write_text(TABLE)
+    done = run("usage.csv", "--out", "advice")
+    assert (done.code, done.data) == (2, b"")
+    assert "`hpabatch import table usage.csv --init --map map.yaml` proposes it" in done.stderr
+
+
+def test_objects_are_of_tables_only(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "history").mkdir()
+    done = run("history", "--objects", "objects.yaml", "--out", "advice")
+    assert done.code == 2
+    assert "--objects are read beside a table" in done.stderr
+
+
+@pytest.mark.parametrize("out", ["-", "s3://bucket/advice", "usage.csv", "mine"])
+def test_a_place_that_is_no_folder_of_advice_is_refused(run: Run, out: str) -> None:
+    Path("usage.csv").write_text(TABLE)
+    Path("mine").mkdir()
+    (Path("mine") / "notes.txt").write_text("mine")
+    done = run("usage.csv", "--map", "map.yaml", "--out", out)
+    assert (done.code, done.data) == (2, b"")
+    assert done.stderr.startswith("error: --out ")
+    assert [p.name for p in Path("mine").iterdir()] == ["notes.txt"]
+
+
+@compiled
+def test_a_table_is_imported_into_the_folder_first(run: Run) -> None:
+    rows = ["time,namespace,workload,pod,cpu_cores"]
+    for minute in range(3 * 1440):
+        begin = datetime(2026, 10, 5, tzinfo=UTC) + timedelta(minutes=minute)
+        wave = 0.3 + 0.15 * math.sin(minute / 229)
+        rows += [f"{begin:%Y-%m-%dT%H:%M:%SZ},shop,api,api-{k},{wave + k / 50:.3f}" for k in (0, 1)]
+    Path("usage.csv").write_text("\n".join(rows) + "\n")
+    Path("map.yaml").write_text(MAP)
+    given = ("usage.csv", "--map", "map.yaml", *GRID, "--out", "advice")
+    done = run(*given)
+    assert done.code == 0, done.stderr
+    assert Path("advice/history").is_dir()
+    assert "of 1 HPA should change" in done.stdout
+    again = run(*given)
+    assert (again.code, again.data) == (0, done.data), again.stderr
