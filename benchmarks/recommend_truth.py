@@ -158,6 +158,7 @@ def judged_rows(
                 "hpa": "/".join(truth.key[1:]),
                 "shape": truth.shape,
                 "habit": truth.habit,
+                "limit": truth.limit,
                 "verdict": answer.verdict,
                 "why": answer.why,
             }

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError
 from hpabatch.history.files import open_regular, read_regular
 from hpabatch.jobs.parquet import write_parquet
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 TABLES: Final = ("settings", "hpas", "results", "blocks")
 ABOUT: Final = "sweep.json"
 _KEY: Final = ("cluster", "namespace", "hpa")
@@ -29,7 +30,7 @@ _COLUMNS: Final = {
         *("advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share"),
     ),
     "results": (*_KEY, "setting_id", "setting", "usable"),
-    "blocks": (*_KEY, "setting_id", "block", "start", "hours"),
+    "blocks": (*_KEY, "setting_id", "block", "start", "hours", *ABOVE_MINUTES),
 }
 _NAMES: Final = frozenset({ABOUT, *(f"{name}.parquet" for name in TABLES)})
 
