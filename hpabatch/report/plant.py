@@ -30,7 +30,7 @@ _OPEN: Final = "# Guessed; what stands here counts as stated from now on:"
 _SHOWN: Final = "# Not asked, as the data show them, or the name of a rate per pod says so:"
 _UNSURE: Final = (
     "# What a pod uses without work (base), and at most (ceiling), where nothing says so: 0 is\n"
-    "# taken for the base, ceilings are assumed around the highest usage seen, which is shown here.\n"
+    "# taken for the base, ceilings are assumed around the highest usage seen, which is shown.\n"
     "# Take out the # of what you state better:"
 )
 _UNKNOWN: Final = (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
-from hpabatch.engine.advise.doubts import unsound
+from hpabatch.engine.advise.doubts import contradictions, unsound
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
@@ -127,6 +127,7 @@ def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
         found = replace(found, choice=simplest(unit, facts.specs, found.choice, possible))
     given, told = answer(found, facts)
     more = tuple(notes(found, why_not, facts)) if given != NONE else ()
+    more = (*contradictions(unit, options.goal), *more)
     return UnitAdvice(unit, why_not, found, given, tuple(told), more)
 
 
