@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpabatch.engine.columns.column import KEY, table
-from hpabatch.engine.columns.recorded import ABOVE, RECORDED
+from hpabatch.engine.columns.column import KEY, NUMBER, Column, table
+from hpabatch.engine.columns.recorded import ABOVE, ABOVE_MINUTES, RECORDED
 
 SETTINGS: Final = table(
     "a setting",
@@ -162,6 +162,18 @@ ADVICE: Final = table(
     saturated_minutes_today number: this HPA's saturated_minutes there, under today's setting
     saturated_minutes_choice number: this HPA's saturated_minutes there, under the considered
         one
+    """,
+    *(
+        Column(
+            f"{name}_{which}",
+            NUMBER,
+            f"this HPA's {name} there, under {whose}; null: its ceiling is known",
+            "minutes",
+        )
+        for name in ABOVE_MINUTES
+        for which, whose in (("today", "today's setting"), ("choice", "the considered one"))
+    ),
+    """
     unserved_today number: this HPA's unserved there, under today's setting
     unserved_choice number: this HPA's unserved there, under the considered one
     waiting_today number: this HPA's waiting there, under today's setting
@@ -174,6 +186,11 @@ ADVICE: Final = table(
     at_max_minutes_choice number: this HPA's at_max_minutes there, under the considered one
     regret_pct_today number: this HPA's regret_pct there, under today's setting
     regret_pct_choice number: this HPA's regret_pct there, under the considered one
+    pod_hours_recorded number: this HPA's pod_hours there as recorded, under today's setting
+    saturated_minutes_recorded number: this HPA's saturated_minutes there as recorded
+    rescales_recorded number: this HPA's rescales there as recorded
+    ceiling string: where the most that a pod can do is known from: recorded, given, or open: it is
+        not known, and ceilings are assumed
     currency string: of the cost
     days number: length of its history
     advice boolean: whether both fidelity scores are good enough; null: not measured

@@ -6,7 +6,7 @@ count as quiet, so the recorded minutes are a lower bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,10 @@ from hpabatch.layout.records import I64
 from hpabatch.model.plant import Signal
 
 _HOUR_MS: Final = 3_600_000
-_NO_MINUTES: Final = np.zeros(0, np.int64)
+
+
+def _no_minutes() -> I64:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Recorded:
     size: I64
     until_ms: int
     pods_ms: I64
-    minutes_ms: I64 = _NO_MINUTES
+    minutes_ms: I64 = field(default_factory=_no_minutes)
     minute_ms: int = MINUTE_MS
     saturated: Mask | None = None
     above: NDArray[np.int8] | None = None
