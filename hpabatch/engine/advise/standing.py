@@ -112,6 +112,20 @@ def slo_rates(
     return np.where(unit.is_open[:, None, None], np.maximum(most, known), rates)
 
 
+def only_modelled(unit: UnitBlocks, goal: Goal) -> tuple[str, ...]:
+    """Return the limits that today's setting breaks by the model, and holds by the recording."""
+    found = []
+    for slo in goal.slos:
+        recorded = unit.recorded.get(slo.measure)
+        if recorded is None or np.isnan(recorded).any():
+            continue
+        rates = recorded / np.maximum(unit.hours, 1e-9) * slo.unit_hours
+        modelled = unit.values[slo.measure][:, 0] / np.maximum(unit.hours, 1e-9) * slo.unit_hours
+        if slo.keeps(rates).all() and not slo.keeps(modelled).all():
+            found.append(slo.text)
+    return tuple(found)
+
+
 def stretch_rates(values: Array, hours: Array, slo: Slo, block_unit: str) -> Array:
     """Return the rates (M, S, W) of every stretch that is as long as the SLO is meant for.
 

@@ -1,7 +1,7 @@
 """Measures of a recording that a simulation of the same time has too.
 
-What the model says of today's setting stands beside what was recorded. Minutes without a sample
-count as quiet, so the recorded minutes are a lower bound.
+What the model says of today's setting stands beside what was recorded. Times without a sample
+count as quiet, so recorded minutes are a lower bound.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES
-from hpabatch.engine.fit.measured import AT_CEILING, Measured
-from hpabatch.engine.fit.series import MINUTE_MS, minute_means
+from hpabatch.engine.fit.measured import Measured
+from hpabatch.engine.fit.series import MINUTE_MS
 from hpabatch.engine.fit.stats import Mask
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import Signal
 
+SATURATED_AT: Final = 0.98
+"""From this part of a ceiling on a sample's pod counts as saturated: on fleets whose plant is known
+the time at it is that of the plant (23 and 89 minutes, of 95 % of the ceiling: 77 and 140)."""
+
 _HOUR_MS: Final = 3_600_000
 
 
-def _no_minutes() -> I64:
+def _nothing() -> I64:
     return np.zeros(0, np.int64)
 
 
@@ -33,17 +37,17 @@ class Recorded:
     """What was recorded of a workload.
 
     From `size_ms[k]` on its target's size was `size[k]`, until `until_ms`; `pods_ms` (P, 2) are the
-    pods' lives. `minutes_ms` are the beginnings of the minutes (of longer samples: of these), each
-    `minute_ms` long, in which the highest pod was at its limit (`saturated`, None without one) and
-    above so many assumed ceilings (`above`, None with a limit).
+    pods' lives. By piece (`starts_ms`, each `piece_ms` long): whether the highest pod was at its
+    ceiling (`saturated`, None without one), and above how many assumed ones (`above`, None with a
+    known one).
     """
 
     size_ms: I64
     size: I64
     until_ms: int
     pods_ms: I64
-    minutes_ms: I64 = field(default_factory=_no_minutes)
-    minute_ms: int = MINUTE_MS
+    starts_ms: I64 = field(default_factory=_nothing)
+    piece_ms: int = MINUTE_MS
     saturated: Mask | None = None
     above: NDArray[np.int8] | None = None
 
@@ -59,8 +63,8 @@ class Recorded:
         if self.pods_ms.size:
             lived = np.minimum(self.pods_ms[:, 1], to_ms) - np.maximum(self.pods_ms[:, 0], from_ms)
             found["pod_hours"] = float(np.maximum(lived, 0).sum()) / _HOUR_MS
-        inside = (self.minutes_ms >= from_ms) & (self.minutes_ms < to_ms)
-        each = self.minute_ms / MINUTE_MS
+        inside = (self.starts_ms >= from_ms) & (self.starts_ms < to_ms)
+        each = self.piece_ms / MINUTE_MS
         if self.saturated is not None:
             found["saturated_minutes"] = float((self.saturated & inside).sum() * each)
         if self.above is not None:
@@ -80,8 +84,7 @@ def recorded_of(usage: Usage, m: Measured | None, signal: Signal | None) -> Reco
     whole = Recorded(at_ms[kept], size[kept], until_ms, np.stack([began, lives.gone_ms], axis=1))
     if m is None or signal is None or not (signal.ceiling_milli or signal.levels_milli):
         return whole
-    highest = np.nan_to_num(minute_means(m.series.most, m.cells), nan=-1.0)
-    minute_ms = m.cells.per(MINUTE_MS) * m.cells.resolution_ms
+    highest = np.nan_to_num(m.series.most, nan=-1.0)
     ceiling, levels = signal.ceiling_milli, np.array(signal.levels_milli, np.float64)
     above = np.searchsorted(levels, highest, side="left").astype(np.int8)
     return Recorded(
@@ -89,8 +92,8 @@ def recorded_of(usage: Usage, m: Measured | None, signal: Signal | None) -> Reco
         whole.size,
         until_ms,
         whole.pods_ms,
-        minutes_ms=m.cells.start_ms + np.arange(highest.size, dtype=np.int64) * minute_ms,
-        minute_ms=minute_ms,
-        saturated=None if ceiling is None else highest >= AT_CEILING * ceiling,
+        starts_ms=m.cells.starts_ms,
+        piece_ms=m.cells.resolution_ms,
+        saturated=None if ceiling is None else highest >= SATURATED_AT * ceiling,
         above=above if levels.size else None,
     )

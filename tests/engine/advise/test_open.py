@@ -60,7 +60,7 @@ def test_peaks_above_todays_break_the_limit_at_any_level() -> None:
         {0: today, 1: open_weeks(80, 4001, 0, 0, 0, 0), 2: open_weeks(60, 0, 0, 51, 0, 0)}
     )
     assert found.choice == 0
-    assert found.trained.worst[0, 0].tolist() == [0, 4001, 51]
+    assert found.trained.worst[0, 0] == pytest.approx([0, 4001, 51])
 
 
 def test_each_week_is_held_against_todays_of_that_week() -> None:

@@ -25,7 +25,7 @@ def small() -> Recorded:
         size=np.array([3, 5, 4]),
         until_ms=6 * HOUR_MS,
         pods_ms=np.array([[0, 6 * HOUR_MS], [HOUR_MS, 1 << 60]]),
-        minutes_ms=np.array(HOURS),
+        starts_ms=np.array(HOURS),
         saturated=np.array([True, False, True, True, False, False]),
         above=np.array([0, 1, 2, 3, 4, 5], np.int8),
     )
@@ -48,7 +48,7 @@ def test_parts_add_up() -> None:
 
 
 def test_longer_samples_count_with_their_length() -> None:
-    found = replace(small(), minute_ms=300_000).between(0, 6 * HOUR_MS)
+    found = replace(small(), piece_ms=300_000).between(0, 6 * HOUR_MS)
     assert found["saturated_minutes"] == 15
 
 
