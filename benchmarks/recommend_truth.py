@@ -167,6 +167,7 @@ def judged_rows(
                 "hpa": "/".join(truth.key[1:]),
                 "shape": truth.shape,
                 "habit": truth.habit,
+                "limit": truth.limit,
                 "verdict": answer.verdict,
                 "confidence": answer.confidence,
                 "why": answer.why,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -38,25 +38,41 @@ CLUSTER: Final = "proof"
 CAPACITY_SHARE: Final = 0.8
 """A pod is meant to do this much of what lies between its base and its limit."""
 
+TOLD: Final = "recorded limit"
+UNTOLD: Final = "limit not recorded"
+NO_LIMIT: Final = "no limit"
+LIMITS: Final = (TOLD, UNTOLD, NO_LIMIT)
+"""A third of the workloads each; without a limit a pod's ceiling is what its node leaves it."""
+
+_NODE_LEAVES: Final = (1.2, 1.6, 2.5, 4.0)
+"""Ceilings of pods without a limit, in requests: near the usage on busy nodes, far above it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Truth:
     """One HPA as it really is: its workload over all weeks and today's spec.
 
-    `shape` and `habit` say what was drawn of demand and of today's spec; `tells_limit`: the pods'
-    cpu limit is recorded (it is always there).
+    `shape` and `habit` say what was drawn of demand and of today's spec, `limit` (of LIMITS)
+    whether the pods have a cpu limit and whether it is recorded; `later_milli` is their ceiling
+    after the recorded weeks.
     """
 
     workload: Workload
     spec: HPASpec
     shape: str
     habit: str
-    tells_limit: bool
+    limit: str
+    later_milli: int
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Cluster, namespace and name."""
         return self.workload.cluster, self.workload.namespace, self.workload.hpa
+
+    @property
+    def later(self) -> Workload:
+        """The workload as it is after the recorded weeks."""
+        return replace(self.workload, plant=_with_ceiling(self.workload.plant, self.later_milli))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,18 @@ def _truth(options: FleetOptions, number: int) -> Truth:
         resolution_ms=MINUTE_MS,
         initial=max(spec.min_replicas or 1, min(spec.max_replicas, 2 + int(load[0] * 2))),
     )
-    return Truth(workload, spec, shape, habit, tells_limit=bool(random.random() < 0.7))
+    limit, later_milli = LIMITS[int(random.integers(len(LIMITS)))], signal.ceiling_milli or 0
+    if limit == NO_LIMIT:
+        ceiling = int(signal.request_milli * float(random.choice(_NODE_LEAVES)))
+        workload = replace(workload, plant=_with_ceiling(plant, ceiling))
+        later_milli = int(ceiling * random.uniform(0.85, 1.15))
+    return Truth(workload, spec, shape, habit, limit, later_milli)
+
+
+def _with_ceiling(plant: Plant, ceiling_milli: int) -> Plant:
+    signal = replace(plant.signals[CPU], ceiling_milli=ceiling_milli)
+    capacity = int(CAPACITY_SHARE * (ceiling_milli - signal.base_milli))
+    return replace(plant, signals={CPU: signal}, capacity_milli=capacity)
 
 
 # ---- pods

@@ -102,6 +102,11 @@ class Verdict:
         """Say whether it is better than another one: nothing that misses the constraint is."""
         return self.holds(goal) and self.rank(goal) < other.rank(goal)
 
+    def no_worse(self, other: Verdict, goal: Goal) -> bool:
+        """Say whether in every week the constraint is held, or missed by no more than another."""
+        pairs = zip(self.weeks, other.weeks, strict=True)
+        return all(own < goal.most or own <= theirs for own, theirs in pairs)
+
     def rank(self, goal: Goal) -> tuple[float, float]:
         """Return what settings are ordered by, the best first."""
         return (0.0 if self.holds(goal) else self.worst), self.cost
@@ -120,7 +125,7 @@ def judge(
     """
     cases = []
     for truth in fleet:
-        begun = replace(truth, workload=replace(truth.workload, initial=_size_at(truth, span)))
+        begun = replace(truth, workload=replace(truth.later, initial=_size_at(truth, span)))
         cases += [
             case_of(begun, spec, name, span.first_week, span.weeks, span.sync_ms)
             for name, spec in settings.get(truth.key, {}).items()
@@ -194,16 +199,25 @@ class Case:
         """Return how much less the other one costs than today's."""
         return 100.0 * (1 - self.other.cost / self.today.cost) if self.today.cost else 0.0
 
+    def is_right(self, goal: Goal) -> bool:
+        """Say whether the other one is better, or cheaper and in no week worse."""
+        cheaper = self.other.cost < self.today.cost
+        return self.other.beats(self.today, goal) or (
+            cheaper and self.other.no_worse(self.today, goal)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """A recommender's cases in numbers: better than today, the constraint held, and what is saved.
 
+    `right`: better, or cheaper and in no week worse than today's where that misses the constraint.
     `mended`: of those where today's misses the constraint, where the other one holds it; `median`
     and `total` savings in percent of cost.
     """
 
     beats: Share
+    right: Share
     holds: Share
     holds_on_average: Share
     today_holds: Share
@@ -219,6 +233,7 @@ def tally(cases: Sequence[Case], goal: Goal) -> Tally:
     before, after = sum(c.today.cost for c in cases), sum(c.other.cost for c in cases)
     return Tally(
         beats=Share(sum(c.other.beats(c.today, goal) for c in cases), count),
+        right=Share(sum(c.is_right(goal) for c in cases), count),
         holds=Share(sum(c.other.holds(goal) for c in cases), count),
         holds_on_average=Share(sum(c.other.holds_on_average(goal) for c in cases), count),
         today_holds=Share(count - len(missing), count),

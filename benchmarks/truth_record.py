@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from benchmarks.truth_fleet import CPU, START_MS, WEEK_MS, Truth
+from benchmarks.truth_fleet import CPU, START_MS, TOLD, WEEK_MS, Truth
 from hpabatch.engine.fleet.candidates import SpecPeriod
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.requested import Requested
@@ -49,7 +49,7 @@ def record(
             CPU
         ].ceiling_milli
         for t in fleet
-        if t.tells_limit
+        if t.limit == TOLD
     }
     write_history(cases, limits, folder, profile, seed)
 

@@ -31,7 +31,6 @@ def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dic
         role: tally([case_from(row, role) for row in advised], goal)
         for role in ("advised", "random", "hindsight", "oracle")
     }
-    shapes = sorted({row["shape"] for row in rows})
     return {
         "options": dict(about),
         "verdicts": {
@@ -45,24 +44,25 @@ def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dic
             if (of := [r for r in rows if (r["verdict"], r["confidence"]) == (verdict, confidence)])
         },
         "by_truth": {role: _words(found) for role, found in tallies.items()},
-        "by_shape": {
-            shape: {
-                "hpas": sum(row["shape"] == shape for row in rows),
-                **_words(
-                    tally(
-                        [case_from(r, "advised") for r in advised if r["shape"] == shape],
-                        goal,
-                    )
-                ),
-            }
-            for shape in shapes
-        },
+        "by_limit": _by("limit", rows, advised, goal),
+        "by_shape": _by("shape", rows, advised, goal),
         "not_better": [row for row in advised if not _is_better(row, goal)],
         "seconds_an_hpa": {
             name: round(sum(row["seconds"][name] for row in rows) / len(rows), 3)
             for name in (rows[0]["seconds"] if rows else ())
         },
     }
+
+
+def _by(name: str, rows: Sequence[Row], advised: Sequence[Row], goal: Goal) -> dict[str, Any]:
+    """Return the advised cases by what was drawn of their HPAs."""
+    found = {}
+    for value in sorted({row[name] for row in rows}):
+        theirs = [case_from(row, "advised") for row in advised if row[name] == value]
+        count = sum(row[name] == value for row in rows)
+        words = {"hpas": count, "advised": _share(Share(len(theirs), count))}
+        found[value] = words | _words(tally(theirs, goal))
+    return found
 
 
 def case_from(row: Row, role: str) -> Case:
@@ -101,6 +101,7 @@ def _words(found: Tally) -> dict[str, Any]:
 
     return {
         "beats": _share(found.beats),
+        "right": _share(found.right),
         "holds": _share(found.holds),
         "holds_on_average": _share(found.holds_on_average),
         "today_holds": _share(found.today_holds),
@@ -132,11 +133,18 @@ def table(summary: Mapping[str, Any]) -> str:
     found = summary["by_truth"]["advised"]
     lines.append(f"{'today':16s}{'':34s}{_told(found['today_holds']):34s}")
     lines.append(f"today missed it, advised holds it: {_told(found['mended'])}")
-    lines.append("")
-    for shape, found in summary["by_shape"].items():
-        lines.append(f"{shape:16s}{_told(found['beats']):34s}{_told(found['holds']):34s}"
-                     f"{_saved(found)}")  # fmt: skip
+    lines += ["", f"{'':20s}{'advised':29s}{'right':34s}{'constraint held':34s}saving"]
+    for found in (summary["by_limit"], summary["by_shape"]):
+        lines += [_line(name, theirs) for name, theirs in found.items()]
+    lines += ["", "right: better than today's, or cheaper and in no week worse than today's is"]
     return "\n".join(lines)
+
+
+def _line(name: str, found: Mapping[str, Any]) -> str:
+    return (
+        f"{name:20s}{_told(found['advised']):29s}{_told(found['right']):34s}"
+        f"{_told(found['holds']):34s}{_saved(found)}"
+    )
 
 
 def _told(share: Mapping[str, Any]) -> str:

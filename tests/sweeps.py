@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from hpabatch.engine.advise.objective import MEASURES
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES, recorded_name
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.jobs.sweep_files import FORMAT
 from hpabatch.model.objects.defaults import default_spec
@@ -33,6 +34,7 @@ SPEC: dict[str, Any] = {
         }
     ],
 }
+_UNKNOWN = ("cost", "waiting", *ABOVE_MINUTES)
 Values = Mapping[str, Sequence[float | None]]
 """By measure a value per block."""
 
@@ -40,7 +42,8 @@ Values = Mapping[str, Sequence[float | None]]
 class SweepMaker:
     """Collects HPAs and what settings came to; `settings` are named by their field values.
 
-    A measure that no block names is 0, `waiting` and `cost` are not known.
+    A measure that no block names is 0, `waiting`, `cost` and minutes above assumed ceilings are not
+    known; `recorded` has what was recorded of today's setting, by measure and block.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class SweepMaker:
         hours: Sequence[float] | None = None,
         first: int = 0,
         unusable: Mapping[int, str] | None = None,
+        recorded: Values | None = None,
         cluster: str = "east",
         **facts: Any,
     ) -> SweepMaker:
@@ -94,7 +98,7 @@ class SweepMaker:
                 "controller_answer": "right",
                 "controller_explained_share": 0.9,
                 "problems": "",
-                "censored_pct": _censored_pct(came_to.get(0, {}), lengths),
+                "censored_pct": 0.0,
                 "ceiling": "recorded",
             }
             | facts
@@ -109,14 +113,17 @@ class SweepMaker:
             for b in range(count):
                 start = START + timedelta(hours=self.hours * (first + b))
                 sums = {name: values[name][b] if name in values else None for name in MEASURES}
+                told = recorded if recorded is not None and setting_id == 0 else {}
                 self.blocks.append(
                     key
                     | {"setting_id": setting_id, "block": b, "start": start, "hours": lengths[b]}
                     | {
-                        name: 0
-                        if value is None and name not in (*values, "cost", "waiting")
-                        else value
+                        name: 0 if value is None and name not in (*values, *_UNKNOWN) else value
                         for name, value in sums.items()
+                    }
+                    | {
+                        recorded_name(name): told[name][b] if name in told else None
+                        for name in RECORDED_MEASURES
                     }
                 )
         return self
@@ -143,7 +150,8 @@ class SweepMaker:
             schema=keys
             | {"setting_id": pl.Int32, "block": pl.Int32, "start": pl.Datetime("ms", "UTC")}
             | {"hours": pl.Float64}
-            | measures,
+            | measures
+            | {recorded_name(name): pl.Float64 for name in RECORDED_MEASURES},
         )
         hpas = pl.DataFrame(
             self.hpas,
@@ -175,12 +183,6 @@ class SweepMaker:
         about = {"format": FORMAT, "evidence": found.evidence, "parameters": found.parameters}
         (folder / "sweep.json").write_text(json.dumps(about))
         return folder
-
-
-def _censored_pct(today: Values, hours: Sequence[float]) -> float:
-    """Return what a recording of today's saturated minutes says, if it agrees with the model."""
-    minutes = [value or 0.0 for value in today.get("saturated_minutes", [])]
-    return 100.0 * sum(minutes) / (60.0 * sum(hours))
 
 
 def weeks(pods: Sequence[float], **others: Sequence[float | None]) -> Values:

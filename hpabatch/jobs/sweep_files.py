@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError
 from hpabatch.history.files import open_regular, read_regular
@@ -31,7 +32,7 @@ _COLUMNS: Final = {
         *("controller_answer", "controller_explained_share"),
     ),
     "results": (*_KEY, "setting_id", "setting", "usable"),
-    "blocks": (*_KEY, "setting_id", "block", "start", "hours"),
+    "blocks": (*_KEY, "setting_id", "block", "start", "hours", *ABOVE_MINUTES),
 }
 _NAMES: Final = frozenset({ABOUT, *(f"{name}.parquet" for name in TABLES)})
 

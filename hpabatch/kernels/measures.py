@@ -18,6 +18,10 @@ rescale up in it, its settling the time until s >= d. After it the overshoot is 
 stands above the episode's largest d, until the next rescale down or episode.
 `replica_ms` counts the target's size, `pod_ms` the pods that are scheduled and there, `short_ms`
 the pods that are missing, max(d - s, 0).
+
+Where the ceiling of a pod is not known, steps are counted by the number of assumed ceilings
+(`Simulation.levels_milli`) that the usage of the highest serving pod is above; a step with work and
+no serving pod is above all of them.
 """
 
 from __future__ import annotations
@@ -26,9 +30,9 @@ import numpy as np
 
 from hpabatch._jit import rule
 from hpabatch.kernels.cohorts import serves
-from hpabatch.kernels.plant import work_of
+from hpabatch.kernels.plant import class_serves, work_of
 from hpabatch.layout.codes import BOUND_BY_INVALID_METRIC
-from hpabatch.layout.plant import SIGNAL_BACKLOG, SIGNAL_DIVISIBLE, Simulation
+from hpabatch.layout.plant import LEVELS, SIGNAL_BACKLOG, SIGNAL_DIVISIBLE, Simulation
 from hpabatch.layout.records import I64, Record
 from hpabatch.rules.numbers import div64
 
@@ -158,6 +162,7 @@ def repeat_measures(sim: Simulation, h: int, steps: int) -> None:
         flow = sim.flows[np.uint64(row)]
         unserved = flow.unserved_milli
         m.outside_steps += steps * flow.outside
+        sim.peaks[np.uint64(h), np.uint64(flow.above)] += steps
     if saturated != 0:
         m.saturated_steps += steps
         m.saturated_run += steps
@@ -201,6 +206,34 @@ def outside_range(sim: Simulation, h: int, flow_row: int, now_ms: int) -> bool:
 
 
 @rule
+def levels_below(sim: Simulation, h: int, flow_row: int, now_ms: int) -> int:
+    """Return how many of the workload's levels the highest serving pod's usage is above."""
+    lane, flow = sim.lanes[h], sim.flows[flow_row]
+    workload = sim.workloads[lane.workload]
+    most = -(1 << 60)
+    for r in range(flow.first_ring, flow.first_ring + flow.rings):
+        kind = workload.first_class + r - flow.first_ring
+        if flow.rings == 1 or class_serves(sim, h, kind, now_ms):
+            most = max(most, sim.rings[r].x_milli)
+    used, count = sim.signals[workload.primary].base_milli + most, 0
+    while count < LEVELS and used > sim.levels_milli[lane.workload, count]:
+        count += 1
+    return count
+
+
+@rule
+def set_levels(sim: Simulation, h: int, flow_row: int, now_ms: int, moved: bool) -> None:
+    """Note how many levels a step's highest pod is above; `moved`: pods or usage changed."""
+    flow, primary = sim.flows[np.uint64(flow_row)], sim.workloads[sim.lanes[h].workload].primary
+    if sim.signals[primary].kind != SIGNAL_DIVISIBLE:
+        flow.above = 0
+    elif sim.states[h].serving == 0:
+        flow.above = LEVELS if flow.saturated != 0 else 0
+    elif moved:
+        flow.above = levels_below(sim, h, flow_row, now_ms)
+
+
+@rule
 def usage_changed(sim: Simulation, flow: Record, now_ms: int) -> bool:
     """Say whether a pod of some class uses more or less since this step."""
     for r in range(flow.first_ring, flow.first_ring + flow.rings):
@@ -228,9 +261,12 @@ def measure_step(
     flow_row = lane.first_flow + workload.primary - workload.first_signal
     flow = sim.flows[np.uint64(flow_row)]
     add_saturation(m, saturated != 0, flow.unserved_milli, period_ms)
-    if changed or t == 0 or usage_changed(sim, flow, now_ms):
+    moved = changed or t == 0 or usage_changed(sim, flow, now_ms)
+    if moved:
         flow.outside = 1 if outside_range(sim, h, flow_row, now_ms) else 0
     m.outside_steps += flow.outside
+    set_levels(sim, h, flow_row, now_ms, moved)
+    sim.peaks[np.uint64(h), np.uint64(flow.above)] += 1
     if state.demand > 0:
         direction = 0
         if decision.rescaled != 0:

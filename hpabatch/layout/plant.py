@@ -267,8 +267,8 @@ SCRAPE: Final = record_dtype(Scrapes)
 
 class Flows(RecordArray):
     """One signal of one lane: its queue and its rings, one per class of pods (of totals one); of
-    its last step what was offered, what was left, and whether a pod was cut off or out of the range
-    seen.
+    its last step what was offered, what was left, whether a pod was cut off or out of the range
+    seen, and above how many of the workload's levels its highest pod was.
     """
 
     queue_milli: I64
@@ -278,6 +278,7 @@ class Flows(RecordArray):
     unserved_milli: I64
     offered_milli: I64
     outside: I64
+    above: I64
 
 
 FLOW: Final = record_dtype(Flows)
@@ -334,18 +335,23 @@ TRACED_SCALE: Final = 4
 BINDINGS: Final = 20
 """Rules that can bind a decision (codes BOUND_BY_*); counts have one column each."""
 
+LEVELS: Final = 5
+"""Levels of usage per pod of a workload; steps are counted by how many of them it is above."""
+
 DRAWS: Final = 4096
 
 
 class Simulation(NamedTuple):
     """Everything of the simulated clusters beside the `Fleet`; row types as above.
 
-    Shapes: lanes, states (L,); workloads (W,); signals, pipelines, gaps, classes, startups,
-    failure_ms, work_milli as counted by the workloads; periods, events by the lanes; draws (4096,);
+    Shapes: lanes, states (L,); workloads (W,), their levels_milli (W, LEVELS), ascending; signals,
+    pipelines, gaps, classes, startups, failure_ms, work_milli as counted by the workloads; periods,
+    events by the lanes; draws (4096,);
     cohorts (rows of all lanes); scrapes (L * PIPELINES,); flows by the lanes (one per signal),
     rings by the flows, slots by the rings, each ring `ring_length` (a power of two) of them;
     stream_signal (G,) the flow's number (from 0) of each stream of `Fleet.streams`;
-    measures (L,), bindings (L, BINDINGS), drivers (streams beside `Fleet.streams`): ticks in which
+    measures (L,), bindings (L, BINDINGS), peaks (L, LEVELS + 1): steps by the number of levels that
+    their highest pod is above; drivers (streams beside `Fleet.streams`): ticks in which
     a metric drove the decision; points (0 or as counted by the lanes); of a traced run (else all
     empty) traces (L,), trace_log (L * room, TRACE_COLUMNS), and what was noted last: traced_pods
     (rows of the cohorts, TRACE_COLUMNS), traced_ms (L, PIPELINES) the scrapes.
@@ -354,6 +360,7 @@ class Simulation(NamedTuple):
     lanes: SimLanes
     states: SimStates
     workloads: Workloads
+    levels_milli: I64
     signals: Signals
     pipelines: Pipelines
     gaps: Gaps
@@ -373,6 +380,7 @@ class Simulation(NamedTuple):
     stream_signal: I64
     measures: Measures
     bindings: I64
+    peaks: I64
     drivers: I64
     points: Points
     traces: Traces

@@ -29,6 +29,15 @@ REMOVAL_ORDERS: Final = (REPLICA_SET, STATEFUL_SET)
 RESOURCE: Final = "resource"
 CUSTOM: Final = "custom"
 EXTERNAL: Final = "external"
+CEILINGS_PCT: Final = (60, 80, 100, 125, 160)
+"""Ceilings assumed for a pod without a known one, in percent of the highest usage seen."""
+
+
+def above_minutes(pct: int) -> str:
+    """Return the name of the measure of time above an assumed ceiling."""
+    return f"above_{pct}_minutes"
+
+
 PIPELINES: Final = (RESOURCE, CUSTOM, EXTERNAL)
 """The metrics APIs; `external` stands for Object and External metrics."""
 
@@ -51,7 +60,8 @@ class Signal:
     """One measured quantity of a workload; fields that a kind does not use are ignored.
 
     Its work is not a parameter but a series of its own (`engine.fit.workload`). `observed_milli` is
-    the recorded range of usage per pod.
+    the recorded range of usage per pod. Without a known ceiling `levels_milli` are the assumed ones
+    (CEILINGS_PCT), ascending: nothing is cut off at them, time above them is counted.
     """
 
     kind: str
@@ -66,6 +76,7 @@ class Signal:
     request_milli: int | None = None
     unit_milli: int = 1
     observed_milli: tuple[int, int] | None = None
+    levels_milli: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class WorkloadTables:
         """Begin without a row."""
         self.numbers: dict[int, int] = {}
         self.workloads: list[dict[str, int]] = []
+        self.levels: list[tuple[int, ...]] = []
         self.signals: list[dict[str, int]] = []
         self.pipelines: list[dict[str, int]] = []
         self.gaps: list[tuple[int, int]] = []
@@ -107,6 +108,8 @@ class WorkloadTables:
             "mergeable": int(_is_mergeable(plant)),
         }
         self.workloads.append(row)
+        levels = plant.signals[primary].levels_milli if primary else ()
+        self.levels.append(levels or (layout.UNLIMITED,) * layout.LEVELS)
         self.classes += list(zip(pods.shares, _costs(pods), strict=True))
         self.startups += list(pods.startup_ms)
         self.failures += list(pods.failure_at_ms)

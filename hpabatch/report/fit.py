@@ -10,7 +10,7 @@ import polars as pl
 
 from hpabatch.engine.columns.simulate import FIT_FACTS
 from hpabatch.engine.fit.fleet import Fitted, FleetFit
-from hpabatch.engine.fit.workload import NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import NOT_IDENTIFIED, OPEN, RECORDED, Fact
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.model.printable import counted
 from hpabatch.report.base import (
@@ -200,8 +200,8 @@ def _ceiling_cell(fact: Fact | None) -> str:
     if fact is None:
         return "-"
     if fact.value is None:
-        return "none"
-    word = {RECORDED: "limit", "given": "given"}.get(fact.source, "seen")
+        return "open" if fact.source == OPEN else "none"
+    word = "limit" if fact.source == RECORDED else fact.source
     return f"{amount_text(fact.value, fact.unit)} {word}"
 
 

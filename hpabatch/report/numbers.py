@@ -7,6 +7,7 @@ An absent number is the empty string. A share of exactly 0 is `-`, and one that 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 
 def number(value: float | None, digits: int = 1, zero: str | None = None) -> str:
@@ -76,6 +77,23 @@ def minute(value: object) -> str:
 def memory(value: float) -> str:
     """Return bytes in Mi."""
     return f"{value / 2**20:.4g}Mi"
+
+
+DIFFERS: Final = 0.05
+"""Recorded and modelled measures that are further apart, of the larger, stand side by side."""
+
+BESIDE: Final = "in brackets: as recorded, where the model of today's setting differs by 5% or more"
+
+
+def beside(shown: str, modelled: float | None, recorded: float | None, digits: int = 0) -> str:
+    """Return a cell, with what was recorded in brackets where the model differs: `0 (79)`."""
+    if modelled is None or recorded is None:
+        return shown
+    apart = abs(modelled - recorded)
+    told = number(recorded, digits)
+    if apart < DIFFERS * max(modelled, recorded) or told == number(modelled, digits):
+        return shown
+    return f"{shown} ({told})"
 
 
 def nonempty(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
-from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED
+from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
 from hpabatch.model.printable import counted, printable_line
 from hpabatch.report.base import label
@@ -29,8 +29,9 @@ _HEAD: Final = """\
 _OPEN: Final = "# Guessed; what stands here counts as stated from now on:"
 _SHOWN: Final = "# Not asked, as the data show them, or the name of a rate per pod says so:"
 _UNSURE: Final = (
-    "# What a pod uses without work (base), and at most (ceiling), where nothing says so: 0\n"
-    "# and the highest usage seen stand for them. Take out the # of what you state better:"
+    "# What a pod uses without work (base), and at most (ceiling), where nothing says so: 0 is\n"
+    "# taken for the base, ceilings are assumed around the highest usage seen, which is shown.\n"
+    "# Take out the # of what you state better:"
 )
 _UNKNOWN: Final = (
     "# Without a guess, so their HPAs are not simulated; take out the # and state a kind:"
@@ -125,9 +126,11 @@ def _unsure(item: Fitted, several: bool) -> Iterator[str]:
             most = "" if base.high is None else f", at most {amount_text(base.high, base.unit)}"
             parts.append("base: 0")
             why.append(f"base not identified{most}")
-        if ceiling is not None and ceiling.source == FITTED and ceiling.value is not None:
-            parts.append(f"ceiling: {_quantity(round(ceiling.value * 1000))}")
-            why.append("ceiling: the highest usage seen, no limit is known")
+        highest = item.fact(f"signals.{signal}.highest")
+        is_open = ceiling is not None and ceiling.source == OPEN
+        if is_open and highest is not None and highest.value is not None:
+            parts.append(f"ceiling: {_quantity(round(highest.value * 1000))}")
+            why.append("ceiling: no limit is known; this is the highest usage seen")
         if parts:
             hpa, key = (json.dumps(text) for text in (_hpa(item, several), signal))
             stated = f"hpa: {hpa}, signals: {{{key}: {{{', '.join(parts)}}}}}"

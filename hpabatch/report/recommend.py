@@ -15,7 +15,10 @@ from hpabatch.engine.advise.certificate import parameters
 from hpabatch.engine.advise.confidence import CONFIDENCES
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
 from hpabatch.engine.advise.run import Recommendations
+from hpabatch.engine.columns.recorded import recorded_name
 from hpabatch.engine.columns.sweep import ADVICE
+from hpabatch.engine.fit.workload import OPEN
+from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
@@ -28,7 +31,7 @@ from hpabatch.report.base import (
     many_clusters,
     row_label,
 )
-from hpabatch.report.numbers import number, percent, share
+from hpabatch.report.numbers import BESIDE, beside, number, percent, share
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ HEADS: Final = (
     ),
     Head("POD-HOURS", "pods over time in the judged blocks, today -> recommended"),
     Head("COST", "money for the requested hours in the judged blocks, today -> recommended"),
-    Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks"),
+    Head("SATURATED", "minutes with a pod at its ceiling in the judged blocks; open: not known"),
     Head("MISSING", "missing pod-hours in the judged blocks"),
     Head("RESCALES", "number of rescales in the judged blocks"),
     Head("SAVES", "saving of the objective on the judged blocks, not used for the choice"),
@@ -112,6 +115,7 @@ class RecommendReport(Report):
         advised = frame.filter(pl.col("answer") != NONE)
         if advised.height:
             yield _grid(advised, frame)
+            yield from _of_ceilings(advised)
             yield from _coarse(advised)
             yield ""
         if frame.height:
@@ -190,7 +194,7 @@ def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
     rows = []
     for row in _sorted(advised).head(SHOWN_ROWS).iter_rows(named=True):
         is_change = row["answer"] == CHANGE
-        pairs = (_pair(row, measure, is_change) for measure in _MEASURES.values())
+        pairs = (_cell(row, measure, is_change) for measure in _MEASURES.values())
         rows.append(
             (
                 row_label(row, many),
@@ -208,6 +212,18 @@ def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
     return grid if priced else grid.without("COST")
 
 
+def _of_ceilings(advised: pl.DataFrame) -> Iterator[str]:
+    """Yield what `open` and the brackets mean, where they may be shown."""
+    if (advised["ceiling"] == OPEN).any():
+        yield (
+            f"open: no ceiling of its pods is known; ceilings are assumed, {CEILINGS_PCT[0]}% to "
+            f"{CEILINGS_PCT[-1]}% of the highest usage seen, and the recommended setting is above "
+            "none for longer than today's, or than saturated_minutes may be"
+        )
+    if advised["pod_hours_recorded"].null_count() < advised.height:
+        yield BESIDE
+
+
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     """Sort changes first, those that save most at the top."""
     order = frame.with_columns(
@@ -217,6 +233,16 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     names = ["order", "saved", "cluster", "namespace", "hpa"]
     down = [False, True, False, False, False]
     return order.sort(names, descending=down, nulls_last=True)
+
+
+def _cell(row: Mapping[str, Any], measure: str, is_change: bool) -> str:
+    """Return a measure of both settings; today's with what was recorded if that differs."""
+    if measure == "saturated_minutes" and row["ceiling"] == OPEN:
+        return "open"
+    modelled, recorded = row[f"{measure}_today"], row.get(recorded_name(measure))
+    pair = _pair(row, measure, is_change)
+    before, arrow, after = pair.partition(" -> ")
+    return beside(before, modelled, recorded, 1) + arrow + after
 
 
 def _pair(row: Mapping[str, Any], measure: str, is_change: bool) -> str:

@@ -24,6 +24,7 @@ _SHOWN: Final = (
     "cost",
     "pod_hours",
     "saturated_minutes",
+    "above_100_minutes",
     "unserved",
     "waiting",
     "short_pod_hours",

@@ -11,6 +11,7 @@ import polars as pl
 from hpabatch.engine.columns.simulate import MEASURES
 from hpabatch.engine.fit.workload import ASSUMED
 from hpabatch.engine.simulate.run import KEY, RECORDED
+from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.printable import counted, printable
 from hpabatch.report.base import (
     HPA,
@@ -24,7 +25,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
-from hpabatch.report.numbers import number, percent
+from hpabatch.report.numbers import BESIDE, beside, number, percent
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ HEADS: Final = (
     Head("TOO FEW", "share of the time with fewer serving pods than the work asks for"),
     Head("θU", "under-provisioning accuracy of SPEC RG: how far too few pods there are"),
     Head("θO", "over-provisioning accuracy of SPEC RG: how far too many pods there are"),
-    Head("SATURATED", "minutes in which at least one pod is at its ceiling"),
+    Head("SATURATED", "minutes in which at least one pod is at its ceiling; open: it is not known"),
     Head("UNSERVED", "unserved work, or waiting work where it queues, in units times seconds"),
     Head("RESCALES", "number of rescales"),
     Head("REVERSALS", "rescales against the direction of the one before"),
@@ -102,6 +103,7 @@ class SimulateReport(Report):
         yield ""
         yield _grid(self.measures, self.facts, self.self_judged)
         yield from _of_capacities(self.measures, self.facts, self.self_judged)
+        yield from _of_ceilings(self.measures)
         yield "columns, also θU, θO, REGRET, SPEED-UP and ?: --legend explains them"
         refused = self.measures.filter(~pl.col("usable"))
         if refused.height:
@@ -192,11 +194,13 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
             else f" (of {counted(priced, 'HPA')} whose requests are known)"
         )
         money = f", {cost:,.2f} {rows['currency'][0]}{part}" if cost is not None else ""
-        minutes = float(rows["saturated_minutes"].sum())
+        minutes, known = float(rows["saturated_minutes"].sum()), rows["saturated_minutes"].count()
+        of = "" if known == rows.height else f" (of {counted(known, 'HPA')} with a known ceiling)"
         yield (
             f"{_setting(setting)}, simulated: {counted(rows.height, 'HPA')}, "
             f"{rows['pod_hours'].sum():,.1f} pod-hours{money}, "
-            f"{counted(int(rows['rescales'].sum()), 'rescale')}, {minutes:,.0f} saturated minutes"
+            f"{counted(int(rows['rescales'].sum()), 'rescale')}, "
+            f"{minutes:,.0f} saturated minutes{of}"
         )
 
 
@@ -221,14 +225,14 @@ def _grid(measures: pl.DataFrame, facts: Facts, self_judged: Collection[tuple[st
             row_label(row, many),
             _setting(row["setting"]),
             _capacity(row, facts),
-            number(row["pod_hours"]),
+            beside(number(row["pod_hours"]), row["pod_hours"], row["pod_hours_recorded"], 1),
             number(row["cost"], 2, "-"),
             percent(row["tau_u_pct"]),
             percent(row["theta_u_pct"]),
             percent(row["theta_o_pct"]),
-            number(row["saturated_minutes"], 0, "-"),
+            _saturated(row),
             number(row["unserved"] if row["waiting"] is None else row["waiting"], 0, "-"),
-            str(row["rescales"]),
+            beside(str(row["rescales"]), row["rescales"], row["rescales_recorded"]),
             str(row["reversals"]),
             number(row["at_max_minutes"], 0, "-"),
             percent(row["regret_pct"]),
@@ -247,6 +251,26 @@ def _grid(measures: pl.DataFrame, facts: Facts, self_judged: Collection[tuple[st
     )
     priced = measures["cost"].null_count() < measures.height
     return grid if priced else grid.without("COST")
+
+
+def _saturated(row: Mapping[str, Any]) -> str:
+    """Return the minutes at a ceiling, and of an assumed one that it is open."""
+    if row["above_100_minutes"] is not None and row["saturated_minutes"] is None:
+        return "open"
+    shown = number(row["saturated_minutes"], 0, "-")
+    return beside(shown, row["saturated_minutes"], row["saturated_minutes_recorded"])
+
+
+def _of_ceilings(measures: pl.DataFrame) -> Iterator[str]:
+    """Yield what `open` and the brackets mean, where they are shown."""
+    if measures["above_100_minutes"].null_count() < measures.height:
+        yield (
+            "open: no ceiling of its pods is known, so none is reached; the minutes above assumed "
+            f"ones, {CEILINGS_PCT[0]}% to {CEILINGS_PCT[-1]}% of the highest usage seen, are in "
+            "--output csv"
+        )
+    if measures["replica_hours_recorded"].null_count() < measures.height:
+        yield BESIDE
 
 
 def _capacity(row: Mapping[str, object], facts: Facts) -> str:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
+from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.sweep.result import SweepResult, grid_edges, summarize_sweep
+from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.printable import counted
 from hpabatch.report.base import (
     HPA,
@@ -23,21 +25,23 @@ from hpabatch.report.base import (
     many_clusters,
     row_label,
 )
-from hpabatch.report.numbers import nonempty, number, percent
+from hpabatch.report.numbers import BESIDE, beside, nonempty, number, percent
 from hpabatch.report.replay import rules_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 SHOWN_ROWS: Final = 40
-_HARM: Final = ("saturated_minutes", "unserved", "rescales")
 HEADS: Final = (
     HPA._replace(meaning=f"{HPA.meaning}; `?`: today's row is not to be relied on"),
     Head.of(SWEEP_SUMMARY["settings"], "SETTINGS"),
     Head.of(SWEEP_SUMMARY["days"], "DAYS"),
     Head("POD-HOURS", "a week's pod-hours under today's settings"),
     Head("COST", "money for a week's requested hours under today's settings"),
-    Head("SATURATED", "a week's minutes with a pod at its ceiling, under today's settings"),
+    Head(
+        "SATURATED",
+        "a week's minutes with a pod at its ceiling, under today's settings; open: it is not known",
+    ),
     Head("UNSERVED", "a week's work that was cut off, in units times seconds"),
     Head("RESCALES", "a week's rescales under today's settings"),
     Head("MISSING", "a week's missing pod-hours, today -> under CHEAPEST"),
@@ -77,6 +81,13 @@ class SweepReport(Report):
         yield _grid(frame)
         if not frame["usable"].fill_null(value=True).all():
             yield "?: today's row is not to be relied on (why_not in results.parquet)"
+        if (frame["ceiling"] == OPEN).any():
+            yield (
+                "open: no ceiling of its pods is known; CHEAPEST is above none of the assumed ones "
+                f"({CEILINGS_PCT[0]}% to {CEILINGS_PCT[-1]}% of the highest usage seen) for longer"
+            )
+        if frame["pod_hours_recorded_per_week"].null_count() < frame.height:
+            yield BESIDE
         yield from _edges(self.result, frame)
         if frame.height:
             yield "MISSING is no condition of CHEAPEST: look at it, too (columns: --legend)"
@@ -97,8 +108,8 @@ class SweepReport(Report):
 
     def hints(self) -> list[str]:
         """Return the commands that read the sweep."""
-        # Without recorded limits nobody knows when pods are at their ceiling.
-        knows = self.result.hpas["ceiling"].is_in(["recorded", "given"]).any()
+        # Without any work of pods nothing says when they are at a ceiling.
+        knows = self.result.hpas["ceiling"].is_in(["recorded", "given", OPEN]).any()
         measure = "saturated_minutes" if knows else "short_pod_hours"
         out = shlex.quote(self.out)
         return [
@@ -136,8 +147,12 @@ def _grid(summary: pl.DataFrame) -> Grid:
         (
             row_label(row, many) + ("" if row["usable"] else " ?"),
             str(row["settings"]),
-            *(_number(row[name]) for name in ("days", "pod_hours_per_week", "cost_per_week")),
-            *(_number(row[f"{name}_per_week"]) for name in _HARM),
+            _number(row["days"]),
+            _today(row, "pod_hours"),
+            _number(row["cost_per_week"]),
+            "open" if row["ceiling"] == OPEN else _today(row, "saturated_minutes"),
+            _number(row["unserved_per_week"]),
+            _today(row, "rescales"),
             _missing(row),
             nonempty(percent(row["saving_pct"], 1)),
             row["cheapest"] or "-",
@@ -149,6 +164,13 @@ def _grid(summary: pl.DataFrame) -> Grid:
     grid = Grid(HEADS, rows, words, frame=summary, columns=SWEEP_SUMMARY.columns)
     priced = summary["cost_per_week"].null_count() < summary.height
     return grid if priced else grid.without("COST")
+
+
+def _today(row: Mapping[str, Any], measure: str) -> str:
+    """Return a week's measure under today's setting, with what was recorded if that differs."""
+    modelled, recorded = row[f"{measure}_per_week"], row[f"{measure}_recorded_per_week"]
+    digits = 0 if max(modelled or 0.0, recorded or 0.0) >= 100 else 1
+    return beside(_number(modelled), modelled, recorded, digits)
 
 
 def _missing(row: Mapping[str, Any]) -> str:

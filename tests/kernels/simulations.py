@@ -53,6 +53,7 @@ MEASURES = (
     "reaction_ms",
     "settling_ms",
     "overshoot",
+    "above_steps",
 )
 
 
@@ -183,4 +184,5 @@ def naive_rows(rows: list[Json]) -> list[Json]:
 def measures_of(fleet: SimulatedFleet) -> Json:
     """Return a run's measures by name."""
     record = fleet.simulation.measures[0]
-    return {name: record[name].item() for name in MEASURES}
+    above = fleet.simulation.peaks[0, ::-1].cumsum()[-2::-1]
+    return {name: record[name].item() for name in MEASURES[:-1]} | {"above_steps": above.tolist()}

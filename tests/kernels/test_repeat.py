@@ -84,6 +84,7 @@ def test_one_call_equals_several(chunk: int) -> None:
                 if name != "sure_until_ms":  # what is known ahead, not what has become
                     assert found[name].tolist() == known[name].tolist(), f"{seed}: {table}.{name}"
         assert other.simulation.bindings.tolist() == one.simulation.bindings.tolist()
+        assert other.simulation.peaks.tolist() == one.simulation.peaks.tolist()
         assert other.simulation.drivers.tolist() == one.simulation.drivers.tolist()
         assert other.memory.recs.tolist() == one.memory.recs.tolist(), f"seed {seed}"
 

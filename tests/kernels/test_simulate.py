@@ -54,6 +54,7 @@ def state_of(fleet: SimulatedFleet) -> dict[str, list[object]]:
         "flows": sim.flows,
         "scrapes": sim.scrapes,
         "bindings": sim.bindings,
+        "peaks": sim.peaks,
         "drivers": sim.drivers,
     }
     return {name: table.tolist() for name, table in tables.items()}

@@ -46,6 +46,7 @@ def _signal(plan: Plan, subject: Subject) -> Json:
         "request_milli": subject.request,
         "unit_milli": rng.choice([1000, 1000, 1]) if is_memory else rng.choice([1, 1, 10]),
         "observed_milli": None if chance(rng, 0.3) else [level * 3 // 10, level * 12 // 10],
+        "levels_milli": [level * tenths // 10 for tenths in (2, 4, 7, 10, 13)],
     }
 
 

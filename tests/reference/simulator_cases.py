@@ -31,6 +31,7 @@ SIGNAL: Json = {
     "request_milli": None,
     "unit_milli": 1,
     "observed_milli": None,
+    "levels_milli": [],
 }
 PODS: Json = {
     "startup_ms": [[0, 0]],

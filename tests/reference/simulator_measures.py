@@ -174,11 +174,16 @@ def _primary_measures(rows: list[Json], case: Json) -> Json:
         "saturated_longest": max((len(run) for run in runs), default=0),
     }
     if primary is None:
-        return found | {"unserved_milli_s": 0, "outside_steps": 0}
+        return found | {"unserved_milli_s": 0, "outside_steps": 0, "above_steps": [0] * 5}
     # A queue that is kept is what was left unserved, so both kinds of overload read alike.
     unserved = [row["unserved"][primary] * case["period_ms"] // 1000 for row in rows]
     outside = _outside_steps(rows, primary, case["plant"]["signals"][primary])
-    return found | {"unserved_milli_s": sum(unserved), "outside_steps": outside}
+    above = _above_steps(rows, primary, case["plant"]["signals"][primary])
+    return found | {
+        "unserved_milli_s": sum(unserved),
+        "outside_steps": outside,
+        "above_steps": above,
+    }
 
 
 def _outside_steps(rows: list[Json], primary: str, signal: Json) -> int:
@@ -186,6 +191,19 @@ def _outside_steps(rows: list[Json], primary: str, signal: Json) -> int:
         return 0
     low, high = signal["observed_milli"]
     return sum(any(not low <= u <= high for u in row["usage"][primary]) for row in rows)
+
+
+def _above_steps(rows: list[Json], primary: str, signal: Json) -> list[int]:
+    """Return by level the steps in which a serving pod uses more, or work finds no pod."""
+    if signal["kind"] != "divisible" or not signal["levels_milli"]:
+        return [0] * 5
+    usage = [
+        max(row["usage"][primary])
+        if row["serving"]
+        else (float("inf") if row["saturated"][primary] else 0)
+        for row in rows
+    ]
+    return [sum(used > level for used in usage) for level in signal["levels_milli"]]
 
 
 # --- rescales -------------------------------------------------------------------------------------

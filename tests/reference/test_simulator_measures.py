@@ -147,6 +147,18 @@ def test_the_primary_signals_own_measures() -> None:
     assert measured(rows)["outside_steps"] == 0
 
 
+def test_steps_above_levels() -> None:
+    """The highest serving pod counts; without any pod work is above all of them."""
+    rows = rows_of([2, 2, 2, 0, 0, 2], [2] * 6)
+    rows[0]["usage"][CPU] = [100, 201]
+    rows[1]["usage"][CPU] = [200, 99]
+    rows[2]["usage"][CPU] = [301, 900]
+    rows[3]["saturated"][CPU] = True
+    levels = [0, 100, 200, 300, 800]
+    assert measured(rows, levels_milli=levels)["above_steps"] == [4, 4, 3, 2, 2]
+    assert measured(rows)["above_steps"] == [0] * 5
+
+
 def test_decisions_at_the_maximum_and_failed_metrics() -> None:
     rows = rows_of([1] * 4, [1] * 4)
     for row, (desired, proposal) in zip(rows, [(5, 6), (5, 5), (4, 6), (5, 9)], strict=True):

@@ -8,7 +8,7 @@ import pytest
 
 from hpabatch.engine.fit.fleet import Fitted, FleetFit
 from hpabatch.engine.fit.kinds import Question
-from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, OPEN, RECORDED, Fact
 from hpabatch.inputs.plants import read_plant_file
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, TOTAL
 from hpabatch.model.settings.overrides import PlantOverride
@@ -86,7 +86,8 @@ def test_base_and_ceiling_that_nobody_knows_are_asked_for_in_comments(tmp_path: 
     facts = (
         fact("resource/cpu.kind", None, FITTED),
         fact("resource/cpu.base", 0.0, NOT_IDENTIFIED, 0.08),
-        fact("resource/cpu.ceiling", 0.41, FITTED),
+        fact("resource/cpu.ceiling", None, OPEN),
+        fact("resource/cpu.highest", 0.41, FITTED),
         fact("pods/rps.kind", None, FITTED),
         fact("pods/rps.base", 1.0, FITTED),
         fact("pods/rps.ceiling", 2.0, RECORDED),
@@ -97,7 +98,8 @@ def test_base_and_ceiling_that_nobody_knows_are_asked_for_in_comments(tmp_path: 
     assert verdict_of(found).endswith("base or ceiling of 1 HPA not known")
     (line,) = [line for line in text.splitlines() if line.startswith("# - ")]
     assert line.endswith(
-        "base not identified, at most 80m; ceiling: the highest usage seen, no limit is known"
+        "base not identified, at most 80m; ceiling: no limit is known; this is the highest usage "
+        "seen"
     )
     path = tmp_path / "stated.yaml"
     path.write_text(text.replace("[]  #", "#").replace("# - ", "- "))

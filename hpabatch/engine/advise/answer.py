@@ -14,7 +14,7 @@ from hpabatch.engine.advise.judge import TODAY, Judged, choose
 from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
-from hpabatch.engine.advise.standing import beats, saving_pct, tightest
+from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
 from hpabatch.engine.advise.unit import KEY, UnitBlocks
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
 
@@ -190,6 +190,13 @@ def _against(found: Judged, facts: Facts) -> str:
     if not held[choice]:
         worst = tightest(found.judged, choice, _labels(found.unit), robust)
         return f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
+    dearer = found.trained.objective[choice] > found.trained.objective[TODAY]
+    if dearer and not found.trained.holds(robust)[TODAY]:
+        for text in only_modelled(found.unit, facts.options.goal):
+            return (
+                f"{name} costs more, and today's setting breaks {text} by the model alone: by the "
+                "recording it holds it in every block"
+            )
     value, today = float(found.judged.objective[choice]), float(found.judged.objective[TODAY])
     if beats(bool(held[choice]), value, bool(held[TODAY]), today):
         return ""

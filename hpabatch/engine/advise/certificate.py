@@ -26,6 +26,7 @@ _SCORES: Final = (
     "controller_explained_share",
     "problems",
     "censored_pct",
+    "ceiling",
     "days",
 )
 

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 
 from hpabatch.engine.advise.answer import RecommendOptions
 from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt
-from hpabatch.engine.advise.objective import MINUTES_AN_HOUR, Goal
-from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, key_of
+from hpabatch.engine.advise.objective import SATURATED, Goal
+from hpabatch.engine.advise.unit import KEY, Key, UnitBlocks, key_of
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
+from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
 
-SATURATION: Final = frozenset({"saturated_minutes", "unserved", "waiting"})
+SATURATION: Final = frozenset({SATURATED, "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
 
 KNOWN_CEILINGS: Final = frozenset({"recorded", "given"})
@@ -29,11 +29,11 @@ MOST_CENSORED_PCT: Final = 10.0
 """Above this share of work that is only a lower bound confidence is low."""
 
 
-def refused(result: SweepResult) -> Iterator[tuple[Key, tuple[str, ...]]]:
+def refused(result: SweepResult, goal: Goal) -> Iterator[tuple[Key, tuple[str, ...]]]:
     """Yield the HPAs that get no advice under any setting, and why."""
     swept = set(result.blocks.select(KEY).unique().iter_rows())
     for row in result.hpas.iter_rows(named=True):
-        key, reasons = key_of(row), list(_wrong(row))
+        key, reasons = key_of(row), [*_wrong(row), *ceiling_doubts(row, goal)]
         if key not in swept:
             reasons.append("the sweep has nothing of it")
         if reasons:
@@ -50,23 +50,18 @@ def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def doubts(
-    row: Mapping[str, Any], options: RecommendOptions, today: Mapping[str, Any] | None
-) -> Iterator[Doubt]:
-    """Yield what lowers the confidence in any answer on an HPA.
-
-    Args:
-        row: its row of a sweep's `hpas`.
-        options: what is asked for.
-        today: its hours and saturated_minutes under today's setting; None: there are none.
-    """
+def doubts(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:
+    """Yield what lowers the confidence in any answer on an HPA, by its row of a sweep's `hpas`."""
     yield from _controller(row)
     yield from _plant(row)
     yield from _history(row, options)
-    for why in ceiling_doubts(row, options.goal):
-        yield Doubt(LOW, why, "record limits, or state a ceiling in a plant file (--plant)")
-    for why in contradictions(row, today, options.goal):
-        yield Doubt(LOW, why, "look at what its pods do at their limit (`hpabatch simulate`)")
+    if row["ceiling"] == OPEN and SATURATED in {slo.measure for slo in options.goal.slos}:
+        yield Doubt(
+            MEDIUM,
+            "ceiling assumed: no limit of its pods is known, so saturation is judged over a range "
+            "of ceilings",
+            "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
+        )
 
 
 def _controller(row: Mapping[str, Any]) -> Iterator[Doubt]:
@@ -115,55 +110,47 @@ def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doub
 def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:
     """Yield why measures of saturation that a goal asks for mean nothing for an HPA.
 
+    A limit of saturated_minutes is judged over the range of assumed ceilings; nothing else is.
+
     Args:
         hpa: its row of a sweep's `hpas`.
         goal: what is asked for.
     """
-    asked = sorted(SATURATION & {goal.minimize, *(slo.measure for slo in goal.slos)})
-    if asked and hpa["ceiling"] not in KNOWN_CEILINGS:
-        yield (
-            f"ceiling: no limit of its pods was recorded, the highest usage seen stands for it, so "
-            f"{' and '.join(asked)} cannot be judged: record limits, state a ceiling in a plant "
-            "file (--plant), or ask for under_minutes or short_pod_hours"
-        )
-
-
-def contradictions(
-    hpa: Mapping[str, Any], today: Mapping[str, Any] | None, goal: Goal
-) -> Iterator[str]:
-    """Yield the limits on which recording and model disagree for today's setting.
-
-    Args:
-        hpa: its row of a sweep's `hpas`.
-        today: its hours and saturated_minutes under today's setting; None: there are none.
-        goal: what is asked for.
-    """
-    share = hpa["censored_pct"]
-    if today is None or share is None or today["saturated_minutes"] is None:
+    if hpa["ceiling"] in KNOWN_CEILINGS:
         return
-    for slo in goal.slos:
-        if slo.measure != "saturated_minutes":
-            continue
-        recorded = share / 100.0 * slo.unit_hours * MINUTES_AN_HOUR
-        modelled = today["saturated_minutes"] / today["hours"] * slo.unit_hours
-        sides = slo.keeps(np.array([recorded, modelled]))
-        if sides[0] != sides[1]:
-            yield (
-                "model: of saturated_minutes under today's setting the recording says "
-                f"{slo.told(recorded)}, the model {slo.told(modelled)}: on different "
-                f"sides of {slo.text}"
-            )
-
-
-def today_sums(result: SweepResult) -> dict[Key, Mapping[str, Any]]:
-    """Return by HPA the hours and saturated minutes of its run under today's setting."""
-    known = pl.col("saturated_minutes")
-    rows = (
-        result.blocks.filter(pl.col("setting_id") == TODAY_ID)
-        .group_by(KEY, maintain_order=True)
-        .agg(
-            pl.col("hours").sum(),
-            pl.when(known.null_count() == 0).then(known.sum()).alias("saturated_minutes"),
+    over_range = {SATURATED} if hpa["ceiling"] == OPEN else set()
+    limited = {slo.measure for slo in goal.slos} - over_range
+    asked = sorted(SATURATION & {goal.minimize, *limited})
+    if asked:
+        yield (
+            f"ceiling: no limit of its pods was recorded, so {' and '.join(asked)} cannot be "
+            "judged: record limits, state a ceiling in a plant file (--plant), or ask for "
+            "saturated_minutes in --slo, under_minutes or short_pod_hours"
         )
-    )
-    return {key_of(r): r for r in rows.iter_rows(named=True)}
+
+
+def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:
+    """Yield a doubt for the limits on which recording and model disagree for today's setting.
+
+    Args:
+        unit: the blocks of its HPAs.
+        goal: what is asked for.
+    """
+    for slo in goal.slos:
+        if slo.measure not in unit.recorded:
+            continue
+        hours = np.maximum(unit.hours.sum(axis=1), 1e-9)
+        sides = (unit.recorded[slo.measure], unit.values[slo.measure][:, 0])
+        recorded, modelled = (values.sum(axis=1) / hours * slo.unit_hours for values in sides)
+        for m, (_, namespace, name) in enumerate(unit.members):
+            both = np.array([recorded[m], modelled[m]])
+            kept = slo.keeps(both)
+            if not np.isnan(both).any() and kept[0] != kept[1]:
+                yield Doubt(
+                    MEDIUM,
+                    f"model: of {slo.measure} of {namespace}/{name} under today's setting the "
+                    f"recording says {slo.told(float(both[0]))}, the model "
+                    f"{slo.told(float(both[1]))}: on different sides of {slo.text}; the worse "
+                    "counts",
+                    "a look at what its pods do at their ceiling (`hpabatch simulate`)",
+                )

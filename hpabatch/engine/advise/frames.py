@@ -14,6 +14,7 @@ from hpabatch.engine.advise.judge import TODAY, Judged, front_of
 from hpabatch.engine.advise.run import Recommendations, UnitAdvice
 from hpabatch.engine.advise.standing import saving_pct
 from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, Array, UnitBlocks
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES, recorded_name
 from hpabatch.engine.columns.sweep import ADVICE, CANDIDATES, FOLDS
 
 SHOWN: Final = (
@@ -22,12 +23,14 @@ SHOWN: Final = (
     "gib_hours",
     "cost",
     "saturated_minutes",
+    *ABOVE_MINUTES,
     "unserved",
     "waiting",
     "short_pod_hours",
     "rescales",
     "at_max_minutes",
 )
+RECORDED_SHOWN: Final = ("pod_hours", "saturated_minutes", "rescales")
 CONTROLLER: Final = ("controller_answer", "controller_explained_share")
 REGRET: Final = "regret_pct"
 
@@ -64,7 +67,7 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
             "currency": currencies.get(item.key),
             "patch": json.dumps(item.patch) if item.patch else None,
         }
-        names = ("days", "advice", "plant_skill", *CONTROLLER)
+        names = ("days", "ceiling", "advice", "plant_skill", *CONTROLLER)
         row |= {name: found.facts[item.key][name] for name in names}
         if item.advice is not None:
             row["members"] = len(item.advice.unit.members)
@@ -121,6 +124,10 @@ def _own(found: Judged, member: int) -> Row:
     for which, place in (("today", TODAY), ("choice", found.considered)):
         sums = measures_of(found.unit, member, place, judged)
         row |= {f"{name}_{which}": sums.get(name) for name in (*SHOWN, REGRET)}
+    for name in RECORDED_SHOWN:
+        if name in found.unit.recorded:
+            known = float(found.unit.recorded[name][member, judged].sum())
+            row[recorded_name(name)] = _known(known)
     return row
 
 
@@ -227,8 +234,8 @@ def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
 _TYPES: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("cluster", "namespace", "hpa", "unit", "answer", "setting", "considered",
                      "reasons", "notes", "goal", "currency", "patch", "why_not",
-                     "controller_answer", "confidence",
-                     "doubts", "surer"), pl.String),
+                     "controller_answer", "ceiling", "confidence", "doubts",
+                     "surer"), pl.String),
     **dict.fromkeys(("advice", "candidate", "on_front", "better"), pl.Boolean),
     **dict.fromkeys(("setting_id", "members", "training_blocks", "judged_blocks", "block", "folds",
                      "folds_changed", "folds_better", "folds_held"), pl.Int32),

@@ -12,9 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpabatch.engine.advise.objective import Goal
+from hpabatch.engine.advise.objective import Goal, Slo
 from hpabatch.engine.advise.request import JudgeRules
-from hpabatch.engine.advise.standing import Standing, beats, saving_pct, standing, stretch_rates
+from hpabatch.engine.advise.standing import (
+    Standing,
+    beats,
+    saving_pct,
+    slo_rates,
+    standing,
+    stretch_rates,
+)
 from hpabatch.engine.advise.unit import OUTSIDE_SHARE, Array, Mask, UnitBlocks
 from hpabatch.kernels.pareto import mark_front
 
@@ -246,16 +253,22 @@ def _drawn_holds(asked: Judging, blocks: slice, setting: int, drawn: Array) -> M
     robust, hours = asked.rules.robust, asked.unit.hours[:, blocks]
     good = np.ones(drawn.shape[0], dtype=bool)
     for slo in asked.goal.slos:
-        values = asked.unit.values[slo.measure][:, [setting], blocks]
-        if robust in ("both", "mean"):
-            drawn_hours = drawn @ hours.T
+
+        def on_average(values: Array, slo: Slo = slo) -> Array:
+            drawn_hours = (drawn @ hours.T).T[:, None]
             with np.errstate(divide="ignore", invalid="ignore"):
-                rates = np.where(
-                    drawn_hours > 0, drawn @ values[:, 0].T / drawn_hours * slo.unit_hours, 0.0
-                )
-            good &= slo.keeps(rates).all(axis=1)
+                rates: Array = values @ drawn.T / drawn_hours * slo.unit_hours
+            return np.where(drawn_hours > 0, rates, 0.0)
+
+        def at_worst(values: Array, slo: Slo = slo) -> Array:
+            return stretch_rates(values, hours, slo, asked.block_unit)
+
+        places = [TODAY, setting]
+        if robust in ("both", "mean"):
+            rates = slo_rates(asked.unit, slo, places, blocks, on_average)[:, -1]
+            good &= slo.keeps(rates).all(axis=0)
         if robust in ("both", "worst"):
-            rates = stretch_rates(values, hours, slo, asked.block_unit)[:, 0]
+            rates = slo_rates(asked.unit, slo, places, blocks, at_worst)[:, -1]
             broken = ~slo.keeps(rates).all(axis=0)
             good &= ~((drawn[:, : broken.size] > 0) & broken).any(axis=1)
     return good

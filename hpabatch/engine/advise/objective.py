@@ -17,7 +17,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.errors import UsageError
+from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.suggestions import did_you_mean
 
 MEASURES: Final[dict[str, str]] = {
@@ -27,6 +29,11 @@ MEASURES: Final[dict[str, str]] = {
     "gib_hours": "requested GiB of memory of these",
     "cost": "what the requested hours cost",
     "saturated_minutes": "minutes in which a pod was at a ceiling",
+    **{
+        name: f"minutes in which a pod was above {pct} % of the highest usage seen, where no "
+        "ceiling is known"
+        for pct, name in zip(CEILINGS_PCT, ABOVE_MINUTES, strict=True)
+    },
     "unserved": "work that was cut off",
     "waiting": "work that waited for its turn",
     "short_pod_hours": "pods that were missing, over time",
@@ -44,6 +51,7 @@ MEASURES: Final[dict[str, str]] = {
 }
 """Everything of a block that can be added up, and what it says."""
 
+SATURATED: Final = "saturated_minutes"
 UNIT_HOURS: Final = {"hour": 1.0, "day": 24.0, "week": 168.0}
 MINUTES_AN_HOUR: Final = 60.0
 _FIXED: Final = frozenset({"perfect_pod_hours"})  # of the work, the same under every setting
@@ -210,7 +218,9 @@ def _measure_mistakes(name: str) -> Iterator[str]:
 def _measured(blocks: pl.DataFrame) -> set[str]:
     """Return the measures that some HPA has."""
     names = [name for name in MEASURES if name in blocks.columns]
-    return {name for name in names if blocks[name].null_count() < blocks.height}
+    found = {name for name in names if blocks[name].null_count() < blocks.height}
+    # Without a known ceiling it is judged over the range of assumed ones.
+    return found | {SATURATED} if ABOVE_MINUTES[0] in found else found
 
 
 def _unmeasured(slos: Sequence[Slo], known: set[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
-from hpabatch.engine.advise.doubts import doubts, refused, today_sums
+from hpabatch.engine.advise.doubts import contradictions, doubts, refused
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
@@ -103,15 +103,15 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
         UsageError: its settings do not fit this version.
     """
     specs = Specs(result, apply)
-    wrong = dict(refused(result))
+    wrong = dict(refused(result, options.goal))
     facts = Facts(result, options, specs)
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
-    runs = today_sums(result)
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, wrong):
-        own = (d for k in unit.members for d in doubts(rows[k], options, runs.get(k)))
+        own = [d for k in unit.members for d in doubts(rows[k], options)]
         found = _advise(unit, facts)
-        units[name] = replace(found, doubts=weighed([*found.doubts, *own]))
+        theirs = weighed([*found.doubts, *own, *contradictions(unit, options.goal)])
+        units[name] = replace(found, doubts=theirs)
     items = tuple(_items(result, specs, units, wrong))
     ordered = tuple(units[name] for name in sorted(units))
     return Recommendations(items, ordered, options, result, specs, rows)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from hpabatch.engine.advise.objective import UNIT_HOURS, Goal, Slo
+from hpabatch.engine.advise.objective import SATURATED, UNIT_HOURS, Goal, Slo
 from hpabatch.engine.advise.unit import Array, Mask, UnitBlocks
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,63 @@ def standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> St
     mean, worst = np.zeros(shape), np.zeros(shape)
     hours = unit.hours[:, blocks]
     for k, slo in enumerate(goal.slos):
-        values = unit.values[slo.measure][:, :, blocks]
-        mean[k] = _rate(values.sum(axis=2), hours.sum(axis=1)[:, None], slo)
-        worst[k] = stretch_rates(values, hours, slo, block_unit).max(axis=2)
+
+        def over_all(values: Array, slo: Slo = slo) -> Array:
+            return _rate(values.sum(axis=2), hours.sum(axis=1)[:, None], slo)[:, :, None]
+
+        def at_worst(values: Array, slo: Slo = slo) -> Array:
+            return stretch_rates(values, hours, slo, block_unit)
+
+        everything = slice(None)
+        mean[k] = slo_rates(unit, slo, everything, blocks, over_all)[:, :, 0]
+        worst[k] = slo_rates(unit, slo, everything, blocks, at_worst).max(axis=2)
     return Standing(unit.total(goal.minimize, blocks), goal.slos, mean, worst)
+
+
+def slo_rates(
+    unit: UnitBlocks,
+    slo: Slo,
+    settings: slice | list[int],
+    blocks: slice,
+    rates_of: Callable[[Array], Array],
+) -> Array:
+    """Return (M, S, W) rates that must keep to an SLO's limit; the first setting is today's.
+
+    Of members whose ceiling is assumed, saturated_minutes is the most above any assumed ceiling:
+    each might be the real one. As nobody knows it, what today's setting does is taken as good
+    enough: a setting that is above a ceiling for no longer than today's counts as 0 there.
+
+    Args:
+        unit: the HPAs.
+        slo: the limit.
+        settings: their places, today's first.
+        blocks: the blocks.
+        rates_of: gives the rates (M, S, W) of a measure (M, S, B).
+    """
+    rates = rates_of(unit.judged(slo.measure, settings, blocks))
+    if slo.measure != SATURATED or not unit.is_open.any():
+        return rates
+    most = np.zeros(rates.shape)
+    for name in ABOVE_MINUTES:
+        above = rates_of(unit.judged(name, settings, blocks))
+        most = np.maximum(most, np.where(above <= above[:, :1], 0.0, above))
+    # (a member may have a ceiling of another signal, too)
+    known = np.nan_to_num(rates)
+    return np.where(unit.is_open[:, None, None], np.maximum(most, known), rates)
+
+
+def only_modelled(unit: UnitBlocks, goal: Goal) -> tuple[str, ...]:
+    """Return the limits that today's setting breaks by the model, and holds by the recording."""
+    found = []
+    for slo in goal.slos:
+        recorded = unit.recorded.get(slo.measure)
+        if recorded is None or np.isnan(recorded).any():
+            continue
+        rates = recorded / np.maximum(unit.hours, 1e-9) * slo.unit_hours
+        modelled = unit.values[slo.measure][:, 0] / np.maximum(unit.hours, 1e-9) * slo.unit_hours
+        if slo.keeps(rates).all() and not slo.keeps(modelled).all():
+            found.append(slo.text)
+    return tuple(found)
 
 
 def stretch_rates(values: Array, hours: Array, slo: Slo, block_unit: str) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -12,6 +12,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hpabatch.engine.advise.objective import MEASURES, MINUTES_AN_HOUR, UNIT_HOURS
+from hpabatch.engine.columns.recorded import (
+    ABOVE_MINUTES,
+    RECORDED_MEASURES,
+    recorded_name,
+)
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError
 
@@ -37,6 +42,7 @@ class UnitBlocks:
 
     `settings` (S,) are setting ids, today's first; `hours` (M, B), 0 where a member has no such
     block; `values` by measure (M, S, B), NaN where it is not known. `starts` are the blocks'.
+    `recorded` are, by measure (M, B), what was recorded of today's setting, NaN where not known.
     """
 
     name: str
@@ -45,6 +51,32 @@ class UnitBlocks:
     starts: tuple[datetime, ...]
     hours: Array
     values: Mapping[str, Array]
+    recorded: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> Mask:
+        """Return (M,) whose ceilings are assumed."""
+        if ABOVE_MINUTES[0] not in self.values:
+            return np.zeros(len(self.members), dtype=bool)
+        assumed = np.isfinite(self.values[ABOVE_MINUTES[0]][:, 0]) | (self.hours <= 0)
+        return np.asarray(np.all(assumed, axis=1), dtype=bool)
+
+    def judged(self, measure: str, settings: slice | list[int], blocks: slice) -> Array:
+        """Return a measure (M, S, B) as it counts against a limit, NaN where it is not known.
+
+        Where more was recorded of today's setting than the model says of it, the model lacks
+        something that any setting may meet: what it lacks is added to every setting.
+        """
+        values: Array = self.values[measure][:, settings][:, :, blocks]
+        return values + self.lacking(measure)[:, None, blocks]
+
+    def lacking(self, measure: str) -> Array:
+        """Return (M, B) how much more was recorded of today's setting than the model says."""
+        recorded = self.recorded.get(measure)
+        if recorded is None:
+            return np.zeros((len(self.members), self.blocks))
+        more: Array = np.nan_to_num(np.maximum(recorded - self.values[measure][:, 0], 0.0))
+        return more
 
     @property
     def blocks(self) -> int:
@@ -125,6 +157,11 @@ def _unit(name: str, keys: list[Key], frames: list[pl.DataFrame], block_ms: int)
     hours = np.zeros((len(keys), len(found)))
     names = [measure for measure in MEASURES if measure in frames[0].columns]
     values = {measure: np.zeros((len(keys), settings.size, len(found))) for measure in names}
+    recorded = {
+        measure: np.full((len(keys), len(found)), np.nan)
+        for measure in RECORDED_MEASURES
+        if recorded_name(measure) in frames[0].columns
+    }
     for m, (starts, of_hours, of_values) in enumerate(parts):
         places = [column[cell] for cell in cells[m]]
         for place, start in zip(places, starts, strict=True):
@@ -132,8 +169,12 @@ def _unit(name: str, keys: list[Key], frames: list[pl.DataFrame], block_ms: int)
         hours[m, places] = of_hours
         for measure in names:
             values[measure][m][:, places] = of_values[measure]
+        today = frames[m].filter(pl.col("setting_id") == TODAY_ID).sort("block")
+        for measure, known in recorded.items():
+            told = today[recorded_name(measure)].cast(pl.Float64()).fill_null(float("nan"))
+            known[m, places] = told.to_numpy()
     ordered = tuple(times[k] for k in range(len(found)))
-    return UnitBlocks(name, tuple(keys), settings, ordered, hours, values)
+    return UnitBlocks(name, tuple(keys), settings, ordered, hours, values, recorded)
 
 
 def _member(

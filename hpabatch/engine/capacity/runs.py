@@ -141,7 +141,7 @@ def run_all(
             lanes += [bounded(more, name) for name in bounds]
         tracks: dict[tuple[Key, str], Track] = {}
         rows, perfect = [], Bounds()
-        for fleet, ended, _, _ in run_cases(lanes, profile, seed, keep_points=True):
+        for fleet, ended, *_ in run_cases(lanes, profile, seed, keep_points=True):
             rows.append(measures_frame(fleet, ended, perfect))
             for h, case in ended:
                 first = int(fleet.simulation.lanes.first_point[h])

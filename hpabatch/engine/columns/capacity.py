@@ -33,7 +33,7 @@ PLAN_HPAS: Final = table(
     at_max_minutes number: today: time at maxReplicas
     at_max_pct number: the same in percent of the run
     held_minutes number: today: of that, while the metrics asked for more
-    saturated_minutes number: today: a pod was at a ceiling; null: no work of pods is known
+    saturated_minutes number: today: a pod was at a ceiling; null: none is known
     saturated_minutes_unclamped number: unclamped: the same
     pod_hours number: today: pods that are scheduled and there, as `simulate` counts them
     pod_hours_unclamped number: unclamped: the same

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from hpabatch.engine.columns.column import KEY, NUMBER, Column, table
+from hpabatch.engine.columns.recorded import ABOVE, RECORDED
 from hpabatch.layout.codes import BINDINGS
 
 MEASURES: Final = table(
@@ -32,10 +33,14 @@ MEASURES: Final = table(
     instability_pct number: steps in which s and d do not change in the same direction
     jitter_per_hour number: changes of s less changes of d; above 0: it moves more often than
         demand
-    saturated_minutes number: steps in which a pod was at a ceiling; null: no work of pods is
-        known
+    saturated_minutes number: steps in which a pod was at a ceiling; null: no work of pods, or no
+        ceiling is known
     saturated_longest_minutes number: the longest run of them
-    unserved number: work that was cut off: units of the signal times seconds; null: it waits
+    """,
+    *ABOVE,
+    """
+    unserved number: work that was cut off: units of the signal times seconds; null: it waits, or no
+        ceiling is known
     waiting number: work that waited for its turn: units times seconds; null: it is cut off
     rescales integer: changes of size that the HPA made
     rescales_up integer: of these, up
@@ -75,6 +80,7 @@ MEASURES: Final = table(
     usable boolean: nothing known speaks against it; advice needs `hpabatch fidelity` too
     why_not string: if not, why
     """,
+    *RECORDED,
 )
 
 POINTS: Final = table(

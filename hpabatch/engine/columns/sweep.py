@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from hpabatch.engine.columns.column import KEY, table
+from hpabatch.engine.columns.column import KEY, NUMBER, Column, table
+from hpabatch.engine.columns.recorded import ABOVE, ABOVE_MINUTES, RECORDED
 
 SETTINGS: Final = table(
     "a setting",
@@ -33,8 +34,8 @@ SWEEP_HPAS: Final = table(
     problems string: why the model of its pods gives no advice; empty: nothing known
     censored_pct number: share of the work that is only a lower bound, as pods were at their
         ceiling
-    ceiling string: where the most that a pod can do is known from: recorded, given or fitted;
-        null: no such work
+    ceiling string: where the most that a pod can do is known from: recorded, given, or open: it is
+        not known, and ceilings are assumed; null: no such work
     advice boolean: whether both scores are good enough for advice; null with the others below:
         not measured
     why_not string: why they are not
@@ -63,9 +64,13 @@ BLOCKS: Final = table(
     pod_hours number: pods that are scheduled and there
     core_hours number: requested cores of these; null: requests not known
     gib_hours number: requested GiB of memory of these; null: requests not known
-    saturated_minutes number: steps in which a pod was at a ceiling; null: no work of pods is
-        known
-    unserved number: work that was cut off: units of the signal times seconds; null: it waits
+    saturated_minutes number: steps in which a pod was at a ceiling; null: no work of pods, or no
+        ceiling is known
+    """,
+    *ABOVE,
+    """
+    unserved number: work that was cut off: units of the signal times seconds; null: it waits, or no
+        ceiling is known
     waiting number: work that waited for its turn: units times seconds; null: it is cut off
     short_pod_hours number: pods missing to what the work asked for; null: demand not known
     perfect_pod_hours number: the fewest pod-hours that would never have been short; null: as
@@ -80,6 +85,9 @@ BLOCKS: Final = table(
     at_max_minutes number: ticks that wanted more than maxReplicas
     invalid_minutes number: ticks in which a metric was missing
     outside_minutes number: steps outside the usage per pod that was recorded; null: not known
+    """,
+    *RECORDED,
+    """
     cost number: what its requested hours cost; null without prices
     """,
 )
@@ -97,9 +105,15 @@ SWEEP_SUMMARY: Final = table(
     saturated_minutes_per_week number: today's minutes with a pod at its ceiling
     unserved_per_week number: today's work that was cut off, in units times seconds
     rescales_per_week number: today's changes of size
+    ceiling string: where the most that a pod can do is known from: recorded, given, or open:
+        assumed
+    pod_hours_recorded_per_week number: today's pod-hours as recorded
+    saturated_minutes_recorded_per_week number: today's minutes with a pod at its ceiling as
+        recorded
+    rescales_recorded_per_week number: today's changes of size as recorded
     short_pod_hours_per_week number: today's missing pod-hours; null: demand not known
-    cheapest string: the cheapest setting with no more saturated time, unserved or waiting work than
-        today's; null: none of them is known
+    cheapest string: the cheapest setting with no more saturated time (where the ceiling is assumed:
+        above each of those), unserved or waiting work than today's; null: none of them is known
     cheapest_short_pod_hours_per_week number: the missing pod-hours under it, which may be more
     saving_pct number: what it saves of the cost; without prices of the pod-hours
     usable boolean: nothing known speaks against relying on today's row
@@ -155,6 +169,18 @@ ADVICE: Final = table(
     saturated_minutes_today number: this HPA's saturated_minutes there, under today's setting
     saturated_minutes_choice number: this HPA's saturated_minutes there, under the considered
         one
+    """,
+    *(
+        Column(
+            f"{name}_{which}",
+            NUMBER,
+            f"this HPA's {name} there, under {whose}; null: its ceiling is known",
+            "minutes",
+        )
+        for name in ABOVE_MINUTES
+        for which, whose in (("today", "today's setting"), ("choice", "the considered one"))
+    ),
+    """
     unserved_today number: this HPA's unserved there, under today's setting
     unserved_choice number: this HPA's unserved there, under the considered one
     waiting_today number: this HPA's waiting there, under today's setting
@@ -167,6 +193,11 @@ ADVICE: Final = table(
     at_max_minutes_choice number: this HPA's at_max_minutes there, under the considered one
     regret_pct_today number: this HPA's regret_pct there, under today's setting
     regret_pct_choice number: this HPA's regret_pct there, under the considered one
+    pod_hours_recorded number: this HPA's pod_hours there as recorded, under today's setting
+    saturated_minutes_recorded number: this HPA's saturated_minutes there as recorded
+    rescales_recorded number: this HPA's rescales there as recorded
+    ceiling string: where the most that a pod can do is known from: recorded, given, or open: it is
+        not known, and ceilings are assumed
     currency string: of the cost
     days number: length of its history
     advice boolean: whether both fidelity scores are good enough; null: not measured

@@ -26,7 +26,6 @@ from hpabatch.engine.fit.run import Fit
 from hpabatch.engine.fit.series import cells_of, spacing_ms, window_ms
 from hpabatch.engine.fit.stats import F64, Mask
 from hpabatch.engine.fit.usage import SETTLE_MS, Usage
-from hpabatch.engine.fit.workload import FITTED
 from hpabatch.model.plant import AGE, PER_POD, TOTAL, Signal, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
 
@@ -133,9 +132,7 @@ class _Judged:
     ) -> None:
         self.m, self.signal, self.parameters, self.split_ms = m, signal, parameters, split_ms
         self.base = fitted.fact(f"signals.{m.name}.base")
-        ceiling = fitted.fact(f"signals.{m.name}.ceiling")
-        at_limit = ceiling is not None and ceiling.source != FITTED
-        censored = censored_at(m, signal.ceiling_milli, at_limit)
+        censored = censored_at(m, signal.ceiling_milli)
         if m.kind == AGE:
             censored = np.zeros(m.cells.count, bool)
         later = m.cells.starts_ms >= split_ms

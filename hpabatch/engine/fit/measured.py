@@ -13,9 +13,9 @@ from hpabatch.engine.fit.overrides import unit_of
 from hpabatch.engine.fit.series import MINUTE_MS, Cells, Series, minute_means, series_of
 from hpabatch.engine.fit.stats import F64, Mask
 from hpabatch.engine.fit.usage import SignalUsage, Usage
-from hpabatch.engine.fit.workload import FITTED, GIVEN, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import FITTED, GIVEN, NOT_IDENTIFIED, OPEN, RECORDED, Fact
 from hpabatch.layout.records import I64
-from hpabatch.model.plant import BACKLOG, PER_POD, Signal
+from hpabatch.model.plant import BACKLOG, CEILINGS_PCT, PER_POD, Signal
 from hpabatch.model.settings.overrides import SignalOverride
 
 SUSTAINED_QUANTILE: Final = 0.999
@@ -65,8 +65,8 @@ class Measured:
 class SignalFit:
     """A fitted signal: its parameters, its work by cell, and where that is only a lower bound.
 
-    `work` is None of a signal that does not depend on work. `at_limit`: the ceiling is a limit.
-    `work_share` is how much of the usage is work. `problem` says why it cannot be simulated.
+    `work` is None of a signal that does not depend on work. `work_share` is how much of the usage
+    is work. `problem` says why it cannot be simulated.
     """
 
     signal: Signal
@@ -74,7 +74,6 @@ class SignalFit:
     censored: Mask
     gaps: tuple[tuple[int, int], ...]
     facts: tuple[Fact, ...]
-    at_limit: bool
     work_share: float
     problem: str = ""
 
@@ -125,23 +124,34 @@ def work_fact(m: Measured, work: I64) -> Fact:
     return m.fact("work", float(work.mean()), FITTED, note, (low, high), per)
 
 
-def ceiling_of(m: Measured) -> tuple[int | None, bool, Fact]:
-    """Return the ceiling of usage per pod, whether it is a limit, and the fact."""
+def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
+    """Return the ceiling of usage per pod, None where no bound is known, and the fact.
+
+    A stated bound goes before the recorded limits. Histories hold neither what nodes can allocate
+    nor the time that containers were throttled; what follows from these has to be stated.
+    """
     if m.stated.no_ceiling:
-        return None, False, m.fact("ceiling", None, GIVEN, "none")
+        return None, m.fact("ceiling", None, GIVEN, "none")
     if m.stated.ceiling_milli is not None:
-        stated, fact = m.given("ceiling", m.stated.ceiling_milli)
-        return stated, True, fact
+        return m.given("ceiling", m.stated.ceiling_milli)
     limits = limits_of(m)
     if limits is not None and int(limits[-1]) > 0:
         limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
         note = "limit of the youngest pod" if low < high else "limit"
-        return limit, True, m.fact("ceiling", limit, RECORDED, note, (low, high))
+        return limit, m.fact("ceiling", limit, RECORDED, note, (low, high))
+    return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")
+
+
+def levels_of(m: Measured) -> tuple[tuple[int, ...], Fact]:
+    """Return the ceilings that are assumed where none is known, and the highest usage as a fact."""
     minutes = _known_minutes(m.series.most, m.cells)
     highest = float(np.quantile(minutes, SUSTAINED_QUANTILE, method="higher"))
-    ceiling = max(round(highest), 1)
-    note = "no limit: 99.9 % of the minutes' means of the highest pod are not above it"
-    return ceiling, False, m.fact("ceiling", ceiling, FITTED, note)
+    note = (
+        "99.9 % of the minutes' means of the highest pod are not above it; ceilings are assumed "
+        f"from {CEILINGS_PCT[0]} % to {CEILINGS_PCT[-1]} % of it"
+    )
+    levels = tuple(max(round(highest * pct / 100), 1) for pct in CEILINGS_PCT)
+    return levels, m.fact("highest", highest, FITTED, note)
 
 
 def _known_minutes(values: F64, cells: Cells) -> F64:
@@ -160,12 +170,11 @@ def limits_of(m: Measured) -> I64 | None:
     return limits[np.argsort(m.usage.lives.created_ms, kind="stable")]
 
 
-def censored_at(m: Measured, ceiling: int | None, at_limit: bool) -> Mask:
-    """Return the cells of minutes in which the highest pod was at its ceiling."""
+def censored_at(m: Measured, ceiling: int | None) -> Mask:
+    """Return the cells of minutes in which the highest pod was at its ceiling, if it has one."""
     if ceiling is None:
         return np.zeros(m.cells.count, bool)
-    minutes = minute_means(m.series.most, m.cells)
-    at = minutes >= (AT_CEILING * ceiling if at_limit else ceiling)
+    at = minute_means(m.series.most, m.cells) >= AT_CEILING * ceiling
     return np.repeat(at, m.cells.per(MINUTE_MS))[: m.cells.count]
 
 

@@ -19,6 +19,7 @@ from hpabatch.engine.fit.pipeline import (
     sync_facts,
 )
 from hpabatch.engine.fit.pods import fit_pods
+from hpabatch.engine.fit.recorded import Recorded, recorded_of
 from hpabatch.engine.fit.series import Cells, cells_of, window_ms
 from hpabatch.engine.fit.signals import fit_signal
 from hpabatch.engine.fit.stats import F64, Mask, seed_of
@@ -36,6 +37,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.layout.records import I64
 from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
+from hpabatch.packing.workloads import primary_signal
 
 CAPACITY_SHARE: Final = 0.8
 OWN_TARGET: Final = "at the HPA's own target"
@@ -56,7 +58,8 @@ class Fit:
     `gaps` are (from, to) in ms without samples, over which the work goes in straight lines, and
     `censored` is True for the pieces of work that are lower bounds, because usage was at its
     ceiling. `noise` are equally likely factors (thousandths) of samples finer than a piece of work
-    to its mean, None if none were recorded. Times of sync in ms.
+    to its mean, None if none were recorded. `recorded` are measures of the recording itself. Times
+    of sync in ms.
     """
 
     candidate: Candidate
@@ -66,6 +69,7 @@ class Fit:
     gaps: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     censored: Mapping[str, Mask] = field(default_factory=dict)
     noise: I64 | None = None
+    recorded: Recorded | None = None
     sync_period_ms: int = 15_000
     sync_phase_ms: int = 0
     questions: tuple[Question, ...] = ()
@@ -143,6 +147,8 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
             initial=int(usage.replicas[known[0]]),
         )
     noise, of_noise = noise_of(measured, cells)
+    primary = primary_signal(plant)
+    known_of = (None, None) if primary is None else (measured[primary], plant.signals[primary])
     return Fit(
         candidate=usage.candidate,
         workload=workload,
@@ -151,6 +157,7 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         gaps={name: s.gaps for name, s in fits.items()},
         censored={name: s.censored for name, s in fits.items() if s.work is not None},
         noise=noise,
+        recorded=recorded_of(usage, *known_of),
         sync_period_ms=period,
         sync_phase_ms=phase,
         questions=tuple(questions),
@@ -218,7 +225,7 @@ def _capacity(
 
 def _work_capacity(m: Measured, found: SignalFit) -> tuple[int | None, Fact]:
     signal, unit = found.signal, unit_of(m.name)
-    if found.at_limit and signal.ceiling_milli is not None:
+    if signal.ceiling_milli is not None:
         capacity = round(CAPACITY_SHARE * (signal.ceiling_milli - signal.base_milli))
         note = f"{CAPACITY_SHARE:.0%} of {m.name} between base and limit"
     else:

@@ -13,7 +13,6 @@ from hpabatch.engine.fit.measured import (
     SignalFit,
     ceiling_of,
     kind_facts,
-    limits_of,
     observed_of,
     request_of,
     work_fact,
@@ -26,7 +25,7 @@ from hpabatch.engine.fit.stats import F64, Interval, median_interval
 from hpabatch.engine.fit.usage import SignalUsage
 from hpabatch.engine.fit.usage_pods import Lives
 from hpabatch.engine.fit.work import fit_work
-from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, RECORDED, Fact
+from hpabatch.engine.fit.workload import FITTED, GUESSED, NOT_IDENTIFIED, Fact
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.model.plant import AGE, BACKLOG, Signal
 
@@ -65,7 +64,6 @@ def fit_total(m: Measured) -> SignalFit:
         censored=np.zeros(m.cells.count, bool),
         gaps=gaps_of(m.series, m.signal, m.cells),
         facts=(*facts, work_fact(m, work)),
-        at_limit=False,
         work_share=1.0,
     )
 
@@ -107,7 +105,7 @@ def fit_age(m: Measured) -> SignalFit:
     at_zero, growth, pods = growth_of(m.signal, m.usage.lives)
     base, of_base = _age_base(m, at_zero, pods)
     per_hour, of_growth = _growth(m, growth)
-    ceiling, at_limit, of_ceiling = _age_ceiling(m)
+    ceiling, of_ceiling = ceiling_of(m)
     observed, of_observed = observed_of(m)
     request, of_request = request_of(m)
     return SignalFit(
@@ -125,7 +123,6 @@ def fit_age(m: Measured) -> SignalFit:
         censored=np.zeros(m.cells.count, bool),
         gaps=gaps_of(m.series, m.signal, m.cells),
         facts=(*kind_facts(m), of_base, of_growth, of_ceiling, *of_request, of_observed),
-        at_limit=at_limit,
         work_share=0.0,
     )
 
@@ -153,13 +150,6 @@ def _growth(m: Measured, found: Interval | None) -> tuple[int, Fact]:
         return 0, m.fact("growth", 0.0, NOT_IDENTIFIED, note, ends, "/h")
     growth = round(found.value)
     return growth, m.fact("growth", growth, FITTED, "median of the pods' own slopes", ends, "/h")
-
-
-def _age_ceiling(m: Measured) -> tuple[int | None, bool, Fact]:
-    """Return the memory limit; observed usage does not bound a signal that grows."""
-    if m.stated.no_ceiling or m.stated.ceiling_milli is not None or limits_of(m) is not None:
-        return ceiling_of(m)
-    return None, False, m.fact("ceiling", None, RECORDED, "no limit")
 
 
 def growth_of(signal: SignalUsage, lives: Lives) -> tuple[Interval | None, Interval | None, int]:

@@ -20,6 +20,7 @@ from hpabatch.engine.fit.measured import (
     ceiling_of,
     censored_at,
     kind_facts,
+    levels_of,
     observed_of,
     request_of,
     work_fact,
@@ -35,9 +36,10 @@ from hpabatch.model.plant import DIVISIBLE, PER_POD, TOTAL, Signal
 def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     """Return the fit of a divisible or per-pod signal; `others` may hold rates of its work."""
     usage = m.series.usage
-    ceiling, at_limit, of_ceiling = ceiling_of(m)
-    censored = censored_at(m, ceiling, at_limit)
-    base, of_base = _base(m, others, censored & at_limit)
+    ceiling, of_ceiling = ceiling_of(m)
+    levels, of_highest = levels_of(m)
+    censored = censored_at(m, ceiling)
+    base, of_base = _base(m, others, censored)
     startup, of_startup = _startup(m, base)
     observed, of_observed = observed_of(m)
     request, of_request = request_of(m)
@@ -49,6 +51,8 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     told = "of the cells with samples: usage was at the ceiling, so work there is a lower bound"
     of_censored = Fact(f"signals.{m.name}.censored", share, "", None, None, FITTED, told)
     facts = (*kind_facts(m), of_base, of_ceiling, of_startup, *of_request, of_observed)
+    if ceiling is None:
+        facts += (of_highest,)
     return SignalFit(
         signal=Signal(
             kind=m.kind,
@@ -58,12 +62,12 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
             startup_milli=startup,
             request_milli=request,
             observed_milli=observed,
+            levels_milli=levels if ceiling is None and m.kind == DIVISIBLE else (),
         ),
         work=work,
         censored=censored,
         gaps=gaps_of(m.series, m.signal, m.cells),
         facts=(*facts, work_fact(m, work), of_censored),
-        at_limit=at_limit,
         work_share=max(mean - base, 0.0) / mean if mean > 0 else 1.0,
         problem=_below_ceiling(m, base, ceiling),
     )

@@ -16,6 +16,7 @@ __all__ = [
     "GIVEN",
     "GUESSED",
     "NOT_IDENTIFIED",
+    "OPEN",
     "RECORDED",
     "Fact",
     "Workload",
@@ -28,13 +29,16 @@ ASSUMED: Final = "assumed"
 GIVEN: Final = "given"
 GUESSED: Final = "guessed"
 NOT_IDENTIFIED: Final = "not identified"
+OPEN: Final = "open"
+"""Source of a ceiling that nothing tells: usage is not cut off, and ceilings are assumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One parameter of a plant as it is known: a value, its interval, and where it came from.
 
-    `source` is RECORDED, FITTED, ASSUMED, GUESSED, GIVEN or NOT_IDENTIFIED.
+    `source` is RECORDED, FITTED, ASSUMED, GUESSED, GIVEN, NOT_IDENTIFIED or
+    OPEN.
     """
 
     name: str

@@ -14,6 +14,7 @@ from hpabatch.engine.simulate.measures import Bounds, measures_frame
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.plant import LANE_FULL
+from hpabatch.layout.records import I64
 from hpabatch.layout.results import Measures
 from hpabatch.model.versions import Profile
 from hpabatch.packing.simulation import FEWEST_COHORTS, SimulatedFleet, pack_simulation
@@ -98,13 +99,15 @@ def in_parts(items: Iterable[Item], points: Iterable[int], most: int) -> Iterato
 class Ran(NamedTuple):
     """Lanes that came to their end: their arrays, and which of their rows are which cases.
 
-    `snapshots` are the sums of all rows after `cuts` steps, ascending.
+    `snapshots` are the sums of all rows after `cuts` steps, ascending, `peaks` their steps by
+    level.
     """
 
     fleet: SimulatedFleet
     chosen: list[tuple[int, SimulationCase]]
     cuts: tuple[int, ...]
     snapshots: tuple[Measures, ...]
+    peaks: tuple[I64, ...]
 
 
 def run_cases(
@@ -127,11 +130,11 @@ def run_cases(
             fleet = pack_simulation(lanes, flags, profile, seed, cohorts, keep_points)
             steps = max(case.steps for case in left)
             cuts = block_cuts(steps, period_ms, block_ms)
-            snapshots = _run(fleet, [*cuts, steps])
+            snapshots, peaks = _run(fleet, [*cuts, steps])
             full = fleet.simulation.states.status == LANE_FULL
             ended = [(h, case) for h, case in enumerate(left) if not full[h]]
             if ended:
-                yield Ran(fleet, ended, cuts, tuple(snapshots[:-1]))
+                yield Ran(fleet, ended, cuts, tuple(snapshots[:-1]), tuple(peaks[:-1]))
             left = [case for h, case in enumerate(left) if full[h]]
             cohorts *= 4
 
@@ -145,13 +148,14 @@ def block_cuts(steps: int, period_ms: int, block_ms: int) -> tuple[int, ...]:
     return tuple(end for end in ends if 0 < end < steps)
 
 
-def _run(fleet: SimulatedFleet, cuts: Sequence[int]) -> list[Measures]:
-    """Run all lanes; return their sums after each of the cuts."""
-    found = []
+def _run(fleet: SimulatedFleet, cuts: Sequence[int]) -> tuple[list[Measures], list[I64]]:
+    """Run all lanes; return their sums, and their steps by level, after each of the cuts."""
+    found, peaks = [], []
     for until in cuts:
         simulate_fleet(fleet.simulation, fleet.fleet, fleet.memory, until, fleet.results)
         found.append(fleet.simulation.measures.copy())
-    return found
+        peaks.append(fleet.simulation.peaks.copy())
+    return found, peaks
 
 
 _POINT_COLUMNS: Final = (

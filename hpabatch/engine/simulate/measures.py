@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.kernels.measures import perfect_pod_ms
 from hpabatch.layout import codes
@@ -59,7 +60,7 @@ def measures_frame(
     # Surplus pods and missing ones, neither of which makes up for the other.
     regret = np.maximum(pod_hours + short - bound, 0) + short
     divisible = np.array([has_kind(c, DIVISIBLE) for c in cases])
-    shared = divisible | np.array([has_kind(c, PER_POD) for c in cases])
+    known_ceiling = np.array([has_ceiling(c) for c in cases])
     queued = np.array([waits(c) for c in cases])
     work_left = m.unserved_milli_s / 1000.0
     cpu, memory = amounts(cases)
@@ -75,11 +76,12 @@ def measures_frame(
         "tau_o_pct": share(m.over_steps),
         "instability_pct": share(m.unstable_steps),
         "jitter_per_hour": where_known((m.supply_changes - m.demand_changes) / hours, known),
-        "saturated_minutes": where_known(m.saturated_steps * period_ms / MINUTE_MS, shared),
+        "saturated_minutes": where_known(m.saturated_steps * period_ms / MINUTE_MS, known_ceiling),
         "saturated_longest_minutes": where_known(
-            m.saturated_longest * period_ms / MINUTE_MS, shared
+            m.saturated_longest * period_ms / MINUTE_MS, known_ceiling
         ),
-        "unserved": where_known(work_left, divisible & ~queued),
+        **above_columns(fleet.simulation.peaks[rows], period_ms, cases),
+        "unserved": where_known(work_left, divisible & ~queued & known_ceiling),
         "waiting": where_known(work_left, queued),
         "rescales": pl.Series(m.rescales),
         "rescales_up": pl.Series(m.rescales_up),
@@ -120,6 +122,31 @@ def int_where_known(values: I64, known: Any) -> pl.Series:
 def has_kind(case: SimulationCase, kind: str) -> bool:
     """Say whether a signal of the workload is of a kind."""
     return any(signal.kind == kind for signal in case.workload.plant.signals.values())
+
+
+def has_ceiling(case: SimulationCase) -> bool:
+    """Say whether the most that a pod can do is known of some work of the pods."""
+    signals = case.workload.plant.signals.values()
+    return any(s.kind in (DIVISIBLE, PER_POD) and s.ceiling_milli is not None for s in signals)
+
+
+def has_levels(case: SimulationCase) -> bool:
+    """Say whether ceilings are assumed, as none is known."""
+    name = primary_signal(case.workload.plant)
+    return name is not None and bool(case.workload.plant.signals[name].levels_milli)
+
+
+def above_columns(
+    peaks: I64, period_ms: I64, cases: Sequence[SimulationCase]
+) -> dict[str, pl.Series]:
+    """Return the minutes above each assumed ceiling; null where the real one is known.
+
+    `peaks` (cases, levels + 1) are steps by the number of ceilings that they are above.
+    """
+    above = peaks[:, ::-1].cumsum(axis=1)[:, -2::-1]
+    minutes = above * np.asarray(period_ms)[:, None] / MINUTE_MS
+    assumed = np.array([has_levels(c) for c in cases])
+    return {name: where_known(minutes[:, k], assumed) for k, name in enumerate(ABOVE_MINUTES)}
 
 
 def waits(case: SimulationCase) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ import polars as pl
 from hpabatch.engine.fit.run import OWN_TARGET
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import SimulationResult, elastic_speedup, simulate
+from hpabatch.engine.simulate.recorded import Span, with_recorded
 from hpabatch.engine.simulate.run import KEY, NOISY, RECORDED, Loop, LoopOptions, Progress, silent
 from hpabatch.model.objects.hpa import MetricSpec
 from hpabatch.model.prices import PriceList
@@ -53,7 +54,16 @@ def run_loop(loop: Loop, options: LoopOptions, progress: Progress = silent) -> L
         measures = elastic_speedup(measures, RECORDED, NOISY)
         measures = with_cost(measures, options.prices)
         measures = with_advice(measures, loop)
+        measures = with_recorded(measures, (*KEY, "setting"), _spans(loop), loop.recorded)
     return LoopResult(loop, measures, found.points)
+
+
+def _spans(loop: Loop) -> Iterator[Span]:
+    """Yield from and until when the HPAs run as they were in force."""
+    for case in loop.cases:
+        if case.setting == RECORDED:
+            to_ms = case.start_ms + case.steps * case.period_ms
+            yield case.key, case.key[:3], case.start_ms, to_ms
 
 
 def self_judged(loop: Loop) -> frozenset[tuple[str, str, str, str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hpabatch.engine.fit.overrides import Draws, override, plan_overrides
+from hpabatch.engine.fit.recorded import Recorded
 from hpabatch.engine.fit.run import Fit, fit_history
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import Fact, Workload
@@ -83,7 +84,8 @@ class Loop:
     """HPAs ready to be simulated: the cases of all settings, and what is known of the plants.
 
     `facts` by (cluster, namespace, hpa); `problems` say why a result of an HPA gives no advice.
-    `scenarios` are, of an HPA for which a scenario has steps, these.
+    `scenarios` are, of an HPA for which a scenario has steps, these; of one without `recorded` is
+    what was recorded.
     """
 
     plan: ReplayPlan
@@ -95,6 +97,7 @@ class Loop:
     notes: tuple[str, ...]
     evidence: dict[str, str]
     scenarios: Mapping[Key, Scenario] = field(default_factory=dict)
+    recorded: Mapping[Key, Recorded] = field(default_factory=dict)
 
 
 def silent(message: str, share: float) -> None:
@@ -157,6 +160,7 @@ class _Preparing:
         self.facts: dict[Key, tuple[Fact, ...]] = {}
         self.problems: dict[Key, tuple[str, ...]] = {}
         self.censored: dict[Key, float] = {}
+        self.recorded: dict[Key, Recorded] = {}
         self.noises: dict[Key, I64] = {}
         self.cases: list[SimulationCase] = []
         self.fits: dict[Target, Fit] = {}
@@ -199,6 +203,7 @@ class _Preparing:
                 for (_, c), steps in zip(wanted, scenarios, strict=True)
                 if steps is not None and steps.steps
             },
+            recorded=self.recorded,
         )
 
     def _proposed(self) -> ReplayPlan | None:
@@ -337,6 +342,8 @@ class _Preparing:
             *not_identified(found, plant),
             *unproved(candidate, found, plant),
         )
+        if found.recorded is not None and (scenario is None or not scenario.steps):
+            self.recorded[key] = found.recorded
         if found.noise is not None:
             self.noises[key] = found.noise
         self.censored[key] = censored_pct(found, applied.workload.plant)

@@ -13,9 +13,9 @@ import numpy as np
 from hpabatch.engine.fit.run import Fit, fit_history
 from hpabatch.engine.fit.workload import (
     ASSUMED,
-    FITTED,
     GUESSED,
     NOT_IDENTIFIED,
+    OPEN,
     RECORDED,
     Fact,
     Workload,
@@ -27,7 +27,7 @@ from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import History, open_history
 from hpabatch.layout.records import I64
-from hpabatch.model.plant import AGE, DIVISIBLE, PER_POD, Plant, signal_name
+from hpabatch.model.plant import AGE, CEILINGS_PCT, DIVISIBLE, PER_POD, Plant, signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.scenario import Overlay
 from hpabatch.model.selection import matches
@@ -116,7 +116,10 @@ def assumed_facts(plant: Plant, known: Sequence[Fact]) -> tuple[Fact, ...]:
 
 
 _SHORT = re.compile("_(ms|milli|milli_per_hour|pct)$")
-_NOT_PARAMETERS = ("kind", "api", "unit_milli", "observed_milli", "gaps_ms", "failure_at_ms")
+_NOT_PARAMETERS = (
+    *("kind", "api", "unit_milli", "observed_milli", "levels_milli"),
+    *("gaps_ms", "failure_at_ms"),
+)
 
 
 def _assumed(name: str, field_name: str, value: object) -> Fact:
@@ -165,18 +168,18 @@ def guesses_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]
 
 
 def ceilings_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]:
-    """Return in a sentence for which HPAs the highest usage seen stands for a pod's ceiling."""
+    """Return in a sentence for which HPAs ceilings are assumed, as no bound is known."""
     found = [
         "/".join(key[1:])
         for key, theirs in facts.items()
-        if any(f.source == FITTED and f.name.endswith(".ceiling") for f in theirs)
+        if any(f.source == OPEN and f.name.endswith(".ceiling") for f in theirs)
     ]
     if not found:
         return []
     return [
-        f"ceiling assumed: no limit of a pod's usage is known for {_share_of(facts, found)}, the "
-        "highest usage seen stands for it and decides when pods are saturated; state it: "
-        f"{_ask(history)}"
+        f"ceiling assumed: no limit of a pod's usage is known for {_share_of(facts, found)}, so "
+        f"time is counted above {CEILINGS_PCT[0]}% to {CEILINGS_PCT[-1]}% of the highest usage "
+        f"seen; state a ceiling: {_ask(history)}"
     ]
 
 

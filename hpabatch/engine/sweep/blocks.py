@@ -19,13 +19,15 @@ from hpabatch.engine.simulate.measures import (
     HOUR_MS,
     MINUTE_MS,
     Bounds,
+    above_columns,
     amounts,
+    has_ceiling,
     has_kind,
     knows_demand,
     waits,
     where_known,
 )
-from hpabatch.model.plant import DIVISIBLE, PER_POD
+from hpabatch.model.plant import DIVISIBLE
 
 DAY_MS: Final = 86_400_000
 WEEK_MS: Final = 7 * DAY_MS
@@ -36,6 +38,7 @@ COLUMNS: Final = {
     name: meaning
     for name, meaning in BLOCKS.meanings.items()
     if name not in ("cluster", "namespace", "hpa", "setting_id", "block", "start", "cost")
+    and not name.endswith("_recorded")
 }
 """Columns of a row of blocks, all of them sums."""
 
@@ -96,6 +99,13 @@ def _block(
     later = final if number >= len(ran.snapshots) else ran.snapshots[number][rows]
     before = None if number == 0 else ran.snapshots[number - 1][rows]
 
+    peaks = np.where(
+        is_last[:, None],
+        ran.fleet.simulation.peaks[rows],
+        0 if number >= len(ran.peaks) else ran.peaks[number][rows],
+    )
+    peaks = peaks if number == 0 else peaks - ran.peaks[number - 1][rows]
+
     def grown(name: str) -> Any:
         total = np.where(is_last, final[name], later[name])
         return total if before is None else total - before[name]
@@ -115,16 +125,17 @@ def _block(
         pl.lit(number, pl.Int32).alias("block"),
         pl.Series("start", start.astype(np.int64)).cast(pl.Datetime("ms", "UTC")),
         *_columns(grown, cases, period_ms, np.array(perfect)),
+        *(s.alias(name) for name, s in above_columns(peaks, period_ms, cases).items()),
     )
 
 
 def _columns(
     grown: Any, cases: Sequence[SimulationCase], period_ms: Any, perfect: Any
 ) -> list[pl.Series]:
-    """Return COLUMNS of a block; `grown` gives how far a sum has grown in it."""
+    """Return sums of a block; `grown` gives how far a sum has grown in it."""
     known = np.array([knows_demand(case) for case in cases])
     divisible = np.array([has_kind(case, DIVISIBLE) for case in cases])
-    shared = divisible | np.array([has_kind(case, PER_POD) for case in cases])
+    known_ceiling = np.array([has_ceiling(case) for case in cases])
     queued = np.array([waits(case) for case in cases])
     cpu, memory = amounts(cases)
     minutes = period_ms / MINUTE_MS
@@ -135,8 +146,8 @@ def _columns(
         "pod_hours": pl.Series(pod_hours),
         "core_hours": where_known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
         "gib_hours": where_known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
-        "saturated_minutes": where_known(grown("saturated_steps") * minutes, shared),
-        "unserved": where_known(left, divisible & ~queued),
+        "saturated_minutes": where_known(grown("saturated_steps") * minutes, known_ceiling),
+        "unserved": where_known(left, divisible & ~queued & known_ceiling),
         "waiting": where_known(left, queued),
         "short_pod_hours": where_known(grown("short_ms") / HOUR_MS, known),
         "perfect_pod_hours": where_known(perfect, known & ~np.isnan(perfect)),

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES, recorded_name
+
 KEY: Final = ["cluster", "namespace", "hpa"]
 WEEK_HOURS: Final = 168.0
 COLUMNS: Final[dict[str, str]] = {
@@ -22,19 +24,24 @@ COLUMNS: Final[dict[str, str]] = {
     "saturated_minutes_per_week": "today's minutes with a pod at its ceiling",
     "unserved_per_week": "today's work that was cut off, in units times seconds",
     "rescales_per_week": "today's changes of size",
+    "ceiling": "where the most that a pod can do is known from: recorded, given, or open: assumed",
+    "pod_hours_recorded_per_week": "today's pod-hours as recorded",
+    "saturated_minutes_recorded_per_week": "today's minutes with a pod at its ceiling as recorded",
+    "rescales_recorded_per_week": "today's changes of size as recorded",
     "short_pod_hours_per_week": "today's missing pod-hours; null: demand not known",
-    "cheapest": "the cheapest setting with no more saturated time, unserved or waiting work than "
-    "today's; null: none of them is known",
+    "cheapest": "the cheapest setting with no more saturated time (where the ceiling is assumed: "
+    "above each of those), unserved or waiting work than today's; null: none of them is known",
     "cheapest_short_pod_hours_per_week": "the missing pod-hours under it, which may be more",
     "saving_pct": "what it saves of the cost; without prices of the pod-hours",
     "usable": "nothing known speaks against relying on today's row",
 }
-HARM: Final = ("saturated_minutes", "unserved", "waiting")
+HARM: Final = ("saturated_minutes", *ABOVE_MINUTES, "unserved", "waiting")
 """Measures in which a cheaper setting must not exceed today's."""
 
 _PER_WEEK: Final = (
-    "pod_hours", "cost", "saturated_minutes", "unserved", "rescales", "short_pod_hours",
-)  # fmt: skip
+    *("pod_hours", "cost", "saturated_minutes", "unserved", "rescales", "short_pod_hours"),
+    *map(recorded_name, ("pod_hours", "saturated_minutes", "rescales")),
+)
 _AMOUNT: Final = re.compile(r"([x+-]?)(\d+(?:\.\d+)?)[a-z%]*")
 _SLACK: Final = 1e-9  # of sums of the same numbers in another order
 
@@ -71,7 +78,7 @@ def summarize_sweep(result: SweepResult) -> pl.DataFrame:
         (pl.col(f"today_{name}") * WEEK_HOURS / pl.col("today_hours")).alias(f"{name}_per_week")
         for name in _PER_WEEK
     ]
-    joined = result.hpas.select(*KEY, "unit", "days")
+    joined = result.hpas.select(*KEY, "unit", "days", "ceiling")
     for frame in (counts, today.with_columns(per_week), cheapest):
         joined = joined.join(frame, on=KEY, how="left", maintain_order="left")
     return joined.select(*COLUMNS)

@@ -14,13 +14,18 @@ from hpabatch.engine.advise.judge import front_of
 from hpabatch.engine.advise.objective import MEASURES, UNIT_HOURS, Goal, Slo, parse_goal
 from hpabatch.engine.advise.standing import standing
 from hpabatch.engine.advise.unit import KEY, Array, Key, Mask, UnitBlocks, unit_blocks
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import RefusedError, UsageError
+from hpabatch.model.plant import CEILINGS_PCT
 from hpabatch.model.suggestions import did_you_mean
 from hpabatch.report.base import label, many_clusters
 from hpabatch.report.pictures.style import drawable
 
-HARMS: Final = ("saturated_minutes", "unserved", "waiting", "short_pod_hours", "rescales")
+HARMS: Final = (
+    *("saturated_minutes", "above_100_minutes"),
+    *("unserved", "waiting", "short_pod_hours", "rescales"),
+)
 """What a setting may do harm by; the first one that is known of a unit is drawn by itself."""
 
 _LABELS: Final = {
@@ -28,6 +33,10 @@ _LABELS: Final = {
     "pod_hours": "pod-hours",
     "core_hours": "requested core-hours",
     "gib_hours": "requested GiB-hours",
+    **{
+        name: f"minutes above {pct} % of the highest usage (ceiling assumed)"
+        for pct, name in zip(CEILINGS_PCT, ABOVE_MINUTES, strict=True)
+    },
     "unserved": "unserved work (units × s)",
     "waiting": "waiting work (units × s)",
     "short_pod_hours": "missing pod-hours",

@@ -54,7 +54,7 @@ def front_figure(
         unit: name of a unit, or NAMESPACE/NAME of an HPA that is one by itself.
         measures: what is on the axes (of `engine.advise.objective.MEASURES`); None: what the goal
             minimizes and its first limit is about, without one the first of saturated_minutes,
-            unserved, waiting, short_pod_hours and rescales that is known.
+            above_100_minutes, unserved, waiting, short_pod_hours and rescales that is known.
         goal: what is wanted: its SLOs are drawn, and say which settings hold.
         marked: the setting that is recommended or chosen.
 

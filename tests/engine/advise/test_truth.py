@@ -12,7 +12,17 @@ import pytest
 
 import hpabatch
 from benchmarks.recommend_truth import Options, run
-from benchmarks.truth_fleet import CPU, SHAPES, WEEK_MINUTES, FleetOptions, Truth, make_fleet
+from benchmarks.truth_fleet import (
+    CPU,
+    LIMITS,
+    SHAPES,
+    TOLD,
+    UNTOLD,
+    WEEK_MINUTES,
+    FleetOptions,
+    Truth,
+    make_fleet,
+)
 from benchmarks.truth_judge import (
     ADVICE,
     KEEP,
@@ -79,7 +89,7 @@ def test_a_longer_truth_has_other_weeks_but_all_that_it_is_asked_for() -> None:
         assert 1 <= (truth.spec.min_replicas or 0) < truth.spec.max_replicas
         assert 30 <= target_of(truth) <= 90
     assert len({truth.habit.split(",")[0] for truth in fleet}) == 4
-    assert 10 < sum(truth.tells_limit for truth in fleet) < 30
+    assert {truth.limit for truth in fleet} == set(LIMITS)
 
 
 def test_unknown_shapes_are_refused() -> None:
@@ -119,7 +129,7 @@ def test_a_recording_is_a_history_of_todays_run(tmp_path: Path) -> None:
 @pytest.mark.compiled
 def test_a_recording_says_no_more_than_a_cluster_would(tmp_path: Path) -> None:
     fleet = small_fleet()
-    told = [replace(t, tells_limit=k == 0) for k, t in enumerate(fleet)]
+    told = [replace(t, limit=UNTOLD if k else TOLD) for k, t in enumerate(fleet)]
     record(told, tmp_path, PROFILE, weeks=1, sync_ms=SYNC_MS, seed=3)
     requests = hpabatch.open(tmp_path).table("pod_requests").collect()
     for k, truth in enumerate(told):

@@ -18,13 +18,14 @@ from hpabatch.engine.fit.workload import (
     FITTED,
     GIVEN,
     NOT_IDENTIFIED,
+    OPEN,
     RECORDED,
     Fact,
     Workload,
 )
 from hpabatch.kernels.usage import TRACK_USAGE
 from hpabatch.layout.records import records_from
-from hpabatch.model.plant import AGE, BACKLOG, DIVISIBLE, PER_POD, TOTAL
+from hpabatch.model.plant import AGE, BACKLOG, CEILINGS_PCT, DIVISIBLE, PER_POD, TOTAL
 from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from tests.engine.closed_loop import (
     CPU,
@@ -214,18 +215,23 @@ def test_the_limit_is_the_ceiling() -> None:
 def test_one_pod_without_a_limit_means_no_limit() -> None:
     observed = usage_of(loop_of())
     found = fit(replace(observed, limits=limits_of(observed, -1, 1000)), RECORDING)
-    assert fact(found, f"signals.{NAME}.ceiling").source == FITTED
+    assert fact(found, f"signals.{NAME}.ceiling").source == OPEN
 
 
-def test_without_a_limit_the_ceiling_is_the_highest_that_lasted() -> None:
+def test_without_a_limit_the_ceiling_is_open_and_assumed_around_the_highest_that_lasted() -> None:
     loop = loop_of()
     usage = loop.usage.copy()
     usage[500] = 5000.0  # one sample of four in a minute, in one minute of 800
     usage[1000:1008] = 2000.0  # two minutes
     found = fit(usage_of(Loop(loop.work, loop.ready, usage, loop.size)), RECORDING)
-    ceiling = fact(found, f"signals.{NAME}.ceiling")
-    assert ceiling.value == 2.0
-    assert "99.9 %" in ceiling.note
+    ceiling, highest = (fact(found, f"signals.{NAME}.{name}") for name in ("ceiling", "highest"))
+    assert (ceiling.value, ceiling.source) == (None, OPEN)
+    assert highest.value == 2.0
+    assert "99.9 %" in highest.note
+    signal = workload(found).plant.signals[NAME]
+    assert signal.ceiling_milli is None
+    assert signal.levels_milli == tuple(20 * pct for pct in CEILINGS_PCT)
+    assert not found.censored[NAME].any()
     # What a pod can do is not known then: the target says what it is meant to do.
     plant = workload(found).plant
     assert plant.capacity_milli == TARGET - plant.signals[NAME].base_milli
@@ -247,8 +253,10 @@ def test_a_stated_ceiling_or_none_is_taken() -> None:
     observed = usage_of(loop_of())
     found = fit(observed, RECORDING, stated(ceiling_milli=700))
     assert workload(found).plant.signals[NAME].ceiling_milli == 700
+    assert workload(found).plant.signals[NAME].levels_milli == ()
     found = fit(observed, RECORDING, stated(no_ceiling=True))
     assert workload(found).plant.signals[NAME].ceiling_milli is None
+    assert workload(found).plant.signals[NAME].levels_milli  # (it is relative to today's peaks)
 
 
 # ---- kinds ---------------------------------------------------------------------------------------
@@ -506,7 +514,7 @@ def test_everything_is_told_once_and_with_a_known_source() -> None:
     found = fit(observed, RECORDING)
     names = [known.name for known in found.facts]
     assert len(set(names)) == len(names)
-    sources = {RECORDED, FITTED, ASSUMED, GIVEN, NOT_IDENTIFIED}
+    sources = {RECORDED, FITTED, ASSUMED, GIVEN, NOT_IDENTIFIED, OPEN}
     for known in found.facts:
         assert known.source in sources
         for number in (known.value, known.low, known.high):

@@ -317,7 +317,7 @@ def test_scores_are_there_unless_left_out(history: Path) -> None:
     names = ["advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share"]
     assert without.select(names).row(0) == (None,) * 5
     assert found["advice"][0] is not None
-    assert found["ceiling"].to_list() == without["ceiling"].to_list() == ["fitted"]
+    assert found["ceiling"].to_list() == without["ceiling"].to_list() == ["open"]
     assert found.schema == without.schema
     assert found["days"].to_list() == [pytest.approx(2.25 / 24, abs=60 / 86400)]
     assert found["blocks"].to_list() == [1]
