@@ -92,6 +92,8 @@ class SweepMaker:
                 "problems": "",
                 "censored_pct": _censored_pct(came_to.get(0, {}), lengths),
                 "ceiling": "recorded",
+                "metadata": None,
+                "availability": None,
             }
             | facts
         )
@@ -150,6 +152,8 @@ class SweepMaker:
                 "plant_skill": pl.Float64,
                 "memory_milli": pl.Int64,
                 "blocks": pl.Int32,
+                "metadata": pl.String,
+                "availability": pl.String,
             },
         )
         results = pl.DataFrame(self.results, schema_overrides={"setting_id": pl.Int32})

@@ -380,6 +380,8 @@ class Recording:
         minimize: str | None = None,
         bound: str | Sequence[str] = (),
         min_history: str | timedelta = '2w',
+        objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        instance_label: Literal['argocd', 'plain'] = 'argocd',
         recommender: Literal['judged', 'random'] = 'judged',
         robust: Literal['both', 'worst', 'mean'] = 'both',
         margin: float = 0.1,

@@ -16,7 +16,7 @@ from hpabatch.errors import HistoryError
 from hpabatch.history.files import open_regular, read_regular
 from hpabatch.jobs.parquet import write_parquet
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 TABLES: Final = ("settings", "hpas", "results", "blocks")
 ABOUT: Final = "sweep.json"
 _KEY: Final = ("cluster", "namespace", "hpa")
@@ -26,6 +26,7 @@ _COLUMNS: Final = {
         *_KEY,
         *("unit", "target_kind", "target", "spec", "min_replicas", "max_replicas"),
         *("cpu_milli", "memory_milli", "days", "blocks", "problems", "censored_pct", "ceiling"),
+        *("metadata", "availability"),
         *("advice", "why_not", "plant_skill", "controller_answer", "controller_explained_share"),
     ),
     "results": (*_KEY, "setting_id", "setting", "usable"),

@@ -28,7 +28,8 @@ class RecommendOptions:
     """What is asked for.
 
     `recommender` "random" picks any candidate without asking what it is worth: a yardstick for the
-    other one. `sweep` is a digest of the sweep's files, for the certificates.
+    other one. `sweep` is a digest of the sweep's files and `objects` one of the cluster's objects,
+    for the certificates.
     """
 
     goal: Goal
@@ -37,6 +38,8 @@ class RecommendOptions:
     min_history_days: float = RecommendRequest.min_history_ms / _DAY_MS
     recommender: str = "judged"
     sweep: str = ""
+    objects: str = ""
+    instance_label: str = RecommendRequest.instance_label
 
 
 def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") -> RecommendOptions:
@@ -52,6 +55,7 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
         min_history_days=request.min_history_ms / _DAY_MS,
         recommender=request.recommender,
         sweep=sweep,
+        instance_label=request.instance_label,
     )
 
 

@@ -15,11 +15,13 @@ import numpy as np
 
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
 from hpabatch.engine.advise.doubts import unsound
+from hpabatch.engine.advise.guard import source_of_change, withhold
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.owners import Source
 from hpabatch.model.settings.patch import patch_version, spec_patch
 
 
@@ -44,7 +46,8 @@ class Recommendation:
 
     `setting_id` and `wanted` are what is recommended (today's with "keep"; None: nothing is),
     `considered_id` the setting that was looked at. `patch` is what changes in the spec. `advice` is
-    its unit's, None where the HPA itself gives none; it is member `member` there.
+    its unit's, None where the HPA itself gives none; it is member `member` there. `source` is what
+    writes the HPA; `withheld`: why no patch is written though something changes, "": it is.
     """
 
     key: Key
@@ -59,6 +62,13 @@ class Recommendation:
     patch: Mapping[str, object] = field(default_factory=dict)
     advice: UnitAdvice | None = None
     member: int = 0
+    source: Source | None = None
+    withheld: str = ""
+
+    @property
+    def was_edited(self) -> bool:
+        """Whether its patch is withheld because the spec is not the judged one any more."""
+        return bool(self.withheld) and (self.source is None or self.withheld != str(self.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +104,11 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, refused):
         units[name] = _advise(unit, facts)
-    items = tuple(_items(result, specs, units, refused))
+    items = tuple(_items(result, specs, units, refused, options))
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
     ordered = tuple(units[name] for name in sorted(units))
-    return Recommendations(items, ordered, options, result, specs, rows)
+    found = Recommendations(items, ordered, options, result, specs, rows)
+    return withhold(found, {item.key: str(item.source) for item in items if item.source})
 
 
 def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
@@ -177,6 +188,7 @@ def _items(
     specs: Specs,
     units: Mapping[str, UnitAdvice],
     unsound: Mapping[Key, tuple[str, ...]],
+    options: RecommendOptions,
 ) -> Iterator[Recommendation]:
     """Yield the advice on every HPA, that of its unit where it gives any."""
     left = _left_out(result, unsound)
@@ -187,7 +199,13 @@ def _items(
             today = specs.written(key)
             yield Recommendation(key, name, NONE, unsound[key], (), today)
             continue
-        yield _item(key, units[name], specs, left.get(name, 0))
+        item = _item(key, units[name], specs, left.get(name, 0))
+        yield replace(item, source=_source(item, specs, options)) if item.patch else item
+
+
+def _source(item: Recommendation, specs: Specs, options: RecommendOptions) -> Source | None:
+    context, label = specs.contexts[item.key], options.instance_label
+    return source_of_change(item.key, context, item.today, item.patch, label)
 
 
 def _left_out(result: SweepResult, unsound: Collection[Key]) -> dict[str, int]:

@@ -108,7 +108,7 @@ def test_a_manifest_goes_before_an_object(tmp_path: Path) -> None:
     assert beside.told.summary() == [
         "HPAs differ between --hpas and --objects (the manifest counts): 1, first shop/web"
     ]
-    assert beside.notes == ("--objects: 1 PodDisruptionBudget is read and not used yet",)
+    assert beside.notes == ()
     assert read_beside(request()).requests is None
 
 
