@@ -100,6 +100,8 @@ class SweepMaker:
                 "problems": "",
                 "censored_pct": 0.0,
                 "ceiling": "recorded",
+                "metadata": None,
+                "availability": None,
             }
             | facts
         )
@@ -162,6 +164,8 @@ class SweepMaker:
                 "plant_skill": pl.Float64,
                 "memory_milli": pl.Int64,
                 "blocks": pl.Int32,
+                "metadata": pl.String,
+                "availability": pl.String,
             },
         )
         results = pl.DataFrame(self.results, schema_overrides={"setting_id": pl.Int32})

@@ -381,6 +381,8 @@ class Recording:
         bound: str | Sequence[str] = (),
         min_history: str | timedelta = '2w',
         accept: Literal['high', 'medium', 'low'] = 'high',
+        objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        instance_label: Literal['argocd', 'plain'] = 'argocd',
         recommender: Literal['judged', 'random'] = 'judged',
         robust: Literal['both', 'worst', 'mean'] = 'both',
         margin: float = 0.1,

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,14 +22,17 @@ from hpabatch.api.result import Result
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, options_of
 from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
+from hpabatch.engine.advise.guard import edits_since, with_objects, withhold
 from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.advise.run import recommend as advise
+from hpabatch.engine.advise.specs import profile_of
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult, summarize_sweep
 from hpabatch.errors import UsageError
 from hpabatch.history.base import History
+from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk, trajectories
 from hpabatch.jobs.sweep_files import digest_sweep, read_sweep
@@ -180,7 +183,13 @@ def recommend(sweep: Sweep, request: RecommendRequest) -> Advice:
     """Return the advice that a sweep gives.
 
     Raises:
-        UsageError: a measure that there is not, or a limit that is none.
+        UsageError: a measure that there is not, a limit that is none, or objects that cannot be
+            read.
     """
     options = options_of(request, sweep.result, sweep.digest)
-    return Advice(advise(sweep.result, options, settings_of(sweep.result)))
+    if not request.objects:
+        return Advice(advise(sweep.result, options, settings_of(sweep.result)))
+    objects = read_objects(request.objects)
+    result, options = with_objects(sweep.result, objects), replace(options, objects=objects.digest)
+    found = advise(result, options, settings_of(result))
+    return Advice(withhold(found, edits_since(found, objects, profile_of(result))))

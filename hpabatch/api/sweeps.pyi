@@ -11,6 +11,7 @@ from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.history.base import History
 from collections.abc import Sequence
 from datetime import timedelta
+from os import PathLike
 from typing import Literal
 
 @dataclass(frozen=True, repr=False)
@@ -60,6 +61,8 @@ class Sweep(Result):
         bound: str | Sequence[str] = (),
         min_history: str | timedelta = '2w',
         accept: Literal['high', 'medium', 'low'] = 'high',
+        objects: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        instance_label: Literal['argocd', 'plain'] = 'argocd',
         recommender: Literal['judged', 'random'] = 'judged',
         robust: Literal['both', 'worst', 'mean'] = 'both',
         margin: float = 0.1,
@@ -150,5 +153,6 @@ def recommend(
     """Return the advice that a sweep gives.
 
     Raises:
-        UsageError: a measure that there is not, or a limit that is none.
+        UsageError: a measure that there is not, a limit that is none, or objects that cannot be
+            read.
     """

@@ -28,9 +28,10 @@ with the same key the last one counts.
 
 **Flat**: a folder with one file `pods.parquet`, or one folder `pods/` of Parquet files, per table;
 by any writer, in any order, of schema version 1 to {SCHEMA_VERSION}. Good for small histories and
-for exchange. Version 3 has no table `passes`, no `error` in `scales`, and a value in every row of
-the metric tables; version 2 also has no table `provenance`; version 1 also has no `metric_fetches`,
-no `target` in `pod_requests` and `pod_states`, and no `origin` in `pods`. Page checksums, where a
+for exchange. Version 4 has no table `hpa_context`; version 3 also has no table `passes`, no `error`
+in `scales`, and a value in every row of the metric tables; version 2 also has no table
+`provenance`; version 1 also has no `metric_fetches`, no `target` in `pod_requests` and
+`pod_states`, and no `origin` in `pods`. Page checksums, where a
 file has them, are verified before its first reading, once each time the history is opened. Reading
 a file takes about 2 ms and 5 kB of memory: 10,000 files take about half a minute.
 

@@ -32,6 +32,7 @@ from hpabatch.history.columns import (
 )
 from hpabatch.history.schema_hpas import (
     CONTROLLER,
+    HPA_CONTEXT,
     HPA_STATUS,
     HPAS,
     METRIC_FETCHES,
@@ -39,7 +40,7 @@ from hpabatch.history.schema_hpas import (
     PROVENANCE,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The version that this package writes, and the newest one that it reads."""
 
 SCHEMA_KEY = "hpabatch.schema"
@@ -349,6 +350,7 @@ TABLES: dict[str, Table] = {
         POD_STATES,
         SCALES,
         HPAS,
+        HPA_CONTEXT,
         HPA_STATUS,
         METRIC_FETCHES,
         CONTROLLER,

@@ -46,6 +46,35 @@ HPAS = Table(
     needed_by=("replay",),
 )
 
+HPA_CONTEXT = Table(
+    "hpa_context",
+    "what a cluster's objects say beside an HPA's spec: its owner, and what keeps the pods of its "
+    "target available",
+    (
+        CLUSTER,
+        NAMESPACE,
+        text_column("name", "name of the HPA"),
+        time_column("ts", "since when it is known; the last row counts"),
+        text_column("owner", "controlling object as Kind/name; null: none", nullable=True),
+        json_column(
+            "budgets",
+            "PodDisruptionBudgets of the target's pods as a JSON array of objects: name, "
+            "minAvailable, maxUnavailable, as written; null: not recorded",
+            kind="array",
+            optional=True,
+        ),
+        json_column(
+            "spreads",
+            "topologySpreadConstraints of the target's pods as a JSON array of objects: "
+            "topologyKey, whenUnsatisfiable, minDomains, and domains, the values that nodes have "
+            "of this key; null: not recorded",
+            kind="array",
+            optional=True,
+        ),
+    ),
+    key=("cluster", "namespace", "name", "ts"),
+)
+
 HPA_STATUS = Table(
     "hpa_status",
     "an HPA's status as written by the cluster's own controller",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import polars as pl
+
 from hpabatch.cluster.objects.rows import (
     RequestRow,
     compact_json,
@@ -16,7 +18,9 @@ from hpabatch.cluster.objects.rows import (
     request_rows,
 )
 from hpabatch.cluster.objects.types import PodTemplate
+from hpabatch.history.columns import TIME
 from hpabatch.inputs.cluster_objects import ClusterObjects, WorkloadKey
+from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.objects.hpa import HPA
 
@@ -138,3 +142,43 @@ def hpa_row(hpa: HPA, cluster: str, since_ms: int) -> dict[str, Any]:
         "created": created_ms,
         "generation": hpa.generation,
     }
+
+
+CONTEXT: Final = ("owner", "budgets", "spreads")
+"""Columns of `hpa_context` that say something."""
+
+
+def context_rows(objects: ClusterObjects, hpas: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `hpa_context` of the HPAs that objects say something of, sorted.
+
+    Args:
+        objects: of the cluster.
+        hpas: cluster, namespace, name and spec of HPAs.
+        ends: cluster, and `last`, the time (ms) since when their context is known.
+    """
+    rows = []
+    known = hpas.select("cluster", "namespace", "name", "spec").join(ends, on="cluster")
+    for cluster, namespace, name, spec, last in known.select(
+        "cluster", "namespace", "name", "spec", "last"
+    ).iter_rows():
+        row = _context(objects, namespace, name, spec)
+        if row is not None:
+            rows.append((cluster, namespace, name, last, *row))
+    schema = dict.fromkeys(("cluster", "namespace", "name"), pl.String()) | {"ts": pl.Int64()}
+    frame = pl.DataFrame(rows, schema | dict.fromkeys(CONTEXT, pl.String()), orient="row")
+    return frame.with_columns(pl.col("ts").cast(TIME)).sort("cluster", "namespace", "name")
+
+
+def _context(
+    objects: ClusterObjects, namespace: str, name: str, spec: str
+) -> tuple[str | None, str | None, str | None] | None:
+    """Return owner, budgets and spreads of an HPA, None where no object says anything of it."""
+    own = objects.hpas.get((namespace, name))
+    stated = HPA(name=name, namespace=namespace, spec=hpa_from_json(spec)[0].spec)
+    found = objects.availability_of(stated)
+    if own is None and found is None:
+        return None
+    owner = None if own is None else own.owner or None
+    if found is None:
+        return owner, None, None
+    return owner, compact_json(found.budgets_json()), compact_json(found.spreads_json())

@@ -20,6 +20,14 @@ from typing import Any, Final
 import msgspec
 from yaml.nodes import Node
 
+from hpabatch.cluster.objects.availability import (
+    BudgetObject,
+    Domains,
+    availability_of_pods,
+    read_budget,
+    read_node_labels,
+    read_spreads,
+)
 from hpabatch.cluster.objects.hpas import HpaDecoder
 from hpabatch.cluster.objects.objects import UNREADABLE, BrokenObjectError, Meta, key_of, string_map
 from hpabatch.cluster.objects.pods import PodDecoder, owner_text, read_template
@@ -37,6 +45,7 @@ from hpabatch.inputs.manifest_documents import (
     split_documents,
 )
 from hpabatch.inputs.manifests import MAX_BYTES, decode_text
+from hpabatch.model.availability import Availability, Spread
 from hpabatch.model.objects.decode import KIND as HPA_KIND
 from hpabatch.model.objects.hpa import HPA
 
@@ -59,7 +68,10 @@ WorkloadKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class WorkloadObject:
-    """A workload: its owner as Kind/name, its scale (None: it has none), and its pod template."""
+    """A workload: its owner as Kind/name, its scale (None: it has none), and its pod template.
+
+    `labels`, `template` and `spreads` are those of its pods.
+    """
 
     namespace: str
     kind: str
@@ -68,6 +80,7 @@ class WorkloadObject:
     scale: ScaleObject | None
     labels: Mapping[str, str]
     template: PodTemplate
+    spreads: tuple[Spread, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,8 @@ class ClusterObjects:
         hpas: defaulted; those that no controller could use are in `unusable`, with the reason.
         workloads: by namespace, kind and name; extensions' kinds are those of apps.
         pods: by namespace and name.
-        budgets: names of the disruption budgets. Nothing uses them yet.
+        budgets: disruption budgets, by namespace and name.
+        domains: of the nodes.
         skipped: objects of other kinds, counted.
         repeated: objects that were given twice, with other content; the last one counts.
         digest: of the files' content.
@@ -88,7 +102,8 @@ class ClusterObjects:
     unusable: Mapping[PodKey, str] = field(default_factory=dict)
     workloads: Mapping[WorkloadKey, WorkloadObject] = field(default_factory=dict)
     pods: Mapping[PodKey, PodObject] = field(default_factory=dict)
-    budgets: frozenset[PodKey] = frozenset()
+    budgets: Mapping[PodKey, BudgetObject] = field(default_factory=dict)
+    domains: Domains = field(default_factory=Domains)
     skipped: Mapping[str, int] = field(default_factory=dict)
     repeated: tuple[str, ...] = ()
     digest: str = ""
@@ -142,14 +157,20 @@ class ClusterObjects:
         of_kind, _, of_name = owner.partition("/")
         return of_kind, of_name
 
+    def availability_of(self, hpa: HPA) -> Availability | None:
+        """Return what keeps the pods of an HPA's target available, None where it is not known."""
+        target = hpa.spec.scale_target_ref
+        workload = self.workloads.get((hpa.namespace, target.kind, target.name))
+        if workload is None:
+            return None
+        budgets = self.budgets.values()
+        return availability_of_pods(
+            hpa.namespace, workload.labels, workload.spreads, budgets, self.domains
+        )
+
     def notes(self) -> list[str]:
         """Return sentences on what of the objects is not used."""
         found = []
-        if self.budgets:
-            many = "s are" if len(self.budgets) > 1 else " is"
-            found.append(
-                f"--objects: {len(self.budgets)} PodDisruptionBudget{many} read and not used yet"
-            )
         if self.unusable:
             (space, name), why = min(self.unusable.items())
             more = f" (and {len(self.unusable) - 1} more)" if len(self.unusable) > 1 else ""
@@ -214,8 +235,10 @@ class _Reader:
         self._digest = hashlib.sha256()
         self._hpas = HpaDecoder()
         self._pods = PodDecoder()
-        self._found: dict[str, dict[Any, Any]] = {"hpa": {}, "workload": {}, "pod": {}}
-        self._budgets: set[PodKey] = set()
+        self._found: dict[str, dict[Any, Any]] = {
+            "hpa": {}, "workload": {}, "pod": {}, "budget": {}
+        }  # fmt: skip
+        self._domains = Domains()
         self._skipped: Counter[str] = Counter()
         self._repeated: dict[str, None] = {}
 
@@ -226,7 +249,8 @@ class _Reader:
             unusable={key: one.problem for key, one in hpas.items() if one.problem},
             workloads=self._found["workload"],
             pods=self._found["pod"],
-            budgets=frozenset(self._budgets),
+            budgets=self._found["budget"],
+            domains=self._domains,
             skipped=dict(self._skipped),
             repeated=tuple(self._repeated),
             digest=self._digest.hexdigest(),
@@ -258,7 +282,9 @@ class _Reader:
         elif kind == "Pod" and not group:
             self._put("pod", kind, self._pods.decode(_wire(value)).thing)
         elif kind == BUDGET_KIND and group == "policy":
-            self._budgets.add(_key(_wire(value)))
+            self._put("budget", kind, read_budget(_wire(value)))
+        elif kind == "Node" and not group:
+            self._domains.add(read_node_labels(_wire(value)))
         elif isinstance(kind, str) and (group, kind) in {*BUILT_IN, DAEMON_SET}:
             self._put("workload", kind, _workload(group, kind, _wire(value)))
         else:
@@ -317,10 +343,6 @@ def _wire(value: Mapping[str, object]) -> bytes:
     return json.dumps(value).encode()
 
 
-def _key(raw: bytes) -> PodKey:
-    return key_of(_WORKLOAD.decode(raw).metadata or Meta())
-
-
 def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
     """Return a workload.
 
@@ -346,4 +368,5 @@ def _workload(group: str, kind: str, raw: bytes) -> WorkloadObject:
         scale=scale,
         labels=labels,
         template=read_template(bytes(template.spec)),
+        spreads=read_spreads(bytes(template.spec)),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from yaml.nodes import Node
@@ -30,6 +30,7 @@ from hpabatch.model.objects.encode import encode_spec
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.objects.stored import as_stored, stored_order
 from hpabatch.model.objects.validate import drop_disabled_fields
+from hpabatch.model.settings.differences import spec_differences
 from hpabatch.model.settings.patch import spec_patch
 from hpabatch.model.versions import Profile
 
@@ -69,6 +70,16 @@ class _Found:
     hpa: HPA
 
 
+class OtherSpecError(RefusedError):
+    """A manifest that says something else than what was judged, with each field, judged to now."""
+
+    def __init__(self, label: str, differences: list[str]) -> None:
+        """Take the HPA's name and the differences."""
+        told = ", ".join(differences)
+        super().__init__(f"{label}: the manifest is not what was judged ({told}): not edited")
+        self.differences = differences
+
+
 _Edit = tuple[Path, object]
 """A path below an HPA's document and its new value; None: the key goes."""
 
@@ -100,9 +111,7 @@ def edit_manifest(
     if _same(spec, wanted):
         return text
     if not _same(spec, today):
-        raise RefusedError(
-            f"{label}: the manifest is not what was judged ({_difference(spec, today)}): not edited"
-        )
+        raise OtherSpecError(label, spec_differences(today, _as(spec, today)))
     try:
         piece = _edited(there, wanted, profile)
     except SpliceError as error:
@@ -130,14 +139,9 @@ def _compared(spec: HPASpec) -> tuple[object, ...]:
     return spec.min_replicas, spec.max_replicas, spec.metrics, spec.behavior
 
 
-def _difference(manifest: HPASpec, today: HPASpec) -> str:
-    names = ("minReplicas", "maxReplicas", "metrics", "behavior")
-    pairs = zip(names, _compared(manifest), _compared(today), strict=True)
-    differing = [(name, mine, theirs) for name, mine, theirs in pairs if mine != theirs]
-    name, mine, theirs = differing[0]
-    if isinstance(mine, int) or isinstance(theirs, int):
-        return f"{name} {mine} there, {theirs} in the history"
-    return f"its {name} differ from the history's"
+def _as(spec: HPASpec, other: HPASpec) -> HPASpec:
+    """Return a spec with another one's target."""
+    return replace(spec, scale_target_ref=other.scale_target_ref)
 
 
 # ---- finding ------------------------------------------------------------------------------------

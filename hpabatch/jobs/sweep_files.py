@@ -27,6 +27,7 @@ _COLUMNS: Final = {
         *_KEY,
         *("unit", "target_kind", "target", "spec", "min_replicas", "max_replicas"),
         *("cpu_milli", "memory_milli", "days", "blocks", "problems", "censored_pct", "ceiling"),
+        *("metadata", "availability"),
         *("advice", "why_not", "plant_unscored", "plant_why_not"),
         *("plant_skill", "plant_skill_low", "plant_skill_high"),
         *("controller_answer", "controller_explained_share"),

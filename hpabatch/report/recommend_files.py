@@ -15,7 +15,9 @@ import yaml
 from hpabatch.engine.advise.certificate import certificate
 from hpabatch.engine.advise.run import Recommendation, Recommendations
 from hpabatch.inputs.kubernetes_yaml import plain_value
+from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.printable import printable_line
+from hpabatch.model.settings.differences import metric_name
 
 INDEX: Final = "recommendations.json"
 MANIFESTS: Final = "manifests"
@@ -60,7 +62,7 @@ def recommendation_files(found: Recommendations) -> dict[str, str]:
         stem = file_stem(item, with_cluster=many)
         told = certificate(item, found)
         files[f"{stem}.json"] = json.dumps(told, indent=2, allow_nan=False) + "\n"
-        if item.key in written:
+        if item.key in written and not item.withheld:
             files[f"{stem}.yaml"] = patch_yaml(item, found, told, stem)
     return files
 
@@ -119,6 +121,7 @@ def _comments(
     yield from (f"why: {reason}" for reason in item.reasons)
     yield from (f"doubt: {doubt.why}" for doubt in item.doubts)
     yield from (f"note: {note}" for note in item.notes)
+    yield from _whole_lists(item)
     judging = told["judging"]
     unit = found.result.parameters["block"]["unit"]
     yield ""
@@ -134,6 +137,29 @@ def _comments(
     yield ""
     yield from _evidence(told)
     yield f"everything: {stem}.json"
+
+
+def _whole_lists(item: Recommendation) -> Iterator[str]:
+    """Yield which lists the patch replaces as a whole, and what of them is as before."""
+    assert item.wanted is not None
+    if "metrics" in item.patch:
+        was = default_spec(item.today).metrics
+        same = [metric_name(one) for one in item.wanted.metrics if one in was]
+        changed = [metric_name(one) for one in item.wanted.metrics if one not in was]
+        yield (
+            f"replaces the whole list spec.metrics: changed {', '.join(changed) or 'nothing'}; "
+            f"as before {', '.join(same) or 'nothing'}"
+        )
+    for way, rules in _parts(item.patch.get("behavior")):
+        if "policies" in rules:
+            yield f"replaces the whole list spec.behavior.{way}.policies"
+
+
+def _parts(value: object) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the directions of a behavior."""
+    for way, rules in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(rules, Mapping):
+            yield way, rules
 
 
 def _measure_lines(there: Mapping[str, Any]) -> Iterator[str]:

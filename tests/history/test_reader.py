@@ -237,7 +237,7 @@ def test_a_dangling_link_cannot_be_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("hpabatch.schema", "5", "schema version 5; this hpabatch reads up to 4: use a newer"),
+        ("hpabatch.schema", "6", "schema version 6; this hpabatch reads up to 5: use a newer"),
         ("hpabatch.schema", "one", "expected a number as schema version, got 'one'"),
         ("hpabatch.schema", "0", "expected a number as schema version"),
         ("hpabatch.table", "scales", "written as the table scales, not pods; name it scales.par"),

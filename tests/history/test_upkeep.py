@@ -167,6 +167,7 @@ LATER: dict[int, dict[str, list[str]]] = {
     | {"pod_states": ["target"]},
     3: {"provenance": []},
     4: {"passes": [], "scales": ["error"]},
+    5: {"hpa_context": []},
 }
 """What came with a version: tables (no columns named), and columns of older ones."""
 
@@ -316,9 +317,9 @@ def test_what_is_not_migrated(tmp_path: Path) -> None:
         migrate(old, f"{tmp_path}/x/../old/")
     with pytest.raises(UsageError, match="is a flat history"):
         migrate(old, write_all(tmp_path / "other"))
-    table = pq.read_table(old / "pods.parquet").replace_schema_metadata({"hpabatch.schema": "5"})
+    table = pq.read_table(old / "pods.parquet").replace_schema_metadata({"hpabatch.schema": "6"})
     pq.write_table(table, old / "pods.parquet")
-    with pytest.raises(HistoryError, match="has schema version 5; this hpabatch reads up to 4"):
+    with pytest.raises(HistoryError, match="has schema version 6; this hpabatch reads up to 5"):
         migrate(old, tmp_path / "new")
 
 

@@ -85,7 +85,9 @@ def test_every_form_gives_the_same_objects(tmp_path: Path, form: str) -> None:
     assert found.workloads == plain.workloads
     assert found.pods == plain.pods
     assert found.skipped == {"Service": 1}
-    assert found.notes() == ["--objects: 1 PodDisruptionBudget is read and not used yet"]
+    assert found.budgets == plain.budgets
+    assert [one.name for one in found.budgets.values()] == ["web"]
+    assert found.notes() == []
 
 
 def test_several_files_join_and_the_last_of_different_ones_counts(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ Examples:
 
 _MIGRATE = """Copy a history into a new store.
 
-OLD is a folder of Parquet tables (schema version 1 to 4) or a store; it is not changed. NEW is an
+OLD is a folder of Parquet tables (schema version 1 to 5) or a store; it is not changed. NEW is an
 absent or empty folder or URL; one that holds something else is refused. An interrupted migration
 goes on when it is started again, as long as OLD is what it was.
 

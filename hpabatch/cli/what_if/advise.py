@@ -115,8 +115,6 @@ def _history(data: str, request: AdviseRequest, folder: Path, progress: Progress
     from hpabatch.jobs.advise import HISTORY
 
     if request.map is None and not _is_table(data):
-        if request.objects:
-            raise UsageError("--objects are read beside a table: give its --map, or leave them")
         return data
     from hpabatch.importers.table.request import TableRequest
     from hpabatch.importers.table.run import run_import

@@ -29,17 +29,21 @@ docs/recommend.md explains them and every column.
 --bound FIELD=LIMIT        how far from today's: target=15 (points), max=x2 (twice or half),
                            scaleDown.window=600 (seconds), policies=same, min=any.
                            [default: target=20, min=x2, max=x2, all else free]
+                           Below 2 pods, and below what a PodDisruptionBudget or a topology spread
+                           needs, minReplicas goes only with min=any.
 
 \b
 --patches FOLDER gets a strategic-merge patch NAMESPACE.HPA.yaml for every change, with its
 evidence as comments, and a certificate NAMESPACE.HPA.json for every HPA. The folder is new or
 empty, or holds earlier recommendations only: these are replaced. With --hpas the manifests of
 changed HPAs are edited too, only on the lines that change: copies in FOLDER/manifests, or with
---in-place themselves.
+--in-place themselves. There is no patch of an HPA that KEDA, Flux, Argo CD, Helm or another
+controller writes: the answer says where to change it instead. Nor is there one of an HPA that the
+manifests or --objects say was edited since.
 
 \b
 Exit codes: 0 fine ("no advice" is an answer), 2 something cannot be read, 3 some manifests could
-not be edited (everything else is written).
+not be edited, or HPAs were edited since (everything else is written).
 
 \b
 Examples:

@@ -6,15 +6,17 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hpabatch.engine.advise.guard import edited_since, withhold
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.specs import profile_of
+from hpabatch.engine.advise.unit import Key
 from hpabatch.errors import EXIT_OK, EXIT_REFUSED, EXIT_UNREADABLE, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_path, flush
 from hpabatch.history.files import read_regular
-from hpabatch.inputs.manifest_edit import edit_manifest
+from hpabatch.inputs.manifest_edit import OtherSpecError, edit_manifest
 from hpabatch.inputs.manifests import ManifestEntry, load_manifests
 from hpabatch.report.recommend import RecommendReport
 from hpabatch.report.recommend_files import INDEX, MANIFESTS, index_file, recommendation_files
@@ -64,7 +66,12 @@ def write_files(
     Raises:
         UsageError: a place cannot be written.
     """
+    told = tuple(_told_withheld(report.found.items))
     edited = _Edited() if not hpas else edit_files(report, hpas)
+    for item in report.found.items:
+        if item.was_edited:
+            edited.warn(f"{'/'.join(item.key[1:])}: {item.withheld}: no patch", EXIT_REFUSED)
+    report = replace(report, found=withhold(report.found, edited.others))
     written = list(report.written)
     if in_place:
         for path, text in edited.texts.items():
@@ -79,16 +86,24 @@ def write_files(
             files |= {f"{MANIFESTS}/{name}": text for name, text in copies}
         files[INDEX] = index_file(report.found, list(files)).encode()
         _write_folder(Path(patches), files)
-        counts = {
-            "patches": len(report.found.written()),
-            "certificates": len(report.found.items),
-        }
+        changes = report.found.written()
+        withheld = sum(item.withheld != "" for item in changes)
+        counts = {"patches": len(changes) - withheld, "certificates": len(report.found.items)}
+        counts |= {"changes without a patch": withheld} if withheld else {}
         if hpas and not in_place:
             counts["manifests"] = len(edited.texts)
-        told = ", ".join(f"{name} {count}" for name, count in counts.items())
-        written.append(f"written to {patches}: {told}")
-    warnings = (*report.warnings, *edited.warnings)
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        written.append(f"written to {patches}: {listed}")
+    warnings = (*report.warnings, *told, *edited.warnings)
     return replace(report, written=written, warnings=warnings), edited.code
+
+
+def _told_withheld(items: Sequence[Recommendation]) -> Iterator[str]:
+    """Yield a sentence on the changes of HPAs that something else writes."""
+    owned = [item for item in items if item.withheld and not item.was_edited]
+    if owned:
+        more = f" (and {len(owned) - 1} more)" if len(owned) > 1 else ""
+        yield f"no patch of {'/'.join(owned[0].key[1:])}{more}: {owned[0].withheld}"
 
 
 def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
@@ -128,15 +143,16 @@ def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
 
 @dataclass(slots=True)
 class _Edited:
-    """The new bytes of files, by path; what could not be edited, and the exit code of that."""
+    """The new bytes of files, by path; what could not be edited, and the exit code of that.
 
-    texts: dict[Path, bytes]
-    trees: dict[Path, str]
-    warnings: list[str]
+    `others` are the HPAs whose manifest has another spec than the judged one, and how.
+    """
+
+    texts: dict[Path, bytes] = field(default_factory=dict)
+    trees: dict[Path, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    others: dict[Key, str] = field(default_factory=dict)
     code: int = EXIT_OK
-
-    def __init__(self) -> None:
-        self.texts, self.trees, self.warnings, self.code = {}, {}, [], EXIT_OK
 
     def warn(self, text: str, code: int) -> None:
         """Note what could not be done; an unreadable file wins over a refused edit."""
@@ -154,7 +170,9 @@ def edit_files(report: RecommendReport, paths: Sequence[str]) -> _Edited:
         if entry.error is not None:
             edited.warn(f"{entry.place}: {entry.error}", EXIT_UNREADABLE)
     for item in report.found.written():
-        _edit(item, report, list(_entries_of(item, entries)), edited)
+        in_manifest = item.source is None or item.source.as_manifest
+        if in_manifest and not item.was_edited:
+            _edit(item, report, list(_entries_of(item, entries)), edited)
     return edited
 
 
@@ -196,6 +214,9 @@ def _edit(
         edited.warn(f"{path}: not UTF-8 text: not edited", EXIT_REFUSED)
     except OSError as error:
         edited.warn(f"{path}: cannot be read: {error.strerror}", EXIT_UNREADABLE)
+    except OtherSpecError as error:
+        edited.others[item.key] = edited_since(error.differences)
+        edited.warn(f"{path}: {error}", EXIT_REFUSED)
     except RefusedError as error:
         edited.warn(f"{path}: {error}", EXIT_REFUSED)
     else:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec import to_builtins
 
 from hpabatch.cluster.objects.hpa_status import StatusReader
 from hpabatch.cluster.objects.objects import (
@@ -23,6 +24,7 @@ from hpabatch.cluster.objects.objects import (
     broken,
     key_of,
 )
+from hpabatch.cluster.objects.pods import owner_text
 from hpabatch.cluster.objects.types import HpaObject, Kind, PodKey
 from hpabatch.model.objects.decode import KIND, V2, V2BETA2, VERSIONS, decode_hpa
 from hpabatch.model.objects.decode_fields import Severity
@@ -101,6 +103,7 @@ class HpaDecoder:
         written = (
             version, meta.uid, meta.generation, meta.creationTimestamp, bytes(wire.spec),
             bytes(meta.labels), annotations if nested else _lasting(annotations),
+            owner_text(meta.ownerReferences),
         )  # fmt: skip
         known = self._known.get(key)
         if known is None or known.written != written:
@@ -147,6 +150,7 @@ def _with_status(hpa: HPA, status: HPAStatus) -> HPA:
         hpa.api_version,
         hpa.generate_name,
         hpa.creation_timestamp,
+        hpa.owner,
     )
 
 
@@ -174,6 +178,7 @@ def _document(
             "uid": meta.uid,
             "generation": meta.generation,
             "creationTimestamp": meta.creationTimestamp,
+            "ownerReferences": [to_builtins(one) for one in meta.ownerReferences or ()],
             "labels": _json(meta.labels),
             "annotations": _json(meta.annotations),
         }

@@ -30,7 +30,7 @@ class RecommendOptions:
 
     `recommender` "random" picks any candidate without asking what it is worth: a yardstick for the
     other one. Changes of confidence `accept` or better are written. `sweep` is a digest of the
-    sweep's files, for the certificates.
+    sweep's files and `objects` one of the cluster's objects, for the certificates.
     """
 
     goal: Goal
@@ -40,6 +40,8 @@ class RecommendOptions:
     accept: str = RecommendRequest.accept
     recommender: str = "judged"
     sweep: str = ""
+    objects: str = ""
+    instance_label: str = RecommendRequest.instance_label
 
 
 def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") -> RecommendOptions:
@@ -56,6 +58,7 @@ def options_of(request: RecommendRequest, result: SweepResult, sweep: str = "") 
         accept=request.accept,
         recommender=request.recommender,
         sweep=sweep,
+        instance_label=request.instance_label,
     )
 
 

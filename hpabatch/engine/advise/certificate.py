@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import hpabatch
+from hpabatch.engine.advise.floor import floor_of
 from hpabatch.engine.advise.frames import fold_rows, measures_of
 from hpabatch.engine.advise.judge import TODAY, Judged
 from hpabatch.engine.advise.run import Recommendation, Recommendations
@@ -36,7 +37,7 @@ def certificate(item: Recommendation, found: Recommendations) -> dict[str, Any]:
     cluster, namespace, hpa = item.key
     names = found.specs.names
     patch = None
-    if item.patch:
+    if item.patch and not item.withheld:
         patch = patch_document(hpa, namespace, item.patch, found.patch_version)
     return {
         "kind": KIND,
@@ -58,6 +59,8 @@ def certificate(item: Recommendation, found: Recommendations) -> dict[str, Any]:
             "recommended": None if item.wanted is None else encode_spec(item.wanted),
         },
         "patch": patch,
+        "withheld": item.withheld or None,
+        "floor": _floor(item, found),
         "parameters": parameters(found),
         "scores": _scores(item, found),
         "judging": None
@@ -79,8 +82,16 @@ def parameters(found: Recommendations) -> dict[str, Any]:
         "min_history_days": options.min_history_days,
         "accept": options.accept,
         "recommender": options.recommender,
+        "instance_label": options.instance_label,
+        "objects": options.objects or None,
         **asdict(options.rules),
     }
+
+
+def _floor(item: Recommendation, found: Recommendations) -> dict[str, Any] | None:
+    """Return the floor of minReplicas and its reason, None where it is lifted."""
+    floor = floor_of(found.specs.contexts[item.key], found.options.bounds)
+    return None if floor is None else {"min_replicas": floor.pods, "why": floor.why}
 
 
 def _scores(item: Recommendation, found: Recommendations) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def advice_frame(found: Recommendations) -> pl.DataFrame:
             "goal": str(found.options.goal),
             "currency": currencies.get(item.key),
             "patch": json.dumps(item.patch) if item.patch else None,
+            "source": None if item.source is None else item.source.name,
+            "withheld": item.withheld or None,
         }
         names = ("days", "ceiling", "advice", "plant_skill", *CONTROLLER)
         row |= {name: found.facts[item.key][name] for name in names}
@@ -233,8 +235,8 @@ def fold_rows(judged: Judged, names: Mapping[int, str]) -> Iterator[Row]:
 
 _TYPES: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("cluster", "namespace", "hpa", "unit", "answer", "setting", "considered",
-                     "reasons", "notes", "goal", "currency", "patch", "why_not",
-                     "controller_answer", "ceiling", "confidence", "doubts",
+                     "reasons", "notes", "goal", "currency", "patch", "source", "withheld",
+                     "why_not", "controller_answer", "ceiling", "confidence", "doubts",
                      "surer"), pl.String),
     **dict.fromkeys(("advice", "candidate", "on_front", "better"), pl.Boolean),
     **dict.fromkeys(("setting_id", "members", "training_blocks", "judged_blocks", "block", "folds",

@@ -51,6 +51,20 @@ class Reach(Request):
         HIGH,
         values=CONFIDENCES,
     )
+    objects: tuple[str, ...] = option(
+        "paths",
+        "Objects of the cluster as it is now, as kubectl get deploy,sts,rs,ds,hpa,pods,pdb -A -o "
+        "yaml prints them: owners, budgets and edited specs count; may be repeated.",
+        (),
+        metavar="FILE",
+    )
+    instance_label: str = option(
+        "choice",
+        "Meaning of app.kubernetes.io/instance where nothing else says who writes an HPA: Argo "
+        "CD's label, so that its HPA gets no patch, or a plain label.",
+        "argocd",
+        values=("argocd", "plain"),
+    )
     recommender: str = option(
         "choice",
         "Choice of the setting: judged, or any candidate at random, as a yardstick.",
@@ -151,7 +165,4 @@ class AdviseRequest(SweptAdviceRequest):
     )
     map: str | None = option(
         "path", "Map file of a table (see `import table`): meaning and units.", metavar="FILE"
-    )
-    objects: tuple[str, ...] = option(
-        "paths", "Objects of the cluster beside a table; may be repeated.", (), metavar="FILE"
     )

@@ -16,11 +16,13 @@ import numpy as np
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
 from hpabatch.engine.advise.doubts import contradictions, doubts, refused
+from hpabatch.engine.advise.guard import source_of_change, withhold
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.owners import Source
 from hpabatch.model.settings.patch import patch_version, spec_patch
 
 
@@ -47,7 +49,8 @@ class Recommendation:
     `setting_id` and `wanted` are what is recommended (today's with "keep"; None: nothing is),
     `considered_id` the setting that was looked at. `patch` is what changes in the spec. `advice` is
     its unit's, None where the HPA itself gives none; it is member `member` there. `doubts` are the
-    unit's, its own and those of the other members.
+    unit's, its own and those of the other members. `source` is what writes the HPA; `withheld`: why
+    no patch is written though something changes, "": it is.
     """
 
     key: Key
@@ -63,11 +66,18 @@ class Recommendation:
     advice: UnitAdvice | None = None
     member: int = 0
     doubts: tuple[Doubt, ...] = ()
+    source: Source | None = None
+    withheld: str = ""
 
     @property
     def confidence(self) -> str | None:
         """How sure the answer is: high, medium or low; None: there is no advice."""
         return None if self.answer == NONE else confidence_of(self.doubts)
+
+    @property
+    def was_edited(self) -> bool:
+        """Whether its patch is withheld because the spec is not the judged one any more."""
+        return bool(self.withheld) and (self.source is None or self.withheld != str(self.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +119,13 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, wrong):
         own = [d for k in unit.members for d in doubts(rows[k], options)]
-        found = _advise(unit, facts)
-        theirs = weighed([*found.doubts, *own, *contradictions(unit, options.goal)])
-        units[name] = replace(found, doubts=theirs)
-    items = tuple(_items(result, specs, units, wrong))
+        advice = _advise(unit, facts)
+        theirs = weighed([*advice.doubts, *own, *contradictions(unit, options.goal)])
+        units[name] = replace(advice, doubts=theirs)
+    items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
-    return Recommendations(items, ordered, options, result, specs, rows)
+    found = Recommendations(items, ordered, options, result, specs, rows)
+    return withhold(found, {item.key: str(item.source) for item in items if item.source})
 
 
 def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
@@ -194,6 +205,7 @@ def _items(
     specs: Specs,
     units: Mapping[str, UnitAdvice],
     wrong: Mapping[Key, tuple[str, ...]],
+    options: RecommendOptions,
 ) -> Iterator[Recommendation]:
     """Yield the advice on every HPA, that of its unit where it gives any."""
     left = _left_out(result, wrong)
@@ -204,7 +216,13 @@ def _items(
             today = specs.written(key)
             yield Recommendation(key, name, NONE, wrong[key], (), today)
             continue
-        yield _item(key, units[name], specs, left.get(name, 0))
+        item = _item(key, units[name], specs, left.get(name, 0))
+        yield replace(item, source=_source(item, specs, options)) if item.patch else item
+
+
+def _source(item: Recommendation, specs: Specs, options: RecommendOptions) -> Source | None:
+    context, label = specs.contexts[item.key], options.instance_label
+    return source_of_change(item.key, context, item.today, item.patch, label)
 
 
 def _left_out(result: SweepResult, wrong: Collection[Key]) -> dict[str, int]:

@@ -9,7 +9,10 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.advise.bounds import Bounds
+from hpabatch.engine.advise.floor import below, floor_of
+from hpabatch.engine.advise.guard import contexts_of
 from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, TODAY_ID, Key, Mask, UnitBlocks
+from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError
 from hpabatch.model.objects.decode import hpa_from_json
@@ -42,6 +45,7 @@ class Specs:
     values: dict[int, Values] = field(init=False)
     names: dict[int, str] = field(init=False)
     flags: tuple[ControllerFlags, ...] = field(init=False)
+    contexts: dict[Key, Context] = field(init=False)
     _written: dict[Key, HPASpec] = field(init=False)
     _made: dict[tuple[HPASpec, int], HPASpec] = field(init=False, default_factory=dict)
 
@@ -51,7 +55,7 @@ class Specs:
         Raises:
             HistoryError: a spec cannot be read.
         """
-        self.flags = flags_of(self.result)
+        self.flags, self.contexts = flags_of(self.result), contexts_of(self.result)
         fields = [c for c in self.result.settings.columns if c not in ("setting_id", "setting")]
         rows = list(self.result.settings.iter_rows(named=True))
         self.values = {
@@ -139,6 +143,8 @@ def _bound_refusal(members: Sequence[Key], specs: Specs, bounds: Bounds, setting
         except HpabatchError as error:
             return f"it does not fit {key[1]}/{key[2]}: {error}"
         broken = bounds.broken(specs.today(key), spec, specs.flags)
+        low = below(floor_of(specs.contexts[key], bounds), specs.today(key), spec)
+        broken += [low] if low else []
         if broken:
             where = f"{key[1]}/{key[2]}: " if len(members) > 1 else ""
             return where + ", ".join(broken)

@@ -206,6 +206,8 @@ ADVICE: Final = table(
         or cannot be told at this resolution
     controller_explained_share number: part of the held changes that is explained, above chance
     patch string: what changes in the spec, as JSON; null: nothing
+    source string: the controller or tool that writes the HPA that would change; null: none is known
+    withheld string: why no patch is written for a change; null: one is
     """,
 )
 

@@ -35,6 +35,8 @@ from hpabatch.engine.simulate.run import (
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import Limits, SettingCases, cases_of, fitting, known_limits
+from hpabatch.engine.sweep.context import COLUMNS as CONTEXT_COLUMNS
+from hpabatch.engine.sweep.context import Context, contexts
 from hpabatch.engine.sweep.groups import Unit, units_of
 from hpabatch.history.reader import History
 from hpabatch.inputs.grid import Grid
@@ -95,6 +97,11 @@ class SweepPlan:
     def places(self) -> dict[tuple[str, str, str], int]:
         """By cluster, namespace and name the place of an HPA in `plan.chosen`."""
         return {key_of(candidate): k for k, candidate in enumerate(self.plan.chosen)}
+
+    @cached_property
+    def contexts(self) -> Mapping[tuple[str, str, str], Context]:
+        """By cluster, namespace and name who writes an HPA, and what keeps its pods available."""
+        return contexts(self.plan.history)
 
     @property
     def evidence(self) -> dict[str, str]:
@@ -376,6 +383,7 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
                 "censored_pct": part.loop.censored[key],
                 "ceiling": _ceiling_source(part.loop, case),
             }
+            | sweep.contexts.get(key, Context()).columns()
         )
     frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
     joined = frame.join(part.scores, on=KEY, how="left", maintain_order="left")
@@ -397,6 +405,7 @@ _HPA_SCHEMA: Final = {
     "problems": pl.String(),
     "censored_pct": pl.Float64(),
     "ceiling": pl.String(),
+    **dict.fromkeys(CONTEXT_COLUMNS, pl.String()),
 }
 _SCORES: Final = {
     **dict.fromkeys(KEY, pl.String()),

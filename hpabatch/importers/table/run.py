@@ -24,7 +24,7 @@ from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.files import read_regular
 from hpabatch.history.store.replace import has_replaced
 from hpabatch.history.store.storage import temporary_root
-from hpabatch.importers.objects import Disagreements
+from hpabatch.importers.objects import Disagreements, context_rows
 from hpabatch.importers.table.ahead import ahead
 from hpabatch.importers.table.claims import claim_rows, import_name, while_unreplaced
 from hpabatch.importers.table.decode import read_map
@@ -57,7 +57,7 @@ from hpabatch.inputs.cluster_objects import read_objects
 from hpabatch.model.objects.encode import spec_to_json
 from hpabatch.model.printable import counted
 
-READER_VERSION = 3
+READER_VERSION = 4
 """Raise it when the same input and map give other rows: what was imported before is then redone."""
 
 READ_SHARE = 0.6
@@ -388,6 +388,7 @@ class _Job:
             beside.compare_sizes(changes)
             unused += beside.notes(hpas, places, spill.spans)
             self.told.merge(beside.told.take())
+            context = context_rows(beside.objects, hpas, spill.spans)
         if not hpas.is_empty():
             hpas = in_store(hpas, self.sink.stored_hpas(), self._replaced(spill.workloads))
         stored = joined_sizes(self.sink, changes, workloads, self.table.lives.ran_before_ms)
@@ -395,6 +396,8 @@ class _Job:
             self.sink.add("pods", others)
             self.sink.add("scales", scales_table(stored, beside))
             self.sink.add("hpas", hpas)
+            if beside is not None:
+                self.sink.add("hpa_context", context)
             if self.table.guessed:
                 guesses = guesses_provenance(spill.workloads, self.table.guessed, beside)
                 self.sink.add("provenance", guesses)

@@ -89,6 +89,7 @@ def decode_hpa(document: Mapping[str, object]) -> tuple[HPA, list[Problem]]:
     )
     if metadata is not None:
         hpa = _restore_annotations(metadata.built(partial(_read_metadata, hpa=hpa)), problems)
+        hpa = replace(hpa, owner=_controller_of(document["metadata"]))
     return hpa, problems
 
 
@@ -106,6 +107,18 @@ def _read_metadata(fields: Fields, hpa: HPA) -> HPA:
         generate_name=fields.string("generateName"),
         creation_timestamp=fields.time("creationTimestamp"),
     )
+
+
+def _controller_of(metadata: object) -> str:
+    """Return the controlling owner as Kind/name, "" without one; what is no owner is passed over.
+
+    No rule asks for it, so an HPA is not refused for a wrong type in it.
+    """
+    owners = metadata.get("ownerReferences") if isinstance(metadata, Mapping) else None
+    for one in owners if isinstance(owners, list) else ():
+        if isinstance(one, Mapping) and one.get("controller") is True:
+            return f"{one.get('kind') or ''}/{one.get('name') or ''}"
+    return ""
 
 
 def _restore_annotations(hpa: HPA, problems: list[Problem]) -> HPA:

@@ -219,6 +219,7 @@ class HPA:
     """A HorizontalPodAutoscaler: metadata that hpabatch uses, spec and status.
 
     `api_version` is the version of the document. `namespace` is "" where the document has none.
+    `owner` is the controlling object as Kind/name, "" where there is none.
     """
 
     name: str = ""
@@ -232,3 +233,4 @@ class HPA:
     api_version: str = "autoscaling/v2"
     generate_name: str = ""
     creation_timestamp: str | None = None
+    owner: str = ""

@@ -103,13 +103,6 @@ def test_a_table_needs_its_map(run: Run) -> None:
     assert "`hpabatch import table usage.csv --init --map map.yaml` proposes it" in done.stderr
 
 
-def test_objects_are_of_tables_only(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "history").mkdir()
-    done = run("history", "--objects", "objects.yaml", "--out", "advice")
-    assert done.code == 2
-    assert "--objects are read beside a table" in done.stderr
-
-
 @pytest.mark.parametrize("out", ["-", "s3://bucket/advice", "usage.csv", "mine"])
 def test_a_place_that_is_no_folder_of_advice_is_refused(run: Run, out: str) -> None:
     Path("usage.csv").write_text(TABLE)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -194,10 +195,13 @@ def test_a_manifest_that_cannot_be_edited_is_told(run: Run, sweep: Path, tmp_pat
     file.write_text(MANIFEST.replace("maxReplicas: 10", "maxReplicas: 12"))
     done = run(sweep, *SLO, "--patches", out, "--hpas", file)
     assert done.code == 3
-    assert "the manifest is not what was judged (maxReplicas 12 there, 10 in the history)" in (
-        done.stderr
+    assert "the manifest is not what was judged (maxReplicas 10 -> 12): not edited" in done.stderr
+    assert not (out / "shop.api.yaml").exists()
+    told = json.loads((out / "shop.api.json").read_text())
+    assert (told["answer"], told["patch"]) == ("change", None)
+    assert told["withheld"] == (
+        "edited since it was judged: maxReplicas 10 -> 12; import it and sweep again"
     )
-    assert (out / "shop.api.yaml").exists()
     file.write_text("{{ .Values.hpa }}")
     done = run(sweep, *SLO, "--patches", out, "--hpas", file)
     assert done.code == 2
@@ -205,9 +209,76 @@ def test_a_manifest_that_cannot_be_edited_is_told(run: Run, sweep: Path, tmp_pat
     assert "shop/api has no manifest there: not edited" in done.stderr
 
 
+def live_objects(tmp_path: Path, **metadata: Any) -> Path:
+    """Write the HPA as a cluster has it."""
+    file = tmp_path / "objects.yaml"
+    document = yaml.safe_load(MANIFEST)
+    document["metadata"] |= {"namespace": "shop", **metadata}
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def test_an_hpa_that_was_edited_since_gets_no_patch(run: Run, sweep: Path, tmp_path: Path) -> None:
+    objects, out = live_objects(tmp_path), tmp_path / "patches"
+    assert run(sweep, *SLO, "--patches", out, "--objects", objects).code == 0
+    assert (out / "shop.api.yaml").exists()
+    objects.write_text(
+        objects.read_text().replace("averageUtilization: 60", "averageUtilization: 65")
+    )
+    done = run(sweep, *SLO, "--patches", out, "--objects", objects)
+    assert done.code == 3
+    field = "metrics[0].resource.target.averageUtilization 60 -> 65"
+    assert f"shop/api: edited since it was judged: {field}; import it" in done.stderr
+    assert not (out / "shop.api.yaml").exists()
+    assert "patches 0, certificates 3, changes without a patch 1" in done.stderr + done.stdout
+    # An answer alone is no patch: nothing is left out against anyone's wish.
+    done = run(sweep, *SLO, "--objects", objects)
+    assert (done.code, "no patch is written: edited since" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "source", "in_manifest"),
+    [
+        ({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}, "Flux Kustomization", True),
+        ({"annotations": {"meta.helm.sh/release-name": "api"}}, "Helm release shop/api", False),
+    ],
+)
+def test_an_hpa_that_something_else_writes_gets_no_patch(
+    run: Run, sweep: Path, tmp_path: Path, metadata: Any, source: str, in_manifest: bool
+) -> None:
+    objects, out = live_objects(tmp_path, **metadata), tmp_path / "patches"
+    manifest = tmp_path / "api.yaml"
+    manifest.write_text(MANIFEST)
+    done = run(sweep, *SLO, "--patches", out, "--objects", objects, "--hpas", manifest)
+    assert done.code == 0
+    assert f"no patch of shop/api: owned by {source}" in done.stderr
+    assert not (out / "shop.api.yaml").exists()
+    # What Flux applies is changed in its manifests.
+    assert (out / "manifests" / "api.yaml").exists() == in_manifest
+    told = json.loads((out / "shop.api.json").read_text())
+    assert told["patch"] is None
+    assert told["spec"]["recommended"]["metrics"] != told["spec"]["today"]["metrics"]
+
+
+def test_a_patch_tells_which_lists_it_replaces(run: Run, tmp_path: Path) -> None:
+    memory = {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}
+    spec = {**SPEC, "metrics": [*SPEC["metrics"], {"type": "Resource", "resource": memory}]}
+    maker = SweepMaker([{"target.cpu": "70", "policies": "gentle"}])
+    maker.add("api", {0: weeks([100] * 6), 1: weeks([80] * 6)}, spec=spec)
+    out = tmp_path / "patches"
+    assert run(maker.write(tmp_path / "sweep"), "--patches", out).code == 0
+    lines = (out / "shop.api.yaml").read_text().splitlines()
+    assert (
+        "# replaces the whole list spec.metrics: changed Resource cpu; as before Resource memory"
+    ) in lines
+    assert "# replaces the whole list spec.behavior.scaleDown.policies" in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--objects", "x"), "objects x cannot be read"),
+        (("--instance-label", "argo"), "--instance-label"),
         (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
         (("--minimize", "cost"), "no HPA of this sweep has a cost"),
         (("--bound", "size=3"), "--bound size=3: no such field"),

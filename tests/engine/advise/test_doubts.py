@@ -57,12 +57,8 @@ def unit_of(modelled: float | None, recorded: float | None) -> UnitBlocks:
 )
 def test_recording_and_model_on_two_sides(recorded: float, modelled: float, disagree: bool) -> None:
     """Minutes a week, held against a limit of fewer than 10."""
-    told = list(
-        doubt.why
-        for doubt in contradictions(
-            unit_of(modelled, recorded), parse_goal(["saturated_minutes<10/week"])
-        )
-    )
+    unit = unit_of(modelled, recorded)
+    told = [d.why for d in contradictions(unit, parse_goal(["saturated_minutes<10/week"]))]
     assert bool(told) == disagree
     if told:
         assert f"the model {modelled:.3g} minutes a week" in told[0]

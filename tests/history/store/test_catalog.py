@@ -95,9 +95,9 @@ def test_something_else_in_place_of_a_commit(folder: Path, content: bytes) -> No
 
 
 def test_a_newer_schema(folder: Path) -> None:
-    edit(folder, 3, schema=5)
+    edit(folder, 3, schema=6)
     text = refusal(folder)
-    assert "has schema version 5; this hpabatch reads up to 4: use a newer hpabatch" in text
+    assert "has schema version 6; this hpabatch reads up to 5: use a newer hpabatch" in text
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import yaml
 
 from hpabatch.cluster.objects.rows import instant_or_none
+from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import BEHAVIOR
 from hpabatch.importers.objects import Disagreements, PodRequests
 from hpabatch.importers.prometheus.client.samples import Findings
@@ -19,11 +21,14 @@ from hpabatch.importers.prometheus.pods.filled import (
     known_requests,
 )
 from hpabatch.importers.prometheus.pods.requests import REQUESTS, note_lacking
+from hpabatch.importers.prometheus.reading.window import _context
 from hpabatch.importers.prometheus.reading.window_hpas import OBJECTS, merge_specs
 from hpabatch.importers.prometheus.request import PrometheusRequest
-from hpabatch.importers.prometheus.site import read_beside
+from hpabatch.importers.prometheus.site import Beside, read_beside
 from hpabatch.importers.prometheus.specs.specs import spec_rows
 from hpabatch.inputs.cluster_objects import read_objects
+from hpabatch.model.objects.encode import spec_to_json
+from hpabatch.model.objects.hpa import HPA
 from tests.importers.cluster_made import (
     HASH,
     START_MS,
@@ -108,7 +113,7 @@ def test_a_manifest_goes_before_an_object(tmp_path: Path) -> None:
     assert beside.told.summary() == [
         "HPAs differ between --hpas and --objects (the manifest counts): 1, first shop/web"
     ]
-    assert beside.notes == ("--objects: 1 PodDisruptionBudget is read and not used yet",)
+    assert beside.notes == ()
     assert read_beside(request()).requests is None
 
 
@@ -143,3 +148,33 @@ def test_an_object_of_a_later_life_does_not() -> None:
     assert (row["uid"], row["created"]) == ("hpa-east-shop-Deployment-web", None)
     fresh = found_specs(601, 601).rows.row(0, named=True)
     assert fresh["uid"] == "real"
+
+
+def test_what_the_objects_say_beside_a_spec_is_kept_while_it_is_new(tmp_path: Path) -> None:
+    limits = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    items = [
+        workload("web", 2, spec_of()),
+        hpa_object("web", "web", START_MS),
+        {**budget("web"), "spec": limits},
+    ]
+    beside = read_beside(request(objects=(write_objects(tmp_path, items),)))
+    spec = spec_to_json(HPA(spec=beside.hpas[0].spec))
+    rows = pl.DataFrame({"namespace": "shop", "name": "web", "valid_from": [1], "spec": [spec]})
+    hpas: Any = SimpleNamespace(found=SimpleNamespace(rows=rows))
+
+    def found(beside: Beside, until_ms: int, stored: pl.DataFrame | None) -> pl.DataFrame:
+        place: Any = SimpleNamespace(
+            beside=beside, cluster="east", stored=lambda table: {"hpa_context": stored}[table]
+        )
+        window: Any = SimpleNamespace(initial=False, span=SimpleNamespace(until_ms=until_ms))
+        return _context(place, window, hpas)
+
+    first = found(beside, START_MS, None)
+    (row,) = first.to_dicts()
+    assert (row["ts"], row["owner"], row["spreads"]) == (START_MS, None, "[]")
+    assert row["budgets"] == '[{"name":"web","minAvailable":"1"}]'
+    stored = first.with_columns(pl.col("ts").cast(TIME))
+    assert found(beside, START_MS + 1000, stored).is_empty()
+    others = read_beside(request(objects=(write_objects(tmp_path, items[:2]),)))
+    assert found(others, START_MS + 1000, stored)["budgets"].to_list() == ["[]"]
+    assert found(read_beside(request()), START_MS, None).is_empty()

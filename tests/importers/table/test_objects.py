@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.importers.cluster_made import (
     HASH,
     START_MS,
     Json,
+    budget,
     container,
     hpa,
     pod,
@@ -253,3 +255,35 @@ def test_an_hpa_of_a_misspelt_namespace_is_told_with_the_workload_it_is_meant_fo
     result, _ = imported(tmp_path, {}, rows(POD), objects)
     told = "(first shpo/web-cpu; did you mean shop/web? It has rows and no HPA)"
     assert any(told in text for text in result.warnings)
+
+
+def test_what_the_objects_say_beside_the_spec_is_kept(tmp_path: Path) -> None:
+    spec = spec_of()
+    spread = {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}
+    spec["topologySpreadConstraints"] = [spread]
+    scaled = hpa("web-cpu", "web", START_MS - 1000)
+    scaled["metadata"]["ownerReferences"] = [
+        {"kind": "Other", "name": "first"},
+        {"kind": "ScaledObject", "name": "web", "controller": True},
+    ]
+    limits = {"minAvailable": 1, "selector": {"matchLabels": {"tier": "front"}}}
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"zone": name}}}
+        for name in "abc"
+    ]
+    objects = [*cluster(spec)[:3], scaled, {**budget("web"), "spec": limits}, *nodes]
+    _, tables = imported(tmp_path, {}, rows(POD, last=3), objects)
+    (row,) = tables["hpa_context"].to_dicts()
+    assert (row["name"], row["owner"]) == ("web-cpu", "ScaledObject/web")
+    assert row["ts"].timestamp() * 1000 == START_MS + 2 * 60_000
+    assert json.loads(row["budgets"]) == [{"name": "web", "minAvailable": "1"}]
+    assert json.loads(row["spreads"]) == [
+        {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "domains": 3}
+    ]
+
+
+def test_an_hpa_of_the_map_without_any_object_has_no_context(tmp_path: Path) -> None:
+    said = {"hpas": {"template": {"max": 5, "cpu": "50%"}}, "columns": {"workload": {"value": "x"}}}
+    _, tables = imported(tmp_path, said, rows(POD, last=3), [replica_set("web", spec_of())])
+    assert tables["hpas"]["name"].to_list() == ["x"]
+    assert "hpa_context" not in tables

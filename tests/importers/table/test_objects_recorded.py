@@ -155,7 +155,7 @@ def imported(
     table = pl.DataFrame(cluster.rows, schema=names, orient="row")
     objects = write_objects(folder, list(cluster.objects.values()))
     result, tables = run_import(folder, MAP, table, objects=[objects])
-    assert result.warnings == ("--objects: 1 PodDisruptionBudget is read and not used yet",)
+    assert result.warnings == ()
     assert not result.dropped
     return tables
 

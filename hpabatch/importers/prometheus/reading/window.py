@@ -18,6 +18,7 @@ from hpabatch.history.columns import TIME
 from hpabatch.history.provenance import continued
 from hpabatch.history.schema import table_named
 from hpabatch.history.store.catalog import quote
+from hpabatch.importers.objects import CONTEXT, context_rows
 from hpabatch.importers.prometheus.client.fetch import Fetcher
 from hpabatch.importers.prometheus.client.samples import Findings
 from hpabatch.importers.prometheus.lite import LITE_TOLD, keep_rows, lite_rows
@@ -33,7 +34,7 @@ from hpabatch.importers.prometheus.reading.window_hpas import WindowHpas, read_h
 from hpabatch.importers.prometheus.reading.window_metrics import AdapterSeries, read_metrics
 from hpabatch.importers.prometheus.reading.window_pods import WindowPods, read_pods
 from hpabatch.importers.prometheus.reading.window_usage import read_usage
-from hpabatch.importers.prometheus.repeats import without_repeats
+from hpabatch.importers.prometheus.repeats import in_ms, without_repeats
 from hpabatch.importers.prometheus.request import PrometheusRequest
 from hpabatch.importers.prometheus.result import ImportResult, Source, provenance_rows
 from hpabatch.importers.prometheus.site import Beside, Site, version_of
@@ -153,6 +154,7 @@ def import_window(place: Place, window: Window, result: ImportResult, tell: Tell
         place.add("pod_states", pods.states)
         place.add("scales", _scales(place, window, reader, sorted(hpas.targets())))
         place.add("hpas", hpas.rows)
+        place.add("hpa_context", _context(place, window, hpas))
         # Not compared with the store's rows, of which a month has millions.
         shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
         key = ("namespace", "name", "uid")
@@ -179,6 +181,7 @@ def _lite(
     keep_rows(rows, place.cluster, place.lite_folder / name)
     with place.write(window, DONE) as figures:
         place.add("hpas", hpas.rows)
+        place.add("hpa_context", _context(place, window, hpas))
         # Not compared with the store's rows, of which a month has millions.
         shown = ("current_replicas", "desired_replicas", "current_metrics", "conditions")
         key = ("namespace", "name", "uid")
@@ -257,6 +260,18 @@ def _scales(
     stored = None if window.initial else place.stored("scales")
     key, values = ("namespace", "target_kind", "target"), ("spec_replicas", "status_replicas")
     return without_repeats(rows, stored, key, values)
+
+
+def _context(place: Place, window: Window, hpas: WindowHpas) -> pl.DataFrame:
+    """Return what the objects say beside the HPAs of a window, as far as it is new."""
+    objects = place.beside.objects
+    if objects is None:
+        return pl.DataFrame()
+    rows = hpas.found.rows.sort("valid_from").unique(["namespace", "name"], keep="last")
+    ends = pl.DataFrame({"cluster": [place.cluster], "last": [window.span.until_ms]})
+    found = context_rows(objects, rows.with_columns(cluster=pl.lit(place.cluster)), ends)
+    stored = None if window.initial else place.stored("hpa_context")
+    return without_repeats(in_ms(found), stored, ("namespace", "name"), CONTEXT)
 
 
 def _digest(things: Sequence[object]) -> str:

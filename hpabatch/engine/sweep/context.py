@@ -1,0 +1,83 @@
+"""Context of HPAs at a history's end: who writes their spec, and what keeps their pods available.
+
+Advice needs both, and reads only the sweep: it is kept there as two columns of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from hpabatch.history.reader import History
+from hpabatch.model.availability import Availability, availability_of
+from hpabatch.model.owners import Metadata, telling
+
+Key = tuple[str, str, str]
+
+COLUMNS: Final = ("metadata", "availability")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """An HPA's metadata that says who writes it; what keeps its pods available, None: not known."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    availability: Availability | None = None
+
+    def columns(self) -> dict[str, str | None]:
+        """Return it as the columns of a sweep's HPA."""
+        known = self.availability
+        return {
+            "metadata": json.dumps(asdict(self.metadata), sort_keys=True),
+            "availability": None
+            if known is None
+            else json.dumps({"budgets": known.budgets_json(), "spreads": known.spreads_json()}),
+        }
+
+
+def context_of(row: Mapping[str, Any]) -> Context:
+    """Return the context that `columns` put into a row.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: something else stands there.
+    """
+    metadata = Metadata(**json.loads(row["metadata"])) if row["metadata"] else Metadata()
+    if row["availability"] is None:
+        return Context(metadata)
+    known = json.loads(row["availability"])
+    return Context(metadata, availability_of(known["budgets"], known["spreads"]))
+
+
+def contexts(history: History) -> dict[Key, Context]:
+    """Return the last recorded context of every HPA of a history.
+
+    Raises:
+        HistoryError: a table is broken.
+    """
+    columns = ["cluster", "namespace", "name", "valid_from", "labels", "annotations"]
+    told: dict[Key, tuple[dict[str, str], dict[str, str]]] = {}
+    for row in history.read("hpas", columns).sort("valid_from").iter_rows(named=True):
+        key = row["cluster"], row["namespace"], row["name"]
+        told[key] = _texts(row["labels"]), _texts(row["annotations"])
+    beside = {
+        (row["cluster"], row["namespace"], row["name"]): row  # in the order of their times
+        for row in history.read("hpa_context", optional=True).iter_rows(named=True)
+    }
+    found = {}
+    for key, texts in told.items():
+        row = beside.get(key, {})
+        labels, annots = map(telling, texts)
+        metadata = Metadata(labels, annots, row.get("owner") or "")
+        budgets, spreads = row.get("budgets"), row.get("spreads")
+        known = None
+        if budgets is not None or spreads is not None:
+            known = availability_of(json.loads(budgets or "[]"), json.loads(spreads or "[]"))
+        found[key] = Context(metadata, known)
+    return found
+
+
+def _texts(value: str | None) -> dict[str, str]:
+    found = json.loads(value or "{}")
+    return {str(key): str(text) for key, text in found.items()}
