@@ -94,7 +94,7 @@ SIGNAL: Final = Shape(
             default="fitted"),
         Key("ceiling", Scalar(f"{kinds.positive_amount().wants}, or none", _ceiling),
             "the most that a pod uses; `none`: there is no such bound", field="ceiling_milli",
-            default="the limit, else the highest seen"),
+            default="the limit, else open"),
         Key("startup", kinds.AMOUNT, "what a pod uses before it serves", field="startup_milli",
             default="fitted"),
         Key("request", kinds.positive_amount(), "a pod's request", field="request_milli",

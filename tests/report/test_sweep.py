@@ -14,13 +14,16 @@ import polars as pl
 import pytest
 
 from hpabatch.engine.advise.objective import MEASURES
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES, RECORDED_MEASURES, recorded_name
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCKS
 from hpabatch.engine.sweep.result import COLUMNS, HARM, SweepResult, grid_edges, summarize_sweep
 from hpabatch.report.forms import csv_text, json_text, parquet_bytes, table_text
+from hpabatch.report.numbers import BESIDE
 from hpabatch.report.sweep import SHOWN_ROWS, SweepReport
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
 KEY = {"cluster": "east", "namespace": "shop"}
+FROM_ELSEWHERE = (*ABOVE_MINUTES, *map(recorded_name, RECORDED_MEASURES))
 
 
 def row(hpa: str, setting_id: int, **measures: Any) -> dict[str, Any]:
@@ -35,6 +38,7 @@ def row(hpa: str, setting_id: int, **measures: Any) -> dict[str, Any]:
         "unserved": 0.0,
         "waiting": None,
         "short_pod_hours": None,
+        **dict.fromkeys(FROM_ELSEWHERE),
         "rescales": 10,
         "usable": True,
     }
@@ -46,7 +50,11 @@ def made(*rows: dict[str, Any]) -> SweepResult:
     results = pl.DataFrame(
         rows,
         schema_overrides=dict.fromkeys(
-            ("cost", "saturated_minutes", "unserved", "waiting", "short_pod_hours"), pl.Float64
+            (
+                *("cost", "saturated_minutes", "unserved", "waiting", "short_pod_hours"),
+                *FROM_ELSEWHERE,
+            ),
+            pl.Float64,
         ),
     )
     hpas = pl.DataFrame(
@@ -152,6 +160,23 @@ def test_the_table() -> None:
                                        "-", "-"]  # fmt: skip
     assert "COST" not in text
     assert "skipped" not in text
+
+
+def test_the_table_says_what_was_recorded_and_what_is_assumed() -> None:
+    made_of = row("api", 0, saturated_minutes=0.0, saturated_minutes_recorded=79.0,
+                  pod_hours_recorded=102.0, rescales_recorded=14.0)  # fmt: skip
+    above = dict.fromkeys(ABOVE_MINUTES, 1.0)
+    found = made(made_of, row("web", 0, saturated_minutes=None, unserved=None, **above))
+    hpas = found.hpas.with_columns(ceiling=pl.Series(["recorded", "open"]))
+    text = table_text(SweepReport(replace(found, hpas=hpas), "sweep/"))
+    lines = text.splitlines()
+    head = next(k for k, line in enumerate(lines) if line.startswith("HPA"))
+    assert " 100 " in lines[head + 1]  # (2 % more were recorded: the same)
+    assert "0.0 (79.0)" in lines[head + 1]
+    assert "10.0 (14.0)" in lines[head + 1]
+    assert " open " in lines[head + 2]
+    assert "open: no ceiling of its pods is known" in text
+    assert BESIDE in text
 
 
 def test_the_edges_of_a_grid_are_told() -> None:

@@ -97,7 +97,7 @@ POINTS: Final = table(
     serving integer: pods that serve in the step
     pods integer: pods that are scheduled and there
     demand integer: pods that the work asks for, 0: not known
-    saturated boolean: whether a pod was at its ceiling
+    saturated boolean: whether a pod was at its ceiling; null: it is not known
     usage_milli integer: usage of a serving pod (of the first class)
     work_milli integer: work of the step
     unserved_milli integer: what was left of it

@@ -85,11 +85,9 @@ BLOCKS: Final = table(
     at_max_minutes number: ticks that wanted more than maxReplicas
     invalid_minutes number: ticks in which a metric was missing
     outside_minutes number: steps outside the usage per pod that was recorded; null: not known
-    """,
-    *RECORDED,
-    """
     cost number: what its requested hours cost; null without prices
     """,
+    *RECORDED,
 )
 
 SWEEP_SUMMARY: Final = table(

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from hpabatch.engine.simulate.case import SimulationCase
-from hpabatch.engine.simulate.measures import Bounds, measures_frame
+from hpabatch.engine.simulate.measures import Bounds, has_ceiling, measures_frame
 from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout import codes
 from hpabatch.layout.plant import LANE_FULL
@@ -197,7 +197,9 @@ def points_frame(
                         bindings, return_dtype=pl.String()
                     ),
                 }
-            ).with_columns(pl.col("saturated").cast(pl.Boolean()))
+            ).with_columns(
+                pl.when(pl.lit(has_ceiling(case))).then(pl.col("saturated").cast(pl.Boolean()))
+            )
         )
     return pl.concat(frames) if frames else pl.DataFrame()
 

@@ -27,6 +27,7 @@ from hpabatch.engine.simulate.measures import (
     waits,
     where_known,
 )
+from hpabatch.layout.records import I64
 from hpabatch.model.plant import DIVISIBLE
 
 DAY_MS: Final = 86_400_000
@@ -124,15 +125,14 @@ def _block(
     return keys.with_columns(
         pl.lit(number, pl.Int32).alias("block"),
         pl.Series("start", start.astype(np.int64)).cast(pl.Datetime("ms", "UTC")),
-        *_columns(grown, cases, period_ms, np.array(perfect)),
-        *(s.alias(name) for name, s in above_columns(peaks, period_ms, cases).items()),
+        *_columns(grown, peaks, cases, period_ms, np.array(perfect)),
     )
 
 
 def _columns(
-    grown: Any, cases: Sequence[SimulationCase], period_ms: Any, perfect: Any
+    grown: Any, peaks: I64, cases: Sequence[SimulationCase], period_ms: Any, perfect: Any
 ) -> list[pl.Series]:
-    """Return sums of a block; `grown` gives how far a sum has grown in it."""
+    """Return sums of a block: `grown` gives how far one has grown, `peaks` its steps by level."""
     known = np.array([knows_demand(case) for case in cases])
     divisible = np.array([has_kind(case, DIVISIBLE) for case in cases])
     known_ceiling = np.array([has_ceiling(case) for case in cases])
@@ -147,6 +147,7 @@ def _columns(
         "core_hours": where_known(pod_hours * np.nan_to_num(cpu), ~np.isnan(cpu)),
         "gib_hours": where_known(pod_hours * np.nan_to_num(memory), ~np.isnan(memory)),
         "saturated_minutes": where_known(grown("saturated_steps") * minutes, known_ceiling),
+        **above_columns(peaks, period_ms, cases),
         "unserved": where_known(left, divisible & ~queued & known_ceiling),
         "waiting": where_known(left, queued),
         "short_pod_hours": where_known(grown("short_ms") / HOUR_MS, known),

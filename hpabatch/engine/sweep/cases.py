@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from hpabatch.engine.fleet.frames import ALWAYS_MS, NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.engine.fleet.requested import limits_of_signals
 from hpabatch.engine.simulate.case import SimulationCase
+from hpabatch.engine.simulate.measures import HOUR_MS
+from hpabatch.engine.simulate.recorded import Span
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.simulate.scenario import with_bounds
 from hpabatch.engine.simulate.work import key_of
@@ -153,6 +155,34 @@ def cases_of(
                 cases.append(hpa.under(setting, spec))
             rows.append((*key, setting.name, names[same]))
     return cases, pl.DataFrame(rows, schema=[*KEY, "wanted", "setting"], orient="row")
+
+
+# ---- what was recorded of today's setting --------------------------------------------------------
+
+
+def _was_in_force(hpa: SettingCases) -> bool:
+    """Say whether today's spec was the one in force during the whole run."""
+    periods = hpa.case.periods
+    return len(periods) == 1 or periods[-1].from_ms <= hpa.case.start_ms
+
+
+def spans_of(hpas: Sequence[SettingCases]) -> Iterator[Span]:
+    """Yield from and until when today's setting of HPAs was recorded."""
+    for hpa in filter(_was_in_force, hpas):
+        case = hpa.case
+        to_ms = case.start_ms + case.steps * case.period_ms
+        yield (*case.key[:3], 0), case.key[:3], case.start_ms, to_ms
+
+
+def block_spans(hpas: Sequence[SettingCases], blocks: pl.DataFrame) -> Iterator[Span]:
+    """Yield the same for each of their blocks, which are rows of `blocks.parquet`."""
+    whole = {hpa: to_ms for _, hpa, _, to_ms in spans_of(hpas)}
+    today = blocks.filter(pl.col("setting_id") == 0).sort(*KEY, "block")
+    rows = today.select(*KEY, "block", pl.col("start").dt.epoch("ms"), "hours").iter_rows()
+    for cluster, namespace, hpa, block, start_ms, hours in rows:
+        key = cluster, namespace, hpa
+        if key in whole:
+            yield (*key, 0, block), key, start_ms, start_ms + round(hours * HOUR_MS)
 
 
 # ---- percentages of limits -----------------------------------------------------------------------

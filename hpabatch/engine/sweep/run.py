@@ -7,7 +7,7 @@ setting alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -21,8 +21,8 @@ from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import elastic_speedup, parts_of, points_frame, run_cases
-from hpabatch.engine.simulate.measures import HOUR_MS, Bounds, measures_frame
-from hpabatch.engine.simulate.recorded import Span, with_recorded
+from hpabatch.engine.simulate.measures import Bounds, measures_frame
+from hpabatch.engine.simulate.recorded import with_recorded
 from hpabatch.engine.simulate.result import with_advice, with_cost
 from hpabatch.engine.simulate.run import (
     KEY,
@@ -34,7 +34,15 @@ from hpabatch.engine.simulate.run import (
 )
 from hpabatch.engine.simulate.work import key_of
 from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
-from hpabatch.engine.sweep.cases import Limits, SettingCases, cases_of, fitting, known_limits
+from hpabatch.engine.sweep.cases import (
+    Limits,
+    SettingCases,
+    block_spans,
+    cases_of,
+    fitting,
+    known_limits,
+    spans_of,
+)
 from hpabatch.engine.sweep.context import COLUMNS as CONTEXT_COLUMNS
 from hpabatch.engine.sweep.context import Context, contexts
 from hpabatch.engine.sweep.groups import Unit, units_of
@@ -292,39 +300,11 @@ def run_part(
         frame = frame.drop("setting").rename({"wanted": "setting"})
         frame = frame.join(numbers, on="setting", how="left", maintain_order="left")
         found.append(with_cost(frame, options.loop.prices))
-    results, per_block = found
+    results, per_block = with_advice(found[0], part.loop), found[1].drop("setting", "currency")
     key, known = (*KEY, "setting_id"), part.loop.recorded
-    return (
-        with_recorded(with_advice(results, part.loop), key, _spans(part), known),
-        with_recorded(per_block, (*key, "block"), _block_spans(part, per_block), known).drop(
-            "setting", "currency"
-        ),
-    )
-
-
-def _was_in_force(hpa: SettingCases) -> bool:
-    """Say whether today's spec was the one in force during the whole run."""
-    periods = hpa.case.periods
-    return len(periods) == 1 or periods[-1].from_ms <= hpa.case.start_ms
-
-
-def _spans(part: SweptPart) -> Iterator[Span]:
-    """Yield from and until when today's setting was recorded."""
-    for hpa in filter(_was_in_force, part.cases):
-        case = hpa.case
-        to_ms = case.start_ms + case.steps * case.period_ms
-        yield (*case.key[:3], 0), case.key[:3], case.start_ms, to_ms
-
-
-def _block_spans(part: SweptPart, blocks: pl.DataFrame) -> Iterator[Span]:
-    """Yield the same by block."""
-    whole = {hpa: to_ms for _, hpa, _, to_ms in _spans(part)}
-    today = blocks.filter(pl.col("setting_id") == 0).sort(*KEY, "block")
-    rows = today.select(*KEY, "block", pl.col("start").dt.epoch("ms"), "hours").iter_rows()
-    for cluster, namespace, hpa, block, start_ms, hours in rows:
-        key = cluster, namespace, hpa
-        if key in whole:
-            yield (*key, 0, block), key, start_ms, start_ms + round(hours * HOUR_MS)
+    results = with_recorded(results, key, spans_of(part.cases), known)
+    spans = block_spans(part.cases, per_block)
+    return results, with_recorded(per_block, (*key, "block"), spans, known)
 
 
 def finish_results(results: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:

@@ -148,7 +148,9 @@ class _Line:
         rescales = int((rows["desired"] != rows["replicas"]).sum())
         facts = [
             f"{look.amount(pod_hours)} pod-hours",
-            f"{look.amount(float(hours[saturated].sum() * 60))} saturated minutes",
+            "ceiling open"
+            if rows["saturated"].null_count() == rows.height
+            else f"{look.amount(float(hours[saturated].sum() * 60))} saturated minutes",
             f"{rescales:,} rescale{'s' * (rescales != 1)}",
         ]
         highest = np.maximum.reduceat(demand, first)

@@ -57,7 +57,7 @@ def test_the_table_has_a_row_per_hpa(batch: tuple[int, bytes, str]) -> None:
     rows = {line.split()[0]: line for line in lines[3:8]}
     assert rows["batch/etl"].endswith("60s     yes")
     assert "divisible" in rows["batch/etl"]
-    assert " seen" in rows["batch/etl"]
+    assert " open " in rows["batch/etl"]
     assert rows["batch/thumbnails"].endswith("yes")
     assert "backlog" in rows["batch/thumbnails"]  # a guess
     assert stderr.count("no plant") == 0

@@ -78,7 +78,7 @@ def test_the_table_tells_what_was_swept_and_how_to_go_on(run: Run, history: Path
     head = next(line for line in done.lines if line.startswith("HPA "))
     assert head.split() == ["HPA", "SETTINGS", "DAYS", "POD-HOURS", "SATURATED", "UNSERVED",
                             "RESCALES", "MISSING", "SAVES", "CHEAPEST"]  # fmt: skip
-    assert "hpabatch recommend sweep --slo 'short_pod_hours<10/week'" in done.stdout
+    assert "hpabatch recommend sweep --slo 'saturated_minutes<10/week'" in done.stdout
     found = read_sweep("sweep")
     assert sorted(p.name for p in Path("sweep").iterdir()) == [
         "blocks.parquet", "hpas.parquet", "results.parquet", "settings.parquet", "sweep.json",

@@ -150,17 +150,15 @@ def test_the_judged_plant_knows_the_first_part_only(simulated: History, both: Fi
     plan = plan_replay(simulated, parameters())
     found = {row["hpa"]: (row["base"], row["ceiling"]) for row in both.signals.to_dicts()}
 
-    def of_fit(usage: Usage) -> tuple[float, float]:
+    def signal_of(usage: Usage) -> Signal:
         workload = fit(usage, recording_of(plan, usage.candidate)).workload
         assert workload is not None
-        signal = workload.plant.signals[NAME]
-        assert signal.ceiling_milli is not None
-        return signal.base_milli / 1000, signal.ceiling_milli / 1000
+        return workload.plant.signals[NAME]
 
     usages = list(observed_usage(plan))
-    first = {u.candidate.name: of_fit(first_part(u, split_ms(u, 0.5))) for u in usages}
-    assert found == first
-    assert any(first[u.candidate.name] != of_fit(u) for u in usages)
+    first = {u.candidate.name: signal_of(first_part(u, split_ms(u, 0.5))) for u in usages}
+    assert found == {name: (s.base_milli / 1000, s.ceiling_milli) for name, s in first.items()}
+    assert any(first[u.candidate.name] != signal_of(u) for u in usages)
 
 
 @pytest.mark.compiled

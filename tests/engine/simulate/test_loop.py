@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.columns.simulate import MEASURES, POINTS
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
@@ -38,7 +39,10 @@ from tests.engine.simulated import (
 PROFILE = profile_for("1.38")
 HOUR_MS = 3_600_000
 LONGEST_BOUND = 100_000  # pods at once that a test counts one by one
-ADDED_LATER = {"elastic_speedup", "cost", "currency", "censored_pct", "usable", "why_not"}
+ADDED_LATER = {
+    *("elastic_speedup", "cost", "currency", "censored_pct", "usable", "why_not"),
+    *map(recorded_name, RECORDED_MEASURES),
+}
 
 
 def measured(*cases: SimulationCase) -> pl.DataFrame:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from hpabatch.engine.columns.recorded import RECORDED_MEASURES, recorded_name
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.simulate import loop as simulation
@@ -43,7 +44,10 @@ OTHERS = ("media/transcoder", "shop/cart", "shop/catalog", "shop/frontend")
 GRIDS = ("target=x0.8,x1.2,x1", "policies=gentle,fast", "scaleDown.window=60", "max=+2")
 PRICES = PriceList(Prices(0.03, 0.004, 0.001, "EUR"))
 LOOP: dict[str, Any] = {"seed": 3, "prices": PRICES}
-NOT_OF_THE_RUN = ["setting", "unit", "setting_id", "elastic_speedup"]
+NOT_OF_THE_RUN = [
+    *("setting", "unit", "setting_id", "elastic_speedup"),
+    *map(recorded_name, RECORDED_MEASURES),
+]
 
 
 @pytest.fixture(scope="module")
