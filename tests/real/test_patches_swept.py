@@ -143,8 +143,14 @@ def test_every_answers_patch_makes_its_recommended_spec(
         assert after[place]["spec"] == encode_spec(item.wanted), place
         assert read_item(after[place], VERSION)[0].spec == item.wanted
         assert kept(after[place]) == kept(before[place])
-    kinds = {m.type for item in changed if "metrics" in item.patch for m in item.today.metrics}
-    assert kinds >= {"Resource", "Pods", "Object", "External"}
+
+
+def test_every_kind_of_metric_and_field_is_among_the_patches(sweep: Sweep) -> None:
+    items = [item for seed in SEEDS for item in advise(sweep, seed=seed).items]
+    kinds = {m.type for item in items if "metrics" in item.patch for m in item.today.metrics}
+    assert kinds == {"Resource", "ContainerResource", "Pods", "Object", "External"}
+    fields = {name for item in items for name in item.patch}
+    assert fields == {"minReplicas", "maxReplicas", "metrics", "behavior"}
 
 
 # ---- what the cluster itself says ---------------------------------------------------------------
