@@ -114,6 +114,16 @@ ROWS: dict[str, list[dict[str, Any]]] = {
             "spec": '{"maxReplicas":3}',
         }
     ],
+    "hpa_context": [
+        AT
+        | {
+            "name": "cart",
+            "ts": minute(0),
+            "owner": "ScaledObject/cart",
+            "budgets": '[{"name":"cart","minAvailable":"1"}]',
+            "spreads": None,
+        }
+    ],
     "hpa_status": [
         AT
         | {

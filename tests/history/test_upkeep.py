@@ -43,7 +43,7 @@ def test_info_of_both_layouts_agrees(tmp_path: Path) -> None:
     columns = ["table", "rows", "files", "first", "last"]
     assert_frame_equal(flat_info.tables.select(columns), store_info.tables.select(columns))
     assert (flat_info.layout, store_info.layout) == ("flat", "store")
-    assert flat_info.schema == store_info.schema == "4"
+    assert flat_info.schema == store_info.schema == "5"
     assert flat_info.clusters == store_info.clusters == ("demo",)
     assert (flat_info.parts, store_info.parts) == (0, 1)
     assert flat_info.problems == store_info.problems == ()
@@ -56,7 +56,7 @@ def test_info_of_other_writers_and_empty_tables(tmp_path: Path) -> None:
     folder = write_all(tmp_path)
     replace(folder, "scales", frame("scales").clear())
     found = describe_history(open_history(folder))
-    assert found.schema == "4, unknown"
+    assert found.schema == "5, unknown"
     assert found.tables.filter(pl.col("table") == "scales")["first"].to_list() == [None]
 
 
@@ -211,13 +211,14 @@ def test_a_first_version_becomes_a_store(
     assert check_history(after).is_empty()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_older_versions_are_read_and_migrated(tmp_path: Path, version: int) -> None:
     old = of_version(version, tmp_path / "old")
     migrate(old, tmp_path / "new")
     for path in (old, tmp_path / "new"):
         history = open_history(path, "replay")
-        assert history.read("passes").is_empty()
+        assert history.read("passes").is_empty() == (version < 4)
+        assert history.read("hpa_context").is_empty()
         assert history.read("scales")["error"].to_list() == [None]
         assert history.read("external_metrics")["value_milli"].to_list() == [7]
         assert history.read("provenance").is_empty() == (version < 3)
@@ -254,9 +255,9 @@ def test_a_migration_goes_on_where_it_stopped(
         with pytest.raises(KeyboardInterrupt):
             migrate(old, tmp_path / "new")
     done = migrate(old, tmp_path / "new")
-    assert (done.parts, done.skipped) == (10, 4)
+    assert (done.parts, done.skipped) == (11, 4)
     again = migrate(old, tmp_path / "new")
-    assert (again.parts, again.skipped, again.rows) == (0, 14, 0)
+    assert (again.parts, again.skipped, again.rows) == (0, 15, 0)
     migrate(old, tmp_path / "direct")
     for folder in ("new", "direct"):
         compact(tmp_path / folder, grace_s=0)
@@ -278,7 +279,7 @@ def test_a_migration_into_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"holds something else .*\(rows of nameless parts\)"):
         migrate(old, tmp_path / "nameless")
     open_writer(tmp_path / "empty")
-    assert migrate(old, tmp_path / "empty").parts == 14
+    assert migrate(old, tmp_path / "empty").parts == 15
 
 
 def test_an_absent_table_that_is_needed_is_a_finding(tmp_path: Path) -> None:

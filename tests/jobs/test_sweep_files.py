@@ -144,7 +144,7 @@ def test_a_sweep_that_is_not_there(tmp_path: Path) -> None:
         read_sweep(tmp_path / "file")
 
 
-@pytest.mark.parametrize("number", [1, 2, "new"])
+@pytest.mark.parametrize("number", [1, 2, 4, "new"])
 def test_another_format_is_told(folder: Path, number: object) -> None:
     about(lambda a: a.update(format=number))(folder)
     (folder / "results.parquet").unlink()  # (another format may have other files)

@@ -1,4 +1,4 @@
-"""HPAs and scales as rows: `hpas`, `hpa_status`, `metric_fetches` and `scales`."""
+"""HPAs and scales as rows: `hpas`, `hpa_context`, `hpa_status`, `metric_fetches` and `scales`."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ class HpaRows:
         elif known.problem or not _same_object(known.hpa, hpa):
             ended = self._open(key, hpa, at_ms, into)
         self._tell_problem(key, known, thing.problem, at_ms, into)
+        if known.hpa.owner != hpa.owner:
+            add_owner(key, hpa, at_ms, into)
         if known.hpa.uid != hpa.uid or known.status != hpa.status:
             known.status = hpa.status
             self._add_status(key, hpa, at_ms, into)
@@ -89,6 +91,8 @@ class HpaRows:
         known = self._known.pop(key, None)
         if known is not None:
             self._tell_problem(key, known, "", at_ms, into)
+            if known.hpa.owner:
+                add_owner(key, HPA(), at_ms, into)
         return self._close(key, at_ms, into)
 
     def close_stored(self, at_ms: int, into: Segment) -> int:
@@ -128,6 +132,8 @@ class HpaRows:
             add_period(period, None, into)
         for key, known in self._known.items():
             self._add_status(key, known.hpa, at_ms, into)
+            if known.hpa.owner:
+                add_owner(key, known.hpa, at_ms, into)
             if known.problem:
                 row = (*key, SPEC, known.since_ms, None, ABSENT, known.problem)
                 into.table("provenance").add(*row)
@@ -208,6 +214,11 @@ def add_period(period: Period, until_ms: int | None, into: Segment) -> None:
         *(period.labels, period.annotations, period.created_ms, period.generation),
         text_bytes=len(period.spec) + len(period.labels) + len(period.annotations),
     )
+
+
+def add_owner(key: PodKey, hpa: HPA, at_ms: int, into: Segment) -> None:
+    """Write the owner that an HPA has from then on; what its target's pods need is not watched."""
+    into.table("hpa_context").add(*key, at_ms, hpa.owner or None, None, None)
 
 
 NOT_THERE = "the scale is no longer there"

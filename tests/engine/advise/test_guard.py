@@ -46,7 +46,7 @@ def advise(
     least: int, context: Context | None = None, chosen: RecommendOptions | None = None
 ) -> Recommendations:
     maker = SweepMaker(GRID)
-    columns = (context or Context()).columns()
+    columns: dict[str, Any] = dict((context or Context()).columns())
     maker.add("api", CHEAPER, spec=spec_with(least), **columns)
     return recommend(maker.result(), chosen or options(), put)
 

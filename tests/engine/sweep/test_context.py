@@ -52,7 +52,7 @@ def test_a_history_may_say_nothing(tmp_path: Path) -> None:
 
 def test_the_last_labels_and_the_last_context_count(tmp_path: Path) -> None:
     texts = [json.dumps({FLUX: name, "team": "shop"}) for name in ("old", "new")]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"ts": at(3), "owner": None, "budgets": "[]", "spreads": "[]"},
         {"ts": at(1), "owner": "Canary/web", "budgets": None, "spreads": None},
     ]

@@ -51,12 +51,12 @@ def names(folder: Path) -> list[str]:
 def test_the_rows_stay_and_the_files_become_few(tmp_path: Path) -> None:
     before = contents(fill(tmp_path))
     done = compact(tmp_path)
-    assert (done.files_before, done.files_after) == (34, 15)
+    assert (done.files_before, done.files_after) == (37, 16)
     assert done.bytes_after < done.bytes_before
     after = contents(tmp_path)
     for table, rows in before.items():
         assert_frame_equal(after[table], rows)
-    assert len(names(tmp_path)) == 15 + 1
+    assert len(names(tmp_path)) == 16 + 1
     assert open_writer(tmp_path).has_part("part 2")
     assert describe_history(open_history(tmp_path)).problems == ()
 

@@ -137,6 +137,27 @@ def test_metadata_and_status() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("owners", "owner"),
+    [
+        (None, ""),
+        ([], ""),
+        ([{"kind": "Shop", "name": "main"}], ""),
+        ([{"kind": "Shop", "name": "main", "controller": False}, "no", 1], ""),
+        (
+            [{"kind": "Shop", "name": "main"}, {"kind": "Job", "name": "a", "controller": True}],
+            "Job/a",
+        ),
+        ([{"controller": True}], "/"),
+        ({"controller": True}, ""),
+    ],
+)
+def test_the_controller_is_the_owner_whatever_else_stands_there(owners: object, owner: str) -> None:
+    metadata = {"name": "web", "ownerReferences": owners}
+    hpa, problems = decode({}, metadata=metadata)
+    assert (hpa.owner, problems) == (owner, [])
+
+
 def test_nothing_is_needed() -> None:
     assert decode_hpa({"apiVersion": "autoscaling/v2"}) == (HPA(), [])
     hpa, problems = decode(
