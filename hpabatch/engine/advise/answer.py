@@ -127,16 +127,32 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
 
 
 def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
-    """Yield a doubt in "keep": a setting that saves enough, and misses no more than the margin."""
+    """Yield doubts in "keep": settings that save enough, against which little is certain."""
     rules, blocks = facts.options.rules, slice(0, found.split)
     easy = replace(rules, margin=0.0)
     best = choose(found.unit, found.trained, easy, found.allowed, blocks)
-    if best is not None and best != TODAY:
+    if best not in (None, TODAY):
         yield Doubt(
             MEDIUM,
             f"{_name(found, best, facts)} saves enough and only leaves less than {rules.margin:.0%}"
             " of the SLO free",
             "a wider SLO, or a smaller --margin",
+        )
+    best = choose(found.unit, found.trained, easy, found.possible, blocks)
+    if best not in (None, TODAY) and not found.allowed[best]:
+        yield Doubt(
+            LOW,
+            f"{_name(found, best, facts)} may save enough: it asks pods for usage that was never "
+            "recorded",
+            "a time with a higher target, in small steps",
+        )
+    unlimited = replace(found.trained, slos=())
+    best = choose(found.unit, unlimited, easy, found.possible, blocks)
+    if best not in (None, TODAY) and found.unit.is_open.any():
+        yield Doubt(
+            LOW,
+            f"{_name(found, best, facts)} may save enough: only assumed ceilings speak against it",
+            "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
         )
 
 
@@ -255,7 +271,8 @@ def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
     yield f"compared only: {_name(found, best, facts)}{much}: {why_not[best]}"
 
 
-def _name(found: Judged, place: int, facts: Facts) -> str:
+def _name(found: Judged, place: int | None, facts: Facts) -> str:
+    assert place is not None
     name = facts.specs.names[int(found.unit.settings[place])]
     return "today's setting" if place == TODAY else name
 

@@ -65,7 +65,8 @@ class Judged:
     """A unit's choice, judged; places are those in `unit.settings`.
 
     `choice` None: no allowed setting holds the SLO on the training blocks; `closest` is then the
-    one that breaks it least; `allowed` (S,) are the candidates. `trained` and `judged` are how all
+    one that breaks it least; `allowed` (S,) are the candidates, `possible` (S,)
+    also those that leave the recorded usage. `trained` and `judged` are how all
     settings stand on either part.
     `resampled` None: nothing is changed, or one training block has nothing to draw from.
     """
@@ -75,6 +76,7 @@ class Judged:
     trained: Standing
     judged: Standing
     allowed: Mask
+    possible: Mask
     choice: int | None
     closest: int
     resampled: Resampled | None
@@ -142,6 +144,7 @@ def judge(asked: Judging, pick: Callable[[Mask], int] | None = None) -> Judged |
         trained=trained,
         judged=judged,
         allowed=allowed,
+        possible=asked.possible,
         choice=choice,
         closest=_closest(trained, asked.rules, allowed),
         resampled=found,

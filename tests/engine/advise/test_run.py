@@ -22,6 +22,7 @@ from hpabatch.engine.advise.frames import (
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.model.objects.hpa import HPASpec
 from tests.sweeps import SPEC, SweepMaker, Values, put, weeks
 
@@ -196,9 +197,32 @@ def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
     outside = [168 * 60 * 0.11] * 6
     came_to = {0: weeks([100] * 6), 1: weeks([80] * 6, outside_minutes=outside)}
     found = advise(SweepMaker(GRID).add("api", came_to))
-    assert found.items[0].answer == "keep"
+    assert (found.items[0].answer, found.items[0].confidence) == ("keep", "low")
+    assert found.items[0].doubts[0].why.startswith("target=70 may save enough: it asks pods for")
     assert found.units[0].why_not[1].startswith("11% of its steps are outside")
     assert candidates_frame(found)["on_front"].to_list()[:2] == [True, False]
+
+
+def test_keep_by_the_margin_alone_is_of_medium_confidence() -> None:
+    tight: list[float | None] = [9.5] * 6
+    item = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=tight)})
+    assert (item.answer, item.confidence) == ("keep", "medium")
+    assert "only leaves less than 10% of the SLO free" in item.doubts[0].why
+
+
+def test_keep_by_assumed_ceilings_alone_is_of_low_confidence() -> None:
+    above: dict[str, list[float | None]] = {name: [500.0] * 6 for name in ABOVE_MINUTES}
+    unknown: dict[str, list[float | None]] = {"saturated_minutes": [None] * 6}
+    none: dict[str, list[float | None]] = {name: [0.0] * 6 for name in ABOVE_MINUTES}
+    came_to = {
+        0: weeks([100] * 6, **unknown, **none),
+        1: weeks([80] * 6, **unknown, **above),
+    }
+    item = one(came_to, ceiling="open")
+    assert (item.answer, item.confidence) == ("keep", "low")
+    assert item.doubts[0].why == (
+        "target=70 may save enough: only assumed ceilings speak against it"
+    )
 
 
 def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:
