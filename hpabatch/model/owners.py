@@ -105,11 +105,13 @@ def _controller(
 
 def _scaled_objects(metadata: Metadata, spec: HPASpec) -> Iterator[str]:
     """Yield the names of ScaledObjects that labels and the selectors of metrics give."""
-    yield from (labels[KEDA_NAME] for labels in [metadata.labels] if KEDA_NAME in labels)
+    if KEDA_NAME in metadata.labels:
+        yield metadata.labels[KEDA_NAME]
     for metric in spec.metrics:
         selector = None if metric.external is None else metric.external.metric.selector
-        yield from (text for key, text in (selector.match_labels if selector else ())
-                    if key == KEDA_NAME)  # fmt: skip
+        labels = {} if selector is None else dict(selector.match_labels)
+        if KEDA_NAME in labels:
+            yield labels[KEDA_NAME]
     if metadata.labels.get(MANAGED_BY) == _KEDA_MANAGER:
         yield metadata.labels.get(_PART_OF) or "of an unknown name"
 

@@ -97,7 +97,9 @@ def edits_since(
     """Return the HPAs with a change whose spec in a cluster is not the judged one, and how."""
     edited = {}
     for item in found.items:
-        hpa = objects.hpas.get(item.key[1:])
+        hpa, broken = objects.hpas.get(item.key[1:]), objects.unusable.get(item.key[1:])
+        if item.patch and broken is not None:
+            edited[item.key] = edited_since([f"no controller can use its spec now ({broken})"])
         if hpa is None or not item.patch:
             continue
         differences = spec_differences(found.specs.today(item.key), stored_spec(hpa, profile))

@@ -211,6 +211,12 @@ def test_an_edited_hpa_is_refused_with_each_field(tmp_path: Path) -> None:
     assert not edits_since(found, objects_of(tmp_path, workload("api", 1, spec_of())), PROFILE)
 
 
+def test_an_hpa_that_no_controller_can_use_now_is_refused(tmp_path: Path) -> None:
+    broken = live(4, maxReplicas="many")
+    (why,) = edits_since(advise(4), objects_of(tmp_path, broken), PROFILE).values()
+    assert why.startswith("edited since it was judged: no controller can use its spec now (spec.")
+
+
 def test_what_is_withheld_already_keeps_its_reason(tmp_path: Path) -> None:
     found = advise(4, SCALED)
     again = withhold(found, edits_since(found, objects_of(tmp_path, live(5)), PROFILE))
