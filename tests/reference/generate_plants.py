@@ -256,6 +256,19 @@ def _plan(rng: random.Random, k8s: str) -> Plan:
     )
 
 
+def _draw_sights(signals: dict[str, Json], rng: random.Random) -> None:
+    """Let the controller of some cases see pods' signals otherwise than they are measured."""
+    if chance(rng, 0.6):
+        return
+    for signal in signals.values():
+        if signal["kind"] not in ("total", "backlog") and chance(rng, 0.7):
+            signal["sight"] = {
+                "later_ms": rng.choice([0, 0, 1, 15_000, 37_500, 90_000]),
+                "smoothing_ms": rng.choice([0, 0, 1, 15_000, 60_000, 100_000]),
+                "scale_ppm": rng.choice([10**6, 500_000, 1_234_567, rng.randint(10_000, 10**8)]),
+            }
+
+
 def random_case(rng: random.Random) -> Json:
     """Draw a case: everything that `simulator.simulate` needs."""
     k8s = rng.choice(["1.38", "1.38", "1.38", "1.36"])
@@ -266,6 +279,7 @@ def random_case(rng: random.Random) -> Json:
     pieces = rng.randint(1, plan.steps * plan.period // resolution + 2)
     first = subjects[0]
     capacity = max(1, first.level - signals[first.name]["base_milli"])
+    _draw_sights(signals, random.Random(rng.getrandbits(32)))
     return {
         "k8s": k8s,
         "start_ms": plan.start,

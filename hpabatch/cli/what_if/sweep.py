@@ -115,7 +115,8 @@ class _Run:
         destination = _destination(self.out)
         with progress_on_stderr() as progress:
             progress("planning", 0.0)
-            plan = plan_request(open_history(self.history, "replay"), self.request)
+            history = open_history(self.history, "replay")
+            plan = plan_request(history, self.request, progress)
             check_inputs(self.out, destination.real_path, plan.plan.history, ())
             self.job = SweepJob(self.request, plan, destination, self.replace)
             if self.request.fidelity:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
+from hpabatch.engine.replay.run import Progress
 from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.run import SweepOptions, SweepPlan, plan_sweep
@@ -12,7 +14,9 @@ from hpabatch.inputs.grid import read_grids
 from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
 
 
-def plan_request(history: History, request: SweepRequest) -> SweepPlan:
+def plan_request(
+    history: History, request: SweepRequest, progress: Progress | None = None
+) -> SweepPlan:
     """Return the plan of the sweep that a request asks for.
 
     Raises:
@@ -25,4 +29,5 @@ def plan_request(history: History, request: SweepRequest) -> SweepPlan:
     grid = read_grids(request.grid, sets, request.sample, request.seed)
     loop = read_work(request, files=(request.policy_sets,))
     options = SweepOptions(grid, sets, request.group, loop, request.fidelity)
-    return plan_sweep(history, replay_parameters(request), options, selection_of(request))
+    see = seen_through(request.lens, progress)
+    return plan_sweep(history, replay_parameters(request), options, selection_of(request), see)
