@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
+from hpabatch.engine.advise.answer import (
+    CHANGE,
+    KEEP,
+    NONE,
+    Facts,
+    RecommendOptions,
+    answer,
+    notes,
+    relative_notes,
+)
 from hpabatch.engine.advise.doubts import unsound
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
@@ -187,7 +196,9 @@ def _items(
             today = specs.written(key)
             yield Recommendation(key, name, NONE, unsound[key], (), today)
             continue
-        yield _item(key, units[name], specs, left.get(name, 0))
+        found = _item(key, units[name], specs, left.get(name, 0))
+        more = relative_notes(key, specs.today(key), result) if found.answer != NONE else ()
+        yield replace(found, notes=(*found.notes, *more)) if more else found
 
 
 def _left_out(result: SweepResult, unsound: Collection[Key]) -> dict[str, int]:
