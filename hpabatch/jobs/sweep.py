@@ -18,7 +18,7 @@ import polars as pl
 import hpabatch
 from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
-from hpabatch.engine.fleet.plan import with_lenses
+from hpabatch.engine.fleet.plan import See, as_recorded, with_lenses
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
@@ -309,8 +309,7 @@ def trajectories(
     """
     location, request = _asked(result.parameters["request"])
     history = open_history(location, "replay") if history is None else history
-    lenses = [Lens(**found) for found in result.parameters.get("lenses", [])]
-    sweep = plan_request(history, request, lambda plan: with_lenses(plan, lenses))
+    sweep = plan_request(history, request, _seen_as(result))
     _check_unchanged(sweep, result)
     hpa, settings = "/".join(key), result.settings["setting"].to_list()
     if key not in sweep.places or key not in result.hpas.select(KEY).rows():
@@ -325,6 +324,15 @@ def trajectories(
         if not part.cases[0].fits(sweep.options.grid.settings[k]):
             raise UsageError(f"setting {k} ({settings[k]}) does not fit {hpa}")
     return trajectory_points(part, alone, setting_ids)
+
+
+def _seen_as(result: SweepResult) -> See:
+    """Return what puts a sweep's lenses in again, which took a while to estimate."""
+    if "lens" not in result.evidence:
+        return as_recorded
+    found = ([Lens(**one) for one in result.parameters[name]] for name in ("lenses", "lens_ratios"))
+    lenses, ratios = found
+    return lambda plan: with_lenses(plan, lenses, ratios)
 
 
 def _asked(told: Mapping[str, Any]) -> tuple[str, SweepRequest]:
