@@ -170,3 +170,26 @@ def test_a_sweep_simulates_today_as_simulate_does(later: History, tmp_path: Path
     assert_frame_equal(part.scores.select(of_plants), plain.scores.select(of_plants))
     answers = [s["controller_answer"].to_list().count("right") for s in (part.scores, plain.scores)]
     assert answers[0] > answers[1]
+
+
+def test_a_ratio_alone_is_told_and_not_applied(tmp_path: Path) -> None:
+    """All targets are 60 %: less usage that is seen is as good as higher targets."""
+
+    def alike(truth: Truth) -> Truth:
+        (metric,) = truth.spec.metrics
+        assert metric.resource is not None
+        target = replace(metric.resource.target, average_utilization=60)
+        metric = replace(metric, resource=replace(metric.resource, target=target))
+        return replace(truth, spec=replace(truth.spec, metrics=(metric,)))
+
+    fleet = [alike(truth) for truth in FLEET]
+    history = open_history(history_of(fleet, Lens(CPU, None, 0, 0, 0.75), 7, tmp_path / "history"))
+    options = SweepOptions(read_grids(["target=x0.9"], SHIPPED), SHIPPED, (), LoopOptions())
+    sweep = plan_sweep(history, PARAMETERS, options, see=seen_through("auto"))
+    (ratio,) = sweep.plan.ratios
+    assert ratio.signal == CPU
+    assert ratio.scale == pytest.approx(0.75, rel=0.05)
+    assert all(lens.scale == 1 for lens in sweep.plan.lenses)
+    assert f"not applied: proof: {CPU} scale {ratio.scale:g}" in sweep.evidence["lens"]
+    (note,) = [note for note in sweep.notes if "relative to today's target" in note]
+    assert "with targets alike" in note
