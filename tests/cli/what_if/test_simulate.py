@@ -168,9 +168,9 @@ def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> N
 @pytest.mark.compiled
 def test_the_simulated_controller_sees_through_a_lens(tmp_path: Path) -> None:
     file = tmp_path / "lens.yaml"
-    file.write_text("- {signal: resource/cpu, scale: 1.5}\n")
+    file.write_text("- {signal: resource/cpu, scale: 2}\n")
     plain, seen = (run(str(DEMO), *ONE, *more) for more in ((), ("--lens", str(file))))
-    assert "lens: resource/cpu scale 1.5" in seen.stdout
+    assert "lens: resource/cpu scale 2" in seen.stdout
     assert "lens" not in plain.stdout
     (raw,), (row,) = (
         rows_of(run(str(DEMO), *ONE, *more, "-o", "csv")) for more in ((), ("--lens", str(file)))
