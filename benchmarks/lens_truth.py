@@ -107,8 +107,13 @@ def recorded(tables: Tables, lens: Lens) -> Tables:
         fetched_at=pl.lit(None, dtype=pl.Datetime("ms", "UTC")),
     )
     found = {"pod_metrics": usage.select(empty_frame("pod_metrics").columns)}
+    return without_last_metric(tables | found)
+
+
+def without_last_metric(tables: Tables) -> Tables:
+    """Return the tables with HPAs that do not read the metric whose samples are recorded."""
     specs = pl.col("spec").map_elements(_without_last_metric, return_dtype=pl.String)
-    return tables | found | {"hpas": tables["hpas"].with_columns(specs)}
+    return tables | {"hpas": tables["hpas"].with_columns(specs)}
 
 
 def _without_last_metric(spec: str) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from hpabatch.api.result import Result
+from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.request import FidelityRequest
 from hpabatch.engine.fidelity.run import Fidelity
@@ -80,7 +81,8 @@ def fit(history: History, request: FitRequest, progress: Progress = silent) -> F
     history.require("replay")
     plants = read_plants(request)
     parameters = replay_parameters(request)
-    return Fits(fit_fleet(history, parameters, plants, selection_of(request), progress))
+    select, see = selection_of(request), seen_through(request.lens, progress)
+    return Fits(fit_fleet(history, parameters, plants, select, progress, see))
 
 
 @dataclass(frozen=True, repr=False)

@@ -261,6 +261,7 @@ class Recording:
         k8s: str | None = None,
         sync_period: str | timedelta | None = None,
         phase: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
         prices: str | PathLike[str] | None = None,
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
         scenario: str | PathLike[str] | None = None,
@@ -288,6 +289,7 @@ class Recording:
         max_age: str | timedelta | None = None,
         sync_period: str | timedelta | None = None,
         phase: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     ) -> Fits:
         """Return what can be known about each workload: facts with intervals and sources.
@@ -333,6 +335,7 @@ class Recording:
         k8s: str | None = None,
         sync_period: str | timedelta | None = None,
         phase: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
         prices: str | PathLike[str] | None = None,
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
         scenario: str | PathLike[str] | None = None,
@@ -364,6 +367,7 @@ class Recording:
         k8s: str | None = None,
         sync_period: str | timedelta | None = None,
         phase: str | timedelta | None = None,
+        lens: str | PathLike[str] = 'none',
         prices: str | PathLike[str] | None = None,
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
         scenario: str | PathLike[str] | None = None,

@@ -9,6 +9,7 @@ import polars as pl
 
 from hpabatch.api.manifests import read_hpas
 from hpabatch.api.result import Result
+from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fit.workload import facts_frame
 from hpabatch.engine.fleet.parameters import replay_parameters
 from hpabatch.engine.fleet.selection import selection_of
@@ -75,7 +76,8 @@ def prepare(
     """
     options = read_work(request, manifests, trajectories)
     parameters = replay_parameters(request, events="decided")
-    return prepare_loop(history, parameters, options, selection_of(request), progress), options
+    select, see = selection_of(request), seen_through(request.lens, progress)
+    return prepare_loop(history, parameters, options, select, progress, see), options
 
 
 def simulate(history: History, request: SimulateRequest, trajectories: bool = False) -> Simulation:

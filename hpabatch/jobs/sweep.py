@@ -18,6 +18,7 @@ import polars as pl
 import hpabatch
 from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
+from hpabatch.engine.fleet.plan import See, as_recorded, with_lenses
 from hpabatch.engine.simulate.run import KEY
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
@@ -60,6 +61,7 @@ from hpabatch.jobs.sweep_files import (
     write_about,
     write_table,
 )
+from hpabatch.model.lens import Lens
 
 HPAS: Final = "hpas"
 _RESULTS: Final = "results.arrow"
@@ -220,6 +222,12 @@ def _finish(
         write_about(new, evidence, _parameters(job, skipped, told))
 
 
+def told_lens(lens: Lens) -> dict[str, Any]:
+    """Return a lens as plain values; `Lens(**found)` reads it again."""
+    names = ("signal", "cluster", "lag_ms", "smoothing_ms", "scale")
+    return {name: getattr(lens, name) for name in names}
+
+
 class SweepRefusedError(RefusedError):
     """No HPA could be simulated; `skipped` has the reasons."""
 
@@ -276,6 +284,8 @@ def _parameters(job: SweepJob, skipped: Sequence[Skipped], told: Sequence[str]) 
         "fields": list(sweep.options.grid.fields),
         "settings": len(sweep.options.grid.settings),
         "block": {"unit": sweep.unit},
+        "lenses": [told_lens(lens) for lens in sweep.plan.lenses],
+        "lens_ratios": [told_lens(lens) for lens in sweep.plan.ratios],
         "currency": None if prices is None else prices.prices.currency,
         "skipped": [[s.cluster, s.namespace, s.hpa, s.reason] for s in skipped],
         "notes": [*sweep.notes, *told],
@@ -299,7 +309,7 @@ def trajectories(
     """
     location, request = _asked(result.parameters["request"])
     history = open_history(location, "replay") if history is None else history
-    sweep = plan_request(history, request)
+    sweep = plan_request(history, request, _seen_as(result))
     _check_unchanged(sweep, result)
     hpa, settings = "/".join(key), result.settings["setting"].to_list()
     if key not in sweep.places or key not in result.hpas.select(KEY).rows():
@@ -314,6 +324,15 @@ def trajectories(
         if not part.cases[0].fits(sweep.options.grid.settings[k]):
             raise UsageError(f"setting {k} ({settings[k]}) does not fit {hpa}")
     return trajectory_points(part, alone, setting_ids)
+
+
+def _seen_as(result: SweepResult) -> See:
+    """Return what puts a sweep's lenses in again, which took a while to estimate."""
+    if "lens" not in result.evidence:
+        return as_recorded
+    found = ([Lens(**one) for one in result.parameters[name]] for name in ("lenses", "lens_ratios"))
+    lenses, ratios = found
+    return lambda plan: with_lenses(plan, lenses, ratios)
 
 
 def _asked(told: Mapping[str, Any]) -> tuple[str, SweepRequest]:

@@ -19,7 +19,6 @@ from hpabatch.kernels.measures import repeat_decision, repeat_measures
 from hpabatch.kernels.plant import enter_step, offered_work, work_of
 from hpabatch.layout.plant import (
     NEVER_MS,
-    PIPELINES,
     SIGNAL_AGE,
     SIGNAL_BACKLOG,
     SIGNAL_TOTAL,
@@ -118,14 +117,12 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
     way. Until a further scrape can be seen this is so whatever becomes of the work: the state's
     `sure_until_ms`.
     """
-    state = sim.states[np.uint64(h)]
-    first = sim.workloads[np.uint64(sim.lanes[np.uint64(h)].workload)].first_pipeline
+    state, lane = sim.states[np.uint64(h)], sim.lanes[np.uint64(h)]
+    workload = sim.workloads[np.uint64(lane.workload)]
     seen_ms = NEVER_MS
-    for p in range(PIPELINES):
-        pipeline = sim.pipelines[np.uint64(first + p)]
-        if pipeline.interval_ms == 0:
-            continue
-        scrape = sim.scrapes[np.uint64(h * PIPELINES + p)]
+    for p in range(workload.pipelines):
+        pipeline = sim.pipelines[np.uint64(workload.first_pipeline + p)]
+        scrape = sim.scrapes[np.uint64(lane.first_scrape + p)]
         from_ms = scrape.ts_ms - pipeline.window_ms - (1 if pipeline.window_ms == 0 else 0)
         if state.calm_ms > from_ms:  # nor before a scrape after that can be seen
             state.busy_until_ms = state.calm_ms + pipeline.window_ms + pipeline.lag_ms
@@ -137,7 +134,7 @@ def samples_rest_until(sim: Simulation, h: int, since_ms: int, until_ms: int) ->
         seen_ms = min(seen_ms, scrape.next_ms + pipeline.lag_ms)
         if since_ms > from_ms:
             until_ms = min(until_ms, scrape.next_ms + pipeline.lag_ms)
-            if pipeline.interval_ms <= sim.lanes[np.uint64(h)].period_ms:  # one at every tick
+            if pipeline.interval_ms <= lane.period_ms:  # one at every tick
                 state.busy_until_ms = since_ms + pipeline.window_ms + pipeline.lag_ms
         gap = pipeline.first_gap + scrape.gap
         if gap < pipeline.last_gap:
@@ -220,21 +217,20 @@ def repeat_scrapes(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
     if now_ms < sim.states[np.uint64(h)].sure_until_ms:
         return
     workload = sim.workloads[np.uint64(lane.workload)]
-    for p in range(PIPELINES):
+    for p in range(workload.pipelines):
         pipeline = sim.pipelines[np.uint64(workload.first_pipeline + p)]
-        if pipeline.interval_ms == 0:
-            continue
-        scrape: Any = sim.scrapes[np.uint64(h * PIPELINES + p)]
+        scrape: Any = sim.scrapes[np.uint64(lane.first_scrape + p)]
         while scrape.next_ms + pipeline.lag_ms <= now_ms:
             scrape.ts_ms = scrape.next_ms
             scrape.next_ms += pipeline.interval_ms
     for g in range(streams.first_stream, streams.last_stream):
         signal = workload.first_signal + sim.stream_signal[np.uint64(g)]
-        kind, p = sim.signals[np.uint64(signal)].kind, 0
+        kind, number = sim.signals[np.uint64(signal)].kind, 0
         if kind == SIGNAL_TOTAL or kind == SIGNAL_BACKLOG:
             continue
-        p = sim.signals[np.uint64(signal)].pipeline - workload.first_pipeline
-        ts_ms, offset = sim.scrapes[np.uint64(h * PIPELINES + p)].ts_ms, 0
+        number = sim.signals[np.uint64(signal)].pipeline
+        ts_ms = sim.scrapes[np.uint64(lane.first_scrape + number - workload.first_pipeline)].ts_ms
+        ts_ms += sim.pipelines[np.uint64(number)].later_ms
         offset = fleet.streams[np.uint64(g)].sample_offset
         for row in range(lane.first_cohort, lane.first_cohort + sim.states[np.uint64(h)].cohorts):
             fleet.timing[np.uint64(row + offset)].ts_ms = ts_ms

@@ -14,7 +14,7 @@ from hpabatch._jit import rule
 from hpabatch.kernels.plant import HOUR_S, integral_at, usage_at
 from hpabatch.layout.codes import METRIC_ANSWER_EMPTY, METRIC_OK
 from hpabatch.layout.plant import (
-    PIPELINES,
+    SCALE_ONE,
     SIGNAL_AGE,
     SIGNAL_BACKLOG,
     SIGNAL_TOTAL,
@@ -39,7 +39,7 @@ def begin_scrapes(sim: Simulation, h: int, p: int) -> None:
     """Find the newest scrape that the first tick sees, and the first that it does not yet."""
     lane = sim.lanes[h]
     pipeline = sim.pipelines[sim.workloads[lane.workload].first_pipeline + p]
-    scrape = sim.scrapes[h * PIPELINES + p]
+    scrape = sim.scrapes[lane.first_scrape + p]
     visible_ms = lane.start_ms - pipeline.lag_ms - pipeline.phase_ms
     ts_ms = visible_ms // pipeline.interval_ms * pipeline.interval_ms + pipeline.phase_ms
     scrape.next_ms = ts_ms
@@ -55,9 +55,10 @@ def begin_scrapes(sim: Simulation, h: int, p: int) -> None:
 @rule
 def newest_scrape(sim: Simulation, h: int, p: int, now_ms: int) -> bool:
     """Take in the newest scrape that has become visible; say whether there is one."""
-    workload = sim.workloads[np.uint64(sim.lanes[h].workload)]
+    lane = sim.lanes[h]
+    workload = sim.workloads[np.uint64(lane.workload)]
     pipeline = sim.pipelines[np.uint64(workload.first_pipeline + p)]
-    scrape, found = sim.scrapes[np.uint64(h * PIPELINES + p)], False
+    scrape, found = sim.scrapes[np.uint64(lane.first_scrape + p)], False
     ts_ms = scrape.next_ms
     while ts_ms + pipeline.lag_ms <= now_ms:
         if pipeline.first_gap == pipeline.last_gap or not in_gap(sim, pipeline, scrape, ts_ms):
@@ -101,6 +102,23 @@ def pod_sample(
 
 
 @rule
+def seen_value(what: Record, value: int) -> int:
+    """Return what the controller is told of a pod's value: scaled, in whole units.
+
+    Rounded down to the signal's unit as it is measured; the scaled number of units is rounded half
+    up.
+    """
+    if what.unit_milli > 1:
+        value = div64(value, what.unit_milli) * what.unit_milli
+    if what.scale_ppm == SCALE_ONE:
+        return value
+    units = div64(value, what.unit_milli)
+    whole = div64(units, SCALE_ONE)  # (memory times a scale would not fit otherwise)
+    part = (units - whole * SCALE_ONE) * what.scale_ppm + SCALE_ONE // 2
+    return int((whole * what.scale_ppm + div64(part, SCALE_ONE)) * what.unit_milli)
+
+
+@rule
 def write_samples(
     sim: Simulation, fleet: Fleet, h: int, g: int, signal: int, flow_row: int, scrape: Record
 ) -> None:
@@ -114,12 +132,10 @@ def write_samples(
         if not begun or fleet.row_state[np.uint64(row)] < 0:  # (what has vanished shows nothing)
             continue
         value = pod_sample(sim, h, signal, flow_row, cohort, ts_ms, pipeline.window_ms)
-        if what.unit_milli > 1:
-            value = div64(value, what.unit_milli) * what.unit_milli
         sample: Any = np.uint64(row + offset)
         fleet.present[sample] = 1
-        fleet.value_milli[sample] = value
-        fleet.timing[sample].ts_ms = ts_ms
+        fleet.value_milli[sample] = seen_value(what, value)
+        fleet.timing[sample].ts_ms = ts_ms + pipeline.later_ms
         fleet.timing[sample].window_ms = pipeline.window_ms
 
 
@@ -147,9 +163,8 @@ def take_samples(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
     lane = sim.lanes[h]
     workload = sim.workloads[np.uint64(lane.workload)]
     fresh = 0
-    for p in range(PIPELINES):
-        if sim.pipelines[np.uint64(workload.first_pipeline + p)].interval_ms > 0:
-            fresh |= (1 << p) if newest_scrape(sim, h, p, now_ms) else 0
+    for p in range(workload.pipelines):
+        fresh |= (1 << p) if newest_scrape(sim, h, p, now_ms) else 0
     for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
         number = sim.stream_signal[np.uint64(g)]
         if number < 0:
@@ -157,7 +172,7 @@ def take_samples(sim: Simulation, fleet: Fleet, h: int, now_ms: int) -> None:
         signal, flow_row = workload.first_signal + number, lane.first_flow + number
         what = sim.signals[np.uint64(signal)]
         p = what.pipeline - workload.first_pipeline
-        scrape = sim.scrapes[np.uint64(h * PIPELINES + p)]
+        scrape = sim.scrapes[np.uint64(lane.first_scrape + p)]
         shows = (
             scrape.has_sample != 0
             and now_ms - scrape.ts_ms <= sim.pipelines[np.uint64(what.pipeline)].max_age_ms

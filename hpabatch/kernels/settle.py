@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hpabatch._jit import rare, rule
 from hpabatch.kernels.cohorts import drop_row, goes_before, is_live
-from hpabatch.layout.plant import NEVER_MS, PIPELINES, Simulation
+from hpabatch.layout.plant import NEVER_MS, Simulation
 from hpabatch.layout.records import Fleet, Record
 
 
@@ -23,24 +23,22 @@ def settles_ms(sim: Simulation, fleet: Fleet, h: int, cohort: Record) -> int:
     lane = fleet.lanes[h]
     from_ms = cohort.started_ms + max(lane.cpu_initialization_ms, lane.readiness_delay_ms)
     from_ms = max(from_ms, cohort.ready_ms)
-    for p in range(PIPELINES):
+    for p in range(workload.pipelines):
         pipeline = sim.pipelines[workload.first_pipeline + p]
-        if pipeline.interval_ms > 0:
-            back_ms = pipeline.lag_ms + pipeline.interval_ms
-            from_ms = max(from_ms, cohort.started_ms + pipeline.first_sample_ms + back_ms)
-            from_ms = max(from_ms, cohort.serve_ms + pipeline.window_ms + back_ms)
+        back_ms = pipeline.lag_ms + pipeline.interval_ms
+        from_ms = max(from_ms, cohort.started_ms + pipeline.first_sample_ms + back_ms)
+        from_ms = max(from_ms, cohort.serve_ms + pipeline.window_ms + back_ms)
     return int(from_ms)
 
 
 @rule
 def is_settled_by(sim: Simulation, h: int, cohort: Record) -> bool:
     """Say whether every sample that can still be seen shows the pods in full service."""
-    workload = sim.workloads[sim.lanes[h].workload]
-    for p in range(PIPELINES):
+    lane = sim.lanes[h]
+    workload = sim.workloads[lane.workload]
+    for p in range(workload.pipelines):
         pipeline = sim.pipelines[workload.first_pipeline + p]
-        scrape = sim.scrapes[h * PIPELINES + p]
-        if pipeline.interval_ms == 0:
-            continue
+        scrape = sim.scrapes[lane.first_scrape + p]
         first_ms = cohort.started_ms + pipeline.first_sample_ms
         seen = scrape.has_sample != 0 and first_ms <= scrape.ts_ms
         if not seen or cohort.serve_ms > scrape.ts_ms - pipeline.window_ms:

@@ -50,7 +50,6 @@ from hpabatch.layout.plant import (
     EVENT_SCALE,
     LANE_OK,
     NEVER_MS,
-    PIPELINES,
     Simulation,
 )
 from hpabatch.layout.records import Fleet, Memory, Record
@@ -96,9 +95,8 @@ def begin_lane(sim: Simulation, fleet: Fleet, h: int) -> None:
     workload = sim.workloads[lane.workload]
     for number in range(workload.last_signal - workload.first_signal):
         before_start(sim, h, lane.first_flow + number, workload.first_signal + number)
-    for p in range(PIPELINES):
-        if sim.pipelines[workload.first_pipeline + p].interval_ms > 0:
-            begin_scrapes(sim, h, p)
+    for p in range(workload.pipelines):
+        begin_scrapes(sim, h, p)
     sim.measures[h].episode_start = -1
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 from hpabatch._jit import rare
 from hpabatch.layout.codes import METRIC_OK
 from hpabatch.layout.plant import (
-    PIPELINES,
     SIGNAL_BACKLOG,
     SIGNAL_TOTAL,
     TRACE_COLUMNS,
@@ -72,14 +71,15 @@ def trace_samples(sim: Simulation, fleet: Fleet, h: int, g: int, now_ms: int, at
 @rare
 def trace_streams(sim: Simulation, fleet: Fleet, h: int, now_ms: int, at: int) -> int:
     """Write what the streams of newly seen scrapes show; return the next row."""
-    workload, log = sim.workloads[sim.lanes[h].workload], sim.trace_log
+    lane, log = sim.lanes[h], sim.trace_log
+    workload = sim.workloads[lane.workload]
     for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
         if sim.stream_signal[g] < 0:
             continue
         signal = sim.signals[workload.first_signal + sim.stream_signal[g]]
-        p = signal.pipeline - workload.first_pipeline
-        ts_ms = sim.scrapes[h * PIPELINES + p].ts_ms
-        if ts_ms == sim.traced_ms[h, p]:
+        row = lane.first_scrape + signal.pipeline - workload.first_pipeline
+        ts_ms = sim.scrapes[row].ts_ms
+        if ts_ms == sim.traced_ms[row]:
             continue
         if signal.kind != SIGNAL_TOTAL and signal.kind != SIGNAL_BACKLOG:
             at = trace_samples(sim, fleet, h, g, now_ms, at)
@@ -87,8 +87,8 @@ def trace_streams(sim: Simulation, fleet: Fleet, h: int, now_ms: int, at: int) -
             log[at, 0], log[at, 1], log[at, 2] = TRACED_TOTAL, now_ms, g
             log[at, 3], log[at, 4] = ts_ms, fleet.values_milli[g]
             at += 1
-    for p in range(PIPELINES):
-        sim.traced_ms[h, p] = sim.scrapes[h * PIPELINES + p].ts_ms
+    for row in range(lane.first_scrape, lane.first_scrape + workload.pipelines):
+        sim.traced_ms[row] = sim.scrapes[row].ts_ms
     return at
 
 

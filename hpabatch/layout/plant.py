@@ -21,8 +21,8 @@ class SimLanes(RecordArray):
     """One HPA under one setting: its ticks start_ms + t * period_ms, its workload, the specs in
     force (PERIOD rows), what happens (EVENT rows), and its cohorts' rows first_cohort:first_cohort
     + cohort_capacity, which are also its rows and pod states in the `Fleet`. `grouped` 1: equal
-    pods form cohorts; 0: every pod is its own. Its trajectory, where one is kept, begins at
-    first_point.
+    pods form cohorts; 0: every pod is its own. Its scrapes are rows first_scrape on, one for each
+    pipeline of its workload. Its trajectory, where one is kept, begins at first_point.
     """
 
     start_ms: I64
@@ -36,6 +36,7 @@ class SimLanes(RecordArray):
     first_cohort: I64
     cohort_capacity: I64
     first_flow: I64
+    first_scrape: I64
     initial: I64
     grouped: I64
     first_point: I64
@@ -45,10 +46,10 @@ SIM_LANE: Final = record_dtype(SimLanes)
 
 
 class Workloads(RecordArray):
-    """One workload: its pods' parameters, signals and pipelines (PIPELINES rows from first_pipeline
-    on). `primary` is the signal (a row) that demand is measured by, -1 for none; `capacity_milli`
-    the work that one pod is meant to do, 0 unknown. Classes are rows first_class:first_class +
-    classes.
+    """One workload: its pods' parameters, signals and the pipelines that measure them (rows
+    first_pipeline:first_pipeline + pipelines). `primary` is the signal (a row) that demand is
+    measured by, -1 for none; `capacity_milli` the work that one pod is meant to do, 0 unknown.
+    Classes are rows first_class:first_class + classes.
     """
 
     work_start_ms: I64
@@ -57,6 +58,7 @@ class Workloads(RecordArray):
     first_signal: I64
     last_signal: I64
     first_pipeline: I64
+    pipelines: I64
     first_class: I64
     classes: I64
     first_startup: I64
@@ -84,7 +86,9 @@ WORKLOAD: Final = record_dtype(Workloads)
 
 
 class Signals(RecordArray):
-    """One signal: kind SIGNAL_*, its pipeline (a row), and its work: work_milli[first_work:]."""
+    """One signal: kind SIGNAL_*, its pipeline (a row), and its work: work_milli[first_work:]. The
+    controller sees what a pod uses times scale_ppm / SCALE_ONE.
+    """
 
     kind: I64
     pipeline: I64
@@ -97,6 +101,7 @@ class Signals(RecordArray):
     queues: I64
     queue_milli: I64
     unit_milli: I64
+    scale_ppm: I64
 
 
 SIGNAL: Final = record_dtype(Signals)
@@ -107,16 +112,19 @@ SIGNAL_TOTAL: Final = 2
 SIGNAL_BACKLOG: Final = 3
 SIGNAL_AGE: Final = 4
 
-PIPELINES: Final = 3
+SCALE_ONE: Final = 1_000_000
 
 
 class Pipelines(RecordArray):
-    """How one metrics API measures; gaps are rows first_gap:last_gap."""
+    """How a metrics API measures; gaps are rows first_gap:last_gap. The controller is told a time
+    of a sample that is later_ms after the scrape.
+    """
 
     interval_ms: I64
     phase_ms: I64
     window_ms: I64
     lag_ms: I64
+    later_ms: I64
     first_sample_ms: I64
     max_age_ms: I64
     first_gap: I64
@@ -251,7 +259,7 @@ LANE_FULL: Final = 1
 
 
 class Scrapes(RecordArray):
-    """What one pipeline has shown a lane, one row per lane and pipeline: the next scrape, the
+    """What one pipeline has shown a lane, one row for each of its pipelines: the next scrape, the
     newest taken in (has_sample 0: none), the gap to look at, and of that sample: the step it lies
     in and the instant its window begins.
     """
@@ -347,14 +355,14 @@ class Simulation(NamedTuple):
     Shapes: lanes, states (L,); workloads (W,), their levels_milli (W, LEVELS), ascending; signals,
     pipelines, gaps, classes, startups, failure_ms, work_milli as counted by the workloads; periods,
     events by the lanes; draws (4096,);
-    cohorts (rows of all lanes); scrapes (L * PIPELINES,); flows by the lanes (one per signal),
+    cohorts (rows of all lanes); scrapes, flows by the lanes (one per pipeline, per signal),
     rings by the flows, slots by the rings, each ring `ring_length` (a power of two) of them;
     stream_signal (G,) the flow's number (from 0) of each stream of `Fleet.streams`;
     measures (L,), bindings (L, BINDINGS), peaks (L, LEVELS + 1): steps by the number of levels that
     their highest pod is above; drivers (streams beside `Fleet.streams`): ticks in which
     a metric drove the decision; points (0 or as counted by the lanes); of a traced run (else all
     empty) traces (L,), trace_log (L * room, TRACE_COLUMNS), and what was noted last: traced_pods
-    (rows of the cohorts, TRACE_COLUMNS), traced_ms (L, PIPELINES) the scrapes.
+    (rows of the cohorts, TRACE_COLUMNS), traced_ms the scrapes, beside `scrapes`.
     """
 
     lanes: SimLanes

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from hpabatch.model.plant import SCALE_ONE, Sight
 from hpabatch.model.times import show_duration
 
 CPU: Final = "resource/cpu"
@@ -40,6 +41,19 @@ class Lens:
         """Whether it changes anything."""
         return bool(self.lag_ms or self.smoothing_ms) or self.scale != 1
 
+    @property
+    def of_recording(self) -> Lens:
+        """What is so of the recording itself: samples that came late count from when they were.
+
+        The rest is between pods and the controller, and changes nothing of what pods used.
+        """
+        return replace(self, lag_ms=min(self.lag_ms, 0), smoothing_ms=0, scale=1.0)
+
+    @property
+    def sight(self) -> Sight:
+        """How a controller that runs beside the pods sees them: nothing before its time."""
+        return Sight(max(self.lag_ms, 0), self.smoothing_ms, round(self.scale * SCALE_ONE))
+
     def __str__(self) -> str:
         """Return the signal with what changes."""
         parts = [
@@ -67,6 +81,17 @@ def lens_of(lenses: Lenses, cluster: str, signal: str) -> Lens:
     return replace(other[-1], signal=signal, scale=1.0) if other else Lens(signal)
 
 
+def lens_of_metric(lenses: Lenses, cluster: str, name: str) -> Lens:
+    """Return the lens of a metric by the name of its signal (`model.plant.signal_name`).
+
+    A container's usage is in the rows of its pod's; Object and External metrics have none.
+    """
+    kind, _, rest = name.partition("/")
+    if kind == "container":
+        return lens_of(lenses, cluster, f"resource/{rest.rpartition('/')[2]}")
+    return lens_of(lenses if kind in ("resource", "pods") else (), cluster, name)
+
+
 def disagreeing(lenses: Lenses) -> Lens | None:
     """Return a lens of memory whose lag or smoothing is not that of cpu; None: there is none."""
     clusters = dict.fromkeys([lens.cluster or "" for lens in lenses])
@@ -75,6 +100,11 @@ def disagreeing(lenses: Lenses) -> Lens | None:
         if (cpu.lag_ms, cpu.smoothing_ms) != (memory.lag_ms, memory.smoothing_ms):
             return memory
     return None
+
+
+def ratio_words(lens: Lens) -> str:
+    """Return what is known of a source of which only the ratio of scale to targets is."""
+    return f"{lens}, or all targets / {lens.scale:g}"
 
 
 def words_of(lenses: Iterable[Lens]) -> str:

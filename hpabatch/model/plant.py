@@ -5,7 +5,7 @@ docs/simulation.md says exactly what each parameter does. Times are ms, quantiti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hpabatch.model.objects.hpa import MetricIdentifier, MetricSpec
@@ -55,6 +55,34 @@ class Pipeline:
     gaps_ms: tuple[tuple[int, int], ...] = ()
 
 
+SCALE_ONE: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How the controller sees a signal's samples, where it is not as they were measured.
+
+    A sample counts `later_ms` after its time, as the mean of the pod's samples over the
+    `smoothing_ms` up to it, times `scale_ppm` / 1,000,000.
+    """
+
+    later_ms: int = 0
+    smoothing_ms: int = 0
+    scale_ppm: int = SCALE_ONE
+
+    def through(self, pipeline: Pipeline) -> Pipeline:
+        """Return the pipeline that gives the controller what it sees.
+
+        A mean of n samples reaches back over n - 1 intervals more than one of them does.
+        """
+        more = max(-(-self.smoothing_ms // pipeline.interval_ms) - 1, 0)
+        return replace(
+            pipeline,
+            window_ms=pipeline.window_ms + more * pipeline.interval_ms,
+            lag_ms=pipeline.lag_ms + self.later_ms,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Signal:
     """One measured quantity of a workload; fields that a kind does not use are ignored.
@@ -77,6 +105,7 @@ class Signal:
     unit_milli: int = 1
     observed_milli: tuple[int, int] | None = None
     levels_milli: tuple[int, ...] = ()
+    sight: Sight = Sight()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +141,10 @@ class Plant:
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     capacity_milli: int | None = None
     first_draw: int = 0
+
+    def pipeline_of(self, signal: Signal) -> Pipeline:
+        """Return the pipeline that gives the controller a signal."""
+        return signal.sight.through(self.pipelines.get(signal.api, Pipeline()))
 
 
 @dataclass(frozen=True, slots=True)

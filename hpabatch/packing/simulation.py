@@ -141,7 +141,7 @@ class _Packer:
         self.sim_rows: list[dict[str, int]] = []
         self.stream_ends: list[tuple[int, int]] = []
         self.flows: list[dict[str, int]] = []
-        self.rings = 0
+        self.rings = self.scrapes = 0
         self.rows = self.samples = self.points = 0
         self.sizes: list[tuple[int, int]] = []
         for lane in lanes:
@@ -174,6 +174,7 @@ class _Packer:
                 "first_cohort": self.rows,
                 "cohort_capacity": _room(lane, cohorts),
                 "first_flow": len(self.flows),
+                "first_scrape": self.scrapes,
                 "initial": lane.workload.initial,
                 "grouped": int(groups_pods(lane)),
                 "first_point": self.points,
@@ -182,6 +183,7 @@ class _Packer:
         self._add_streams(lane, specs, streams, h)
         self.stream_ends.append((first_stream, len(self.stream_rows)))
         self._add_flows(lane.workload)
+        self.scrapes += tables.workloads[number]["pipelines"]
         self.rows += self.sim_rows[-1]["cohort_capacity"]
         self.points += lane.steps
         self.sizes.append(_memory_sizes(specs, self.flags, lane.period_ms))
@@ -273,9 +275,20 @@ class _Packer:
         first, last = self.stream_ends[h]
         return tick_rows(self.sim_rows[h]["cohort_capacity"], last - first)
 
+    def _ring_length(self) -> int:
+        """Return how many steps back a scrape that becomes visible can reach, a power of two."""
+        steps = 4
+        for lane in self.sim_rows:
+            workload = self.tables.workloads[lane["workload"]]
+            first = workload["first_pipeline"]
+            for pipeline in self.tables.pipelines[first : first + workload["pipelines"]]:
+                back_ms = pipeline["lag_ms"] + pipeline["window_ms"]
+                steps = max(steps, back_ms // lane["period_ms"] + 4)
+        return 1 << (steps - 1).bit_length()
+
     def _simulation(self, seed: int, keep_points: bool, trace_rows: int) -> layout.Simulation:
         tables, count = self.tables, len(self.lanes)
-        length = _ring_length(self.lanes)
+        length = self._ring_length()
         room = max(trace_rows // count, *map(self._tick_rows, range(count))) if trace_rows else 0
         traced = count if room else 0
         return layout.Simulation(
@@ -294,7 +307,7 @@ class _Packer:
             events=records(layout.EVENT, self.events),
             draws=draw_table(seed),
             cohorts=records_from(layout.COHORT, self.rows),
-            scrapes=records_from(layout.SCRAPE, count * layout.PIPELINES),
+            scrapes=records_from(layout.SCRAPE, self.scrapes),
             flows=_table(layout.FLOW, self.flows),
             rings=records_from(layout.RING, self.rings, first_slot=np.arange(self.rings) * length),
             slots=records_from(layout.SLOT, self.rings * length),
@@ -308,7 +321,7 @@ class _Packer:
             traces=records_from(layout.TRACE, traced),
             trace_log=np.zeros((traced * room, layout.TRACE_COLUMNS), np.int64),
             traced_pods=np.zeros((self.rows if room else 0, layout.TRACE_COLUMNS), np.int64),
-            traced_ms=np.full((traced, layout.PIPELINES), -layout.NEVER_MS),
+            traced_ms=np.full(self.scrapes if room else 0, -layout.NEVER_MS),
         )
 
 
@@ -338,16 +351,6 @@ def _memory_sizes(
             periods = [policy.period_seconds * 1000 for policy in rule.policies or ()]
             policy_ms = max([policy_ms, *periods])
     return window_ms // period_ms + 4, policy_ms // period_ms + 4
-
-
-def _ring_length(lanes: Sequence[SimulatedLane]) -> int:
-    """Return how many steps back a scrape that becomes visible can reach, as a power of two."""
-    steps = 4
-    for lane in lanes:
-        for pipeline in lane.workload.plant.pipelines.values():
-            back_ms = pipeline.lag_ms + pipeline.window_ms
-            steps = max(steps, back_ms // lane.period_ms + 4)
-    return 1 << (steps - 1).bit_length()
 
 
 def _table(dtype: RecordType[A], rows: Sequence[Mapping[str, int]]) -> A:

@@ -75,6 +75,7 @@ class WorkloadTables:
     def _add(self, workload: Workload) -> None:
         plant, pods = workload.plant, workload.plant.pods
         first_signal, first_pipeline = len(self.signals), len(self.pipelines)
+        pipelines = pipelines_of(plant)
         primary = primary_signal(plant)
         observed = plant.signals[primary].observed_milli if primary else None
         low, high = observed or (-layout.UNLIMITED, layout.UNLIMITED)
@@ -85,6 +86,7 @@ class WorkloadTables:
             "first_signal": first_signal,
             "last_signal": first_signal + len(plant.signals),
             "first_pipeline": first_pipeline,
+            "pipelines": len(pipelines),
             "first_class": len(self.classes),
             "classes": len(pods.shares),
             "first_startup": len(self.startups),
@@ -114,13 +116,13 @@ class WorkloadTables:
         self.startups += list(pods.startup_ms)
         self.failures += list(pods.failure_at_ms)
         for name, signal in plant.signals.items():
-            self._add_signal(signal, first_pipeline, workload.work.get(name), row["pieces"])
-        used = {signal.api for signal in plant.signals.values()}
-        for api in model.PIPELINES:
-            self._add_pipeline(plant.pipelines.get(api, model.Pipeline()), api in used)
+            number = first_pipeline + pipelines.index(_source_of(plant, signal))
+            self._add_signal(signal, number, workload.work.get(name), row["pieces"])
+        for _, pipeline, later_ms in pipelines:
+            self._add_pipeline(pipeline, later_ms)
 
     def _add_signal(
-        self, signal: model.Signal, first_pipeline: int, work: I64 | None, pieces: int
+        self, signal: model.Signal, pipeline: int, work: I64 | None, pieces: int
     ) -> None:
         given = np.zeros(1, np.int64) if work is None or work.size == 0 else work
         # A shorter series goes on with its last piece.
@@ -129,7 +131,7 @@ class WorkloadTables:
         self.signals.append(
             {
                 "kind": KIND_CODES[signal.kind],
-                "pipeline": first_pipeline + model.PIPELINES.index(signal.api),
+                "pipeline": pipeline,
                 "first_work": self.pieces,
                 "base_milli": signal.base_milli,
                 "room_milli": max(ceiling - signal.base_milli, 0),
@@ -139,26 +141,43 @@ class WorkloadTables:
                 "queues": int(signal.overload == model.QUEUE),
                 "queue_milli": signal.queue_milli,
                 "unit_milli": signal.unit_milli,
+                "scale_ppm": signal.sight.scale_ppm,
             }
         )
         self.work.append(series)
         self.pieces += pieces
 
-    def _add_pipeline(self, pipeline: model.Pipeline, used: bool) -> None:
+    def _add_pipeline(self, pipeline: model.Pipeline, later_ms: int) -> None:
         first = len(self.gaps)
-        self.gaps += list(pipeline.gaps_ms) if used else []
+        self.gaps += list(pipeline.gaps_ms)
         self.pipelines.append(
             {
-                "interval_ms": pipeline.interval_ms if used else 0,
+                "interval_ms": pipeline.interval_ms,
                 "phase_ms": pipeline.phase_ms,
                 "window_ms": pipeline.window_ms,
                 "lag_ms": pipeline.lag_ms,
+                "later_ms": later_ms,
                 "first_sample_ms": pipeline.first_sample_ms,
-                "max_age_ms": pipeline.max_age_ms,
+                # (a sample is as old as its time says, which is told later)
+                "max_age_ms": pipeline.max_age_ms + later_ms,
                 "first_gap": first,
                 "last_gap": len(self.gaps),
             }
         )
+
+
+Source = tuple[str, model.Pipeline, int]
+"""A metrics API, how it measures, and by how much later the times are that it tells, ms."""
+
+
+def _source_of(plant: model.Plant, signal: model.Signal) -> Source:
+    return signal.api, plant.pipeline_of(signal), signal.sight.later_ms
+
+
+def pipelines_of(plant: model.Plant) -> list[Source]:
+    """Return what measures a plant's signals: of an API as many as it is seen in different ways."""
+    found = dict.fromkeys(_source_of(plant, signal) for signal in plant.signals.values())
+    return sorted(found, key=lambda source: model.PIPELINES.index(source[0]))
 
 
 def _is_mergeable(plant: model.Plant) -> bool:

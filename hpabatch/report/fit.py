@@ -26,6 +26,7 @@ from hpabatch.report.base import (
     skipped_rows,
 )
 from hpabatch.report.forms import schema_of
+from hpabatch.report.lens import lens_told
 from hpabatch.report.numbers import memory
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class FitReport(Report):
         several = len({item.cluster for item in self.hpas}) > 1
         rows = [_cells(item, several) for item in self.hpas]
         yield Grid(HEADS, rows, frame=self.frame(), columns=FIT_FACTS.columns)
+
+    def basis(self) -> list[str]:
+        """Return the lens that was asked for."""
+        told = lens_told(self.evidence).removeprefix("; ")
+        return [told] if told else []
 
     def hints(self) -> list[str]:
         """Return where all facts are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hpabatch.engine.fidelity.lens import LensEstimate
@@ -35,6 +35,11 @@ def lens_lines(lenses: Sequence[LensEstimate]) -> Iterator[str]:
                 f"  usage × {one.found.ratio:g} fits better, but with targets alike a scale is no "
                 "other than other targets: state the targets, or give the scale in a lens file"
             )
+
+
+def lens_told(evidence: Mapping[str, str]) -> str:
+    """Return the lens for the end of a line on what a result rests on; "": none was asked for."""
+    return f"; lens: {printable(evidence['lens'])}" if "lens" in evidence else ""
 
 
 def lens_rows(lenses: Sequence[LensEstimate]) -> list[dict[str, Any]]:

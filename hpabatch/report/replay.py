@@ -27,6 +27,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
+from hpabatch.report.lens import lens_told
 from hpabatch.report.numbers import number, points, share, signed, skill
 
 if TYPE_CHECKING:
@@ -244,8 +245,7 @@ def _parameters(evidence: Mapping[str, str]) -> str:
         for name in (*grid, "delay", "max_age")
         if name in evidence
     )
-    if "lens" in evidence:
-        known += f"; lens: {evidence['lens']}"
+    known += lens_told(evidence)
     return known if instants == "grid" else f"instants: {instants}; {known}"
 
 

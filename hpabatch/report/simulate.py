@@ -25,6 +25,7 @@ from hpabatch.report.base import (
     row_label,
     skipped_rows,
 )
+from hpabatch.report.lens import lens_told
 from hpabatch.report.numbers import BESIDE, beside, number, percent
 from hpabatch.report.replay import rules_line
 
@@ -122,7 +123,7 @@ class SimulateReport(Report):
             rules_line(evidence),
             "simulated: the rules are exact, the pods and their work are modelled "
             f"(docs/simulation.md); scenario {evidence.get('scenario', 'none')}, "
-            f"seed {evidence['seed']}",
+            f"seed {evidence['seed']}{lens_told(evidence)}",
         ]
 
     def hints(self) -> Sequence[str]:

@@ -25,6 +25,7 @@ from hpabatch.report.base import (
     many_clusters,
     row_label,
 )
+from hpabatch.report.lens import lens_told
 from hpabatch.report.numbers import BESIDE, beside, nonempty, number, percent
 from hpabatch.report.replay import rules_line
 
@@ -103,7 +104,8 @@ class SweepReport(Report):
         return [
             rules_line(result.evidence),
             f"swept: {counted(units, 'unit')}, setting 0 is today's, judged by the {unit}; the "
-            "rules are exact, the pods and their work are modelled (docs/simulation.md)",
+            "rules are exact, the pods and their work are modelled (docs/simulation.md)"
+            f"{lens_told(result.evidence)}",
         ]
 
     def hints(self) -> list[str]:

@@ -32,8 +32,9 @@ from hpabatch.jobs.sweep import (
     _identity,
     sweep_to_disk,
     tasks_of,
+    trajectories,
 )
-from hpabatch.jobs.sweep_files import _COLUMNS
+from hpabatch.jobs.sweep_files import _COLUMNS, read_sweep
 from tests.cli.histories import edit
 from tests.effort import MOST_THREADS
 from tests.engine.swept import HOUR_MS, cut
@@ -336,6 +337,7 @@ A_CHUNK = ("jobs.sweep:run_part", 3)
         ({"group": ("fleet",)}, "group was not set, is fleet"),
         ({"fidelity": True}, "fidelity was False, is True"),
         ({"where": "namespace = 'shop'"}, "where was not set, is namespace = 'shop'"),
+        ({"lens": "auto"}, "lens was none, is auto"),
     ],
 )
 def test_another_sweep_does_not_resume(
@@ -458,3 +460,47 @@ def test_a_table_that_breaks_meanwhile(tmp_path: Path) -> None:
         with pytest.raises(HistoryError, match="pod_metrics is broken"):
             run(history, out)
     assert not (tmp_path / JOB).exists()
+
+
+# ---- lenses
+
+
+def lens_file(folder: Path, scale: float) -> str:
+    place = folder / "lens.yaml"
+    place.write_text(f"- {{signal: resource/cpu, scale: {scale}}}\n")
+    return str(place)
+
+
+def test_another_lens_is_another_sweep(tmp_path: Path, history: Path) -> None:
+    out = tmp_path / "sweep"
+    stopped(history, out, *A_CHUNK, lens=lens_file(tmp_path, 1.2))
+    lens = lens_file(tmp_path, 1.3)
+    with pytest.raises(UsageError, match=r"table lens\.yaml was another.*--replace"):
+        run(history, out, lens=lens)
+    lens_file(tmp_path, 1.2)
+    result, resumed = run(history, out, lens=lens)
+    assert resumed == 3
+    assert result.evidence["lens"] == "resource/cpu scale 1.2"
+    lens_file(tmp_path, 1.3)
+    with pytest.raises(RefusedError, match=r"holds another sweep \(table lens\.yaml was another"):
+        run(history, out, lens=lens)
+
+
+def test_a_lens_stands_in_the_sweep_and_changes_what_is_simulated(
+    tmp_path: Path, history: Path, whole: Path
+) -> None:
+    lens = lens_file(tmp_path, 1.5)
+    result, _ = run(history, tmp_path / "sweep", lens=lens)
+    assert result.parameters["lenses"] == [
+        {"signal": "resource/cpu", "cluster": None, "lag_ms": 0, "smoothing_ms": 0, "scale": 1.5}
+    ]
+    assert result.parameters["lens_ratios"] == []
+    plain = read_sweep(whole)
+    assert "lens" not in plain.evidence
+    same = ["hpa", "spec", "cpu_milli", "ceiling", "censored_pct", "days"]
+    assert result.hpas.select(same).equals(plain.hpas.select(same))
+    seen, raw = (r.results.filter(hpa="checkout", setting_id=0) for r in (result, plain))
+    assert seen["replica_hours"][0] > 1.1 * raw["replica_hours"][0]
+    ticks = trajectories(result, ("demo", "shop", "checkout"), [0])
+    hours = float(ticks["desired"].sum() * 15 / 3600)
+    assert hours == pytest.approx(seen["replica_hours"][0], rel=0.01)

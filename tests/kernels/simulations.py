@@ -12,7 +12,7 @@ from hpabatch.kernels.simulate import simulate_fleet
 from hpabatch.layout.plant import LANE_FULL
 from hpabatch.model.objects.decode import hpa_from_json
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.plant import Event, Pipeline, Plant, Pods, Signal
+from hpabatch.model.plant import Event, Pipeline, Plant, Pods, Sight, Signal
 from hpabatch.model.versions import ControllerFlags, profile_for
 from hpabatch.packing.simulation import (
     FEWEST_COHORTS,
@@ -65,11 +65,17 @@ def _fields(values: Json) -> Json:
     return {name: _tuples(value) for name, value in values.items()}
 
 
+def signal_of(given: Json) -> Signal:
+    """Return a case's signal."""
+    sight = Sight(**given.get("sight", {}))
+    return Signal(**_fields({k: v for k, v in given.items() if k != "sight"}), sight=sight)
+
+
 def plant_of(case: Json) -> Plant:
     """Return a case's plant."""
     given = case["plant"]
     return Plant(
-        signals={name: Signal(**_fields(s)) for name, s in given["signals"].items()},
+        signals={name: signal_of(s) for name, s in given["signals"].items()},
         pods=Pods(**_fields(given["pods"])),
         pipelines={api: Pipeline(**_fields(p)) for api, p in given["pipelines"].items()},
         capacity_milli=given["capacity_milli"],

@@ -35,7 +35,8 @@ START_MS = 1_790_000_000_000
 
 
 @lru_cache(maxsize=10_000)
-def _template(text: str) -> PodTemplate:
+def template_of(text: str) -> PodTemplate:
+    """Return the template of a pod's document, the same object for equal ones."""
     pod = json.loads(text)
     level = pod.get("pod_requests")
     return PodTemplate(
@@ -62,7 +63,7 @@ def pod_object(namespace: str, pod: Json) -> PodObject:
         phase=pod["phase"],
         ready=ready and ready["status"],
         transition_ms=ready and to_ms(ready["last_transition_time"]),
-        template=_template(json.dumps(requests)),
+        template=template_of(json.dumps(requests)),
     )
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from hpabatch.model.lens import CPU, MEMORY, Lens, disagreeing, lens_of, words_of
+from hpabatch.model.lens import (
+    CPU,
+    MEMORY,
+    Lens,
+    disagreeing,
+    lens_of,
+    lens_of_metric,
+    ratio_words,
+    words_of,
+)
+from hpabatch.model.plant import Pipeline, Plant, Sight, Signal
 
 
 def test_the_last_lens_of_a_signal_counts() -> None:
@@ -29,3 +39,35 @@ def test_words() -> None:
     assert str(Lens(CPU)) == f"{CPU} as recorded"
     found = words_of([Lens(CPU, "a", -30_000, 60_000), Lens(MEMORY, scale=0.5)])
     assert found == f"a: {CPU} lag -30s, smoothing 1m; {MEMORY} scale 0.5"
+    assert ratio_words(Lens(CPU, "a", scale=1.25)) == f"a: {CPU} scale 1.25, or all targets / 1.25"
+
+
+def test_a_metric_has_the_lens_of_its_samples() -> None:
+    lenses = [Lens(CPU, None, 30_000, scale=2.0), Lens("pods/rps", "a", 15_000)]
+    assert lens_of_metric(lenses, "a", "container/app/cpu").scale == 2
+    assert lens_of_metric(lenses, "a", "container/app/memory") == Lens(MEMORY, None, 30_000)
+    assert lens_of_metric(lenses, "a", "pods/rps").lag_ms == 15_000
+    assert not lens_of_metric(lenses, "b", "pods/rps").changes
+    assert not lens_of_metric(lenses, "a", "external/depth").changes
+    assert not lens_of_metric(lenses, "a", "object/Ingress/web/rps").changes
+
+
+def test_what_pods_did_is_not_what_a_controller_sees() -> None:
+    late, early = Lens(CPU, "a", -30_000, 60_000, 1.2), Lens(CPU, "a", 30_000, 60_000, 1.2)
+    assert late.of_recording == Lens(CPU, "a", -30_000)
+    assert not early.of_recording.changes
+    assert late.sight == Sight(0, 60_000, 1_200_000)
+    assert early.sight == Sight(30_000, 60_000, 1_200_000)
+    assert Lens(CPU).sight == Sight()
+
+
+def test_a_mean_of_samples_reaches_back_over_their_intervals() -> None:
+    minute = Pipeline(interval_ms=60_000, window_ms=15_000, lag_ms=2_000)
+    windows = [Sight(0, ms).through(minute).window_ms for ms in (0, 1, 60_000, 60_001, 300_000)]
+    assert windows == [15_000, 15_000, 15_000, 75_000, 255_000]
+    seen = Sight(30_000).through(minute)
+    assert (seen.lag_ms, seen.max_age_ms) == (32_000, minute.max_age_ms)
+    assert Sight().through(minute) == minute
+    plant = Plant({CPU: Signal("divisible", sight=Sight(30_000))}, pipelines={"resource": minute})
+    assert plant.pipeline_of(plant.signals[CPU]) == seen
+    assert plant.pipeline_of(Signal("divisible", api="custom")) == Pipeline()

@@ -257,6 +257,30 @@ def _plan(rng: random.Random, k8s: str) -> Plan:
     )
 
 
+def _draw_sights(signals: dict[str, Json], rng: random.Random) -> None:
+    """Let the controller of some cases see pods' signals otherwise than they are measured.
+
+    Samples of resources stand in one row, so their times are one.
+    """
+    if chance(rng, 0.6):
+        return
+    of_rows = _times(rng)
+    for signal in signals.values():
+        if signal["kind"] not in ("total", "backlog") and chance(rng, 0.8):
+            scale = rng.choice([10**6, 900_001, 1_234_567, rng.randint(600_000, 1_600_000)])
+            times = of_rows if signal["api"] == "resource" else _times(rng)
+            signal["sight"] = {**times, "scale_ppm": scale}
+        elif signal["api"] == "resource":
+            signal["sight"] = of_rows
+
+
+def _times(rng: random.Random) -> Json:
+    return {
+        "later_ms": rng.choice([0, 0, 1, 15_000, 37_500, 90_000]),
+        "smoothing_ms": rng.choice([0, 0, 1, 15_000, 60_000, 100_000]),
+    }
+
+
 def random_case(rng: random.Random) -> Json:
     """Draw a case: everything that `simulator.simulate` needs."""
     k8s = rng.choice(["1.38", "1.38", "1.38", "1.36"])
@@ -267,6 +291,7 @@ def random_case(rng: random.Random) -> Json:
     pieces = rng.randint(1, plan.steps * plan.period // resolution + 2)
     first = subjects[0]
     capacity = max(1, first.level - signals[first.name]["base_milli"])
+    _draw_sights(signals, random.Random(plan.start))  # (no draw of the others moves)
     return {
         "k8s": k8s,
         "start_ms": plan.start,

@@ -119,13 +119,11 @@ class Signals:
 
     def take_in(self, now: int, last: int | None, pods: list[Pod]) -> None:
         """Take in what has become visible since the last tick (None: there was none)."""
-        for api, pipeline in self.case["plant"]["pipelines"].items():
+        for name, signal in self.parameters.items():
+            pipeline = seen_pipeline(self.case["plant"]["pipelines"][signal["api"]], signal)
             ts = newest_scrape(pipeline, now, last)
-            if ts is None:
-                continue
-            for name, signal in self.parameters.items():
-                if signal["api"] == api:
-                    self._measure(name, signal, pipeline, ts, pods)
+            if ts is not None:
+                self._measure(name, signal, pipeline, ts, pods)
 
     def _measure(self, name: str, signal: Json, pipeline: Json, ts: int, pods: list[Pod]) -> None:
         if signal["kind"] in ("total", "backlog"):
@@ -139,7 +137,8 @@ class Signals:
             assert pod.started is not None
             if pod.started + pipeline["first_sample_ms"] <= ts:
                 value = self._pod_value(name, signal, pod, ts, pipeline["window_ms"])
-                pod.samples[name] = Sample(ts, rounded_down(value, signal))
+                told = ts + sight_of(signal)["later_ms"]
+                pod.samples[name] = Sample(told, scaled(rounded_down(value, signal), signal))
 
     def _pod_value(self, name: str, signal: Json, pod: Pod, ts: int, window: int) -> int:
         """Return the mean over a window, by what is known of the pod now."""
@@ -207,6 +206,29 @@ def rounded_down(value: int, signal: Json) -> int:
     """Round a measured value down to the signal's unit."""
     unit = int(signal["unit_milli"])
     return value // unit * unit
+
+
+def sight_of(signal: Json) -> Json:
+    """Return how the controller sees a signal; without a word of it, as it was measured."""
+    plain = {"later_ms": 0, "smoothing_ms": 0, "scale_ppm": 1_000_000}
+    return {**plain, **(signal.get("sight") or {})}
+
+
+def seen_pipeline(pipeline: Json, signal: Json) -> Json:
+    """Return the pipeline of a signal: longer means of its samples, and later."""
+    sight, interval = sight_of(signal), pipeline["interval_ms"]
+    samples = max(1, -(-sight["smoothing_ms"] // interval))
+    return {
+        **pipeline,
+        "window_ms": pipeline["window_ms"] + (samples - 1) * interval,
+        "lag_ms": pipeline["lag_ms"] + sight["later_ms"],
+    }
+
+
+def scaled(value: int, signal: Json) -> int:
+    """Return a measured value times the scale, in whole units, half a unit rounded up."""
+    unit, millionths = int(signal["unit_milli"]), sight_of(signal)["scale_ppm"]
+    return int((value // unit * millionths * 2 + 1_000_000) // 2_000_000) * unit
 
 
 def newest_scrape(pipeline: Json, now: int, last: int | None) -> int | None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from .simulator_pods import Cluster, Pod, Sample
-from .simulator_signals import Signals
+from .simulator_signals import Signals, seen_pipeline
 from .times import SECOND, format_time
 
 Json = dict[str, Any]
@@ -191,8 +191,8 @@ class View:
         }
 
     def _pipeline(self, name: str) -> Json:
-        pipeline: Json = self.pipelines[self.parameters[name]["api"]]
-        return pipeline
+        signal = self.parameters[name]
+        return seen_pipeline(self.pipelines[signal["api"]], signal)
 
     def _shows(self, name: str, sample: Sample) -> bool:
         return bool(self.now - sample.ts <= self._pipeline(name)["max_age_ms"])

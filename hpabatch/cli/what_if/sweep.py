@@ -107,6 +107,7 @@ class _Run:
 
     def sweep(self, output: Output) -> int:
         """Plan, run and tell; return the exit code."""
+        from hpabatch.engine.fidelity.lens import seen_through
         from hpabatch.engine.fleet.candidates import Skipped
         from hpabatch.engine.sweep.read import plan_request
         from hpabatch.history.reader import open_history
@@ -115,7 +116,8 @@ class _Run:
         destination = _destination(self.out)
         with progress_on_stderr() as progress:
             progress("planning", 0.0)
-            plan = plan_request(open_history(self.history, "replay"), self.request)
+            history = open_history(self.history, "replay")
+            plan = plan_request(history, self.request, seen_through(self.request.lens, progress))
             check_inputs(self.out, destination.real_path, plan.plan.history, ())
             self.job = SweepJob(self.request, plan, destination, self.replace)
             if self.request.fidelity:

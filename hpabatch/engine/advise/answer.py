@@ -15,8 +15,11 @@ from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
-from hpabatch.engine.advise.unit import KEY, UnitBlocks
+from hpabatch.engine.advise.unit import KEY, Key, UnitBlocks
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
+from hpabatch.model.lens import Lens, ratio_words
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.plant import signal_name
 
 CHANGE: Final = "change"
 KEEP: Final = "keep"
@@ -269,6 +272,16 @@ def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
     saved = saving_pct(value, float(found.trained.objective[TODAY]))
     much = "" if saved is None else f" ({saved:.1f}% less than today's on the training blocks)"
     yield f"compared only: {_name(found, best, facts)}{much}: {why_not[best]}"
+
+
+def relative_notes(key: Key, today: HPASpec, result: SweepResult) -> tuple[str, ...]:
+    """Return which of an HPA's targets its advice is relative to: their scale is not known."""
+    own = {signal_name(metric) for metric in today.metrics}
+    return tuple(
+        f"relative to today's target: {ratio_words(lens)}, which the recording cannot tell apart"
+        for lens in (Lens(**found) for found in result.parameters.get("lens_ratios", ()))
+        if lens.cluster in (None, key[0]) and lens.signal in own
+    )
 
 
 def _name(found: Judged, place: int | None, facts: Facts) -> str:

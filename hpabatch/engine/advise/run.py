@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, Facts, RecommendOptions, answer, notes
+from hpabatch.engine.advise.answer import (
+    CHANGE,
+    KEEP,
+    NONE,
+    Facts,
+    RecommendOptions,
+    answer,
+    notes,
+    relative_notes,
+)
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
 from hpabatch.engine.advise.doubts import contradictions, doubts, refused
 from hpabatch.engine.advise.guard import source_of_change, withhold
@@ -217,6 +226,9 @@ def _items(
             yield Recommendation(key, name, NONE, wrong[key], (), today)
             continue
         item = _item(key, units[name], specs, left.get(name, 0))
+        if item.answer != NONE:
+            more = relative_notes(key, specs.today(key), result)
+            item = replace(item, notes=(*item.notes, *more))
         yield replace(item, source=_source(item, specs, options)) if item.patch else item
 
 

@@ -29,7 +29,7 @@ from hpabatch.engine.fidelity.lens_search import (
 )
 from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.membership import ScaleKey
-from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, with_lenses
+from hpabatch.engine.fleet.plan import ReplayPlan, See, narrow_plan, with_lenses
 from hpabatch.engine.fleet.request import AUTO_LENS, NO_LENS
 from hpabatch.engine.fleet.selectors import check_lenses
 from hpabatch.engine.replay.run import Progress
@@ -92,6 +92,11 @@ class LensEstimate:
         """Whether samples are seen through it."""
         return self.lens.changes
 
+    @property
+    def ratio_lens(self) -> Lens:
+        """The ratio that was found, as if it were a scale."""
+        return Lens(self.signal, self.cluster, scale=self.found.ratio)
+
 
 def through_lens(
     plan: ReplayPlan, lens: str, progress: Progress | None = None
@@ -106,10 +111,16 @@ def through_lens(
         return plan, []
     if lens == AUTO_LENS:
         found = estimate_lenses(plan, progress)
-        return with_lenses(plan, [one.lens for one in found if one.used]), found
+        ratios = [one.ratio_lens for one in found if one.ratio_told and one.lens.scale == 1]
+        return with_lenses(plan, [one.lens for one in found if one.used], ratios), found
     lenses = read_lens_file(lens)
     check_lenses(lenses, plan.everyone)
     return with_lenses(plan, lenses), []
+
+
+def seen_through(lens: str, progress: Progress | None = None) -> See:
+    """Return what puts a lens into a plan; it raises as `through_lens` does."""
+    return lambda plan: through_lens(plan, lens, progress)[0]
 
 
 def estimate_lenses(plan: ReplayPlan, progress: Progress | None = None) -> list[LensEstimate]:

@@ -32,7 +32,7 @@ from hpabatch.engine.fit.run import fit
 from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.fleet.plan import ReplayPlan, Select, as_used, plan_replay
 from hpabatch.engine.fleet.request import NO_LENS
 from hpabatch.engine.replay.decisions import decisions_frame
 from hpabatch.engine.replay.run import ReplayNotes, ShardNotes, join_notes
@@ -119,7 +119,8 @@ def fidelity(
         select: gets the frame of candidates and returns the rows to score.
         plants: the entries of a plant file; what they say of signals is taken as given.
         progress: called with a message and the share that is done.
-        lens: "none", "auto", or a lens file; the plant score is always of usage as recorded.
+        lens: "none", "auto", or a lens file; the plant score is of usage as pods had it, as the
+            plants of simulations are (`fleet.plan.as_used`).
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to replay.
@@ -139,19 +140,18 @@ def fidelity_of(
 ) -> Fidelity:
     """Return both scores of every HPA of a plan; arguments and errors as of `fidelity`."""
     seen, lenses = through_lens(plan, lens, progress)
-    scoring = Scoring(plan, choices, plants, progress)
+    scoring = Scoring(seen, choices, plants, progress)
     for _ in scoring.usages():
         pass
-    if seen is not plan:  # only the controller sees samples through a lens
-        through = Scoring(seen, choices, plants, progress)
-        for _ in through.usages():
-            pass
-        scoring.plan, scoring.controllers = seen, through.controllers
     return replace(scoring.fidelity(), lenses=tuple(lenses))
 
 
 class Scoring:
-    """The scores of a plan's HPAs, made as their usage is walked; arguments as of `fidelity`."""
+    """The scores of a plan's HPAs, made as their usage is walked; arguments as of `fidelity`.
+
+    The rules decide on what the controller saw, plants are fitted on what pods used; where a lens
+    lies between the two both are walked.
+    """
 
     def __init__(
         self,
@@ -164,10 +164,21 @@ class Scoring:
         entries = plan_overrides(plants, plan.chosen, plan.everyone)
         stated = {id(c): theirs for c, theirs in zip(plan.chosen, entries, strict=True)}
         self.plan, self.choices, self.progress = plan, choices, progress
+        self.used = as_used(plan)
         self.controllers, self.plants = _Controllers(), _Plants(plan, stated, choices)
 
     def usages(self) -> Iterator[Usage]:
-        """Yield the observed usage of every HPA, as `observed_usage` does, and score it.
+        """Yield the observed usage of every HPA, as it was used, and score it."""
+        alike = self.used.lenses == self.plan.lenses
+        if not alike:
+            for _ in self._walked(self.plan, plants=False):
+                pass
+        yield from self._walked(self.used, controllers=alike)
+
+    def _walked(
+        self, plan: ReplayPlan, *, controllers: bool = True, plants: bool = True
+    ) -> Iterator[Usage]:
+        """Yield usage, and score controllers, plants or both by it.
 
         A shard is judged in a thread of its own while the next one is walked. Only this thread
         calls parallel kernels (`@kernel`): some threading layers of numba end the process if two
@@ -175,19 +186,20 @@ class Scoring:
         """
         with ThreadPoolExecutor(1, "judge") as pool:
             judged: Future[None] | None = None
-            for k, walk in enumerate(walk_shards(self.plan)):
-                parts = list(self.plants.first_parts(walk.usages))
+            for k, walk in enumerate(walk_shards(plan)):
+                parts = list(self.plants.first_parts(walk.usages)) if plants else []
                 if judged is not None:
                     judged.result()
-                    self.progress("replaying and judging plants", k / len(self.plan.shards))
-                judged = pool.submit(self._judge, walk, parts)
+                    self.progress("replaying and judging plants", k / len(plan.shards))
+                judged = pool.submit(self._judge, walk if controllers else None, parts)
                 yield from walk.usages
             if judged is not None:
                 judged.result()
                 self.progress("replaying and judging plants", 1.0)
 
-    def _judge(self, walk: Walk, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
-        self.controllers.add(walk)
+    def _judge(self, walk: Walk | None, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
+        if walk is not None:
+            self.controllers.add(walk)
         self.plants.add(parts)
 
     def fidelity(self) -> Fidelity:
@@ -257,7 +269,7 @@ class _Plants:
 
     def first_parts(self, usages: Sequence[Usage]) -> Iterator[tuple[Usage, Usage, int]]:
         """Yield usages, their first parts, and the instants that end these."""
-        return _with_first_parts(self.plan, usages, self.stated, self.choices)
+        return _with_first_parts(as_used(self.plan), usages, self.stated, self.choices)
 
     def add(self, parts: Sequence[tuple[Usage, Usage, int]]) -> None:
         """Fit the plants of a shard's HPAs on their first parts and judge them on the rest."""

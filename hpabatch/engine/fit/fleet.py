@@ -11,7 +11,7 @@ from hpabatch.engine.fit.run import Fit, fit_history
 from hpabatch.engine.fit.workload import Fact
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import Select, plan_replay
+from hpabatch.engine.fleet.plan import See, Select, as_recorded, plan_replay
 from hpabatch.errors import RefusedError
 from hpabatch.history.reader import History
 from hpabatch.model.settings.overrides import PlantOverride
@@ -61,15 +61,16 @@ def fit_fleet(
     overrides: Sequence[PlantOverride],
     select: Select | None,
     progress: Callable[[str, float], None],
+    see: See = as_recorded,
 ) -> FleetFit:
-    """Fit the workloads of a history; one shard of samples is in memory.
+    """Fit the workloads of a history, seen through lenses; one shard of samples is in memory.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to fit.
         UsageError: an entry of a plant file matches nothing.
     """
     progress("planning", 0.0)
-    plan = plan_replay(history, parameters, None, select)
+    plan = see(plan_replay(history, parameters, None, select))
     chosen = plan_overrides(overrides, plan.chosen, plan.everyone)
     found = []
     for k, (fitted, entries) in enumerate(zip(fit_history(plan, overrides), chosen, strict=True)):

@@ -140,6 +140,10 @@ def override(
         pipelines[api] = _replaced(pipelines.get(api, Pipeline()), statement)
         names = {f.name: (f.name.removesuffix("_ms"), "s") for f in fields(statement)}
         facts += _facts(f"pipelines.{api}", statement, names)
+        for name, signal in signals.items():
+            if signal.api == api:
+                signals[name], more = _without_lens(name, signal, statement)
+                facts += more
     found = replace(
         plant, signals=signals, pods=_pods(plant.pods, pods, draws), pipelines=pipelines
     )
@@ -163,6 +167,18 @@ def _replaced(part: Part, statement: SignalOverride | PodsOverride | PipelineOve
 def _signal(signal: Signal, stated: SignalOverride) -> Signal:
     found = _replaced(signal, stated)
     return replace(found, ceiling_milli=None) if stated.no_ceiling else found
+
+
+def _without_lens(name: str, signal: Signal, stated: PipelineOverride) -> tuple[Signal, list[Fact]]:
+    """Return a signal to whose stated lag or window a lens adds nothing, and that as facts."""
+    sight, facts = signal.sight, []
+    for of, what in (("lag", "later"), ("window", "smoothing")):
+        if getattr(stated, f"{of}_ms") is not None and getattr(sight, f"{what}_ms"):
+            sight = replace(sight, **{f"{what}_ms": 0})
+            path = f"signals.{name}.lens.{what.replace('later', 'lag')}"
+            note = f"the {of} of {signal.api} is stated"
+            facts.append(Fact(path, 0.0, "s", None, None, GIVEN, note))
+    return replace(signal, sight=sight), facts
 
 
 def _pods(pods: Pods, stated: PodsOverride, draws: Draws) -> Pods:

@@ -16,6 +16,7 @@ from hpabatch.engine.fleet.candidates import Candidate
 from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.plan import ReplayPlan
 from hpabatch.layout.records import I64
+from hpabatch.model.lens import Lens
 from hpabatch.model.plant import CUSTOM, EXTERNAL, RESOURCE, Pipeline
 
 IN_STEP: Final = 0.7
@@ -25,7 +26,10 @@ phase; below it pods are scraped each at its own time."""
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Parameters of the recording of an HPA's cluster, with sources as in `Fact`."""
+    """Parameters of the recording of an HPA's cluster, with sources as in `Fact`.
+
+    `lenses` say how its controller saw what was recorded; None: nothing was asked of that.
+    """
 
     delay_ms: int
     delay_source: str
@@ -34,6 +38,7 @@ class Recording:
     period_source: str
     phase_source: str
     fetched: bool
+    lenses: tuple[Lens, ...] | None = None
 
 
 _SOURCES: Final = {"given": GIVEN, "recorded": RECORDED, "estimated": FITTED}
@@ -63,6 +68,7 @@ def recording_of(plan: ReplayPlan, candidate: Candidate) -> Recording:
         period_source=own or source("sync_period"),
         phase_source=own or (ASSUMED if shared else source("phase")),
         fetched=candidate.cluster in plan.fetched,
+        lenses=plan.lenses if "lens" in plan.evidence else None,
     )
 
 

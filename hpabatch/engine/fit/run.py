@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from hpabatch.engine.fit.kinds import Question
+from hpabatch.engine.fit.lens import windows_told, with_sights
 from hpabatch.engine.fit.measured import Measured, SignalFit, measure
 from hpabatch.engine.fit.overrides import plan_overrides, signal_statement, unit_of
 from hpabatch.engine.fit.pipeline import (
@@ -33,9 +34,9 @@ from hpabatch.engine.fit.workload import (
     Workload,
 )
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.plan import ReplayPlan
+from hpabatch.engine.fleet.plan import ReplayPlan, as_used
 from hpabatch.layout.records import I64
-from hpabatch.model.plant import BACKLOG, DIVISIBLE, Plant, signal_name
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, SCALE_ONE, Plant, signal_name
 from hpabatch.model.settings.overrides import PlantOverride
 from hpabatch.packing.workloads import primary_signal
 
@@ -90,14 +91,14 @@ def fit_history(
     `overrides` are the entries of a plant file. What they say of signals is taken into account;
     the rest is put into the plants by `engine.fit.overrides.override`. They may be for other HPAs
     of the history too, or for those of `everyone`. `usages`: those of the plan's HPAs, in its
-    order; None: they are read with `observed_usage`.
+    order, as they were used (`as_used`); None: they are read.
 
     Raises:
         HistoryError: a table is broken.
         UsageError: an entry matches nothing.
     """
     chosen = plan_overrides(overrides, plan.chosen, (*plan.everyone, *everyone))
-    usages = observed_usage(plan) if usages is None else usages
+    usages = observed_usage(as_used(plan)) if usages is None else usages
     usage = next(usages, None)
     for candidate, entries in zip(plan.chosen, chosen, strict=True):
         if usage is None or usage.candidate is not candidate:
@@ -127,7 +128,8 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         return Fit(usage.candidate, None, tuple(facts), (reason,))
     statements = {name: signal_statement(entries, name) for name in usage.signals}
     measured, problems, questions = measure(usage, cells, statements)
-    fits = {name: fit_signal(m, measured) for name, m in measured.items()}
+    plain = {name: fit_signal(m, measured) for name, m in measured.items()}
+    fits = with_sights(plain, usage, recording)
     problems += [s.problem for s in fits.values() if s.problem]
     plant, more = _plant(usage, recording, measured, fits)
     facts += [*_grid_facts(cells), *(f for s in fits.values() for f in s.facts), *more]
@@ -184,6 +186,7 @@ def _plant(
     signal = usage.signals[compared] if compared else None
     pods, of_pods = fit_pods(usage, signal, fits[compared].work_share if compared else 1.0)
     pipelines, of_pipelines = fit_pipelines(usage, recording)
+    of_pipelines = windows_told(of_pipelines, pipelines, usage, recording)
     capacity, of_capacity = _capacity(measured, fits)
     candidate = usage.candidate
     plant = Plant(
@@ -233,7 +236,8 @@ def _work_capacity(m: Measured, found: SignalFit) -> tuple[int | None, Fact]:
         if target is None:
             note = f"{m.name} has no limit, and its target is a share of an unknown request"
             return None, Fact("capacity", None, unit, None, None, NOT_IDENTIFIED, note)
-        capacity = target - signal.base_milli
+        used = target * SCALE_ONE // signal.sight.scale_ppm  # (what is seen at the target)
+        capacity = used - signal.base_milli
         note = f"usage of {m.name} {OWN_TARGET}, without the base, as no limit is known"
     if capacity <= 0:
         note = f"{note}: not above the base"

@@ -41,11 +41,13 @@ from hpabatch.history.polars_errors import BROKEN
 from hpabatch.history.provenance import guesses_told
 from hpabatch.history.reader import History
 from hpabatch.layout.records import I64
-from hpabatch.model.lens import Lens, words_of
+from hpabatch.model.lens import Lens, ratio_words, words_of
 from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.versions import ControllerFlags, Profile
 
 Select = Callable[[pl.DataFrame], pl.DataFrame]
+See = Callable[["ReplayPlan"], "ReplayPlan"]
+"""Puts lenses into a plan."""
 
 # A shard's size: a decision takes some 200 bytes until it is written, a sample of a day some 100.
 SHARD_DECISIONS = 400_000
@@ -61,7 +63,8 @@ class ReplayPlan:
 
     `everyone` are all HPAs of the clusters, `chosen` those to replay, in order of cluster,
     namespace and name. `places` belong to `chosen`: where their pods are. `rivals` are, of a chosen
-    HPA that has some, all HPAs that may match the same pods, itself included.
+    HPA that has some, all HPAs that may match the same pods, itself included. Samples are seen
+    through `lenses`; of those of `ratios` only scale / targets is known, so they are not applied.
     """
 
     history: History
@@ -84,6 +87,7 @@ class ReplayPlan:
     evidence: dict[str, str]
     whole: bool = False
     lenses: tuple[Lens, ...] = ()
+    ratios: tuple[Lens, ...] = ()
 
     def days_of(self, table: str, cluster: str) -> Mapping[Place, Mapping[date, int]]:
         """Return the UTC days on which each place of a sample table has rows, and how many."""
@@ -181,9 +185,27 @@ def plan_replay(
     )
 
 
-def with_lenses(plan: ReplayPlan, lenses: Sequence[Lens]) -> ReplayPlan:
-    """Return the same replay with its samples seen through lenses."""
-    return replace(plan, lenses=tuple(lenses), evidence=plan.evidence | {"lens": words_of(lenses)})
+def with_lenses(
+    plan: ReplayPlan, lenses: Sequence[Lens], ratios: Sequence[Lens] = ()
+) -> ReplayPlan:
+    """Return the same replay with its samples seen through lenses; `ratios` are only told."""
+    told = "; ".join([words_of(lenses), *(f"not applied: {ratio_words(one)}" for one in ratios)])
+    evidence = plan.evidence | {"lens": told}
+    return replace(plan, lenses=tuple(lenses), ratios=tuple(ratios), evidence=evidence)
+
+
+def as_recorded(plan: ReplayPlan) -> ReplayPlan:
+    """Return a plan without a lens."""
+    return plan
+
+
+def as_used(plan: ReplayPlan) -> ReplayPlan:
+    """Return the same replay with its samples at the times of the usage that they tell.
+
+    This is what pods did, whatever the controller saw of it: a plant is fitted and judged on it.
+    """
+    lenses = [lens.of_recording for lens in plan.lenses]
+    return replace(plan, lenses=tuple(lenses) if any(one.changes for one in lenses) else ())
 
 
 def narrow_plan(plan: ReplayPlan, positions: Sequence[int]) -> ReplayPlan:

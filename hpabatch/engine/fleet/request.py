@@ -113,6 +113,11 @@ class Lensed(Request):
     )
 
 
+def lens_file(request: Lensed) -> str | None:
+    """Return the lens file that a request names, None without one."""
+    return None if request.lens in (NO_LENS, AUTO_LENS) else request.lens
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budgets(Request):
     """Which size changes count."""

@@ -73,7 +73,7 @@ def _seen_usage(frame: pl.DataFrame, lenses: Mapping[str, Lens]) -> pl.DataFrame
         for name, signal in _SIGNALS.items()
         if name in frame.columns and signal in lenses
     ]
-    return frame.with_columns(*values, *_times(ts_ms, either))
+    return frame.with_columns(*values, *_times(ts_ms, either), *_windows(frame, either))
 
 
 def _seen_metrics(frame: pl.DataFrame, lenses: Mapping[str, Lens]) -> pl.DataFrame:
@@ -86,13 +86,21 @@ def _seen_metrics(frame: pl.DataFrame, lenses: Mapping[str, Lens]) -> pl.DataFra
         lens, ts_ms = lenses.get(str(key[0]), Lens(str(key[0]))), milliseconds(part["ts"])
         means = _Means(part, ts_ms, lens.smoothing_ms) if lens.smoothing_ms else None
         value = _value(part["value_milli"], lens, means)
-        parts.append(part.drop("signal").with_columns(value, *_times(ts_ms, lens)))
+        times = [*_times(ts_ms, lens), *_windows(part, lens)]
+        parts.append(part.drop("signal").with_columns(value, *times))
     return pl.concat(parts)
 
 
 def _times(ts_ms: I64, lens: Lens) -> list[pl.Expr]:
     later = pl.duration(milliseconds=lens.lag_ms, time_unit="ms")
     return [pl.lit(pl.Series(_RECORDED, ts_ms)), pl.col("ts", "fetched_at") + later]
+
+
+def _windows(frame: pl.DataFrame, lens: Lens) -> list[pl.Expr]:
+    """Return the window that a mean is told with: until it has passed, a new pod is left out."""
+    if not lens.smoothing_ms or "window_ms" not in frame.columns:
+        return []
+    return [pl.max_horizontal("window_ms", pl.lit(lens.smoothing_ms, pl.Int64)).alias("window_ms")]
 
 
 def _value(column: pl.Series, lens: Lens, means: _Means | None) -> pl.Series:

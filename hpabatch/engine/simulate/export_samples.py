@@ -41,8 +41,8 @@ def streams_of(case: SimulationCase) -> list[Stream]:
     found = []
     for key in lane_streams(specs):
         signal = plant.signals.get(signal_name(by_key[key]))
-        pipeline = plant.pipelines.get(signal.api) if signal is not None else None
-        found.append(Stream(by_key[key], (pipeline or Pipeline()).window_ms))
+        pipeline = Pipeline() if signal is None else plant.pipeline_of(signal)
+        found.append(Stream(by_key[key], pipeline.window_ms))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpabatch.engine.fit.overrides import read_plants
+from hpabatch.engine.fleet.request import lens_file
 from hpabatch.engine.simulate.request import Prices, VariedWork, Work
 from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.inputs.documents import digests_of
@@ -32,9 +33,9 @@ def read_work(
     Raises:
         UsageError: a file is wrong, or the growth is no factor.
     """
-    growth, noise = None, "off"
+    growth, noise, lens = None, "off", None
     if isinstance(request, VariedWork):
-        growth, noise = request.growth, request.noise
+        growth, noise, lens = request.growth, request.noise, lens_file(request)
     return LoopOptions(
         manifests=None if manifests is None else tuple(manifests),
         scenario=grown_scenario(request.scenario, growth),
@@ -45,5 +46,5 @@ def read_work(
         noise=noise == "resample",
         length_ms=request.length_ms,
         keep_points=keep_points,
-        files=digests_of((request.scenario, *request.plant, request.prices, *files)),
+        files=digests_of((request.scenario, *request.plant, request.prices, lens, *files)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hpabatch.engine.fit.request import PlantFiles
-from hpabatch.engine.fleet.request import ChosenHpas, Rules, Syncs
+from hpabatch.engine.fleet.request import ChosenHpas, Lensed, Rules, Syncs
 from hpabatch.model.options import Request, option
 
 
@@ -43,8 +43,8 @@ class Work(PlantFiles, Prices):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariedWork(Work):
-    """The same, more or less of it, and with the variation between its samples."""
+class VariedWork(Work, Lensed):
+    """The same, more or less of it, with the variation between samples, seen through a lens."""
 
     growth: str | None = option(
         "factors", "Factor on the recorded work, such as 1.4.", metavar="FACTOR", unset="1"

@@ -16,29 +16,35 @@ from hpabatch.engine.fit.usage import Usage
 from hpabatch.engine.fit.workload import Fact, Workload
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, plan_replay
+from hpabatch.engine.fleet.plan import (
+    ReplayPlan,
+    See,
+    Select,
+    as_recorded,
+    plan_replay,
+    with_lenses,
+)
 from hpabatch.engine.fleet.requested import NOT_REQUESTED, Requested, requested_of
 from hpabatch.engine.fleet.selectors import with_others
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.scenario import Applied, apply, plan_scenario, with_gaps
+from hpabatch.engine.simulate.spans import Run, run_of
 from hpabatch.engine.simulate.work import (
     FittedWork,
     Target,
     assumed_facts,
     ceilings_told,
     censored_pct,
-    effective_period_ms,
     gaps_by_api,
     guesses_told,
     joined,
     key_of,
     lacking_signals,
     not_identified,
-    sync_fact,
+    ratios_told,
     unproved,
     with_noise,
     without_effect,
-    work_span,
 )
 from hpabatch.errors import RefusedError, UsageError
 from hpabatch.history.reader import History
@@ -110,15 +116,18 @@ def prepare_loop(
     options: LoopOptions,
     select: Select | None = None,
     progress: Progress = silent,
+    see: See = as_recorded,
 ) -> Loop:
     """Fit the workloads and put their HPAs under all settings and the scenario.
+
+    `see` says how the controllers saw what was recorded, and so do the simulated ones.
 
     Raises:
         HistoryError: a table cannot be read, or there is nothing to simulate.
         UsageError: an option, a scenario or a plant file that does not fit the history.
     """
     progress("planning", 0.0)
-    plan = plan_replay(history, parameters, None, select)
+    plan = see(plan_replay(history, parameters, None, select))
     return _Preparing(plan, options, parameters, select, progress).loop()
 
 
@@ -166,7 +175,7 @@ class _Preparing:
         self.fits: dict[Target, Fit] = {}
         self.entries: dict[Key, tuple[PlantOverride, ...]] = {}
         self.requested: dict[Target, Requested] = {}
-        self.runs: dict[Target, tuple[int, int, int]] = {}
+        self.runs: dict[Target, Run] = {}
         self.sync_facts: dict[Key, Fact] = {}
         self.fitted = FittedWork(self.whole, self.fits, options.plants, parameters)
 
@@ -187,6 +196,7 @@ class _Preparing:
         if self.options.noise:
             self._add_noisy()
         if self.whole is self.plan:
+            self.notes += ratios_told(self.plan.ratios)
             self.notes += guesses_told(self.facts, self.plan.history.location)
             self.notes += ceilings_told(self.facts, self.plan.history.location)
         return Loop(
@@ -209,9 +219,9 @@ class _Preparing:
     def _proposed(self) -> ReplayPlan | None:
         if self.options.manifests is None:
             return None
-        return plan_replay(
-            self.plan.history, self.parameters, list(self.options.manifests), self.select
-        )
+        manifests = list(self.options.manifests)
+        plan = plan_replay(self.plan.history, self.parameters, manifests, self.select)
+        return with_lenses(plan, self.plan.lenses) if "lens" in self.plan.evidence else plan
 
     def _fit(self, plan: ReplayPlan) -> None:
         """Fit the workloads of a plan's HPAs; what a second one measures more is added."""
@@ -257,8 +267,8 @@ class _Preparing:
         spans = [self._run(c) for c in candidates]
         if not spans:
             return ()
-        start_ms = min(start for start, _, _ in spans)
-        end_ms = max(start + period * steps for start, period, steps in spans)
+        start_ms = min(run.start_ms for run in spans)
+        end_ms = max(run.end_ms for run in spans)
         if len(self.whole.chosen) > len(self.plan.chosen):
             # The fleet's run; a time that is only outside of an HPA's own is told for that HPA.
             clocks = self.whole.clocks
@@ -266,54 +276,33 @@ class _Preparing:
         known = with_others(candidates, self.plan.everyone)
         return plan_scenario(scenario, known, start_ms, end_ms)[: len(candidates)]
 
-    def _run(self, candidate: Candidate) -> tuple[int, int, int]:
-        """Return (start, period in ms, steps) of an HPA's run: the same under every setting."""
+    def _run(self, candidate: Candidate) -> Run:
+        """Return an HPA's run: the same under every setting, that of the first one's HPA."""
         if candidate.target not in self.runs:
-            self.runs[candidate.target] = self._span(candidate)
-        return self.runs[candidate.target]
-
-    def _span(self, candidate: Candidate) -> tuple[int, int, int]:
-        """Return the run of the first setting's HPA: its own syncs while spec and work are known.
-
-        Raises:
-            UsageError: --for is longer than that, and nothing says what the work is then.
-        """
-        clocks, key, found = self.plan.clocks, key_of(candidate), self.fits[candidate.target]
-        period_ms = clocks.grid.period_ms
-        if key in clocks.estimated:
-            period_ms = max(round(clocks.estimated[key].period_ms), 1000)
-        own_ms = effective_period_ms(self.plan.history, candidate)
-        if own_ms is not None and self.parameters.sync_period_ms is None:
-            period_ms = own_ms
-            self.sync_facts[key] = sync_fact(own_ms)
-        from_ms, to_ms = candidate.periods[0].from_ms, candidate.periods[-1].to_ms
-        if found.workload is not None:
-            first_ms, last_ms = work_span(found.workload)
-            from_ms, to_ms = max(from_ms, first_ms), min(to_ms, last_ms)
-        instants = clocks.instants(clocks.of(key))
-        instants = instants[(instants >= from_ms) & (instants < to_ms)]
-        start_ms = int(instants[0]) if instants.size else max(from_ms, clocks.from_ms)
-        known_ms = (int(instants[-1]) if instants.size else start_ms) - start_ms + period_ms
-        length_ms = self.options.length_ms or known_ms
-        if length_ms > known_ms and not self._repeats():
-            raise UsageError(
-                f"{candidate.namespace}/{candidate.name} was recorded for {known_ms // 60_000} "
-                f"minutes, a run of {length_ms // 60_000} needs more work: give a shorter --for, "
-                "or a scenario with a `repeat` step"
+            scenario = self.options.scenario
+            repeats = scenario is not None and any(
+                isinstance(s.action, Repeat) for s in scenario.steps
             )
-        return start_ms, period_ms, max(length_ms // period_ms, 1)
-
-    def _repeats(self) -> bool:
-        scenario = self.options.scenario
-        return scenario is not None and any(isinstance(s.action, Repeat) for s in scenario.steps)
+            run = run_of(
+                self.plan,
+                candidate,
+                self.fits[candidate.target].workload,
+                self.parameters.sync_period_ms,
+                self.options.length_ms,
+                repeats=repeats,
+            )
+            self.runs[candidate.target] = run
+            if run.sync is not None:
+                self.sync_facts[key_of(candidate)] = run.sync
+        return self.runs[candidate.target]
 
     def _add(self, setting: str, candidate: Candidate, scenario: Scenario | None) -> None:
         """Add the case of an HPA under a setting."""
         key = key_of(candidate)
         found = self.fits[candidate.target]
         assert found.workload is not None  # see _may_run
-        start_ms, period_ms, steps = self._run(candidate)
-        end_ms = start_ms + period_ms * steps
+        run = self._run(candidate)
+        start_ms, end_ms = run.start_ms, run.end_ms
         try:
             workload = self._workload(candidate, found.workload, end_ms - start_ms)
             applied = Applied(workload, candidate.periods)
@@ -353,8 +342,8 @@ class _Preparing:
                 periods=applied.periods,
                 setting=setting,
                 start_ms=start_ms,
-                period_ms=period_ms,
-                steps=steps,
+                period_ms=run.period_ms,
+                steps=run.steps,
                 flags=self.plan.flags_of(candidate.cluster)[-1].flags,
                 events=applied.events,
                 requested=self.requested.get(candidate.target, NOT_REQUESTED),

@@ -16,17 +16,16 @@ from hpabatch.engine.fit.workload import (
     GUESSED,
     NOT_IDENTIFIED,
     OPEN,
-    RECORDED,
     Fact,
     Workload,
 )
 from hpabatch.engine.fleet.candidates import Candidate
-from hpabatch.engine.fleet.frames import NEVER_MS
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import ReplayPlan, narrow_plan, plan_replay
 from hpabatch.errors import RefusedError
-from hpabatch.history.reader import History, open_history
+from hpabatch.history.reader import open_history
 from hpabatch.layout.records import I64
+from hpabatch.model.lens import Lens, ratio_words
 from hpabatch.model.plant import AGE, CEILINGS_PCT, DIVISIBLE, PER_POD, Plant, signal_name
 from hpabatch.model.printable import counted
 from hpabatch.model.scenario import Overlay
@@ -62,42 +61,6 @@ def with_noise(workload: Workload, noise: I64 | None, period_ms: int, seed: int)
     return replace(workload, work=series, resolution_ms=workload.resolution_ms // cuts)
 
 
-FEWEST_SYNCS = 20  # fewer recorded syncs say nothing about the effective period
-
-
-def effective_period_ms(history: History, candidate: Candidate) -> int | None:
-    """Return the median time between two recorded syncs of an HPA, None where few were recorded.
-
-    Upstream's controller has a request rate and so many HPAs may take it longer than its flag says:
-    1,000 HPAs some 50 s at the default rate.
-    """
-    names = [(candidate.namespace, candidate.name)]
-    fetches = history.select("metric_fetches", candidate.cluster, names, columns=["ts"])
-    instants = np.unique(fetches["ts"].to_physical().to_numpy())
-    if instants.size <= FEWEST_SYNCS:
-        return None
-    return max(round(float(np.median(np.diff(instants)))), 1000)
-
-
-def sync_fact(period_ms: int) -> Fact:
-    """Return the effective sync period as a fact."""
-    note = "median time between the recorded syncs of this HPA"
-    return Fact("sync.period", period_ms / 1000, "s", None, None, RECORDED, note)
-
-
-def work_span(workload: Workload) -> tuple[int, int]:
-    """Return since when and until when (ms, exclusive) a workload's work is known.
-
-    A piece more at each end: samples begin some time within the first one.
-    """
-    pieces = max((work.size for work in workload.work.values()), default=0)
-    if pieces == 0:
-        return workload.work_start_ms, NEVER_MS
-    piece_ms = workload.resolution_ms
-    first_ms = workload.work_start_ms - piece_ms
-    return first_ms, workload.work_start_ms + (pieces + 1) * piece_ms
-
-
 def assumed_facts(plant: Plant, known: Sequence[Fact]) -> tuple[Fact, ...]:
     """Return every parameter of a plant that no fact names yet, as assumed."""
     names = {fact.name for fact in known}
@@ -118,7 +81,7 @@ def assumed_facts(plant: Plant, known: Sequence[Fact]) -> tuple[Fact, ...]:
 _SHORT = re.compile("_(ms|milli|milli_per_hour|pct)$")
 _NOT_PARAMETERS = (
     *("kind", "api", "unit_milli", "observed_milli", "levels_milli"),
-    *("gaps_ms", "failure_at_ms"),
+    *("gaps_ms", "failure_at_ms", "sight"),
 )
 
 
@@ -180,6 +143,16 @@ def ceilings_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str
         f"ceiling assumed: no limit of a pod's usage is known for {_share_of(facts, found)}, so "
         f"time is counted above {CEILINGS_PCT[0]}% to {CEILINGS_PCT[-1]}% of the highest usage "
         f"seen; state a ceiling: {_ask(history)}"
+    ]
+
+
+def ratios_told(ratios: Sequence[Lens]) -> list[str]:
+    """Return a sentence for each source of which only the ratio of scale to targets is known."""
+    return [
+        f"{ratio_words(one)}: with targets alike nobody can tell which, so neither is applied, and "
+        "results are relative to today's target, base usage included; state the scale in a lens "
+        "file to apply it"
+        for one in ratios
     ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from hpabatch.engine.fidelity.lens import seen_through
 from hpabatch.engine.fleet.parameters import replay_parameters
+from hpabatch.engine.fleet.plan import See
 from hpabatch.engine.fleet.selection import selection_of
 from hpabatch.engine.simulate.read import read_work
 from hpabatch.engine.sweep.request import SweepRequest
@@ -12,8 +14,8 @@ from hpabatch.inputs.grid import read_grids
 from hpabatch.inputs.policies import all_policy_sets, read_policy_sets
 
 
-def plan_request(history: History, request: SweepRequest) -> SweepPlan:
-    """Return the plan of the sweep that a request asks for.
+def plan_request(history: History, request: SweepRequest, see: See | None = None) -> SweepPlan:
+    """Return the plan of the sweep that a request asks for; `see` puts its lens in, if known.
 
     Raises:
         UsageError: a file or the grid is wrong; all that is wrong with grid, policy sets and
@@ -25,4 +27,5 @@ def plan_request(history: History, request: SweepRequest) -> SweepPlan:
     grid = read_grids(request.grid, sets, request.sample, request.seed)
     loop = read_work(request, files=(request.policy_sets,))
     options = SweepOptions(grid, sets, request.group, loop, request.fidelity)
-    return plan_sweep(history, replay_parameters(request), options, selection_of(request))
+    see = see or seen_through(request.lens)
+    return plan_sweep(history, replay_parameters(request), options, selection_of(request), see)

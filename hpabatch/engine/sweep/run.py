@@ -18,7 +18,14 @@ from hpabatch.engine.fidelity.parameters import FidelityParameters
 from hpabatch.engine.fidelity.run import Scoring
 from hpabatch.engine.fleet.candidates import Candidate, Skipped
 from hpabatch.engine.fleet.parameters import ReplayParameters
-from hpabatch.engine.fleet.plan import ReplayPlan, Select, narrow_plan, plan_replay
+from hpabatch.engine.fleet.plan import (
+    ReplayPlan,
+    See,
+    Select,
+    as_recorded,
+    narrow_plan,
+    plan_replay,
+)
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import elastic_speedup, parts_of, points_frame, run_cases
 from hpabatch.engine.simulate.measures import Bounds, measures_frame
@@ -32,7 +39,7 @@ from hpabatch.engine.simulate.run import (
     loop_evidence,
     prepare_planned,
 )
-from hpabatch.engine.simulate.work import key_of
+from hpabatch.engine.simulate.work import key_of, ratios_told
 from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import (
     Limits,
@@ -123,8 +130,11 @@ def plan_sweep(
     parameters: ReplayParameters,
     options: SweepOptions,
     select: Select | None = None,
+    see: See = as_recorded,
 ) -> SweepPlan:
     """Return a sweep ready to run, or refuse it with all mistakes at once.
+
+    `see` says how the controllers saw what was recorded; it is called when nothing is wrong.
 
     Raises:
         GridError: grids, groups or settings that cannot be, all that is wrong in one message.
@@ -150,6 +160,7 @@ def plan_sweep(
     place = {k: n for n, k in enumerate(members)}
     units = [replace(u, members=tuple(place[k] for k in u.members)) for u in grouping.units]
     parts, chunks = _cut(narrowed, options)
+    narrowed = see(narrowed)
     return SweepPlan(
         plan=narrowed,
         parameters=parameters,
@@ -162,6 +173,7 @@ def plan_sweep(
         unit=block_unit(_length_ms(plan, options)),
         notes=(
             *plan.warnings,
+            *ratios_told(narrowed.ratios),
             *_left_out(grouping.left_out, plan.chosen),
             *checked.notes,
             *unfit.notes,

@@ -286,3 +286,27 @@ def test_a_plant_file_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is there already and may hold answers"):
         run(str(DEMO), "--init-plant", str(place))
     assert place.read_text() == "answers"
+
+
+def test_a_lens_is_told_and_leaves_the_plant(tmp_path: Path) -> None:
+    file = tmp_path / "lens.yaml"
+    file.write_text("- {signal: resource/cpu, lag: 30s, smoothing: 2m, scale: 1.25}\n")
+    one = (str(DEMO), "etl")
+    (_, plain, _), (code, seen, _) = (
+        run(*one, *more, "-o", "json") for more in ((), ("--lens", str(file)))
+    )
+    assert code == 0
+    found, raw = json.loads(seen), json.loads(plain)
+    assert found["evidence"]["lens"] == "resource/cpu lag 30s, smoothing 2m, scale 1.25"
+    assert "lens" not in raw["evidence"]
+    facts, others = ({f["name"]: f for f in d["hpas"][0]["facts"]} for d in (found, raw))
+    assert facts["signals.resource/cpu.lens.scale"]["value"] == 1.25
+    assert facts["signals.resource/cpu.lens.lag"]["source"] == "given"
+    assert {n for n in facts if n not in others} == {
+        f"signals.resource/cpu.lens.{what}" for what in ("lag", "smoothing", "scale")
+    }
+    assert all(facts[n] == others[n] for n in others if n != "capacity")
+    shown = run(*one, "--lens", str(file))[1].decode()
+    assert "lens: resource/cpu lag 30s, smoothing 2m, scale 1.25" in shown
+    with pytest.raises(UsageError, match="no-such"):
+        run(*one, "--lens", "no-such.yaml")

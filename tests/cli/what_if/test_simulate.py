@@ -160,3 +160,45 @@ def test_what_cannot_be_simulated_is_told() -> None:
 def test_bad_arguments_are_sentences(arguments: tuple[str, ...], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         run(str(DEMO), *arguments)
+
+
+# ---- lenses
+
+
+@pytest.mark.compiled
+def test_the_simulated_controller_sees_through_a_lens(tmp_path: Path) -> None:
+    file = tmp_path / "lens.yaml"
+    file.write_text("- {signal: resource/cpu, scale: 2}\n")
+    plain, seen = (run(str(DEMO), *ONE, *more) for more in ((), ("--lens", str(file))))
+    assert "lens: resource/cpu scale 2" in seen.stdout
+    assert "lens" not in plain.stdout
+    (raw,), (row,) = (
+        rows_of(run(str(DEMO), *ONE, *more, "-o", "csv")) for more in ((), ("--lens", str(file)))
+    )
+    assert float(row["pod_hours"]) > 1.1 * float(raw["pod_hours"])
+    same = ("hours", "censored_pct", "ceiling")
+    assert [row.get(n) for n in same] == [raw.get(n) for n in same]
+
+
+@pytest.mark.compiled
+def test_a_proposal_is_seen_through_the_same_lens(tmp_path: Path) -> None:
+    """A target times the scale undoes it."""
+    file, proposed = tmp_path / "lens.yaml", tmp_path / "hpas.yaml"
+    file.write_text("- {signal: resource/cpu, scale: 2}\n")
+    known = pl.read_parquet(DEMO / "hpas.parquet").filter(pl.col("name") == "checkout")
+    spec = json.loads(known["spec"][-1])
+    (metric,) = [m for m in spec["metrics"] if "ontainer" in m["type"] or m["type"] == "Resource"]
+    source = metric["resource" if metric["type"] == "Resource" else "containerResource"]
+    source["target"]["averageUtilization"] *= 2
+    document = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "checkout", "namespace": "shop"},
+        "spec": spec,
+    }
+    proposed.write_text(yaml.safe_dump(document))
+    more = ("--hpas", str(proposed), "--lens", str(file), "-o", "csv")
+    rows = {r["setting"]: r for r in rows_of(run(str(DEMO), *ONE, *more))}
+    (raw,) = rows_of(run(str(DEMO), *ONE, "-o", "csv"))
+    assert rows["proposed"]["replica_hours"] == raw["replica_hours"]
+    assert float(rows["recorded"]["replica_hours"]) > float(raw["replica_hours"])

@@ -389,3 +389,18 @@ def test_a_spec_is_what_it_was() -> None:
     assert isinstance(item.wanted, HPASpec)
     assert item.today.metrics != item.wanted.metrics
     assert item.today.max_replicas == item.wanted.max_replicas
+
+
+def test_advice_is_relative_to_a_target_whose_scale_is_not_known() -> None:
+    maker = SweepMaker(GRID).add("api", CALM)
+    result, ratio = maker.result(), {"signal": "resource/cpu", "cluster": "east", "scale": 1.25}
+    others = [{**ratio, "cluster": "west"}, {**ratio, "signal": "pods/rps"}]
+    told = replace(result, parameters={**result.parameters, "lens_ratios": [ratio, *others]})
+    (item,) = recommend(told, options(), put).items
+    assert item.answer == "change"
+    (plain,) = recommend(result, options(), put).items
+    assert item.notes == (
+        *plain.notes,
+        "relative to today's target: east: resource/cpu scale 1.25, or all targets / 1.25, which "
+        "the recording cannot tell apart",
+    )

@@ -66,6 +66,8 @@ def through(tables: naive.Tables, given: tuple[Lens, ...]) -> naive.Tables:
                 if lens is None or row["cluster"] != (lens.cluster or row["cluster"]):
                     continue
                 new[name] = trailing(own, row, name, lens)
+                if lens.smoothing_ms:
+                    new["window_ms"] = max(row["window_ms"] or 0, lens.smoothing_ms)
                 for time in ("ts", "fetched_at"):
                     new[time] = None if row[time] is None else row[time] + lens.lag_ms
             rows.append(new)
