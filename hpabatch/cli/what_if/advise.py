@@ -145,6 +145,7 @@ def _advice(
     """Sweep, recommend and keep trajectories; return what is told."""
     from hpabatch.api.sweeps import Sweep
     from hpabatch.api.sweeps import recommend as recommended
+    from hpabatch.engine.fidelity.lens import seen_through
     from hpabatch.engine.fleet.candidates import Skipped
     from hpabatch.engine.sweep.read import plan_request
     from hpabatch.engine.sweep.request import SweepRequest
@@ -157,7 +158,8 @@ def _advice(
 
     progress("planning", 0.0)
     asked = SweepRequest.part_of(request)
-    plan = plan_request(open_history(place, "replay"), asked)
+    see = seen_through(request.lens, progress)
+    plan = plan_request(open_history(place, "replay"), asked, see)
     job = SweepJob(asked, plan, Destination(folder / SWEEP, is_folder=True), replace)
     if request.fidelity:
         tell_compiling("walk_observations")

@@ -20,6 +20,9 @@ from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
+from hpabatch.model.lens import Lens, lens_of, words_of
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.plant import signal_name
 
 SATURATION: Final = frozenset({SATURATED, "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
@@ -105,6 +108,37 @@ def _history(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doub
             "ceiling",
             "a history in which pods are at their limit less of the time",
         )
+
+
+def lens_doubts(
+    unit: UnitBlocks, today: Mapping[Key, HPASpec], told: Mapping[str, Any]
+) -> Iterator[Doubt]:
+    """Yield doubts about units whose recorded samples are not what the controllers saw.
+
+    Args:
+        unit: the HPAs.
+        today: their specs.
+        told: parameters of the sweep.
+    """
+    lenses, ratios = (
+        [Lens(**found) for found in told.get(name, ())] for name in ("lenses", "lens_ratios")
+    )
+    for key in unit.members:
+        own = {signal_name(metric) for metric in today[key].metrics}
+        if any(lens_of(lenses, key[0], signal).changes for signal in own):
+            yield Doubt(
+                MEDIUM,
+                "the controller did not see what was recorded: its samples go through a lens "
+                f"({words_of(lenses)})",
+                "a recording of what the metrics API answers (`hpabatch record`)",
+            )
+        if any(lens_of(ratios, key[0], signal).changes for signal in own):
+            yield Doubt(
+                MEDIUM,
+                "either the stated targets or the scale of the samples are not as stated "
+                f"({words_of(ratios)}): the advice is relative to today's target",
+                "the scale stated in a lens file (--lens)",
+            )
 
 
 def ceiling_doubts(hpa: Mapping[str, Any], goal: Goal) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hpabatch.engine.advise.confidence import CONFIDENCES, HIGH
+from hpabatch.engine.fleet.request import AUTO_LENS
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.model.options import Request, option
 
@@ -162,6 +163,13 @@ class AdviseRequest(SweptAdviceRequest):
         "Limit that must hold, such as 'saturated_minutes<10/week'; may be repeated.",
         DEFAULT_SLO,
         metavar="LIMIT",
+    )
+    lens: str = option(
+        "path",
+        "How the controller saw recorded samples: none (as they are), auto (lag, smoothing and "
+        "scale are estimated), or a lens file (docs/fidelity.md).",
+        AUTO_LENS,
+        metavar="none|auto|FILE",
     )
     map: str | None = option(
         "path", "Map file of a table (see `import table`): meaning and units.", metavar="FILE"

@@ -24,7 +24,7 @@ from hpabatch.engine.advise.answer import (
     relative_notes,
 )
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
-from hpabatch.engine.advise.doubts import contradictions, doubts, refused
+from hpabatch.engine.advise.doubts import contradictions, doubts, lens_doubts, refused
 from hpabatch.engine.advise.guard import source_of_change, withhold
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
@@ -129,8 +129,9 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     for name, unit in unit_blocks(result, wrong):
         own = [d for k in unit.members for d in doubts(rows[k], options)]
         advice = _advise(unit, facts)
-        theirs = weighed([*advice.doubts, *own, *contradictions(unit, options.goal)])
-        units[name] = replace(advice, doubts=theirs)
+        own += contradictions(unit, options.goal)
+        own += lens_doubts(unit, {k: specs.written(k) for k in unit.members}, result.parameters)
+        units[name] = replace(advice, doubts=weighed([*advice.doubts, *own]))
     items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
     found = Recommendations(items, ordered, options, result, specs, rows)

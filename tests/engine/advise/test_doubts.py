@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions
+from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions, lens_doubts
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
-from tests.sweeps import SweepMaker, weeks
+from hpabatch.model.objects.decode import decode_hpa
+from tests.sweeps import SPEC, SweepMaker, weeks
 
 
 def hpa(**facts: Any) -> dict[str, Any]:
@@ -70,3 +71,18 @@ def test_what_is_not_known_contradicts_nothing() -> None:
     assert not list(contradictions(unit_of(None, 50), goal))
     assert not list(contradictions(unit_of(50, None), goal))
     assert not list(contradictions(unit_of(50, 0), parse_goal(["under_minutes<10/week"])))
+
+
+def test_a_lens_and_an_untold_scale_are_doubts_of_the_hpas_that_read_their_signal() -> None:
+    ((_, unit),) = unit_blocks(SweepMaker([]).add("api", {0: weeks([100, 100])}).result())
+    spec = decode_hpa({"spec": SPEC})[0].spec
+    today = dict.fromkeys(unit.members, spec)
+    lag = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}
+    ratio = {"signal": "resource/cpu", "cluster": None, "scale": 1.2}
+    (seen,) = lens_doubts(unit, today, {"lenses": [lag], "lens_ratios": []})
+    assert "(east: resource/cpu lag 30s)" in seen.why
+    (told,) = lens_doubts(unit, today, {"lenses": [], "lens_ratios": [ratio]})
+    assert "relative to today's target" in told.why
+    assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "cluster": "west"}]}))
+    assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "signal": "pods/depth"}]}))
+    assert not list(lens_doubts(unit, today, {}))
