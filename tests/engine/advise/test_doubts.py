@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions, lens_doubts
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
-from hpabatch.model.objects.decode import decode_hpa
+from hpabatch.model.objects.decode import hpa_from_json
 from tests.sweeps import SPEC, SweepMaker, weeks
 
 
@@ -75,7 +76,7 @@ def test_what_is_not_known_contradicts_nothing() -> None:
 
 def test_a_lens_and_an_untold_scale_are_doubts_of_the_hpas_that_read_their_signal() -> None:
     ((_, unit),) = unit_blocks(SweepMaker([]).add("api", {0: weeks([100, 100])}).result())
-    spec = decode_hpa({"spec": SPEC})[0].spec
+    spec = hpa_from_json(json.dumps(SPEC))[0].spec
     today = dict.fromkeys(unit.members, spec)
     lag = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}
     ratio = {"signal": "resource/cpu", "cluster": None, "scale": 1.2}
