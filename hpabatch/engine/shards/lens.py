@@ -86,8 +86,8 @@ def _seen_metrics(frame: pl.DataFrame, lenses: Mapping[str, Lens]) -> pl.DataFra
         lens, ts_ms = lenses.get(str(key[0]), Lens(str(key[0]))), milliseconds(part["ts"])
         means = _Means(part, ts_ms, lens.smoothing_ms) if lens.smoothing_ms else None
         value = _value(part["value_milli"], lens, means)
-        changed = (value, *_times(ts_ms, lens), *_windows(part, lens))
-        parts.append(part.drop("signal").with_columns(*changed))
+        times = [*_times(ts_ms, lens), *_windows(part, lens)]
+        parts.append(part.drop("signal").with_columns(value, *times))
     return pl.concat(parts)
 
 
