@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.confidence import CONFIDENCES
+from hpabatch.engine.advise.doubts import prospects
+from hpabatch.engine.advise.objective import Goal, parse_goal
+from hpabatch.engine.advise.request import DEFAULT_SLO
 from hpabatch.engine.columns.sweep import SWEEP_SUMMARY
 from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.sweep.result import SweepResult, grid_edges, summarize_sweep
@@ -90,6 +96,7 @@ class SweepReport(Report):
         if frame["pod_hours_recorded_per_week"].null_count() < frame.height:
             yield BESIDE
         yield from _edges(self.result, frame)
+        yield from _prospects(self.result)
         if frame.height:
             yield "MISSING is no condition of CHEAPEST: look at it, too (columns: --legend)"
         if self.result.parameters["skipped"]:
@@ -189,6 +196,19 @@ def _edges(result: SweepResult, frame: pl.DataFrame) -> Iterator[str]:
     found = dict.fromkeys(text for name in chosen for text in edges.get(name, ()))
     if found:
         yield f"edge of the grid: {', '.join(found)}: a wider grid may have a better setting"
+
+
+def _prospects(result: SweepResult) -> Iterator[str]:
+    """Yield how sure advice can be at most."""
+    goal = Goal("pod_hours", parse_goal(DEFAULT_SLO).slos)
+    found = Counter(prospects(result, RecommendOptions(goal)).values())
+    told = [f"{found[c]} {c}" for c in CONFIDENCES if found[c]]
+    told += [f"{found[None]} none" if found[None] else ""]
+    if result.hpas.height:
+        yield (
+            f"confidence that advice can have: {', '.join(filter(None, told))} (`hpabatch "
+            "recommend` says why)"
+        )
 
 
 def _number(value: float | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from hpabatch.engine.advise.answer import RecommendOptions
-from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt
+from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt, confidence_of
 from hpabatch.engine.advise.objective import SATURATED, Goal
 from hpabatch.engine.advise.unit import KEY, Key, UnitBlocks, key_of
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
@@ -41,6 +41,18 @@ def refused(result: SweepResult, goal: Goal) -> Iterator[tuple[Key, tuple[str, .
             reasons.append("the sweep has nothing of it")
         if reasons:
             yield key, tuple(reasons)
+
+
+def prospects(result: SweepResult, options: RecommendOptions) -> dict[Key, str | None]:
+    """Return by HPA the highest confidence that an answer can have; None: there is no advice.
+
+    What speaks against a single setting is known only when one is chosen.
+    """
+    none = {key for key, _ in refused(result, options.goal)}
+    return {
+        key_of(row): None if key_of(row) in none else confidence_of(doubts(row, options))
+        for row in result.hpas.iter_rows(named=True)
+    }
 
 
 def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
