@@ -45,7 +45,7 @@ def test_info_is_a_table(folder: Path) -> None:
     result = run("info", str(folder))
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == f"{folder}: flat, schema 4, cluster demo"
+    assert lines[0] == f"{folder}: flat, schema 5, cluster demo"
     assert lines[2].split() == ["TABLE", "ROWS", "BYTES", "FILES", "FIRST", "LAST"]
     assert lines[3].split()[:2] == ["pod_metrics", "6"]
     assert lines[3].split()[4:] == ["2026-10-07T00:00:00Z", "2026-10-07T00:02:00Z"]
@@ -55,7 +55,7 @@ def test_info_is_a_table(folder: Path) -> None:
 
 def test_info_in_other_forms(store: Path) -> None:
     document = json.loads(run("info", str(store), "--output", "json").stdout)
-    assert (document["layout"], document["clusters"], document["parts"]) == ("store", ["demo"], 14)
+    assert (document["layout"], document["clusters"], document["parts"]) == ("store", ["demo"], 15)
     assert document["tables"][0]["first"] == "2026-10-07T00:00:00.000Z"
     rows = list(csv.DictReader(io.StringIO(run("info", str(store), "-o", "csv").stdout)))
     assert [row["table"] for row in rows] == list(open_history(store).tables)
@@ -88,7 +88,7 @@ def test_check_of_a_sound_history(folder: Path, store: Path) -> None:
     for path in (folder, store):
         result = run("check", str(path))
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "14 files in 14 tables: 0 findings\n"
+        assert result.stderr == "15 files in 15 tables: 0 findings\n"
         assert run("check", str(path), "-o", "json").stdout == "[]\n"
         assert run("check", str(path), "--exit-code").exit_code == 0
 
@@ -130,9 +130,9 @@ def test_what_cannot_be_opened(tmp_path: Path, folder: Path) -> None:
 def test_compact_and_migrate_tell_what_they_did(store: Path, folder: Path) -> None:
     result = run("compact", str(store))
     assert (result.exit_code, result.stdout) == (0, "")
-    assert f"{store}: 14 files (" in result.stderr
+    assert f"{store}: 15 files (" in result.stderr
     again = run("migrate", str(folder), str(store))
-    assert again.stderr == f"{store}: 0 rows in 0 parts; 14 parts there already\n"
+    assert again.stderr == f"{store}: 0 rows in 0 parts; 15 parts there already\n"
 
 
 def test_a_migration_passes_warnings_on(folder: Path, tmp_path: Path) -> None:
