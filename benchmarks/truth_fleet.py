@@ -44,8 +44,9 @@ NO_LIMIT: Final = "no limit"
 LIMITS: Final = (TOLD, UNTOLD, NO_LIMIT)
 """A third of the workloads each; without a limit a pod's ceiling is what its node leaves it."""
 
-_NODE_LEAVES: Final = (1.2, 1.6, 2.5, 4.0)
-"""Ceilings of pods without a limit, in requests: near the usage on busy nodes, far above it."""
+_NODE_LEAVES: Final = (1.1, 1.3, 1.6, 2.5)
+"""Ceilings of pods without a limit, in usage at the target: near it on busy nodes, far above it;
+no less than their request, which the scheduler keeps free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,15 @@ def _truth(options: FleetOptions, number: int) -> Truth:
     )
     limit, later_milli = LIMITS[int(random.integers(len(LIMITS)))], signal.ceiling_milli or 0
     if limit == NO_LIMIT:
-        ceiling = int(signal.request_milli * float(random.choice(_NODE_LEAVES)))
+        target = spec.metrics[0].resource
+        assert target is not None
+        used = signal.request_milli * (target.target.average_utilization or 100) / 100
+        left = used * float(random.choice(_NODE_LEAVES))
+        ceiling, later_milli = (
+            max(int(part), signal.request_milli)
+            for part in (left, left * random.uniform(0.85, 1.15))
+        )
         workload = replace(workload, plant=_with_ceiling(plant, ceiling))
-        later_milli = int(ceiling * random.uniform(0.85, 1.15))
     return Truth(workload, spec, shape, habit, limit, later_milli)
 
 

@@ -217,8 +217,8 @@ def _of_ceilings(advised: pl.DataFrame) -> Iterator[str]:
     if (advised["ceiling"] == OPEN).any():
         yield (
             f"open: no ceiling of its pods is known; ceilings are assumed, {CEILINGS_PCT[0]}% to "
-            f"{CEILINGS_PCT[-1]}% of the highest usage seen, and the recommended setting is above "
-            "none for longer than today's, or than saturated_minutes may be"
+            f"{CEILINGS_PCT[-1]}% of the highest usage seen, and a limit of saturated_minutes is "
+            "relative to today's peaks (docs/recommend.md)"
         )
     if advised["pod_hours_recorded"].null_count() < advised.height:
         yield BESIDE

@@ -197,11 +197,12 @@ def _totals(measures: pl.DataFrame) -> Iterator[str]:
         money = f", {cost:,.2f} {rows['currency'][0]}{part}" if cost is not None else ""
         minutes, known = float(rows["saturated_minutes"].sum()), rows["saturated_minutes"].count()
         of = "" if known == rows.height else f" (of {counted(known, 'HPA')} with a known ceiling)"
+        saturated = f"{minutes:,.0f} saturated minutes{of}" if known else "no ceiling known"
         yield (
             f"{_setting(setting)}, simulated: {counted(rows.height, 'HPA')}, "
             f"{rows['pod_hours'].sum():,.1f} pod-hours{money}, "
             f"{counted(int(rows['rescales'].sum()), 'rescale')}, "
-            f"{minutes:,.0f} saturated minutes{of}"
+            f"{saturated}"
         )
 
 

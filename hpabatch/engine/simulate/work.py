@@ -132,11 +132,7 @@ def guesses_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]
 
 def ceilings_told(facts: Mapping[Key, Sequence[Fact]], history: str) -> list[str]:
     """Return in a sentence for which HPAs ceilings are assumed, as no bound is known."""
-    found = [
-        "/".join(key[1:])
-        for key, theirs in facts.items()
-        if any(f.source == OPEN and f.name.endswith(".ceiling") for f in theirs)
-    ]
+    found = ["/".join(key[1:]) for key, theirs in facts.items() if _is_open(theirs)]
     if not found:
         return []
     return [
@@ -154,6 +150,13 @@ def ratios_told(ratios: Sequence[Lens]) -> list[str]:
         "file to apply it"
         for one in ratios
     ]
+
+
+def _is_open(facts: Sequence[Fact]) -> bool:
+    """Say whether ceilings are assumed for some work of an HPA, and nobody has stated any."""
+    names = {fact.name for fact in facts}
+    ceilings = [f.name for f in facts if f.source == OPEN and f.name.endswith(".ceiling")]
+    return any(f"{name.removesuffix('ceiling')}highest" in names for name in ceilings)
 
 
 def _share_of(facts: Mapping[Key, Sequence[Fact]], found: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ import pytest
 from hpabatch.engine.advise.judge import Judged, Judging, judge
 from hpabatch.engine.advise.objective import ObjectiveError, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
+from hpabatch.engine.advise.standing import MORE_THAN_TODAY
 from hpabatch.engine.advise.unit import unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from tests.sweeps import SweepMaker, Values, weeks
@@ -39,11 +40,11 @@ def judged(
 
 
 def test_a_setting_must_hold_over_the_whole_range() -> None:
-    """Today's peaks are good enough, whatever they are; any other is within the limit or lower."""
+    """Today's peaks are good enough, whatever they are; any other is within the limit or near."""
     found = judged(
         {
             0: open_weeks(100, 4000, 900, 50, 0, 0),
-            1: open_weeks(80, 3900, 900, 50, 8, 0),
+            1: open_weeks(80, 7900, 1300, 54, 8, 0),
             2: open_weeks(60, 3900, 850, 40, 12, 0),  # at 125 % it would be saturated
         }
     )
@@ -54,20 +55,22 @@ def test_a_setting_must_hold_over_the_whole_range() -> None:
     assert found.resampled.better_share == 1.0
 
 
-def test_peaks_above_todays_break_the_limit_at_any_level() -> None:
-    today = open_weeks(100, 4000, 900, 50, 0, 0)
-    found = judged(
-        {0: today, 1: open_weeks(80, 4001, 0, 0, 0, 0), 2: open_weeks(60, 0, 0, 51, 0, 0)}
-    )
-    assert found.choice == 0
-    assert found.trained.worst[0, 0] == pytest.approx([0, 4001, 51])
+@pytest.mark.parametrize("level", range(5))
+def test_far_more_than_todays_peaks_break_the_limit_at_any_level(level: int) -> None:
+    today = open_weeks(100, 100, 100, 100, 100, 100)
+    most = 100 * (1 + MORE_THAN_TODAY[level])
+    near, far = ([100.0] * 5 for _ in range(2))
+    near[level], far[level] = most, most + 2
+    found = judged({0: today, 1: open_weeks(80, *near), 2: open_weeks(60, *far)})
+    assert found.choice == 1
+    assert found.trained.worst[0, 0] == pytest.approx([0, 0, most + 2])
 
 
 def test_each_week_is_held_against_todays_of_that_week() -> None:
-    today = open_weeks(100, 50, 0, 0, 0, 0, more=30)
-    found = judged({0: today, 1: open_weeks(80, 49, 0, 0, 0, 0, more=32), 2: today})
+    today = open_weeks(100, 0, 0, 0, 50, 0, more=30)
+    found = judged({0: today, 1: open_weeks(80, 0, 0, 0, 49, 0, more=32), 2: today})
     assert found.trained.worst[0, 0].tolist() == [0, 81, 0]
-    assert judged({0: today, 1: open_weeks(80, 50, 0, 0, 0, 0), 2: today}).choice == 1
+    assert judged({0: today, 1: open_weeks(80, 0, 0, 0, 50, 0), 2: today}).choice == 1
 
 
 def test_what_the_model_lacks_of_the_recording_is_added_to_every_setting() -> None:

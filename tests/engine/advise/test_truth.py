@@ -15,6 +15,7 @@ from benchmarks.recommend_truth import Options, run
 from benchmarks.truth_fleet import (
     CPU,
     LIMITS,
+    NO_LIMIT,
     SHAPES,
     TOLD,
     UNTOLD,
@@ -90,6 +91,9 @@ def test_a_longer_truth_has_other_weeks_but_all_that_it_is_asked_for() -> None:
         assert 30 <= target_of(truth) <= 90
     assert len({truth.habit.split(",")[0] for truth in fleet}) == 4
     assert {truth.limit for truth in fleet} == set(LIMITS)
+    for truth in fleet:
+        same = truth.later.plant == truth.workload.plant
+        assert same or truth.limit == NO_LIMIT  # (what nodes leave is another thing every week)
 
 
 def test_unknown_shapes_are_refused() -> None:
@@ -150,7 +154,7 @@ def test_weeks_are_what_runs_that_are_a_week_longer_have_more() -> None:
     found = judge(fleet, settings, span, GOAL, PROFILE)
     assert sum(v["hot"].mean for v in found.values()) > 5
     for truth in fleet:
-        begun = replace(truth, workload=replace(truth.workload, initial=size_at_start(truth)))
+        begun = replace(truth, workload=replace(truth.later, initial=size_at_start(truth)))
         for name, spec in settings[truth.key].items():
             runs = [
                 simulate([case_of(begun, spec, "x", 1, weeks, 60_000)], PROFILE).measures
@@ -164,7 +168,7 @@ def test_weeks_are_what_runs_that_are_a_week_longer_have_more() -> None:
 
 def size_at_start(truth: Truth) -> int:
     """Return the pods that the second week's first hour asks for, within today's bounds."""
-    plant = truth.workload.plant
+    plant = truth.later.plant
     assert plant.capacity_milli is not None
     most = max(truth.workload.work[CPU][WEEK_MINUTES : WEEK_MINUTES + 60].tolist())
     wanted = -(-most // plant.capacity_milli)
@@ -210,6 +214,20 @@ def test_the_constraint_comes_before_the_cost() -> None:
     names = {"today": broken, "a": nearly, "b": dear, "c": cheap}
     assert best(names, GOAL) == "c"
     assert best({"today": broken, "a": nearly}, GOAL) == "a"
+
+
+def test_where_today_misses_the_constraint_cheaper_and_no_worse_is_right() -> None:
+    today = verdict(50, 8, cost=10)
+    for weeks, cost, right in (
+        ((50, 9), 9, True),
+        ((51, 8), 9, False),
+        ((50, 10), 9, False),
+        ((50, 8), 10, False),
+        ((0, 0), 12, True),  # it holds the constraint
+    ):
+        case = Case(today, verdict(*weeks, cost=cost))
+        assert case.is_right(GOAL) == right, weeks
+        assert tally([case], GOAL).right.count == right
 
 
 def test_stand_ins_come_out_as_they_must() -> None:
@@ -302,6 +320,8 @@ def test_a_bad_recommender_is_told_from_a_good_one(tmp_path: Path) -> None:
     printed = table(summary)
     assert "seed 4, 5 HPAs; recorded 1 weeks, judged on the 1 after; sync 300 s" in printed
     assert "advice     100.0 % (56.6-100.0) 5/5" in printed
+    assert sum(found["hpas"] for found in summary["by_limit"].values()) == 5
+    assert all(name in printed for name in summary["by_limit"])
 
 
 @pytest.mark.compiled
