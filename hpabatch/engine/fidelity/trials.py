@@ -33,7 +33,7 @@ from hpabatch.engine.fleet.sources import Load
 from hpabatch.engine.shards.pack import pack_shard
 from hpabatch.engine.shards.read import SampleReader, ShardInput
 from hpabatch.engine.shards.shard import Shard
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import I32, I64
 from hpabatch.packing.arena import Arena
 
 MOST_PASSES: Final = 6
@@ -51,8 +51,8 @@ class Sizes(NamedTuple):
     """
 
     now_ms: I64
-    seen: I64
-    wished: I64
+    seen: I32 | I64
+    wished: I32 | I64
 
 
 class Recording(NamedTuple):
