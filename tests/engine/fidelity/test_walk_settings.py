@@ -35,7 +35,7 @@ from tests.engine.swept import cut
 from tests.kernels.processes import in_process
 
 HPAS = ("payments/api", "shop/checkout", "search/query")
-BEFORE, HOURS = 2, 6
+BEFORE, HOURS = 2, 12
 FLAGS = (
     '{"horizontal-pod-autoscaler-sync-period":"15s","horizontal-pod-autoscaler-tolerance":"0.25",'
     '"horizontal-pod-autoscaler-downscale-stabilization":"1m0s"}'
@@ -114,7 +114,10 @@ def test_several_loads_and_chunks_of_held_lanes_are_as_one(
     apart = list(walk_shards(plan))
     assert len(loads) > 3 * len(walks)  # two days and the end, and chunks
     assert same([w.trials for w in apart], [w.trials for w in walks])
-    assert same([list(w.usages) for w in apart], [list(w.usages) for w in walks])
+    # (Of which samples a probe is taken hangs on the loads.)
+    assert [u.ready.tolist() for w in apart for u in w.usages] == [
+        u.ready.tolist() for w in walks for u in w.usages
+    ]
 
 
 def test_each_hpa_may_have_a_shard_of_its_own(
