@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numba
-import numpy as np
 
 from hpabatch._jit import kernel, rule
 from hpabatch.kernels.align import fill_next
@@ -37,12 +36,14 @@ UNDECIDED = -1
 class TrialSizes(NamedTuple):
     """What every setting makes of the ticks.
 
-    `settings` (H,) is how many a lane has, `observed` (1,) of how many first lanes the usage is
-    observed; `seen` (T,) the size that a tick saw, and `wished` (settings, T) the one that it
-    wished for, or UNDECIDED. Where every setting is undecided nothing was seen.
+    `settings` (H,) is how many a lane has, `order` (H,) the lanes in the order of which threads
+    take equal parts; `observed` (1,) of how many first lanes the usage is observed. `seen` (T,) is
+    the size that a tick saw, and `wished` (settings, T) the one that it wished for, or UNDECIDED.
+    Where every setting is undecided nothing was seen.
     """
 
     settings: I64
+    order: I64
     observed: I64
     seen: I32
     wished: I32
@@ -144,6 +145,6 @@ def walk_observations(
     As `kernels.align.replay_observations`, under all settings, and `kernels.usage.observe_usage`.
     Writes `sizes`, `usage` and the `results` of each lane's first setting. Raises nothing.
     """
-    for lane in numba.prange(obs.lanes.size):
-        h: Any = np.int64(lane)
+    for place in numba.prange(obs.lanes.size):
+        h: Any = sizes.order[place]
         walk_lane(obs, fleet, memory, h, until_ms, recorded, results, sizes, settle_ms, usage)

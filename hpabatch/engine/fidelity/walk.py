@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
+import numba
 import numpy as np
 
 from hpabatch.engine.fidelity.deviations import (
@@ -174,7 +175,8 @@ class _Walking:
         settings = np.array([len(theirs) for theirs in own], np.int64)
         kept = records_from(KEPT_STATISTICS, shard.fleet.streams.size, tick=-1)
         shard.results = shard.results._replace(statistics=kept)
-        return shard, TrialSizes(settings, np.zeros(1, np.int64), seen, wished)
+        work = [lane.ticks * len(theirs) for lane, theirs in zip(lanes, own, strict=True)]
+        return shard, TrialSizes(settings, _dealt(work), np.zeros(1, np.int64), seen, wished)
 
     def _run(
         self,
@@ -258,6 +260,16 @@ def _chunks(plain: Sequence[_Lane], held: Sequence[_Lane]) -> list[list[_Lane]]:
         chunks[-1].append(lane)
         ticks += lane.ticks
     return chunks
+
+
+def _dealt(work: Sequence[int]) -> I64:
+    """Return lanes in an order of which equal parts, one for each thread, are about equal work.
+
+    Plain lanes stand first, and a plain one is as much work as many held ones: in their own order
+    one thread had nearly all of it.
+    """
+    most, threads = np.argsort(-np.array(work, np.int64), kind="stable"), numba.get_num_threads()
+    return np.concatenate([most[k::threads] for k in range(threads)]).astype(np.int64)
 
 
 def _first_lanes(shard: Shard, count: int, given: ShardInput) -> Shard:
