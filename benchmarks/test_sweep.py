@@ -126,6 +126,7 @@ def test_sweep(
         days=DAYS,
         seconds=seconds,
         processor_seconds=clock.processors,
+        fit_to_kernel=clock.processors["fit"] / clock.processors["kernel"],
         rest_seconds=rest,
         kernel_ns_per_tick=1e9 * seconds["kernel"] / ticks,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

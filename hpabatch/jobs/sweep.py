@@ -68,7 +68,7 @@ _RESULTS: Final = "results.arrow"
 _BLOCKS: Final = "blocks.arrow"
 _HPAS: Final = "hpas.arrow"
 # Fitting and scoring an HPA costs about as much as that many of its settings.
-_FIT_WEIGHT: Final = 60
+_FIT_WEIGHT: Final = 40
 
 
 @dataclass(frozen=True, slots=True)

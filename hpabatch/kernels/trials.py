@@ -1,6 +1,6 @@
 """Trials: every lane decided under several settings and its usage observed, in one walk.
 
-Its pods and samples are aligned once for all.
+Its pods and samples are aligned once for all, and their sums per tick are made once.
 
 The settings of a lane read the same ticks, rows and samples; each has its own specs, metrics, flags
 and memory. The tables of `Fleet` and `Memory` that differ hold one copy for each setting, one after
@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numba
-import numpy as np
 
 from hpabatch._jit import kernel, rule
 from hpabatch.kernels.align import fill_next
@@ -37,12 +36,14 @@ UNDECIDED = -1
 class TrialSizes(NamedTuple):
     """What every setting makes of the ticks.
 
-    `settings` (H,) is how many a lane has, `observed` (1,) of how many first lanes the usage is
-    observed; `seen` and `wished` (settings, T) the size that a tick saw and the one that it wished
-    for, or UNDECIDED.
+    `settings` (H,) is how many a lane has, `order` (H,) the lanes in the order of which threads
+    take equal parts; `observed` (1,) of how many first lanes the usage is observed. `seen` (T,) is
+    the size that a tick saw, and `wished` (settings, T) the one that it wished for, or UNDECIDED.
+    Where every setting is undecided nothing was seen.
     """
 
     settings: I64
+    order: I64
     observed: I64
     seen: I32
     wished: I32
@@ -63,8 +64,15 @@ def note_sizes(fleet: Fleet, t: int, results: Results, v: int, sizes: TrialSizes
     ):
         sizes.wished[v, t] = UNDECIDED
         return
-    sizes.seen[v, t] = decision.current
+    sizes.seen[t] = decision.current
     sizes.wished[v, t] = decision.desired if decision.rescaled != 0 else decision.current
+
+
+@rule
+def move_specs(fleet: Fleet, first: int, last: int, by: int) -> None:
+    """Let ticks first:last have the specs that lie `by` further on."""
+    for t in range(first, last):
+        fleet.ticks[t].spec += by
 
 
 @rule
@@ -79,21 +87,22 @@ def try_block(
     results: Results,
     sizes: TrialSizes,
 ) -> None:
-    """Decide the ticks first:end of a filled block under all settings of a lane, setting 0 last."""
+    """Decide the ticks first:end of a filled block under all settings of a lane, setting 0 last.
+
+    All settings of a tick follow each other: the sums over its pods are made once for them all.
+    """
     lanes, count = obs.lanes.size, sizes.settings[h]
     specs = fleet.specs.size // (fleet.lanes.size // lanes)
-    # The tick before the first one is looked at for its spec.
-    before = max(first - 1, fleet.lanes[h].first_tick)
-    for t in range(before, end):
-        fleet.ticks[t].spec += (count - 1) * specs
-    for k in range(count):
-        v = count - 1 - k
-        replay_lane(fleet, memory, h + v * lanes, first, end, recorded, results)
-        for t in range(first, end):
+    for t in range(first, end):
+        # The tick before is looked at for its spec.
+        before = max(t - 1, fleet.lanes[h].first_tick)
+        move_specs(fleet, before, t + 1, (count - 1) * specs)
+        for k in range(count):
+            v = count - 1 - k
+            replay_lane(fleet, memory, h + v * lanes, t, t + 1, recorded, results)
             note_sizes(fleet, t, results, v, sizes)
-        if v > 0:
-            for t in range(before, end):
-                fleet.ticks[t].spec -= specs
+            if v > 0:
+                move_specs(fleet, before, t + 1, -specs)
 
 
 @rule
@@ -136,6 +145,6 @@ def walk_observations(
     As `kernels.align.replay_observations`, under all settings, and `kernels.usage.observe_usage`.
     Writes `sizes`, `usage` and the `results` of each lane's first setting. Raises nothing.
     """
-    for lane in numba.prange(obs.lanes.size):
-        h: Any = np.int64(lane)
+    for place in numba.prange(obs.lanes.size):
+        h: Any = sizes.order[place]
         walk_lane(obs, fleet, memory, h, until_ms, recorded, results, sizes, settle_ms, usage)

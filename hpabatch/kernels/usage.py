@@ -46,13 +46,13 @@ TICK_USAGE: Final = record_dtype(TickUsages)
 
 
 class SignalUsages(RecordArray):
-    """One stream at one tick, over its `counted` serving pods with a sample: when the newest of
-    these and their mean was taken, their sum, least and most; the same of pods that were not yet
-    ready; the requests of serving pods. `is_new`: some sample is newer than at the tick before. Of
-    a total: `counted` series, their sum, taken to be new at every tick.
+    """One stream at a `tick` of its lane that saw something new, over its `counted` serving pods
+    with a sample: when the newest of these and their mean was taken, their sum, least and most; the
+    same of pods that were not yet ready; the requests of serving pods. Of a total: `counted`
+    series, their sum, taken to be new at every tick.
     """
 
-    is_new: I64
+    tick: I64
     newest_ms: I64
     mean_ms: I64
     counted: I64
@@ -95,16 +95,18 @@ TRACK_USAGE: Final = record_dtype(TrackUsages)
 class UsageArrays(NamedTuple):
     """What the pass writes, beside `Fleet` and `Observations`.
 
-    `ticks` (T,) TICK_USAGE beside `Fleet.ticks`; `signals` (A,) SIGNAL_USAGE beside
-    `Fleet.answers`; `tracks` (W,) TRACK_USAGE beside `Observations.tracks`. `newest_ms` (G,) is the
-    newest sample that a stream has shown, `fresh_ms` (G,) how much older than the newest a sample
-    may be to count. `probes` (G, PROBES, 4) spacing, window, lag and time in ms of some samples of
-    the last load, `probed` (G,) how many.
+    `ticks` (T,) TICK_USAGE beside `Fleet.ticks`; `tracks` (W,) TRACK_USAGE beside
+    `Observations.tracks`. `signals` (A,) SIGNAL_USAGE: a stream's `shown[g]` of (G,) first places
+    of those that it has in `Fleet.answers`. `newest_ms` (G,) is the newest sample that a stream has
+    shown, `fresh_ms` (G,) how much older than the newest a sample may be to count. `probes`
+    (G, PROBES, 4) spacing, window, lag and time in ms of some samples of the last load, `probed`
+    (G,) how many.
     """
 
     ticks: TickUsages
     signals: SignalUsages
     tracks: TrackUsages
+    shown: I64
     newest_ms: I64
     fresh_ms: I64
     probes: I64
@@ -169,9 +171,9 @@ def sample_class(
 
 @rule
 def add_pod_signal(
-    obs: Observations, fleet: Fleet, g: int, t: int, settle_ms: int, out: UsageArrays
-) -> None:
-    """Write the SIGNAL_USAGE record of a pod stream at a tick."""
+    obs: Observations, fleet: Fleet, h: int, g: int, t: int, settle_ms: int, out: UsageArrays
+) -> int:
+    """Write the SIGNAL_USAGE record of a pod stream at a tick, kept if it is new; return where."""
     tick, stream = fleet.ticks[t], fleet.streams[g]
     first, last, offset, now_ms = tick.first_row, tick.last_row, stream.sample_offset, tick.now_ms
     settled_ms, any_ms = -1, -1
@@ -200,27 +202,32 @@ def add_pod_signal(
             request = fleet.requests[fleet.row_state[row] + stream.request_offset]
             requested += request.known
             request_total += request.milli * request.known
-    signal = out.signals[t + stream.answer_offset]
-    signal.is_new = 1 if any_ms > out.newest_ms[g] else 0
+    place = fleet.lanes[h].first_tick + stream.answer_offset + out.shown[g]
+    signal = out.signals[place]
+    out.shown[g] += any_ms > out.newest_ms[g]
     out.newest_ms[g] = max(out.newest_ms[g], any_ms)
+    signal.tick = t - fleet.lanes[h].first_tick
     signal.newest_ms = settled_ms
     signal.mean_ms = settled_ms - behind // max(counted, 1)
     signal.counted, signal.sum_milli = counted, total
     signal.least_milli, signal.most_milli = least, most
     signal.starting, signal.starting_milli = starting, starting_total
     signal.requested, signal.request_milli = requested, request_total
+    return int(place)
 
 
 @rule
-def add_total_signal(fleet: Fleet, g: int, t: int, signals: SignalUsages) -> None:
+def add_total_signal(fleet: Fleet, h: int, g: int, t: int, out: UsageArrays) -> None:
     """Write the SIGNAL_USAGE record of an Object or External metric at a tick."""
-    at = t + fleet.streams[g].answer_offset
-    answer, signal, now_ms = fleet.answers[at], signals[at], fleet.ticks[t].now_ms
+    first, offset = fleet.lanes[h].first_tick, fleet.streams[g].answer_offset
+    answer, now_ms = fleet.answers[t + offset], fleet.ticks[t].now_ms
+    signal = out.signals[first + offset + out.shown[g]]
     total = 0
     for k in range(answer.first_value, answer.last_value):
         total += fleet.values_milli[k]
     counted = answer.last_value - answer.first_value
-    signal.is_new = 1 if counted > 0 else 0
+    out.shown[g] += counted > 0
+    signal.tick = t - first
     signal.newest_ms, signal.mean_ms = now_ms, now_ms
     signal.counted, signal.sum_milli = counted, total
     signal.least_milli, signal.most_milli = total, total
@@ -251,11 +258,18 @@ def add_track(track: Record, value: int, ts_ms: int, mean: float, compared: bool
 
 @rule
 def add_tracks(
-    obs: Observations, fleet: Fleet, h: int, g: int, t: int, settle_ms: int, out: UsageArrays
+    obs: Observations,
+    fleet: Fleet,
+    h: int,
+    g: int,
+    t: int,
+    place: int,
+    settle_ms: int,
+    out: UsageArrays,
 ) -> None:
-    """Add the new samples of a tick's settled pods to their tracks."""
+    """Add the new samples of a tick's settled pods to their tracks; `place` is the signal's."""
     tick, stream, lane = fleet.ticks[t], fleet.streams[g], obs.lanes[h]
-    signal = out.signals[t + stream.answer_offset]
+    signal = out.signals[place]
     compared = signal.counted >= FEWEST_COMPARED and signal.sum_milli > 0
     mean = signal.sum_milli / max(signal.counted, 1)
     oldest_ms = signal.newest_ms - out.fresh_ms[g]
@@ -286,10 +300,10 @@ def observe_block(
         count_pods(obs, fleet, t, settle_ms, out.ticks)
         for g in range(fleet.lanes[h].first_stream, fleet.lanes[h].last_stream):
             if obs.streams[g].is_total != 0:
-                add_total_signal(fleet, g, t, out.signals)
+                add_total_signal(fleet, h, g, t, out)
             else:
-                add_pod_signal(obs, fleet, g, t, settle_ms, out)
-                add_tracks(obs, fleet, h, g, t, settle_ms, out)
+                place = add_pod_signal(obs, fleet, h, g, t, settle_ms, out)
+                add_tracks(obs, fleet, h, g, t, place, settle_ms, out)
 
 
 @rule

@@ -83,15 +83,43 @@ DETAIL: Final = record_dtype(Details)
 NO_DETAILS: Final = records_from(DETAIL, 0)
 
 
+class KeptStatistics(RecordArray):
+    """The sums over a stream's pods (`rules.statistics`) at `tick` (-1: none yet), for a metric
+    whose missing pods are charged by `target_pct`.
+    """
+
+    tick: I64
+    target_pct: I64
+    ready: I64
+    unready: I64
+    missing: I64
+    ignored: I64
+    stray: I64
+    usage_milli: I64
+    stray_milli: I64
+    request_milli: I64
+    unready_request_milli: I64
+    missing_request_milli: I64
+    charge_milli: I64
+    without_request: I64
+
+
+KEPT_STATISTICS: Final = record_dtype(KeptStatistics)
+NO_STATISTICS: Final = records_from(KEPT_STATISTICS, 0)
+
+
 class Results(NamedTuple):
     """Everything that a replay writes: DECISION (T,) and METRIC_DECISION (A,) records.
 
-    `details` (A,) DETAIL records, or (0,) where nobody asks for them.
+    `details` (A,) DETAIL records, or (0,) where nobody asks for them. `statistics` (G,)
+    KEPT_STATISTICS records where a tick is decided under several settings, one after the other,
+    else (0,).
     """
 
     decisions: Decisions
     metrics: MetricDecisions
     details: Details = NO_DETAILS
+    statistics: KeptStatistics = NO_STATISTICS
 
 
 def poisoned(dtype: RecordType[A], length: int) -> A:

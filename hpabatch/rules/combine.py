@@ -26,7 +26,7 @@ from hpabatch.layout.codes import (
     STEP_NONE,
 )
 from hpabatch.layout.records import Fleet, Record
-from hpabatch.layout.results import Details, MetricDecisions, Results
+from hpabatch.layout.results import MetricDecisions, Results
 from hpabatch.layout.switches import (
     AVERAGES_CLAMPED,
     COMBINE_MEAN,
@@ -49,7 +49,7 @@ from hpabatch.rules.replicas import (
     sum_for_average,
     sum_for_value,
 )
-from hpabatch.rules.statistics import PodStatistics, collect_statistics, count_pods
+from hpabatch.rules.statistics import PodStatistics, count_pods, statistics_of
 
 
 class Combined(NamedTuple):
@@ -76,7 +76,7 @@ def propose_from_pods(
     row: int,
     current: int,
     tolerance: Tolerance,
-    details: Details,
+    results: Results,
 ) -> Proposal:
     """Return the proposal of a Resource, ContainerResource or Pods metric at tick t."""
     metric = fleet.metrics[np.uint64(m)]
@@ -84,9 +84,11 @@ def propose_from_pods(
     charged_pct = metric.target_pct
     if not has_switch(controller, MISSING_CHARGED_BY_TARGET):
         charged_pct = 100
-    pods = collect_statistics(fleet, t, metric.stream, metric.is_cpu != 0, charged_pct, controller)
-    if details.size > 0:
-        write_groups(fleet, t, metric.stream, pods, details[np.uint64(row)])
+    pods = statistics_of(
+        fleet, t, metric.stream, metric.is_cpu != 0, charged_pct, controller, results.statistics
+    )
+    if results.details.size > 0:
+        write_groups(fleet, t, metric.stream, pods, results.details[np.uint64(row)])
     if pods.ready + pods.unready + pods.missing + pods.ignored == 0:
         return failed_metric(METRIC_NO_PODS)
     if by_utilization:
@@ -165,12 +167,13 @@ def propose(
     m: int,
     current: int,
     tolerance: Tolerance,
-    details: Details,
+    results: Results,
 ) -> Proposal:
     """Return one metric's proposal at tick t, whatever its kind; not clamped, not stabilized.
 
-    What it was made of goes to `details`, where there are any.
+    What it was made of goes to the results' details, where there are any.
     """
+    details = results.details
     metric = fleet.metrics[np.uint64(m)]
     kind = metric.kind
     row = t + fleet.streams[np.uint64(metric.stream)].answer_offset
@@ -184,7 +187,7 @@ def propose(
             details[np.uint64(row)].text = answer.text
         return failed_metric(answer.code)
     if kind == RESOURCE_UTILIZATION or kind == RESOURCE_AVERAGE or kind == PODS_AVERAGE:
-        return propose_from_pods(fleet, controller, t, m, row, current, tolerance, details)
+        return propose_from_pods(fleet, controller, t, m, row, current, tolerance, results)
     return propose_from_total(fleet, controller, t, m, row, current, tolerance)
 
 
@@ -236,7 +239,7 @@ def combine_metrics(
     for m in range(first, last):
         metric = fleet.metrics[np.uint64(m)]
         stream = fleet.streams[np.uint64(metric.stream)]
-        proposal = propose(fleet, controller, t, m, current, tolerance, results.details)
+        proposal = propose(fleet, controller, t, m, current, tolerance, results)
         write_proposal(results.metrics, t + stream.answer_offset, proposal)
         if proposal.code != METRIC_OK:
             if invalid == 0:

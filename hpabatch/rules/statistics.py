@@ -19,7 +19,8 @@ from hpabatch.layout.codes import (
     GROUP_READY,
     GROUP_UNREADY,
 )
-from hpabatch.layout.records import Fleet
+from hpabatch.layout.records import Fleet, Record
+from hpabatch.layout.results import KeptStatistics
 from hpabatch.rules.controller import Controller
 from hpabatch.rules.numbers import add64, div64, mul64
 from hpabatch.rules.pods import (
@@ -194,6 +195,62 @@ def collect_statistics(
             total, GROUP_READY, value, request.milli, request.known, target_pct, weight
         )
     return total
+
+
+@rule
+def write_statistics(kept: Record, t: int, target_pct: int, pods: PodStatistics) -> None:
+    """Keep a stream's statistics at tick t."""
+    kept.tick, kept.target_pct = t, target_pct
+    kept.ready, kept.unready = pods.ready, pods.unready
+    kept.missing, kept.ignored, kept.stray = pods.missing, pods.ignored, pods.stray
+    kept.usage_milli, kept.stray_milli = pods.usage_milli, pods.stray_milli
+    kept.request_milli = pods.request_milli
+    kept.unready_request_milli = pods.unready_request_milli
+    kept.missing_request_milli = pods.missing_request_milli
+    kept.charge_milli, kept.without_request = pods.charge_milli, pods.without_request
+
+
+@rule
+def read_statistics(kept: Record) -> PodStatistics:
+    """Return statistics that were kept."""
+    return PodStatistics(
+        kept.ready,
+        kept.unready,
+        kept.missing,
+        kept.ignored,
+        kept.stray,
+        kept.usage_milli,
+        kept.stray_milli,
+        kept.request_milli,
+        kept.unready_request_milli,
+        kept.missing_request_milli,
+        kept.charge_milli,
+        kept.without_request,
+    )
+
+
+@rule
+def statistics_of(
+    fleet: Fleet,
+    t: int,
+    stream: int,
+    is_cpu: bool,
+    target_pct: int,
+    controller: Controller,
+    kept: KeptStatistics,
+) -> PodStatistics:
+    """Return the statistics of one metric's pods at tick t, those in `kept` if they are these.
+
+    A stream is of one resource and one controller; the target matters for missing pods alone.
+    """
+    if kept.size > 0:
+        own = kept[np.uint64(stream)]
+        if own.tick == t and (own.missing == 0 or own.target_pct == target_pct):
+            return read_statistics(own)
+    pods = collect_statistics(fleet, t, stream, is_cpu, target_pct, controller)
+    if kept.size > 0:
+        write_statistics(kept[np.uint64(stream)], t, target_pct, pods)
+    return pods
 
 
 @rule

@@ -56,7 +56,7 @@ def decide_calculator_case(case: Json, k8s: str) -> dict[str, Any]:
     results = empty_results(1, 1, details=True)
     tolerance = tolerance_of(controller, fleet.specs[0])
     current = case.get("spec_replicas") or 0
-    proposal = propose(fleet, controller, 0, 0, current, tolerance, results.details)
+    proposal = propose(fleet, controller, 0, 0, current, tolerance, results)
     write_proposal(results.metrics, 0, proposal)
     metric, kind = lane.specs[0].metrics[0], int(fleet.metrics[0].kind)
     ok = proposal.code == codes.METRIC_OK

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from hpabatch.engine.fidelity.deviations import METRIC, WINDOW, Deviation
-from hpabatch.engine.fidelity.evidence import Evidence, evidence_of
+from hpabatch.engine.fidelity.evidence import Evidence, Judge
 from hpabatch.engine.fidelity.trials import Recording
 from hpabatch.engine.fidelity.walk import Walk
 from hpabatch.engine.replay.summary import KEY
 from hpabatch.engine.simulate.work import key_of
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import I32, I64
 
 RIGHT: Final = "right"
 WRONG: Final = "wrong"
@@ -92,9 +92,10 @@ def answers(walk: Walk) -> pl.DataFrame:
     """Return a row of ANSWERS for each HPA of a shard that has a tick."""
     rows = []
     for recording, trials in zip(walk.recordings, walk.trials, strict=True):
-        stated = evidence_of(recording, trials[0])
+        judge = Judge(recording)
+        stated = judge.evidence(trials[0])
         found = [
-            _compare(recording, trial.deviation, stated, evidence_of(recording, trial),
+            _compare(recording, trial.deviation, stated, judge.evidence(trial),
                      same=_same(trials[0].plain.wished, trial.plain.wished))
             for trial in trials[1:]
         ]  # fmt: skip
@@ -102,7 +103,7 @@ def answers(walk: Walk) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=ANSWER_SCHEMA)
 
 
-def _same(wished: I64, other: I64) -> bool:
+def _same(wished: I32 | I64, other: I32 | I64) -> bool:
     return wished.size == other.size and bool((wished == other).all())
 
 

@@ -45,82 +45,152 @@ class Evidence(NamedTuple):
     errors: I64
 
 
+class _Ticks(NamedTuple):
+    """What trials share that have the same ticks and saw the same sizes.
+
+    `breaks` (n,) says which ticks no wish stands across: the size is another one, or ticks are
+    missing. Around each held episode at shifted times lie the ticks first:last, shape
+    (shifts, held).
+    """
+
+    sizes: Sizes
+    period_ms: int
+    breaks: Bool
+    first: I64
+    last: I64
+
+
+class _Wishes(NamedTuple):
+    """Runs first:end of ticks with one standing wish, `way` 1 up and -1 down; shape (runs,)."""
+
+    first: I64
+    end: I64
+    way: I64
+
+
 def evidence_of(recording: Recording, trial: Trial) -> Evidence:
     """Return what a trial's setting makes of its recording."""
-    now_ms, window = recording.now_ms, recording.window
-    blocks = int((now_ms[-1] - now_ms[0]) // BLOCK_MS) + 1
-    errors = np.zeros(blocks, np.int64)
-    held = matched = sized = 0
-    for chosen, sizes in zip(recording.passes, trial.held, strict=True):
-        some = recording.episodes.some(chosen)
-        decided, fits = _decided(some, window, sizes)
-        held, matched, sized = (
-            held + some.count,
-            matched + int(decided.sum()),
-            sized + int(fits.sum()),
-        )
-        np.add.at(errors, (some.first_ms[~fits] - now_ms[0]) // BLOCK_MS, 1)
-    first_ms, last_ms = standing_wishes(trial.plain, window)
-    for begin, end in zip(first_ms - now_ms[0], last_ms - now_ms[0], strict=True):
+    return Judge(recording).evidence(trial)
+
+
+class Judge:
+    """Judges the trials of one recording; what these have in common is looked up once."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Take the recording's held episodes: those of each pass, and all of them."""
+        self.recording = recording
+        self.passes = [recording.episodes.some(chosen) for chosen in recording.passes]
+        chosen = np.concatenate([np.zeros(0, np.int64), *recording.passes])
+        self.held = recording.episodes.some(chosen)
+        self._known: dict[tuple[int, int], _Ticks] = {}
+
+    def evidence(self, trial: Trial) -> Evidence:
+        """Return what a trial's setting makes of the recording."""
+        now_ms, window = self.recording.now_ms, self.recording.window
+        blocks = int((now_ms[-1] - now_ms[0]) // BLOCK_MS) + 1
+        wrong_ms, matched, sized = [np.zeros(0, np.int64)], 0, 0
+        for some, sizes in zip(self.passes, trial.held, strict=True):
+            decided, fits = _decided(some, window, sizes)
+            matched, sized = matched + int(decided.sum()), sized + int(fits.sum())
+            wrong_ms.append(some.first_ms[~fits])
+        ticks = self._ticks(trial.plain)
+        wishes = _wishes(trial.plain, ticks)
+        first_ms, last_ms = _standing(wishes, ticks, window)
+        wrong_ms.append(_anew(first_ms, last_ms))
         # A wish ends a period after its last tick, which may be after the last block.
-        block = np.arange(begin, end, STANDING_MS) // BLOCK_MS
-        errors[block[block < blocks]] += 1
-    chance = _chance(recording, trial.plain)
-    return Evidence(held, matched, sized, first_ms.size, chance, errors)
+        block = (np.concatenate(wrong_ms) - now_ms[0]) // BLOCK_MS
+        errors = np.bincount(block[block < blocks], minlength=blocks).astype(np.int64)
+        chance = self._chance(wishes, ticks)
+        return Evidence(self.held.count, matched, sized, first_ms.size, chance, errors)
+
+    def _ticks(self, sizes: Sizes) -> _Ticks:
+        """Return what belongs to the arrays of ticks and sizes seen, which most trials share."""
+        key = id(sizes.now_ms), id(sizes.seen)
+        if key not in self._known:
+            self._known[key] = _ticks_of(sizes, *self._shifted(sizes.now_ms))
+        return self._known[key]
+
+    def _shifted(self, tick_ms: I64) -> tuple[I64, I64]:
+        """Return which ticks lie around each held episode, by shift of the recording."""
+        now_ms, window = self.recording.now_ms, self.recording.window
+        span_ms = int(now_ms[-1] - now_ms[0])
+        if span_ms == 0:
+            return np.zeros((0, self.held.count), np.int64), np.zeros((0, 0), np.int64)
+        shift_ms = span_ms * np.arange(1, SHIFTS)[:, None] // SHIFTS
+        shifted = now_ms[0] + (self.held.first_ms - now_ms[0] + shift_ms) % span_ms
+        first = np.searchsorted(tick_ms, shifted - window.early_ms)
+        return first, np.searchsorted(tick_ms, shifted + window.late_ms)
+
+    def _chance(self, wishes: _Wishes, ticks: _Ticks) -> float:
+        """Return how many of the held episodes match at shifted times, on average."""
+        found = 0
+        for way in (-1, 1) if ticks.first.size else ():
+            theirs, own = self.held.up == way, wishes.way == way
+            # Some run has begun before the last tick that had not ended at the first.
+            first, last = ticks.first[:, theirs], ticks.last[:, theirs]
+            begun = np.searchsorted(wishes.first[own], last)
+            ended = np.searchsorted(wishes.end[own], first, side="right")
+            found += int(((begun > ended) & (last > first)).sum())
+        return found / (SHIFTS - 1)
 
 
 def _decided(episodes: Episodes, window: Window, sizes: Sizes) -> tuple[Bool, Bool]:
     """Return of each episode whether it is decided within the window, and to sizes that fit."""
     first = np.searchsorted(sizes.now_ms, episodes.first_ms - window.early_ms)
     last = np.searchsorted(sizes.now_ms, episodes.last_ms + window.late_ms)
+    length = last - first
+    owner = np.repeat(np.arange(episodes.count), length)
+    at = np.arange(owner.size) + (first - np.cumsum(length) + length)[owner]
+    wished = sizes.wished[at]
+    there = np.sign(wished - sizes.seen[at]) == episodes.up[owner]
+    owner, wished = owner[there], wished[there]
+    begin = np.flatnonzero(np.diff(owner, prepend=-1))
     decided, fits = np.zeros(episodes.count, np.bool_), np.zeros(episodes.count, np.bool_)
-    up = episodes.up
-    for k in range(episodes.count):
-        seen, wished = sizes.seen[first[k] : last[k]], sizes.wished[first[k] : last[k]]
-        there = wished[np.sign(wished - seen) == up[k]]
-        if not there.size:
-            continue
-        decided[k] = True
-        low, high = sorted((int(episodes.step[k]), int(episodes.after[k])))
-        fits[k] = there.min() <= high + ROUNDING and there.max() >= low - ROUNDING
+    if begin.size:
+        some = owner[begin]
+        low = np.minimum(episodes.step, episodes.after)[some] - ROUNDING
+        high = np.maximum(episodes.step, episodes.after)[some] + ROUNDING
+        decided[some] = True
+        fits[some] = (np.minimum.reduceat(wished, begin) <= high) & (
+            np.maximum.reduceat(wished, begin) >= low
+        )
     return decided, fits
 
 
 def standing_wishes(sizes: Sizes, window: Window) -> tuple[I64, I64]:
     """Return begin and end of the wishes in one direction that stand for longer than the window."""
-    way = np.sign(sizes.wished - sizes.seen)
-    wish = np.flatnonzero(way)
-    if not wish.size:
-        return wish, wish
-    period_ms = int_median(np.diff(sizes.now_ms)) if sizes.now_ms.size > 1 else 0
-    anew = np.ones(wish.size, np.bool_)
-    before = wish[1:] - 1
-    anew[1:] = (
-        (wish[:-1] != before)
-        | (way[wish[1:]] != way[wish[:-1]])
-        | (sizes.seen[wish[1:]] != sizes.seen[wish[:-1]])
-        | (np.diff(sizes.now_ms[wish]) > 2 * period_ms)
-    )
+    none = np.zeros((0, 0), np.int64)
+    ticks = _ticks_of(sizes, none, none)
+    return _standing(_wishes(sizes, ticks), ticks, window)
+
+
+def _ticks_of(sizes: Sizes, first: I64, last: I64) -> _Ticks:
+    step_ms = np.diff(sizes.now_ms)
+    period_ms = int_median(step_ms) if step_ms.size else 0
+    breaks = np.ones(sizes.now_ms.size, np.bool_)
+    breaks[1:] = (step_ms > 2 * period_ms) | (sizes.seen[1:] != sizes.seen[:-1])
+    return _Ticks(sizes, period_ms, breaks, first, last)
+
+
+def _wishes(sizes: Sizes, ticks: _Ticks) -> _Wishes:
+    way = np.sign(sizes.wished - sizes.seen).astype(np.int8)
+    anew = ticks.breaks.copy()
+    anew[1:] |= way[1:] != way[:-1]
     first = np.flatnonzero(anew)
-    last = np.append(first[1:], wish.size) - 1
-    first_ms, last_ms = sizes.now_ms[wish[first]], sizes.now_ms[wish[last]] + period_ms
+    end = np.append(first, way.size)[1:]
+    wish = way[first] != 0
+    return _Wishes(first[wish], end[wish], way[first[wish]].astype(np.int64))
+
+
+def _standing(wishes: _Wishes, ticks: _Ticks, window: Window) -> tuple[I64, I64]:
+    now_ms = ticks.sizes.now_ms
+    first_ms, last_ms = now_ms[wishes.first], now_ms[wishes.end - 1] + ticks.period_ms
     long = last_ms - first_ms > window.standing_ms
     return first_ms[long], last_ms[long]
 
 
-def _chance(recording: Recording, plain: Sizes) -> float:
-    """Return how many of the held episodes match at shifted times, on average."""
-    chosen = np.concatenate([np.zeros(0, np.int64), *recording.passes])
-    episodes, now_ms = recording.episodes.some(chosen), recording.now_ms
-    span_ms = int(now_ms[-1] - now_ms[0])
-    if not episodes.count or span_ms == 0:
-        return 0.0
-    way, found = np.sign(plain.wished - plain.seen), 0
-    counts = {w: np.concatenate([[0], np.cumsum(way == w)]) for w in (-1, 1)}
-    for k in range(1, SHIFTS):
-        shifted = now_ms[0] + (episodes.first_ms - now_ms[0] + span_ms * k // SHIFTS) % span_ms
-        first = np.searchsorted(plain.now_ms, shifted - recording.window.early_ms)
-        last = np.searchsorted(plain.now_ms, shifted + recording.window.late_ms)
-        for w, count in counts.items():
-            found += int((count[last] > count[first])[episodes.up == w].sum())
-    return found / (SHIFTS - 1)
+def _anew(first_ms: I64, last_ms: I64) -> I64:
+    """Return the instants at which standing wishes are errors: from their begin on, in steps."""
+    count = -(-(last_ms - first_ms) // STANDING_MS)
+    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    return np.asarray(np.repeat(first_ms, count) + step * STANDING_MS, np.int64)

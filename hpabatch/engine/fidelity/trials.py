@@ -33,7 +33,7 @@ from hpabatch.engine.fleet.sources import Load
 from hpabatch.engine.shards.pack import pack_shard
 from hpabatch.engine.shards.read import SampleReader, ShardInput
 from hpabatch.engine.shards.shard import Shard
-from hpabatch.layout.records import I64
+from hpabatch.layout.records import I32, I64
 from hpabatch.packing.arena import Arena
 
 MOST_PASSES: Final = 6
@@ -51,8 +51,8 @@ class Sizes(NamedTuple):
     """
 
     now_ms: I64
-    seen: I64
-    wished: I64
+    seen: I32 | I64
+    wished: I32 | I64
 
 
 class Recording(NamedTuple):
@@ -153,7 +153,8 @@ class _Samples:
         self.given, self.shard = given, shard
         chosen = [self._days(reader, h, theirs) for h, theirs in enumerate(places)]
         self.times: list[list[tuple[int, int, I64]]] = [[] for _ in chosen]
-        """Of each lane: stream, track and times of the samples of each of its tracks."""
+        """Of each lane: stream, track and times of the samples of each track that has some."""
+        self._spacing_ms: dict[int, int] = {}
         for day in sorted(set().union(*chosen)):
             load = reader.load((day, day), Arena())
             for h, days in enumerate(chosen):
@@ -175,13 +176,21 @@ class _Samples:
     def _times(self, load: Load, h: int) -> Iterator[tuple[int, int, I64]]:
         lane, streams = self.shard.fleet.lanes[h], self.shard.observations.streams
         for g in range(int(lane.first_stream), int(lane.last_stream)):
-            for k in range(int(streams.first_track[g]), int(streams.last_track[g])):
-                rows, usage = load.rows, self.shard.tracks.pods[k] >= 0
-                column = rows.usage_ts_ms if usage else rows.plain_ts_ms
-                yield g, k, column[int(load.first_row[k]) : int(load.last_row[k])].copy()
+            tracks = slice(int(streams.first_track[g]), int(streams.last_track[g]))
+            first, last = load.first_row[tracks], load.last_row[tracks]
+            for k in np.flatnonzero(last > first).tolist():
+                track = tracks.start + k
+                usage = self.shard.tracks.pods[track] >= 0
+                column = load.rows.usage_ts_ms if usage else load.rows.plain_ts_ms
+                yield g, track, column[first[k] : last[k]].copy()
 
     def spacing_ms(self, h: int) -> int:
         """Return the largest median spacing of a lane's streams."""
+        if h not in self._spacing_ms:
+            self._spacing_ms[h] = self._spacing_of(h)
+        return self._spacing_ms[h]
+
+    def _spacing_of(self, h: int) -> int:
         steps: dict[int, list[I64]] = {}
         for g, _, ts_ms in self.times[h]:
             step = np.diff(ts_ms)
@@ -206,7 +215,7 @@ class _Samples:
         longest_ms = max(_LONGEST_UNSEEN * self.spacing_ms(h), _LEAST_UNSEEN_MS)
         streams = self.shard.observations.streams
         for g, k, ts_ms in self.times[h]:
-            if streams.is_total[g] or not ts_ms.size:
+            if streams.is_total[g]:
                 continue
             pod = self.shard.observations.pods[source.first_pod + k - streams.first_track[g]]
             unseen = int(pod.gone_ms - ts_ms[-1])

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
+import numba
 import numpy as np
 
 from hpabatch.engine.fidelity.deviations import (
@@ -34,8 +35,8 @@ from hpabatch.engine.shards.shard import Shard
 from hpabatch.kernels.trials import UNDECIDED, TrialSizes, walk_observations
 from hpabatch.layout import codes
 from hpabatch.layout.observations import Observations, Rows
-from hpabatch.layout.records import I64, Fleet, Memory
-from hpabatch.layout.results import Results
+from hpabatch.layout.records import I64, Fleet, Memory, records_from
+from hpabatch.layout.results import KEPT_STATISTICS, Results
 from hpabatch.packing.arena import Arena
 
 TICKS_AT_ONCE: Final = 500_000
@@ -45,8 +46,9 @@ TICKS_AT_ONCE: Final = 500_000
 class Walk(NamedTuple):
     """Results of one walk over the samples of a shard.
 
-    `result` is that of a replay, `usages` are those of `engine.fit.usage.observed_usage`; `trials`
-    belong to `recordings`: the stated settings first, then the deviations.
+    `result` is that of a replay, with the columns that a score reads; `usages` are those of
+    `engine.fit.usage.observed_usage`; `trials` belong to `recordings`: the stated settings first,
+    then the deviations.
     """
 
     result: ShardResult
@@ -125,7 +127,7 @@ class _Walking:
         collected = Collected(self.plan, shard, self.given.facts)
         self._run(shard, collected, sizes, len(plain), self.given.facts)
         own = _first_lanes(shard, len(plain), self.given)
-        result = shard_result(self.plan, own, self.given.facts)
+        result = shard_result(self.plan, own, self.given.facts, scored=True)
         usages = list(collected.usages(own)) if plain else []
         found = self._sizes(shard, sizes, first)
         for lanes in others:
@@ -168,12 +170,13 @@ class _Walking:
         own = [self.settings[lane.hpa] for lane in lanes]
         add_settings(shard, own)
         count, ticks = max(map(len, own), default=0), shard.fleet.ticks.size
-        seen, wished = (
-            self.arena.take(name, count * ticks, np.int32).reshape(count, ticks)
-            for name in ("seen", "wished")
-        )
+        seen = self.arena.take("seen", ticks, np.int32)
+        wished = self.arena.take("wished", count * ticks, np.int32).reshape(count, ticks)
         settings = np.array([len(theirs) for theirs in own], np.int64)
-        return shard, TrialSizes(settings, np.zeros(1, np.int64), seen, wished)
+        kept = records_from(KEPT_STATISTICS, shard.fleet.streams.size, tick=-1)
+        shard.results = shard.results._replace(statistics=kept)
+        work = [lane.ticks * len(theirs) for lane, theirs in zip(lanes, own, strict=True)]
+        return shard, TrialSizes(settings, _dealt(work), np.zeros(1, np.int64), seen, wished)
 
     def _run(
         self,
@@ -195,9 +198,7 @@ class _Walking:
     ) -> dict[tuple[int, int], list[Sizes]]:
         """Return by HPA and pass the sizes under each setting."""
         return {
-            (lane.hpa, lane.held): [
-                _sizes(shard, sizes, h, v) for v in range(len(self.settings[lane.hpa]))
-            ]
+            (lane.hpa, lane.held): _sizes(shard, sizes, h, len(self.settings[lane.hpa]))
             for h, lane in enumerate(lanes)
         }
 
@@ -259,6 +260,16 @@ def _chunks(plain: Sequence[_Lane], held: Sequence[_Lane]) -> list[list[_Lane]]:
         chunks[-1].append(lane)
         ticks += lane.ticks
     return chunks
+
+
+def _dealt(work: Sequence[int]) -> I64:
+    """Return lanes in an order of which equal parts, one for each thread, are about equal work.
+
+    Plain lanes stand first, and a plain one is as much work as many held ones: in their own order
+    one thread had nearly all of it.
+    """
+    most, threads = np.argsort(-np.array(work, np.int64), kind="stable"), numba.get_num_threads()
+    return np.concatenate([most[k::threads] for k in range(threads)]).astype(np.int64)
 
 
 def _first_lanes(shard: Shard, count: int, given: ShardInput) -> Shard:
@@ -330,13 +341,17 @@ def _put_off(ts_ms: I64, from_ms: I64, to_ms: I64) -> I64:
     return np.where(inside, to_ms[np.maximum(at, 0)], ts_ms)
 
 
-def _sizes(shard: Shard, sizes: TrialSizes, h: int, v: int) -> Sizes:
+def _sizes(shard: Shard, sizes: TrialSizes, h: int, count: int) -> list[Sizes]:
+    """Return a lane's sizes under each of its settings; equal ticks are one array."""
     lane = shard.fleet.lanes[h]
     at = slice(int(lane.first_tick), int(lane.last_tick))
-    wished = sizes.wished[v, at]
-    decided = wished != UNDECIDED
-    return Sizes(
-        shard.fleet.ticks.now_ms[at][decided].astype(np.int64),
-        sizes.seen[v, at][decided].astype(np.int64),
-        wished[decided].astype(np.int64),
-    )
+    now_ms, seen = shard.fleet.ticks.now_ms[at].astype(np.int64), sizes.seen[at].copy()
+    before, ticks = np.ones(now_ms.size, np.bool_), Sizes(now_ms, seen, seen)
+    found = list[Sizes]()
+    for row in sizes.wished[:count, at]:
+        decided = row != UNDECIDED
+        if not np.array_equal(decided, before):
+            ticks = Sizes(now_ms[decided], seen[decided], seen)
+        found.append(ticks._replace(wished=row[decided]))
+        before = decided
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from hpabatch.layout.records import I64
 
 F64: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
+Sums = TypeVar("Sums", F64, I64)
 
 CONFIDENCE: Final = 0.95
 _NORMAL: Final = 1.959963984540054  # the normal quantile of (1 + CONFIDENCE) / 2
@@ -95,16 +96,26 @@ def past_means(values: F64, lengths: tuple[int, ...]) -> F64:
     known = ~np.isnan(values)
     total = np.append(0.0, np.cumsum(np.where(known, values, 0.0)))
     count = np.append(0, np.cumsum(known))
-    ends = np.arange(1, values.size + 1)
-    found = np.empty((values.size, len(lengths)))
-    last = values[np.maximum(np.maximum.accumulate(np.where(known, ends - 1, -1)), 0)]
+    place = np.arange(values.size)
+    last = values[np.maximum(np.maximum.accumulate(np.where(known, place, -1)), 0)]
+    found = np.empty((len(lengths), values.size))  # a stretch is written, and read, in one go
+    end_total, end_count, back = total[1:], count[1:], 0
     for k, length in enumerate(lengths):
-        starts = np.maximum(ends - length, 0)
-        n = count[ends] - count[starts]
-        mean = (total[ends] - total[starts]) / np.maximum(n, 1)
-        last = found[:, k] = np.where(n > 0, mean, last)
-        ends = starts
-    return found
+        back += length
+        start_total, start_count = _moved(total, back), _moved(count, back)
+        n = end_count - start_count
+        mean = (end_total - start_total) / np.maximum(n, 1)
+        last = found[k] = np.where(n > 0, mean, last)
+        end_total, end_count = start_total, start_count
+    return found.T
+
+
+def _moved(sums: Sums, back: int) -> Sums:
+    """Return the sums before each cell that are `back` cells older than those after it."""
+    moved = np.zeros(sums.size - 1, sums.dtype)
+    first = min(back - 1, moved.size)
+    moved[first:] = sums[: moved.size - first]
+    return moved
 
 
 def rolling_mean(values: F64, length: int) -> F64:

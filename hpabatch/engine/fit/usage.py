@@ -149,6 +149,7 @@ class Collected:
             ticks=arena.take("tick_usage", shard.fleet.ticks.size, TICK_USAGE),
             signals=arena.take("signal_usage", shard.fleet.answers.size, SIGNAL_USAGE),
             tracks=tracks,
+            shown=np.zeros(streams, np.int64),
             newest_ms=np.full(streams, -1, np.int64),
             fresh_ms=np.zeros(streams, np.int64),
             probes=np.zeros((streams, PROBES, 4), np.int64),
@@ -197,7 +198,7 @@ class Collected:
         signals: dict[str, SignalUsage] = {}
         for k, (_, metric) in enumerate(shard.streams[h]):
             # Equal subjects have one stream, so the first with a name is the only one.
-            signals.setdefault(signal_name(metric), self._signal(g + k, metric, at))
+            signals.setdefault(signal_name(metric), self._signal(g + k, metric, at.start))
         return Usage(
             candidate=candidate,
             now_ms=now_ms,
@@ -209,12 +210,10 @@ class Collected:
             **{name: seen[name].copy() for name in POD_COUNTS},
         )
 
-    def _signal(self, g: int, metric: MetricSpec, at: slice) -> SignalUsage:
+    def _signal(self, g: int, metric: MetricSpec, first_tick: int) -> SignalUsage:
         shard = self.shard
-        offset = int(shard.fleet.streams[g].answer_offset)
-        rows = self.arrays.signals[at.start + offset : at.stop + offset]
-        tick = np.flatnonzero(rows.is_new).astype(np.int64)
-        rows = rows[tick]
+        first = first_tick + int(shard.fleet.streams[g].answer_offset)
+        rows = self.arrays.signals[first : first + int(self.arrays.shown[g])]
         stream = shard.observations.streams[g]
         tracks = slice(int(stream.first_track), int(stream.last_track))
         is_total = bool(stream.is_total)
@@ -222,7 +221,7 @@ class Collected:
         return SignalUsage(
             metric=metric,
             is_total=is_total,
-            tick=tick,
+            tick=rows.tick.copy(),
             probes=_probes(self.probes[g]),
             pods=self.arrays.tracks[tracks][: 0 if is_total else None].copy(),
             **columns,

@@ -59,36 +59,58 @@ SCHEMA: Final = pl.Schema(
 )
 
 
-def decisions_frame(shard: Shard | None, whole: bool = False) -> pl.DataFrame:
+SCORED: Final = (
+    "cluster", "namespace", "hpa", "ts", "replicas", "desired", "applied", "rescaled", "binding",
+)  # fmt: skip
+"""The columns of SCHEMA that a score reads."""
+
+
+def decisions_frame(shard: Shard | None, whole: bool = False, scored: bool = False) -> pl.DataFrame:
     """Return one row per HPA and tick, in the order of the lanes and of time; None: no row.
 
-    `whole`: the columns of `engine.replay.why` too, of a shard that was replayed for them.
+    `whole`: the columns of `engine.replay.why` too, of a shard that was replayed for them;
+    `scored`: the columns of SCORED alone.
     """
     if shard is None or not shard.candidates:
         return pl.DataFrame(schema=SCHEMA | why.SCHEMA if whole else SCHEMA)
-    fleet = shard.fleet
-    at, lane_of = _used(fleet)
-    ticks, d = fleet.ticks, shard.results.decisions
-    spec, current, rescaled = ticks.spec[at], d.current[at], d.rescaled[at] != 0
+    at, lane_of = _used(shard.fleet)
+    columns = _sizes(shard, at, lane_of) if scored else _columns(shard, at, lane_of)
+    frame = _names(shard, lane_of).hstack(pl.DataFrame(columns))
+    frame = frame.select(SCORED if scored else SCHEMA.names())
+    return frame.hstack(why.why_columns(shard, at)) if whole else frame
+
+
+def _sizes(shard: Shard, at: Any, lane_of: I64) -> dict[str, Any]:
+    """Return the columns of SCORED but the names."""
+    ticks, d = shard.fleet.ticks, shard.results.decisions
+    current, rescaled = d.current[at], d.rescaled[at] != 0
     known = np.isin(ticks.scale[at], (codes.SCALE_OK, codes.SCALE_UPDATE_FAILED))
-    driving, ratio, reason = _driving(shard, at)
     # The size that the decision leaves the target at; the HPA's status keeps an older number
     # where nothing could be computed.
     sizes = {
         "replicas": current,
         "desired": np.where(rescaled, d.desired[at], current),
         "applied": _applied(ticks.replicas[at], lane_of),
-        "proposal": d.proposal[at],
-        "stabilized": d.stabilized[at],
-        "limited": d.limited[at],
     }
-    columns = {
+    return {
         "ts": pl.Series(_i64(ticks.now_ms[at])).cast(SCHEMA["ts"]),
-        "min_replicas": fleet.specs.min_replicas[spec],
-        "max_replicas": fleet.specs.max_replicas[spec],
         **{name: _masked(values, known) for name, values in sizes.items()},
         "rescaled": rescaled,
         "binding": _words(d.binding[at], _BINDINGS, SCHEMA["binding"]),
+    }
+
+
+def _columns(shard: Shard, at: Any, lane_of: I64) -> dict[str, Any]:
+    """Return the columns of SCHEMA but the names."""
+    fleet, d = shard.fleet, shard.results.decisions
+    spec, found = fleet.ticks.spec[at], _sizes(shard, at, lane_of)
+    known = found["replicas"].is_not_null().to_numpy()
+    driving, ratio, reason = _driving(shard, at)
+    return {
+        **found,
+        "min_replicas": fleet.specs.min_replicas[spec],
+        "max_replicas": fleet.specs.max_replicas[spec],
+        **{name: _masked(d[name][at], known) for name in ("proposal", "stabilized", "limited")},
         "reason": reason,
         "metric": driving,
         "ratio": ratio,
@@ -96,8 +118,6 @@ def decisions_frame(shard: Shard | None, whole: bool = False) -> pl.DataFrame:
         "error": _words(_first_error(shard, at), _ERRORS, SCHEMA["error"]),
         **_conditions(shard, at),
     }
-    frame = _names(shard, lane_of).hstack(pl.DataFrame(columns)).select(SCHEMA.names())
-    return frame.hstack(why.why_columns(shard, at)) if whole else frame
 
 
 def _names(shard: Shard, lane_of: I64) -> pl.DataFrame:

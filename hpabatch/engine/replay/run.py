@@ -126,14 +126,19 @@ def _has_usage(plan: ReplayPlan) -> bool:
     return not plan.history.sizes(USAGE).is_empty()
 
 
-def shard_result(plan: ReplayPlan, shard: Shard, facts: ShardFacts) -> ShardResult:
-    """Return the result of a shard whose ticks are all decided."""
+def shard_result(
+    plan: ReplayPlan, shard: Shard, facts: ShardFacts, scored: bool = False
+) -> ShardResult:
+    """Return the result of a shard whose ticks are all decided.
+
+    `scored`: the decisions have no columns but those that a score reads.
+    """
     kept = {id(candidate) for candidate in shard.candidates}
     return ShardResult(
         skipped=tuple(_without_time(c) for c in shard.asked if id(c) not in kept),
         facts=facts,
         silent=tuple(_silence(shard, _has_usage(plan))),
-        decisions=decisions_frame(shard, plan.whole),
+        decisions=decisions_frame(shard, plan.whole and not scored, scored),
         hpas=candidate_frame(shard.candidates).drop("labels"),
     )
 
