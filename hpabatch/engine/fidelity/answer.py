@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -75,6 +76,7 @@ class Comparison(NamedTuple):
         return self.resolved and significant and self.share <= MOST_ERRORS
 
 
+@lru_cache(1 << 12)
 def sign_p(won: int, lost: int) -> float:
     """Return how likely so many or more of won + lost even chances are won."""
     total = won + lost
