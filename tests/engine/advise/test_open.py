@@ -44,7 +44,7 @@ def test_a_setting_must_hold_over_the_whole_range() -> None:
     found = judged(
         {
             0: open_weeks(100, 4000, 900, 50, 0, 0),
-            1: open_weeks(80, 7900, 1300, 54, 8, 0),
+            1: open_weeks(80, 7900, 1300, 50, 8, 0),
             2: open_weeks(60, 3900, 850, 40, 12, 0),  # at 125 % it would be saturated
         }
     )

@@ -66,6 +66,22 @@ def test_nothing_better_is_keep() -> None:
     )
 
 
+def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -> None:
+    came_to = {
+        0: weeks([60] * 6, saturated_minutes=[50] * 6),
+        1: weeks([80] * 6, saturated_minutes=[1] * 6),
+    }
+    item = one(came_to, recorded={"saturated_minutes": [2] * 6})
+    assert item.answer == "no advice"
+    assert "by the model alone" in item.reasons[0]
+    assert "on different sides of saturated_minutes<10/week; the worse counts" in item.notes[0]
+    agreed = one(came_to, recorded={"saturated_minutes": [40] * 6})
+    assert agreed.answer == "change"
+    assert not any("different sides" in note for note in agreed.notes)
+    cheaper = came_to | {1: weeks([50] * 6, saturated_minutes=[1] * 6)}
+    assert one(cheaper, recorded={"saturated_minutes": [2] * 6}).answer == "change"
+
+
 def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
     item = one(
         {
