@@ -22,6 +22,8 @@ from tests.kernels.simulations import (
     seeded_case,
 )
 from tests.reference.simulator import simulate
+from tests.reference.simulator_cases import CPU, START, spec, utilization
+from tests.reference.simulator_cases import case as made
 from tests.reference.simulator_measures import measures
 
 RARE = (30, 34)
@@ -119,6 +121,29 @@ def test_saturated_steps_repeat() -> None:
         repeated = int(fleet.simulation.states.repeated[0])
         reached += int(repeated > 0 and found["saturated_steps"] > 0)
     assert reached > len(seeds) // 8
+
+
+def test_a_queue_that_drains_is_no_rest() -> None:
+    """The pod stays full and the HPA at its maximum, but what waits is less in every step."""
+    signal = {"ceiling_milli": 500, "request_milli": 500, "overload": "queue", "queue_milli": 4000}
+    known = made(
+        80, 1, signals={CPU: signal}, work={CPU: [400]}, resolution_ms=10**9,
+        periods=[{"from_ms": START, "spec": spec([utilization(50)], 1, 1)}],
+    )  # fmt: skip
+    fleet = run(known)
+    assert rows_of(fleet) == naive_rows(simulate(known))
+    assert fleet.simulation.flows.queue_milli[0] == 0
+    assert int(fleet.simulation.states.repeated[0]) > 0
+
+
+def test_a_lens_of_one_rests_as_none_does() -> None:
+    """Scaled, later and longer samples rest too, and one time of each API is not the other's."""
+    rested = 0
+    for seed in SEEDS[:30]:
+        fleet, known = ran(seed), calm_case(seed)
+        seen = [s for s in known["plant"]["signals"].values() if "sight" in s]
+        rested += bool(seen) and int(fleet.simulation.states.repeated[0]) > 0
+    assert rested > 2
 
 
 def test_a_trajectory_need_not_be_kept() -> None:

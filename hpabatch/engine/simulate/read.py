@@ -9,6 +9,7 @@ from hpabatch.engine.fleet.request import lens_file
 from hpabatch.engine.simulate.request import Prices, VariedWork, Work
 from hpabatch.engine.simulate.run import LoopOptions
 from hpabatch.inputs.documents import digests_of
+from hpabatch.inputs.lenses import read_lens_file
 from hpabatch.inputs.prices import read_price_file
 from hpabatch.inputs.scenarios import grown_scenario
 from hpabatch.model.objects.hpa import HPA
@@ -36,6 +37,8 @@ def read_work(
     growth, noise, lens = None, "off", None
     if isinstance(request, VariedWork):
         growth, noise, lens = request.growth, request.noise, lens_file(request)
+    if lens is not None:
+        read_lens_file(lens)  # (its mistakes are told before anything is done)
     return LoopOptions(
         manifests=None if manifests is None else tuple(manifests),
         scenario=grown_scenario(request.scenario, growth),

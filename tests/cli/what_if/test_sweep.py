@@ -408,3 +408,20 @@ def test_recommend_needs_no_policy_file(
     assert told.code in (0, 3), told.stderr
     assert "Traceback" not in told.stderr
     assert "shop/checkout" in told.stdout
+
+
+@compiled
+def test_a_lens_is_told_with_the_sweep(run: Run, history: Path, tmp_path: Path) -> None:
+    lens = tmp_path / "given"
+    lens.mkdir()
+    (lens / "lens.yaml").write_text("- {signal: resource/cpu, lag: 30s, scale: 1.5}\n")
+    given = ("--grid", "max=+1", *QUICK, *ONE, "--lens", lens / "lens.yaml", "--out", "sweep")
+    done = run(history, *given)
+    assert done.code == 0, done.stderr
+    assert "lens: resource/cpu lag 30s, scale 1.5" in done.stdout
+    assert read_sweep("sweep").evidence["lens"] == "resource/cpu lag 30s, scale 1.5"
+
+
+def test_a_lens_that_is_not_there_is_refused(run: Run, history: Path) -> None:
+    told = refused(run(history, "--grid", "max=+1", "--lens", "no-such.yaml", "--out", "sweep"))
+    assert "no-such.yaml" in told

@@ -15,6 +15,7 @@ from benchmarks.lens_loop import CEILING, bases_held, history_of, reproduced, si
 from benchmarks.lens_truth import MAX_AGE_MS, NEVER, Tables, run, without_last_metric, write
 from benchmarks.truth_fleet import CPU, FleetOptions, Truth, make_fleet
 from hpabatch.engine.fidelity.lens import seen_through
+from hpabatch.engine.fidelity.run import fidelity
 from hpabatch.engine.fleet.parameters import ReplayParameters
 from hpabatch.engine.fleet.plan import plan_replay, with_lenses
 from hpabatch.engine.replay.run import join_results, replay_shards
@@ -193,3 +194,16 @@ def test_a_ratio_alone_is_told_and_not_applied(tmp_path: Path) -> None:
     assert f"not applied: proof: {CPU} scale {ratio.scale:g}" in sweep.evidence["lens"]
     (note,) = [note for note in sweep.notes if "relative to today's target" in note]
     assert "with targets alike" in note
+
+
+def test_plants_are_scored_as_they_are_simulated(late: History, tmp_path: Path) -> None:
+    """On samples at the time of their usage, both by `fidelity` and by a sweep."""
+    lens = file_of(LATE, tmp_path)
+    options = SweepOptions(read_grids(["target=x0.9"], SHIPPED), SHIPPED, (), LoopOptions())
+    sweep = plan_sweep(late, PARAMETERS, options, see=seen_through(lens))
+    swept = prepare_part(sweep, 0, scored=True).scores
+    seen, plain = (fidelity(late, PARAMETERS, lens=way).hpas for way in (lens, "none"))
+    assert_frame_equal(swept, seen.select(swept.columns))
+    skills = [frame["plant_skill"].drop_nulls() for frame in (seen, plain)]
+    assert len(skills[0]) >= len(skills[1])
+    assert skills[0].sum() > skills[1].sum()
