@@ -20,6 +20,7 @@ from hpabatch.engine.advise.apply import sets_to_json
 from hpabatch.engine.fleet.candidates import Skipped
 from hpabatch.engine.fleet.plan import See, as_recorded, with_lenses
 from hpabatch.engine.simulate.run import KEY
+from hpabatch.engine.sweep.frames import hpas_frame, settings_frame, units_frame
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.engine.sweep.result import SweepResult
@@ -27,12 +28,9 @@ from hpabatch.engine.sweep.run import (
     SweepPlan,
     SweptPart,
     finish_results,
-    hpas_frame,
     prepare_part,
     run_part,
-    settings_frame,
     trajectory_points,
-    units_frame,
 )
 from hpabatch.errors import HistoryError, RefusedError, UsageError
 from hpabatch.history.atomic import atomic_folder

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -40,7 +40,7 @@ from hpabatch.engine.simulate.run import (
     prepare_planned,
 )
 from hpabatch.engine.simulate.work import key_of, ratios_told
-from hpabatch.engine.sweep.blocks import UNITS, block_count, block_unit, blocks_frame
+from hpabatch.engine.sweep.blocks import UNITS, block_unit, blocks_frame
 from hpabatch.engine.sweep.cases import (
     Limits,
     SettingCases,
@@ -50,16 +50,13 @@ from hpabatch.engine.sweep.cases import (
     known_limits,
     spans_of,
 )
-from hpabatch.engine.sweep.context import COLUMNS as CONTEXT_COLUMNS
 from hpabatch.engine.sweep.context import Context, contexts
+from hpabatch.engine.sweep.frames import SCORES, settings_frame
 from hpabatch.engine.sweep.groups import Unit, units_of
 from hpabatch.history.reader import History
 from hpabatch.inputs.grid import Grid
 from hpabatch.inputs.grid_check import Checked, check_grid
-from hpabatch.model.objects.encode import spec_to_json
-from hpabatch.model.objects.hpa import HPA
 from hpabatch.model.settings.policy_sets import PolicySet
-from hpabatch.packing.workloads import primary_signal
 
 HPAS_AT_ONCE: Final = 32
 """HPAs of one part of a sweep: their work is in memory together (1.4 MB a signal and 30 days)."""
@@ -259,9 +256,9 @@ def prepare_part(sweep: SweepPlan, number: int, *, scored: bool = False) -> Swep
     hpas = [_setting_cases(sweep, loop, case) for case in _base_cases(loop, sweep)]
     found = fitting(hpas, sweep.options.grid, sweep.options.sets)
     skipped, notes = (*loop.skipped, *found.skipped), (*loop.notes, *found.notes)
-    scores = pl.DataFrame(schema=_SCORES)
+    scores = pl.DataFrame(schema=SCORES)
     if scoring is not None:
-        scores = scoring.fidelity().hpas.select(*_SCORES)
+        scores = scoring.fidelity().hpas.select(*SCORES)
     return SweptPart(loop, found.hpas, skipped, notes, scores)
 
 
@@ -326,88 +323,6 @@ def finish_results(results: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
     first = [*KEY, "unit", "setting_id", "setting"]
     rest = [name for name in joined.columns if name not in first]
     return joined.select(*first, *rest).sort(*KEY, "setting_id")
-
-
-def settings_frame(grid: Grid) -> pl.DataFrame:
-    """Return one row per setting: setting_id, setting, and a column per field of the grid."""
-    values = [dict(setting.values) for setting in grid.settings]
-    return pl.DataFrame(
-        {
-            "setting_id": pl.Series(range(len(grid.settings)), dtype=pl.Int32),
-            "setting": pl.Series([s.name for s in grid.settings], dtype=pl.String),
-            **{
-                name: pl.Series([v.get(name) for v in values], dtype=pl.String)
-                for name in grid.fields
-            },
-        }
-    )
-
-
-def units_frame(sweep: SweepPlan) -> pl.DataFrame:
-    """Return the unit of each HPA."""
-    rows = [
-        (*key_of(sweep.plan.chosen[k]), unit.name) for unit in sweep.units for k in unit.members
-    ]
-    return pl.DataFrame(rows, schema=[*KEY, "unit"], orient="row").sort(KEY)
-
-
-def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
-    """Return one row per HPA of a scored part that was simulated: its spec, scores, problems."""
-    rows: list[dict[str, Any]] = []
-    unit_ms = UNITS[sweep.unit]
-    for known in part.cases:
-        case, spec = known.case, known.today
-        key = case.key[:3]
-        length_ms = case.steps * case.period_ms
-        rows.append(
-            dict(zip(KEY, key, strict=True))
-            | {
-                "target_kind": spec.scale_target_ref.kind,
-                "target": spec.scale_target_ref.name,
-                "spec": spec_to_json(HPA(name=key[2], namespace=key[1], spec=spec)),
-                "min_replicas": spec.min_replicas,
-                "max_replicas": spec.max_replicas,
-                "cpu_milli": case.requested.cpu_milli,
-                "memory_milli": case.requested.memory_milli,
-                "days": length_ms / UNITS["day"],
-                "blocks": block_count(length_ms, unit_ms),
-                "problems": "; ".join(part.loop.problems[key]),
-                "censored_pct": part.loop.censored[key],
-                "ceiling": _ceiling_source(part.loop, case),
-            }
-            | sweep.contexts.get(key, Context()).columns()
-        )
-    frame = pl.DataFrame(rows, schema=_HPA_SCHEMA, orient="row")
-    joined = frame.join(part.scores, on=KEY, how="left", maintain_order="left")
-    return joined.join(units_frame(sweep), on=KEY, how="left", maintain_order="left")
-
-
-def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:
-    """Return where the ceiling of the work's signal is from (`Fact.source`); None: no such work."""
-    primary = primary_signal(case.workload.plant)
-    name = f"signals.{primary}.ceiling"
-    return next((fact.source for fact in loop.facts[case.key[:3]] if fact.name == name), None)
-
-
-_HPA_SCHEMA: Final = {
-    **dict.fromkeys((*KEY, "target_kind", "target", "spec"), pl.String()),
-    **dict.fromkeys(("min_replicas", "max_replicas", "cpu_milli", "memory_milli"), pl.Int64()),
-    "days": pl.Float64(),
-    "blocks": pl.Int32(),
-    "problems": pl.String(),
-    "censored_pct": pl.Float64(),
-    "ceiling": pl.String(),
-    **dict.fromkeys(CONTEXT_COLUMNS, pl.String()),
-}
-_SCORES: Final = {
-    **dict.fromkeys(KEY, pl.String()),
-    "advice": pl.Boolean(),
-    "why_not": pl.String(),
-    **dict.fromkeys(("plant_unscored", "plant_why_not"), pl.String()),
-    **dict.fromkeys(("plant_skill", "plant_skill_low", "plant_skill_high"), pl.Float64()),
-    "controller_answer": pl.String(),
-    "controller_explained_share": pl.Float64(),
-}
 
 
 def trajectory_points(

@@ -22,7 +22,8 @@ from hpabatch.engine.simulate.result import run_loop
 from hpabatch.engine.simulate.run import LoopOptions, prepare_loop
 from hpabatch.engine.sweep import run as engine
 from hpabatch.engine.sweep.blocks import COLUMNS as BLOCK_COLUMNS
-from hpabatch.engine.sweep.run import SweepPlan, hpas_frame, prepare_part, settings_frame
+from hpabatch.engine.sweep.frames import hpas_frame, settings_frame
+from hpabatch.engine.sweep.run import SweepPlan, prepare_part
 from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.inputs.grid import GridError
