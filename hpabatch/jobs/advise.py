@@ -1,36 +1,153 @@
-"""Advice in a folder: the sweep that it rests on, and the sizes that it compares.
+"""Advice in a folder: all that it rests on.
 
 ::
 
     advice/
+      advice.json           whose folder this is, and what the parts below were made from
       history/              what was imported, if a table was given
       sweep/                the sweep (`jobs.sweep`), which an interrupted run goes on with
-      trajectories.parquet  sizes of today's and the recommended settings over time
+      trajectories.parquet  sizes under today's and the recommended settings
       patches/              patches and certificates
+
+Trajectories and patches of another sweep are removed before new ones are made, so a run that is
+ended in the middle leaves none that do not belong to the sweep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.simulate.run import Progress, silent
 from hpabatch.engine.sweep.run import SweepPlan, prepare_part, trajectory_points
+from hpabatch.errors import UsageError
 from hpabatch.history.atomic import atomic_path
+from hpabatch.history.files import read_regular
 from hpabatch.jobs.parquet import write_parquet
 
-HISTORY: Final = "history"
-SWEEP: Final = "sweep"
-PATCHES: Final = "patches"
-TRAJECTORIES: Final = "trajectories.parquet"
-OURS: Final = frozenset({HISTORY, SWEEP, PATCHES, TRAJECTORIES})
+INDEX: Final = "advice.json"
+KIND: Final = "hpabatch advice"
+FORMAT: Final = 1
 
-_SIZES: Final = ("replicas", "desired", "serving", "pods", "demand", "saturated")
+_SIZES: Final = ("replicas", "desired")
 _KEY: Final = ("cluster", "namespace", "hpa", "setting")
+_SCHEMA: Final = {
+    **dict.fromkeys(_KEY, pl.String()),
+    "ts": pl.Datetime("ms", "UTC"),
+    **dict.fromkeys(_SIZES, pl.Int64()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceFolder:
+    """A folder of advice."""
+
+    path: Path
+
+    @property
+    def history(self) -> Path:
+        """The history that was imported for it."""
+        return self.path / "history"
+
+    @property
+    def sweep(self) -> Path:
+        """The sweep."""
+        return self.path / "sweep"
+
+    @property
+    def patches(self) -> Path:
+        """Patches and certificates."""
+        return self.path / "patches"
+
+    @property
+    def trajectories(self) -> Path:
+        """Sizes over time."""
+        return self.path / "trajectories.parquet"
+
+    def check(self) -> None:
+        """Refuse a place that is no new folder, and none of earlier advice (UsageError)."""
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                raise UsageError(f"--out {self.path} is a file; name a new folder")
+            there = sorted(p.name for p in self.path.iterdir()) if self.path.exists() else []
+            kind = self._index().get("kind") if there else KIND
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UsageError(
+                f"--out {self.path} cannot be used: {reason}; name another place"
+            ) from None
+        if kind != KIND:
+            raise UsageError(
+                f"--out {self.path} holds {there[0]} and is no folder of earlier advice (it has no "
+                f"{INDEX}): name a new folder"
+            )
+
+    def open(self) -> None:
+        """Make the folder, if it is not there yet (UsageError: it cannot be made)."""
+        try:
+            self.path.mkdir(exist_ok=True)
+            if not (self.path / INDEX).exists():
+                self._write({})
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UsageError(
+                f"--out {self.path} cannot be made: {reason}; name another place"
+            ) from None
+
+    def drop_empty(self) -> None:
+        """Remove the folder if nothing but its index is in it."""
+        if self.path.is_dir() and [p.name for p in self.path.iterdir()] == [INDEX]:
+            shutil.rmtree(self.path)
+
+    def belongs(self, sweep: str) -> None:
+        """Remove what was made from another sweep than that of a digest."""
+        if self._index().get("sweep") != sweep:
+            self.forget()
+
+    def forget(self) -> None:
+        """Remove trajectories and patches."""
+        self._write({})
+        self.trajectories.unlink(missing_ok=True)
+        shutil.rmtree(self.patches, ignore_errors=True)
+
+    def finish(self, sweep: str, found: Recommendations) -> None:
+        """Note that all parts are there, and of which sweep."""
+        self._write({"sweep": sweep, "settings": _settings(found)})
+
+    def has_trajectories(self, sweep: str, found: Recommendations) -> bool:
+        """Say whether the trajectories are those of these answers already."""
+        index = self._index()
+        same = (index.get("sweep"), index.get("settings")) == (sweep, _settings(found))
+        return same and self.trajectories.is_file()
+
+    def _index(self) -> Mapping[str, Any]:
+        path = self.path / INDEX
+        try:
+            told = json.loads(read_regular(path)) if path.is_file() else {}
+        except ValueError:
+            return {}
+        return told if isinstance(told, dict) else {}
+
+    def _write(self, told: Mapping[str, Any]) -> None:
+        with atomic_path(self.path / INDEX) as temporary:
+            text = json.dumps({"kind": KIND, "format": FORMAT, **told}, indent=2)
+            temporary.write_text(f"{text}\n")
+
+
+def _settings(found: Recommendations) -> dict[str, str]:
+    """Return the recommended settings by HPA; those that keep today's are left out."""
+    return {
+        "/".join(item.key): found.specs.names[item.setting_id]
+        for item in found.items
+        if item.setting_id
+    }
 
 
 def write_trajectories(
@@ -43,10 +160,9 @@ def write_trajectories(
         UsageError: the file cannot be written.
     """
     wanted = {item.key: item.setting_id or 0 for item in found.items}
-    frames = list(_sizes(sweep, wanted, progress))
-    rows = pl.concat(frames) if frames else pl.DataFrame()
+    frames = [pl.DataFrame(schema=_SCHEMA), *_sizes(sweep, wanted, progress)]
     with atomic_path(path) as temporary:
-        write_parquet(rows, found.result.evidence, temporary)
+        write_parquet(pl.concat(frames), found.result.evidence, temporary)
 
 
 def _sizes(
@@ -58,12 +174,10 @@ def _sizes(
         part = prepare_part(sweep, number)
         for case in part.cases:
             settings = dict.fromkeys((0, wanted.get(case.case.key[:3], 0)))
-            points = trajectory_points(part.alone(case), sweep, list(settings))
-            yield _changes(points)
+            yield changes_of(trajectory_points(part.alone(case), sweep, list(settings)))
 
 
-def _changes(points: pl.DataFrame) -> pl.DataFrame:
-    """Return the ticks in which something is not as in the tick before."""
-    columns = [name for name in _SIZES if name in points.columns]
-    changed = [pl.col(name).ne_missing(pl.col(name).shift()) for name in ("setting", *columns)]
-    return points.filter(pl.any_horizontal(changed)).select(*_KEY, "ts", *columns)
+def changes_of(points: pl.DataFrame) -> pl.DataFrame:
+    """Return the ticks of trajectories in which a size is not as in the tick before."""
+    changed = [pl.col(name).ne_missing(pl.col(name).shift()) for name in ("setting", *_SIZES)]
+    return points.filter(pl.any_horizontal(changed)).select(*_SCHEMA)

@@ -14,13 +14,16 @@ from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.bounds import changes_told
 from hpabatch.engine.advise.confidence import CONFIDENCES
 from hpabatch.engine.advise.frames import advice_frame
+from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.sweep.result import WEEK_HOURS
+from hpabatch.model.options import flag
 from hpabatch.model.printable import counted, printable
+from hpabatch.model.times import show_duration
 from hpabatch.report.base import HPA, Grid, Head, View, label, many_clusters
-from hpabatch.report.numbers import number, percent
-from hpabatch.report.recommend import RecommendReport
+from hpabatch.report.numbers import percent
+from hpabatch.report.recommend import RecommendReport, measure_cell, of_ceilings
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -36,7 +39,10 @@ HEADS: Final = (
     Head("CONFIDENCE", ADVICE["confidence"].meaning, left=True),
     Head("SAVES", "saving of the objective on the judged blocks, which it was not chosen on"),
     Head("RESCALES", "rescales in the judged blocks, today -> recommended"),
-    Head("SATURATED", "minutes with a pod at its ceiling there, today -> recommended"),
+    Head(
+        "SATURATED",
+        "minutes with a pod at its ceiling there, today -> recommended; open: not known",
+    ),
 )
 
 
@@ -45,7 +51,7 @@ class AdviseReport(RecommendReport):
     """Advice from data in one command; `folder` holds everything that it rests on."""
 
     folder: str = ""
-    lens: str = "none"
+    asked: AdviseRequest | None = None
 
     def verdict(self) -> str:
         """Return how many HPAs should change, what that saves, and how sure it is."""
@@ -86,6 +92,7 @@ class AdviseReport(RecommendReport):
             left = len(changes) - SHOWN_CHANGES
             more = f"… and {left} more: --output csv shows all" if left > 0 else ""
             yield Grid(HEADS, told[:SHOWN_CHANGES], more, frame=frame, columns=ADVICE.columns)
+            yield from of_ceilings(frame.filter(pl.col("answer") == CHANGE))
             yield from self._doubted(changes, rows, many)
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
@@ -102,8 +109,8 @@ class AdviseReport(RecommendReport):
             ", ".join(told),
             item.confidence or "",
             percent(row["judged_saving_pct"], 1),
-            _pair(row, "rescales"),
-            _pair(row, "saturated_minutes"),
+            measure_cell(row, "rescales", is_change=True),
+            measure_cell(row, "saturated_minutes", is_change=True),
         )
 
     def _doubted(
@@ -148,18 +155,36 @@ class AdviseReport(RecommendReport):
         ]
 
     def _asked(self) -> str:
-        return "".join(f"--slo {shlex.quote(slo.text)} " for slo in self.found.options.goal.slos)
+        """Return the options with which `recommend` gives the same answers."""
+        request = self.asked or AdviseRequest()
+        words = [word for slo in self.found.options.goal.slos for word in ("--slo", slo.text)]
+        for name, option in RecommendRequest.options().items():
+            value = getattr(request, name)
+            if name == "slo" or value == option.default:
+                continue
+            values = value if isinstance(value, tuple) else (value,)
+            shown = (show_duration(v) if option.kind == "duration" else str(v) for v in values)
+            words += [word for text in shown for word in (flag(name, option), text)]
+        return shlex.join(words) + " " if words else ""
+
+    def basis(self) -> list[str]:
+        """Return rules, what was asked for, and the defaults that stand behind it."""
+        request, options = self.found.result.parameters["request"], self.found.options
+        grid = " ".join(request.get("grid", ()))
+        return [
+            *RecommendReport.basis(self),
+            f"settings: {grid} (--grid); lens {request.get('lens', 'none')} (--lens); nothing "
+            f"changes for a saving below {options.rules.least_saving_pct:g}% (--least-saving); "
+            f"written: changes of {options.accept} confidence"
+            + ("" if options.accept == CONFIDENCES[0] else " or better")
+            + " (--accept)",
+        ]
 
 
 def _first(item: Recommendation, row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what changes are sorted by: the surest, of these the largest saving."""
     saved = (row["judged_today"] or 0.0) - (row["judged_choice"] or 0.0)
     return _RANK[item.confidence or CONFIDENCES[-1]], -saved, item.key
-
-
-def _pair(row: Mapping[str, Any], measure: str) -> str:
-    before, after = row[f"{measure}_today"], row[f"{measure}_choice"]
-    return "" if before is None else f"{number(before)} -> {number(after)}"
 
 
 def _amount(name: str, saved: float, changed: pl.DataFrame) -> str:

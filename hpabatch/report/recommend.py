@@ -115,7 +115,7 @@ class RecommendReport(Report):
         advised = frame.filter(pl.col("answer") != NONE)
         if advised.height:
             yield _grid(advised, frame)
-            yield from _of_ceilings(advised)
+            yield from of_ceilings(advised)
             yield from _coarse(advised)
             yield ""
         if frame.height:
@@ -194,7 +194,7 @@ def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
     rows = []
     for row in _sorted(advised).head(SHOWN_ROWS).iter_rows(named=True):
         is_change = row["answer"] == CHANGE
-        pairs = (_cell(row, measure, is_change) for measure in _MEASURES.values())
+        pairs = (measure_cell(row, measure, is_change=is_change) for measure in _MEASURES.values())
         rows.append(
             (
                 row_label(row, many),
@@ -212,7 +212,7 @@ def _grid(advised: pl.DataFrame, frame: pl.DataFrame) -> Grid:
     return grid if priced else grid.without("COST")
 
 
-def _of_ceilings(advised: pl.DataFrame) -> Iterator[str]:
+def of_ceilings(advised: pl.DataFrame) -> Iterator[str]:
     """Yield what `open` and the brackets mean, where they may be shown."""
     if (advised["ceiling"] == OPEN).any():
         yield (
@@ -235,7 +235,7 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     return order.sort(names, descending=down, nulls_last=True)
 
 
-def _cell(row: Mapping[str, Any], measure: str, is_change: bool) -> str:
+def measure_cell(row: Mapping[str, Any], measure: str, *, is_change: bool) -> str:
     """Return a measure of both settings; today's with what was recorded if that differs."""
     if measure == "saturated_minutes" and row["ceiling"] == OPEN:
         return "open"

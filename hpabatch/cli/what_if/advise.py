@@ -13,11 +13,20 @@ from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
 from hpabatch.cli.stdout import check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
-from hpabatch.engine.advise.request import AdviseRequest
-from hpabatch.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_REFUSED, RefusedError, UsageError
+from hpabatch.engine.advise.request import DEFAULT_SLO, AdviseRequest
+from hpabatch.errors import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_REFUSED,
+    HpabatchError,
+    RefusedError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
+    from hpabatch.api.sweeps import Sweep
     from hpabatch.cli.progress import Progress
+    from hpabatch.engine.advise.run import Recommendations
     from hpabatch.engine.fleet.candidates import Skipped
     from hpabatch.report.advise import AdviseReport
 
@@ -27,17 +36,18 @@ DATA is a history (a folder of Parquet tables, or a store), or a CSV or Parquet 
 (`hpabatch import table FILE --init` proposes one). What `sweep` and `recommend` do is done with a
 default grid, SLO and bounds, each of which is stated with the result and can be set. The answer of
 an HPA is change, keep or no advice, with a confidence: high, medium or low, the reasons for it, and
-what would raise it; docs/advise.md explains them, and how often each is right.
+what would raise it; docs/advise.md explains them.
 
 \b
 --out becomes a folder with everything that the advice rests on: the imported history, the sweep,
 the sizes under today's and the recommended settings, and patches with their certificates. An
-interrupted run goes on with the same command. Patches are written for changes of high confidence;
---accept medium or low writes more.
+interrupted run goes on with the same command. With another limit, bound or --accept the same sweep
+is asked again; another grid, lens or history needs --replace. Patches are written for changes of
+high confidence; --accept medium or low writes more.
 
 \b
 Exit codes: 0 fine ("no advice" is an answer), 2 something is wrong or cannot be read, 3 some HPAs
-were left out, or another sweep is at --out, 130 interrupted.
+were left out or edited since, or another sweep is at --out, 130 interrupted.
 
 \b
 Examples:
@@ -58,117 +68,151 @@ def advise(
     ],
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Replace the advice at --out that was asked otherwise."),
+        typer.Option(
+            "--replace", help="Replace the sweep at --out, and rows imported there, by others."
+        ),
     ] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Say what should change, from a history or a table, in one command."""
     check_stdout(output)
     try:
-        raise typer.Exit(_advise(data, request, _folder(out), replace, output))
+        raise typer.Exit(_Run(data, request, out, replace).finish(output))
     except KeyboardInterrupt:
         say("interrupted: the same command goes on where this one stopped")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def _folder(out: str) -> Path:
-    """Return the folder, made where there is none (UsageError: it cannot be one)."""
-    from hpabatch.jobs.advise import OURS
+class _Run:
+    """One run of the command."""
 
-    if "://" in out or out in ("", "-", "."):
-        raise UsageError(f"--out {out!r}: advice is a folder of files; name a new one")
-    folder = Path(out)
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"--out {out} is a file; name a new folder")
-        folder.mkdir(exist_ok=True)
-        foreign = sorted(p.name for p in folder.iterdir() if p.name.lstrip(".").split(".")[0]
-                         not in {name.split(".")[0] for name in OURS})  # fmt: skip
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(f"--out {out} cannot be used: {reason}; name another place") from None
-    if foreign:
-        raise UsageError(
-            f"--out {out} holds {foreign[0]}, which is no part of earlier advice: name a new folder"
+    def __init__(self, data: str, request: AdviseRequest, out: str, replace: bool) -> None:
+        """Refuse what is wrong before anything is computed (UsageError)."""
+        from hpabatch.cli.what_if.recommend_files import check_folder
+        from hpabatch.engine.advise.bounds import parse_bounds
+        from hpabatch.engine.advise.objective import parse_goal
+        from hpabatch.inputs.cluster_objects import read_objects
+        from hpabatch.jobs.advise import AdviceFolder
+
+        if "://" in out or out in ("", "-", "."):
+            raise UsageError(f"--out {out!r}: advice is a folder of files; name a new one")
+        parse_goal(request.slo, request.minimize)
+        parse_bounds(request.bound)
+        if request.objects:
+            read_objects(request.objects)
+        self.data, self.request, self.replace = data, request, replace
+        self.folder = AdviceFolder(Path(out))
+        self.folder.check()
+        check_folder(self.folder.patches)
+
+    def finish(self, output: Output) -> int:
+        """Do it all and tell; return the exit code."""
+        from hpabatch.cli.what_if.recommend_files import write_files
+
+        try:
+            with progress_on_stderr() as progress:
+                place = self._history(progress)
+                report, skipped, notes = self._advice(place, progress)
+        except HpabatchError:
+            self.folder.drop_empty()
+            raise
+        shown, code = write_files(report, str(self.folder.patches), (), in_place=False)
+        self.folder.finish(report.found.options.sweep, report.found)
+        tell(notes, "note")
+        tell_skipped(skipped, place)
+        tell(shown.warnings)
+        show_report(shown, output)
+        return code or (EXIT_REFUSED if skipped else EXIT_OK)
+
+    def _history(self, progress: Progress) -> str:
+        """Return the history to read: that of a table is imported into the folder first."""
+        from hpabatch.cli.arguments import check_inputs
+        from hpabatch.history.reader import open_history
+
+        if self.request.map is None and not _is_file(self.data):
+            history = open_history(self.data, "replay")
+            check_inputs(self.folder.path, self.folder.path.absolute(), history, ())
+            self.folder.open()
+            return self.data
+        if self.request.map is None:
+            raise UsageError(
+                f"{self.data}: what the columns of a table mean has to be said: `hpabatch import "
+                f"table {self.data} --init --map map.yaml` proposes it; then name it with --map"
+            )
+        from hpabatch.importers.table.request import TableRequest
+        from hpabatch.importers.table.run import run_import
+
+        place = str(self.folder.history)
+        request = TableRequest(
+            inputs=(self.data,),
+            map=self.request.map,
+            objects=self.request.objects,
+            out=place,
+            replace=self.replace,
         )
-    return folder
+        self.folder.open()
+        found = run_import(request, progress)
+        tell(found.warnings)
+        for text in found.assumed:
+            say(f"assumed: {text}")
+        return place
+
+    def _advice(
+        self, place: str, progress: Progress
+    ) -> tuple[AdviseReport, list[Skipped], list[str]]:
+        """Sweep, recommend and keep trajectories; return what is told."""
+        from hpabatch.api.sweeps import Sweep
+        from hpabatch.engine.fidelity.lens import seen_through
+        from hpabatch.engine.fleet.candidates import Skipped
+        from hpabatch.engine.sweep.read import plan_request
+        from hpabatch.engine.sweep.request import SweepRequest
+        from hpabatch.history.reader import open_history
+        from hpabatch.jobs.advise import write_trajectories
+        from hpabatch.jobs.publish import Destination
+        from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
+        from hpabatch.jobs.sweep_files import digest_sweep
+        from hpabatch.report.advise import AdviseReport
+
+        progress("planning", 0.0)
+        asked = SweepRequest.part_of(self.request)
+        see = seen_through(asked.lens, progress)
+        plan = plan_request(open_history(place, "replay"), asked, see)
+        destination = Destination(self.folder.sweep, is_folder=True)
+        if self.request.fidelity:
+            tell_compiling("walk_observations")
+        try:
+            result = sweep_to_disk(
+                SweepJob(asked, plan, destination, self.replace),
+                JobProgress(progress, "sweeping", "simulate_fleet"),
+            )
+        except SweepRefusedError as error:
+            tell_skipped(error.skipped, place)
+            raise RefusedError(f"{place}: {error}") from None
+        sweep = Sweep(result, digest_sweep(self.folder.sweep))
+        self.folder.belongs(sweep.digest)
+        found = _recommended(sweep, self.request)
+        if not self.folder.has_trajectories(sweep.digest, found):
+            write_trajectories(plan, found, self.folder.trajectories, progress)
+        skipped = [Skipped(*row) for row in result.parameters["skipped"]]
+        report = AdviseReport(found, folder=str(self.folder.path), asked=self.request)
+        return report, skipped, list(result.parameters["notes"])
 
 
-def _advise(data: str, request: AdviseRequest, folder: Path, replace: bool, output: Output) -> int:
-    """Do it all; return the exit code."""
-    with progress_on_stderr() as progress:
-        place = _history(data, request, folder, progress)
-        report, skipped, notes = _advice(place, request, folder, replace, progress)
-    from hpabatch.cli.what_if.recommend_files import write_files
-    from hpabatch.jobs.advise import PATCHES
+def _recommended(sweep: Sweep, request: AdviseRequest) -> Recommendations:
+    """Return the advice; a default limit that is of no measure here is told as that."""
+    from hpabatch.api.sweeps import recommend
+    from hpabatch.engine.advise.objective import ObjectiveError
 
-    shown, code = write_files(report, str(folder / PATCHES), (), in_place=False)
-    tell(notes, "note")
-    tell_skipped(skipped, place)
-    tell(shown.warnings)
-    show_report(shown, output)
-    return code or (EXIT_REFUSED if skipped else EXIT_OK)
-
-
-def _history(data: str, request: AdviseRequest, folder: Path, progress: Progress) -> str:
-    """Return the history to read: that of a table is imported into the folder first."""
-    from hpabatch.jobs.advise import HISTORY
-
-    if request.map is None and not _is_table(data):
-        return data
-    from hpabatch.importers.table.request import TableRequest
-    from hpabatch.importers.table.run import run_import
-
-    if request.map is None:
-        raise UsageError(
-            f"{data}: what the columns of a table mean has to be said: `hpabatch import table "
-            f"{data} --init --map map.yaml` proposes it; then name it with --map"
-        )
-    place = str(folder / HISTORY)
-    found = run_import(
-        TableRequest(inputs=(data,), map=request.map, objects=request.objects, out=place), progress
-    )
-    tell(found.warnings)
-    for text in found.assumed:
-        say(f"assumed: {text}")
-    return place
-
-
-def _is_table(data: str) -> bool:
-    path = Path(data)
-    return "://" not in data and path.is_file()
-
-
-def _advice(
-    place: str, request: AdviseRequest, folder: Path, replace: bool, progress: Progress
-) -> tuple[AdviseReport, list[Skipped], list[str]]:
-    """Sweep, recommend and keep trajectories; return what is told."""
-    from hpabatch.api.sweeps import Sweep
-    from hpabatch.api.sweeps import recommend as recommended
-    from hpabatch.engine.fidelity.lens import seen_through
-    from hpabatch.engine.fleet.candidates import Skipped
-    from hpabatch.engine.sweep.read import plan_request
-    from hpabatch.engine.sweep.request import SweepRequest
-    from hpabatch.history.reader import open_history
-    from hpabatch.jobs.advise import SWEEP, TRAJECTORIES, write_trajectories
-    from hpabatch.jobs.publish import Destination
-    from hpabatch.jobs.sweep import SweepJob, SweepRefusedError, sweep_to_disk
-    from hpabatch.jobs.sweep_files import digest_sweep
-    from hpabatch.report.advise import AdviseReport
-
-    progress("planning", 0.0)
-    asked = SweepRequest.part_of(request)
-    see = seen_through(request.lens, progress)
-    plan = plan_request(open_history(place, "replay"), asked, see)
-    job = SweepJob(asked, plan, Destination(folder / SWEEP, is_folder=True), replace)
-    if request.fidelity:
-        tell_compiling("walk_observations")
     try:
-        result = sweep_to_disk(job, JobProgress(progress, "sweeping", "simulate_fleet"))
-    except SweepRefusedError as error:
-        tell_skipped(error.skipped, place)
-        raise RefusedError(f"{place}: {error}") from None
-    found = recommended(Sweep(result, digest_sweep(folder / SWEEP)), request).found
-    write_trajectories(plan, found, folder / TRAJECTORIES, progress)
-    skipped = [Skipped(*row) for row in result.parameters["skipped"]]
-    return AdviseReport(found, folder=str(folder)), skipped, list(result.parameters["notes"])
+        return recommend(sweep, request).found
+    except ObjectiveError as error:
+        if request.slo != DEFAULT_SLO:
+            raise
+        raise UsageError(
+            f"{error}: that is the default; name a limit of your own, such as --slo "
+            "'short_pod_hours<10/week' or --slo 'rescales<40/day'"
+        ) from None
+
+
+def _is_file(place: str) -> bool:
+    return "://" not in place and Path(place).is_file()

@@ -135,9 +135,9 @@ class RecommendRequest(JudgeRules, Reach, Aim):
 
 
 DEFAULT_GRID: Final = (
-    "target=x0.7,x0.8,x0.9,today,x1.05,x1.1,x1.2,x1.3",
+    "target=x0.7,x0.8,x0.9,today,x1.1,x1.2,x1.3",
     "min=x0.5,x0.7,today",
-    "scaleDown.window=120,300,900",
+    "scaleDown.window=today,120,300,900",
     "policies=today,fast",
 )
 DEFAULT_SLO: Final = ("saturated_minutes<10/week",)

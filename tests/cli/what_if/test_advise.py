@@ -61,6 +61,7 @@ def test_one_command_leaves_everything_that_its_answers_rest_on(run: Run, histor
     assert any(line.startswith("asked for: least pod_hours with") for line in done.lines)
     assert any(line.startswith("next: hpabatch recommend advice/sweep") for line in done.lines)
     assert {p.name for p in Path("advice").iterdir()} == {
+        "advice.json",
         "sweep",
         "patches",
         "trajectories.parquet",
@@ -130,3 +131,63 @@ def test_a_table_is_imported_into_the_folder_first(run: Run) -> None:
     assert "of 1 HPA should change" in done.stdout
     again = run(*given)
     assert (again.code, again.data) == (0, done.data), again.stderr
+    first = rows[1].replace("0.300", "0.900")
+    Path("usage.csv").write_text("\n".join([rows[0], first, *rows[2:]]) + "\n")
+    assert run(*given).code == 3
+    assert run(*given, "--replace").code == 0
+
+
+@compiled
+def test_what_a_user_put_beside_the_patches_is_not_removed(run: Run, history: Path) -> None:
+    given = (history, *GRID, "--out", "advice")
+    assert run(*given).code == 0
+    mine = Path("advice/patches/kustomization.yaml")
+    mine.write_text("mine")
+    done = run(*given)
+    assert (done.code, done.data) == (2, b"")
+    assert "holds kustomization.yaml" in done.stderr
+    assert mine.read_text() == "mine"
+
+
+@compiled
+def test_parts_of_another_sweep_go_before_new_ones_are_made(
+    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = (history, *GRID, "--accept", "low", "--out", "advice")
+    assert run(*given).code == 0
+    former = Path("advice/trajectories.parquet").read_bytes()
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hpabatch.jobs.advise.write_trajectories", stop)
+        done = run(history, "--grid", "max=+1", "--replace", "--out", "advice")
+    assert done.code == 130
+    assert {p.name for p in Path("advice").iterdir()} == {"advice.json", "sweep"}
+    assert run(*given, "--replace").code == 0
+    assert Path("advice/trajectories.parquet").read_bytes() == former
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--slo", "saturated<1/week"), "saturated is no measure of a block"),
+        (("--bound", "size=3"), "no such field"),
+        (("--objects", "missing.yaml"), "missing.yaml"),
+        (("--minimize", "joy"), "joy"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_done(
+    run: Run, tmp_path: Path, option: tuple[str, str], told: str
+) -> None:
+    done = run("history", *option, "--out", "advice")
+    assert (done.code, done.data) == (2, b"")
+    assert told in done.stderr
+    assert not (tmp_path / "advice").exists()
+
+
+def test_a_missing_history_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    done = run("nowhere", "--out", "advice")
+    assert done.code == 2
+    assert not (tmp_path / "advice").exists()
