@@ -14,6 +14,7 @@ from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE
 from hpabatch.engine.advise.bounds import changes_told
 from hpabatch.engine.advise.confidence import CONFIDENCES
 from hpabatch.engine.advise.frames import advice_frame
+from hpabatch.engine.advise.objective import MINUTES_AN_HOUR
 from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.columns.sweep import ADVICE
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 SHOWN_CHANGES: Final = 10
 SHOWN_OTHERS: Final = 3
+MOST_AT_MAX: Final = 0.01
+"""Above this share of the judged time maxReplicas is told to bind."""
 _RANK: Final = {confidence: k for k, confidence in enumerate(CONFIDENCES)}
 _CORES: Final = "core_hours"
 _MEASURES: Final = ("cost", _CORES, "pod_hours")
@@ -78,8 +81,8 @@ class AdviseReport(RecommendReport):
             week = WEEK_HOURS / changed["hours"]
             before, after = float((old * week).sum()), float((new * week).sum())
             saved, share = before - after, (1 - after / before) * 100 if before else 0.0
-            parts.append(f"{_amount(name, saved, changed)} ({share:.1f}%)")
-        return f": saves {', '.join(parts)} a week" if parts else ""
+            parts.append(f"{_amount(name, saved, changed)} ({share:.1f}% of theirs)")
+        return f": saves {', '.join(parts)}" if parts else ""
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the changes, and one line for each other kind of answer."""
@@ -96,6 +99,7 @@ class AdviseReport(RecommendReport):
             yield from self._doubted(changes, rows, many)
         yield from self._others(KEEP, "keep", rows, many)
         yield from self._others(NONE, "no advice", rows, many)
+        yield from self._at_max(rows, many)
 
     def _of(self, answer: str) -> list[Recommendation]:
         return [item for item in self.found.items if item.answer == answer]
@@ -134,8 +138,23 @@ class AdviseReport(RecommendReport):
         yield f"{words}: {counted(len(items), 'HPA')}"
         for item in items[:SHOWN_OTHERS]:
             sure = f" ({item.confidence})" if item.confidence else ""
-            name = printable(label(*item.key, with_cluster=many))
-            yield f"  {name}{sure}: {rows[item.key]['reasons']}"
+            name, row = printable(label(*item.key, with_cluster=many)), rows[item.key]
+            surer = f"; surer with {row['surer']}" if row["surer"] and answer == KEEP else ""
+            yield f"  {name}{sure}: {row['reasons']}{surer}"
+        if len(items) > SHOWN_OTHERS:
+            yield f"  … and {len(items) - SHOWN_OTHERS} more: --output csv shows all"
+
+    def _at_max(self, rows: Mapping[Any, Any], many: bool) -> Iterator[str]:
+        """Yield the HPAs whose maxReplicas binds, which no saving can show."""
+        for item in self.found.items:
+            row = rows[item.key]
+            minutes, hours = row["at_max_minutes_today"], row["hours"]
+            if minutes and hours and minutes > MOST_AT_MAX * hours * MINUTES_AN_HOUR:
+                name = printable(label(*item.key, with_cluster=many))
+                yield (
+                    f"at maxReplicas: {name} wanted more for {minutes / MINUTES_AN_HOUR:.1f} of "
+                    f"the {hours:.0f} judged hours; `hpabatch plan` says what it would take"
+                )
 
     def hints(self) -> Sequence[str]:
         """Return where patches and everything else lie, and what to type next."""
@@ -151,7 +170,7 @@ class AdviseReport(RecommendReport):
         return [
             *self.written,
             *more,
-            f"next: hpabatch recommend {place} {self._asked()}-o wide; hpabatch plot {place}",
+            f"next: hpabatch recommend {place}{self._asked()}; hpabatch plot {place}",
         ]
 
     def _asked(self) -> str:
@@ -165,7 +184,7 @@ class AdviseReport(RecommendReport):
             values = value if isinstance(value, tuple) else (value,)
             shown = (show_duration(v) if option.kind == "duration" else str(v) for v in values)
             words += [word for text in shown for word in (flag(name, option), text)]
-        return shlex.join(words) + " " if words else ""
+        return f" {shlex.join(words)}" if words else ""
 
     def basis(self) -> list[str]:
         """Return rules, what was asked for, and the defaults that stand behind it."""
@@ -191,7 +210,7 @@ def _amount(name: str, saved: float, changed: pl.DataFrame) -> str:
     """Return a saving a week: money with its currency, cores, or pods."""
     if name == "cost":
         currency = changed["currency"].drop_nulls().to_list()
-        return " ".join([f"{saved:,.2f}", *currency[:1]])
+        return " ".join([f"{saved:,.2f}", *currency[:1], "a week"])
     if name == _CORES:
-        return f"{saved / WEEK_HOURS:,.2f} cores"
-    return f"{saved / WEEK_HOURS:,.2f} pods"
+        return f"{saved / WEEK_HOURS:,.2f} requested cores on average"
+    return f"{saved / WEEK_HOURS:,.2f} pods on average"

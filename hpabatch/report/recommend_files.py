@@ -146,10 +146,9 @@ def _whole_lists(item: Recommendation) -> Iterator[str]:
         was = default_spec(item.today).metrics
         same = [metric_name(one) for one in item.wanted.metrics if one in was]
         changed = [metric_name(one) for one in item.wanted.metrics if one not in was]
-        yield (
-            f"replaces the whole list spec.metrics: changed {', '.join(changed) or 'nothing'}; "
-            f"as before {', '.join(same) or 'nothing'}"
-        )
+        parts = [f"changed {', '.join(changed)}"] if changed else []
+        parts += [f"as before {', '.join(same)}"] if same else []
+        yield f"replaces the whole list spec.metrics: {'; '.join(parts)}"
     for way, rules in _parts(item.patch.get("behavior")):
         if "policies" in rules:
             yield f"replaces the whole list spec.behavior.{way}.policies"

@@ -69,7 +69,8 @@ def cluster(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def advise(sweep: Sweep, **options: Any) -> Recommendations:
-    request = RecommendRequest(recommender="random", bound=("min=x9", "max=x9"), **options)
+    bounds = ("min=x9", "max=x9")
+    request = RecommendRequest(recommender="random", accept="low", bound=bounds, **options)
     return recommend(sweep, request).found
 
 

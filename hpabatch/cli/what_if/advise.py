@@ -11,7 +11,7 @@ from hpabatch.cli.app import app
 from hpabatch.cli.command import command
 from hpabatch.cli.options import Output, OutputOption
 from hpabatch.cli.progress import JobProgress, progress_on_stderr, tell_compiling
-from hpabatch.cli.stdout import check_stdout, show_report
+from hpabatch.cli.stdout import LEGEND, check_stdout, show_report
 from hpabatch.cli.talk import say, tell, tell_skipped
 from hpabatch.engine.advise.request import DEFAULT_SLO, AdviseRequest
 from hpabatch.errors import (
@@ -141,6 +141,7 @@ class _Run:
             )
         from hpabatch.importers.table.request import TableRequest
         from hpabatch.importers.table.run import run_import
+        from hpabatch.report.imported import assumed_line
 
         place = str(self.folder.history)
         request = TableRequest(
@@ -153,7 +154,8 @@ class _Run:
         self.folder.open()
         found = run_import(request, progress)
         tell(found.warnings)
-        for text in found.assumed:
+        shown = found.assumed if LEGEND.get() else [assumed_line(found.assumed)]
+        for text in filter(None, shown):
             say(f"assumed: {text}")
         return place
 

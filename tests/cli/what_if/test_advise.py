@@ -57,7 +57,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_command_leaves_everything_that_its_answers_rest_on(run: Run, history: Path) -> None:
     done = run(history, *GRID, "--accept", "low", "--out", "advice")
     assert done.code == 0, done.stderr
-    assert " of 2 HPAs should change" in done.lines[0]
+    assert " of 2 HPAs should change: saves " in done.lines[0]
     assert any(line.startswith("asked for: least pod_hours with") for line in done.lines)
     assert any(line.startswith("next: hpabatch recommend advice/sweep") for line in done.lines)
     assert {p.name for p in Path("advice").iterdir()} == {

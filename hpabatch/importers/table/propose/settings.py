@@ -24,7 +24,7 @@ _TARGET: Final = "60%"
 _MINUTE_MS: Final = 60_000
 _STATE = (
     "state the right ones here, or repeat --init with --objects FILE (kubectl get deploy,sts,rs,ds,"
-    "hpa,pods -A -o yaml)"
+    "hpa,pods,pdb -A -o yaml)"
 )
 
 
