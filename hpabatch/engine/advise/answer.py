@@ -15,7 +15,8 @@ from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
-from hpabatch.engine.advise.unit import KEY, Key, UnitBlocks
+from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, Key, UnitBlocks
+from hpabatch.engine.simulate.result import OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.model.lens import Lens, ratio_words
 from hpabatch.model.objects.hpa import HPASpec
@@ -76,7 +77,13 @@ class Facts:
         refused = result.results.filter(~result.results["usable"])
         names = (*KEY, "setting_id", "why_not")
         rows = refused.select(names).iter_rows()
-        self.unusable = {((c, n, h), setting_id): why for c, n, h, setting_id, why in rows}
+        told = (((c, n, h), setting_id, _unlike(why)) for c, n, h, setting_id, why in rows)
+        self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
+
+
+def _unlike(why: str) -> str:
+    """Return why a run cannot be relied on; usage that was not recorded is a doubt of its own."""
+    return "; ".join(part for part in why.split("; ") if OUTSIDE_WORDS not in part)
 
 
 class Answer(NamedTuple):
@@ -108,7 +115,11 @@ def answer(found: Judged, facts: Facts) -> Answer:
             f"{sure.better_share:.0%} of the resamples of the training blocks (less than "
             f"{rules.least_better:.0%})",
         )
-    doubts = (*_unreliable(found, facts), *_unsteady(found, facts))
+    doubts = (
+        *_unreliable(found, facts),
+        *_outside(found, facts),
+        *_unsteady(found, facts),
+    )
     return Answer(CHANGE, (_why_change(found, facts),), doubts)
 
 
@@ -120,13 +131,15 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
             worst = tightest(stands, TODAY, labels, robust)
             broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
             return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
-    doubts = list(_unreliable(found, facts))
+    doubts, reasons = list(_unreliable(found, facts)), [why]
     if found.choice != TODAY:
         remedy = "more weeks of history"
         doubts.append(Doubt(LOW, "another setting may be better than today's", remedy))
     else:
-        doubts += _passed_over(found, facts)
-    return Answer(KEEP, (why,), tuple(doubts))
+        passed = list(_passed_over(found, facts))
+        doubts += passed
+        reasons += [f"but {doubt.why}" for doubt in passed[:1]]
+    return Answer(KEEP, tuple(reasons), tuple(doubts))
 
 
 def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
@@ -167,6 +180,18 @@ def _unreliable(found: Judged, facts: Facts) -> Iterator[Doubt]:
             if why:
                 whose = f"{key[1]}/{key[2]} under {_name(found, place, facts)}"
                 yield Doubt(LOW, f"the run of {whose} cannot be relied on: {why}")
+
+
+def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield how much of the time the choice asks pods for what they were never seen to do."""
+    share = float(found.unit.outside_share(slice(None))[found.considered])
+    if share > OUTSIDE_SHARE:
+        yield Doubt(
+            MEDIUM if not found.unit.is_open.any() else LOW,
+            f"for {share:.0%} of the time {_name(found, found.considered, facts)} asks pods for "
+            "usage that was never recorded",
+            "a time with a higher target, in small steps",
+        )
 
 
 def _unsteady(found: Judged, facts: Facts) -> Iterator[Doubt]:
@@ -234,7 +259,7 @@ def _against(found: Judged, facts: Facts) -> str:
 def _why_keep(found: Judged, facts: Facts) -> str:
     least = facts.options.rules.least_saving_pct
     return (
-        "no other setting within the bounds holds the SLO and saves "
+        "no other candidate holds the SLO and saves "
         f"{least:g}% of {facts.options.goal.minimize} or more on the training blocks"
     )
 

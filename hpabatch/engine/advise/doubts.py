@@ -67,6 +67,9 @@ def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
 
 def doubts(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:
     """Yield what lowers the confidence in any answer on an HPA, by its row of a sweep's `hpas`."""
+    if not options.goal.slos:
+        why = f"nothing limits what least {options.goal.minimize} does to users: there is no --slo"
+        yield Doubt(LOW, why, "a limit that must hold (--slo 'saturated_minutes<10/week')")
     yield from _controller(row)
     yield from _plant(row)
     yield from _history(row, options)

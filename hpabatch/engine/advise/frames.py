@@ -13,7 +13,7 @@ from hpabatch.engine.advise.confidence import remedies
 from hpabatch.engine.advise.judge import TODAY, Judged, front_of
 from hpabatch.engine.advise.run import Recommendations, UnitAdvice
 from hpabatch.engine.advise.standing import saving_pct
-from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, Array, UnitBlocks
+from hpabatch.engine.advise.unit import KEY, Array, UnitBlocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES, recorded_name
 from hpabatch.engine.columns.sweep import ADVICE, CANDIDATES, FOLDS
 
@@ -171,7 +171,7 @@ def _candidates(found: Recommendations, advice: UnitAdvice) -> Iterator[Row]:
     names = ("saturated_minutes", "unserved", "waiting", "rescales")
     sums = {name: unit.total(name, whole) for name in names if name in unit.values}
     points = [goal, *(values for values in sums.values() if not np.isnan(values).all())]
-    sound = unit.outside_share(whole) <= OUTSIDE_SHARE
+    sound = unit.outside_share(whole) <= unit.most_outside
     sound[TODAY] = True
     front = np.zeros(unit.settings.size, dtype=bool)
     front[sound] = front_of(np.stack(points, axis=1)[sound])

@@ -22,7 +22,7 @@ from hpabatch.engine.advise.standing import (
     standing,
     stretch_rates,
 )
-from hpabatch.engine.advise.unit import OUTSIDE_SHARE, Array, Mask, UnitBlocks
+from hpabatch.engine.advise.unit import Array, Mask, UnitBlocks
 from hpabatch.kernels.pareto import mark_front
 
 TODAY = 0
@@ -113,7 +113,8 @@ class Judging:
 
     def inside(self, blocks: slice) -> Mask:
         """Return (S,) the possible settings that stay within the recorded usage on some blocks."""
-        allowed: Mask = self.possible & (self.unit.outside_share(blocks) <= OUTSIDE_SHARE)
+        outside = self.unit.outside_share(blocks)
+        allowed: Mask = self.possible & (outside <= self.unit.most_outside)
         return allowed
 
     def choose(self, trained: Standing, blocks: slice) -> int | None:

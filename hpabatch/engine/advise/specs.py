@@ -122,7 +122,7 @@ def refusals(unit: UnitBlocks, misfit: Sequence[str], blocks: slice) -> list[str
     """
     found = list(misfit)
     for place, share in enumerate(unit.outside_share(blocks).tolist()):
-        if share > OUTSIDE_SHARE and unit.settings[place] != TODAY_ID:
+        if share > unit.most_outside and unit.settings[place] != TODAY_ID:
             outside = (
                 f"{share:.0%} of its steps are outside of the usage per pod that was recorded "
                 f"(more than {OUTSIDE_SHARE:.0%})"

@@ -27,7 +27,7 @@ Key = tuple[str, str, str]
 KEY: Final = ("cluster", "namespace", "hpa")
 TODAY_ID: Final = 0
 OUTSIDE_SHARE: Final = 0.1
-"""A setting that is outside of the recorded usage per pod for more of the time is no candidate."""
+"""Share of time outside of the recorded usage per pod from which on that counts."""
 _HOUR_MS: Final = 3_600_000
 
 
@@ -100,6 +100,15 @@ class UnitBlocks:
         share = np.nan_to_num(minutes[:, :, blocks]).sum(axis=2) / (hours * MINUTES_AN_HOUR)
         most: Array = share.max(axis=0)
         return most
+
+    @property
+    def most_outside(self) -> float:
+        """The share of time that a candidate may be outside of the recorded usage per pod.
+
+        Up to a ceiling that is known, what pods do is said by the model; beyond the recorded usage
+        of pods without one nothing is.
+        """
+        return OUTSIDE_SHARE if self.is_open.any() else 1.0
 
     def place(self, setting_id: int) -> int | None:
         """Return where a setting stands in `settings`; None: it does not fit all members."""

@@ -19,6 +19,8 @@ from hpabatch.model.prices import PriceList
 OUTSIDE_PCT: Final = 10.0
 """Above this share of steps outside the recorded range per pod, a result gives no advice."""
 
+OUTSIDE_WORDS: Final = "of the steps are outside of the usage per pod that was recorded"
+
 CENSORED_PCT: Final = 1.0
 """Above this share of work that is only a lower bound, because pods were at their ceiling, too."""
 
@@ -122,8 +124,7 @@ def with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
             )
         if row["outside_pct"] is not None and row["outside_pct"] > OUTSIDE_PCT:
             problems.append(
-                f"{row['outside_pct']:.0f}% of the steps are outside of the usage per pod that was "
-                f"recorded (more than {OUTSIDE_PCT:.0f}%)"
+                f"{row['outside_pct']:.0f}% {OUTSIDE_WORDS} (more than {OUTSIDE_PCT:.0f}%)"
             )
         reasons.append("; ".join(problems))
     why = pl.Series(reasons, dtype=pl.String())
