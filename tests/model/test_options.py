@@ -175,3 +175,14 @@ def test_secrets_are_not_shown() -> None:
         header: tuple[str, ...] = option("texts", "Headers.", (), secret=True)
 
     assert "s3cr3t" not in repr(Login(header=("Authorization: s3cr3t",)))
+
+
+def test_a_part_of_a_larger_request_is_a_request() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Larger(Shared):
+        more: int = option("number", "More.", 1)
+
+    larger = Larger()
+    part = Shared.part_of(larger)
+    assert type(part) is Shared
+    assert part == Shared()

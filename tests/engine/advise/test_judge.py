@@ -14,11 +14,15 @@ from hpabatch.engine.advise.objective import Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.standing import standing
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.errors import HistoryError, UsageError
 from tests.sweeps import SweepMaker, Values, weeks
 
 GRID = [{"target": "70"}, {"target": "80"}]
 SLO = ["saturated_minutes<10/week"]
+
+OPEN: dict[str, list[float | None]] = {name: [0.0] * 6 for name in ABOVE_MINUTES}
+"""What six blocks have where no ceiling is known."""
 
 
 def one_unit(maker: SweepMaker) -> UnitBlocks:
@@ -78,9 +82,9 @@ def test_a_fold_has_the_candidates_of_the_blocks_before_it() -> None:
     """A setting that leaves the recorded range later was none to choose then, or still was one."""
     minutes = 7 * 24 * 60
     came_to = {
-        0: weeks([100] * 6),
-        1: weeks([80] * 6, outside_minutes=[0, 0, 0, minutes, 0, 0]),
-        2: weeks([90] * 6, outside_minutes=[minutes, 0, 0, 0, 0, 0]),
+        0: weeks([100] * 6, **OPEN),
+        1: weeks([80] * 6, **OPEN, outside_minutes=[0, 0, 0, minutes, 0, 0]),
+        2: weeks([90] * 6, **OPEN, outside_minutes=[minutes, 0, 0, 0, 0, 0]),
     }
     found = judged(came_to, JudgeRules(judged_blocks=1), [])
     assert found.choice == 0  # of five training blocks either setting leaves it in one

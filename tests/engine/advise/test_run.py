@@ -61,9 +61,7 @@ def test_a_saving_that_lasts_is_a_change() -> None:
 def test_nothing_better_is_keep() -> None:
     item = one({0: weeks([100] * 6), 1: weeks([99.5] * 6)})
     assert (item.answer, item.setting_id, item.patch) == ("keep", 0, {})
-    assert item.reasons[0].startswith(
-        "no other setting within the bounds holds the SLO and saves 5%"
-    )
+    assert item.reasons[0].startswith("no other candidate holds the SLO and saves 5%")
 
 
 def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -> None:
@@ -74,10 +72,10 @@ def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -
     item = one(came_to, recorded={"saturated_minutes": [2] * 6})
     assert item.answer == "no advice"
     assert "by the model alone" in item.reasons[0]
-    assert "on different sides of saturated_minutes<10/week; the worse counts" in item.notes[0]
+    assert "on different sides of saturated_minutes<10/week; the worse counts" in item.doubts[0].why
     agreed = one(came_to, recorded={"saturated_minutes": [40] * 6})
     assert agreed.answer == "change"
-    assert not any("different sides" in note for note in agreed.notes)
+    assert not any("different sides" in doubt.why for doubt in agreed.doubts)
     cheaper = came_to | {1: weeks([50] * 6, saturated_minutes=[1] * 6)}
     assert one(cheaper, recorded={"saturated_minutes": [2] * 6}).answer == "change"
 
@@ -210,9 +208,10 @@ def test_a_run_that_cannot_be_relied_on_lowers_the_confidence() -> None:
 
 
 def test_what_runs_outside_of_the_recorded_is_no_candidate() -> None:
+    none: dict[str, list[float | None]] = {name: [0.0] * 6 for name in ABOVE_MINUTES}
     outside = [168 * 60 * 0.11] * 6
-    came_to = {0: weeks([100] * 6), 1: weeks([80] * 6, outside_minutes=outside)}
-    found = advise(SweepMaker(GRID).add("api", came_to))
+    came_to = {0: weeks([100] * 6, **none), 1: weeks([80] * 6, **none, outside_minutes=outside)}
+    found = advise(SweepMaker(GRID).add("api", came_to, ceiling="open"))
     assert (found.items[0].answer, found.items[0].confidence) == ("keep", "low")
     assert found.items[0].doubts[0].why.startswith("target=70 may save enough: it asks pods for")
     assert found.units[0].why_not[1].startswith("11% of its steps are outside")
@@ -241,11 +240,28 @@ def test_keep_by_assumed_ceilings_alone_is_of_low_confidence() -> None:
     )
 
 
+def test_up_to_a_known_ceiling_what_was_never_recorded_is_a_doubt() -> None:
+    outside = [168 * 60 * 0.11] * 6
+    item = one({0: weeks([100] * 6), 1: weeks([80] * 6, outside_minutes=outside)})
+    assert (item.answer, item.confidence) == ("change", "medium")
+    assert [doubt.why for doubt in item.doubts] == [
+        "for 11% of the time target=70 asks pods for usage that was never recorded",
+    ]
+
+
+def test_without_a_limit_confidence_is_low() -> None:
+    goal = RecommendOptions(parse_goal([], "pod_hours"))
+    item = one(CALM, goal)
+    assert (item.answer, item.confidence) == ("change", "low")
+    assert item.doubts[0].why.startswith("nothing limits what least pod_hours does to users")
+
+
 def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:
     """Else the note would ask for wider bounds, with which it is refused again."""
+    none: dict[str, list[float | None]] = {name: [0.0] * 6 for name in ABOVE_MINUTES}
     outside = [168 * 60 * 0.5] * 6
-    came_to = {0: weeks([100] * 6), 2: weeks([20] * 6, outside_minutes=outside)}
-    (note,) = one(came_to).notes
+    came_to = {0: weeks([100] * 6, **none), 2: weeks([20] * 6, **none, outside_minutes=outside)}
+    (note,) = one(came_to, ceiling="open").notes
     assert note.endswith(
         "target utilization 60 -> 90 is beyond --bound target=20, and 50% of its steps are outside "
         "of the usage per pod that was recorded (more than 10%)"
