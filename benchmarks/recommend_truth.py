@@ -39,8 +39,8 @@ from benchmarks.truth_judge import (
     Goal,
     Key,
     Span,
-    Verdict,
     best,
+    is_right,
     judge,
 )
 from benchmarks.truth_record import TODAY, record
@@ -150,7 +150,7 @@ def judged_rows(
     span = Span(options.recorded_weeks, options.judged_weeks, options.sync_ms, options.seed)
     settings = {t.key: {TODAY: t.spec, **candidates[t.key]} for t in fleet}
     verdicts = judge(fleet, settings, span, options.goal, options.profile)
-    recorded = Span(0, options.recorded_weeks, options.sync_ms, options.seed)
+    recorded = Span(0, options.recorded_weeks, options.sync_ms, options.seed, is_recorded=True)
     seen = judge(fleet, settings, recorded, options.goal, options.profile)
     rows = []
     for truth in fleet:
@@ -172,28 +172,11 @@ def judged_rows(
                 "confidence": answer.confidence,
                 "why": answer.why,
                 "doubts": list(answer.doubts),
-                "right": is_right(answer, known, options),
+                "right": is_right(answer, known, options.goal, options.least_saving_pct),
             }
             | {role: {"setting": name, **asdict(known[name])} for role, name in names.items()}
         )
     return rows
-
-
-def is_right(answer: Answer, known: Mapping[str, Verdict], options: Options) -> bool | None:
-    """Say whether an answer is right by the truth; None: there is no advice.
-
-    A change is right if it is better than today's, "keep" if today's holds the constraint where any
-    setting does, and none that does saves enough.
-    """
-    goal, today = options.goal, known[TODAY]
-    if answer.verdict == NO_ADVICE:
-        return None
-    if answer.verdict == ADVICE:
-        return known[answer.setting].beats(today, goal)
-    holding = [found.cost for found in known.values() if found.holds(goal)]
-    if not today.holds(goal):
-        return not holding
-    return min(holding) > today.cost * (1 - options.least_saving_pct / 100)
 
 
 def random_setting(seed: int, truth: Truth, names: Sequence[str]) -> str:

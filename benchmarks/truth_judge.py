@@ -16,12 +16,13 @@ import numpy as np
 import polars as pl
 
 from benchmarks.truth_fleet import WEEK_MS, Truth
-from benchmarks.truth_record import case_of
+from benchmarks.truth_record import TODAY, case_of
 from hpabatch.engine.simulate.loop import parts_of, run_cases
 from hpabatch.engine.simulate.measures import Bounds
 from hpabatch.engine.sweep.blocks import blocks_frame
 from hpabatch.model.objects.hpa import HPASpec
 from hpabatch.model.versions import Profile
+from hpabatch.packing.workloads import Workload
 
 Key = tuple[str, str, str]
 
@@ -65,12 +66,20 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The weeks to judge on, and the sync period."""
+    """The weeks to judge on, and the sync period.
+
+    `is_recorded`: they are weeks of the recording, in which pods have the ceilings of that time.
+    """
 
     first_week: int
     weeks: int
     sync_ms: int
     seed: int = 0
+    is_recorded: bool = False
+
+    def workload_of(self, truth: Truth) -> Workload:
+        """Return the true workload of these weeks."""
+        return truth.workload if self.is_recorded else truth.later
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,8 @@ def judge(
     """
     cases = []
     for truth in fleet:
-        begun = replace(truth, workload=replace(truth.later, initial=_size_at(truth, span)))
+        workload = replace(span.workload_of(truth), initial=_size_at(truth, span))
+        begun = replace(truth, workload=workload)
         cases += [
             case_of(begun, spec, name, span.first_week, span.weeks, span.sync_ms)
             for name, spec in settings.get(truth.key, {}).items()
@@ -146,7 +156,7 @@ def judge(
 
 def _size_at(truth: Truth, span: Span) -> int:
     """Return how many pods the first hour's work asks for, within today's bounds."""
-    workload = truth.workload
+    workload = span.workload_of(truth)
     capacity = workload.plant.capacity_milli or 1
     first = span.first_week * 7 * 24 * 60
     (work,) = workload.work.values()
@@ -200,24 +210,26 @@ class Case:
         return 100.0 * (1 - self.other.cost / self.today.cost) if self.today.cost else 0.0
 
     def is_right(self, goal: Goal) -> bool:
-        """Say whether the other one is better, or cheaper and in no week worse."""
+        """Say whether a change to the other one is right: it is better than today's by the goal."""
+        return self.other.beats(self.today, goal)
+
+    def is_harmless(self, goal: Goal) -> bool:
+        """Say whether the other one is right, or cheaper and in no week worse than today's."""
         cheaper = self.other.cost < self.today.cost
-        return self.other.beats(self.today, goal) or (
-            cheaper and self.other.no_worse(self.today, goal)
-        )
+        return self.is_right(goal) or (cheaper and self.other.no_worse(self.today, goal))
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """A recommender's cases in numbers: better than today, the constraint held, and what is saved.
 
-    `right`: better, or cheaper and in no week worse than today's where that misses the constraint.
+    `right` and `harmless` are those of Case: `right` alone is what a recommender is measured by.
     `mended`: of those where today's misses the constraint, where the other one holds it; `median`
     and `total` savings in percent of cost.
     """
 
-    beats: Share
     right: Share
+    harmless: Share
     holds: Share
     holds_on_average: Share
     today_holds: Share
@@ -232,8 +244,8 @@ def tally(cases: Sequence[Case], goal: Goal) -> Tally:
     missing = [c for c in cases if not c.today.holds(goal)]
     before, after = sum(c.today.cost for c in cases), sum(c.other.cost for c in cases)
     return Tally(
-        beats=Share(sum(c.other.beats(c.today, goal) for c in cases), count),
         right=Share(sum(c.is_right(goal) for c in cases), count),
+        harmless=Share(sum(c.is_harmless(goal) for c in cases), count),
         holds=Share(sum(c.other.holds(goal) for c in cases), count),
         holds_on_average=Share(sum(c.other.holds_on_average(goal) for c in cases), count),
         today_holds=Share(count - len(missing), count),
@@ -241,6 +253,25 @@ def tally(cases: Sequence[Case], goal: Goal) -> Tally:
         median_saving_pct=float(np.median([c.saving_pct() for c in cases])) if cases else None,
         total_saving_pct=100.0 * (1 - after / before) if before else None,
     )
+
+
+def is_right(
+    answer: Answer, known: Mapping[str, Verdict], goal: Goal, least_saving_pct: float
+) -> bool | None:
+    """Say whether an answer is right by the truth; None: there is no advice.
+
+    A change is right as Case says, "keep" if today's setting holds the constraint where any does,
+    and none that does saves enough.
+    """
+    today = known[TODAY]
+    if answer.verdict == NO_ADVICE:
+        return None
+    if answer.verdict == ADVICE:
+        return Case(today, known[answer.setting]).is_right(goal)
+    holding = [found.cost for found in known.values() if found.holds(goal)]
+    if not today.holds(goal):
+        return not holding
+    return min(holding) > today.cost * (1 - least_saving_pct / 100)
 
 
 def best(verdicts: Mapping[str, Verdict], goal: Goal) -> str:

@@ -46,7 +46,7 @@ def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dic
         "by_truth": {role: _words(found) for role, found in tallies.items()},
         "by_limit": _by("limit", rows, advised, goal),
         "by_shape": _by("shape", rows, advised, goal),
-        "not_better": [row for row in advised if not _is_better(row, goal)],
+        "not_right": [row for row in advised if not case_from(row, "advised").is_right(goal)],
         "seconds_an_hpa": {
             name: round(sum(row["seconds"][name] for row in rows) / len(rows), 3)
             for name in (rows[0]["seconds"] if rows else ())
@@ -74,11 +74,6 @@ def case_from(row: Row, role: str) -> Case:
     return Case(verdict("today"), verdict(role))
 
 
-def _is_better(row: Row, goal: Goal) -> bool:
-    case = case_from(row, "advised")
-    return case.other.beats(case.today, goal)
-
-
 def short_reason(why: str) -> str:
     """Return the first reason of a text without its numbers and names, to be counted."""
     first = why.split(";")[0].strip()
@@ -100,8 +95,8 @@ def _words(found: Tally) -> dict[str, Any]:
         return None if value is None else round(value, 1)
 
     return {
-        "beats": _share(found.beats),
         "right": _share(found.right),
+        "harmless": _share(found.harmless),
         "holds": _share(found.holds),
         "holds_on_average": _share(found.holds_on_average),
         "today_holds": _share(found.today_holds),
@@ -126,17 +121,18 @@ def table(summary: Mapping[str, Any]) -> str:
     lines += [f"  {n:4d}  {why}" for why, n in summary["no_advice_because"].items()]
     lines += ["", "right, by confidence"]
     lines += [f"{name:20s} {_told(share)}" for name, share in summary["by_confidence"].items()]
-    lines += ["", f"{'of the advised':16s}{'better than today':34s}{'constraint held':34s}saving"]
+    lines += ["", f"{'of the advised':16s}{'right':34s}{'constraint held':34s}saving"]
     for role, found in summary["by_truth"].items():
-        lines.append(f"{role:16s}{_told(found['beats']):34s}{_told(found['holds']):34s}"
+        lines.append(f"{role:16s}{_told(found['right']):34s}{_told(found['holds']):34s}"
                      f"{_saved(found)}")  # fmt: skip
     found = summary["by_truth"]["advised"]
     lines.append(f"{'today':16s}{'':34s}{_told(found['today_holds']):34s}")
     lines.append(f"today missed it, advised holds it: {_told(found['mended'])}")
+    lines.append(f"right, or cheaper and in no week worse: {_told(found['harmless'])}")
     lines += ["", f"{'':20s}{'advised':29s}{'right':34s}{'constraint held':34s}saving"]
     for found in (summary["by_limit"], summary["by_shape"]):
         lines += [_line(name, theirs) for name, theirs in found.items()]
-    lines += ["", "right: better than today's, or cheaper and in no week worse than today's is"]
+    lines += ["", "right: better than today's by the goal, with the constraint held in every week"]
     return "\n".join(lines)
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from hpabatch.engine.advise.bounds import Bounds, parse_bounds
 from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt
 from hpabatch.engine.advise.judge import TODAY, Judged, choose
-from hpabatch.engine.advise.objective import Goal, parse_goal
+from hpabatch.engine.advise.objective import SATURATED, Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
 from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, Key, UnitBlocks
+from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.simulate.result import OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.model.lens import Lens, ratio_words
@@ -119,6 +120,7 @@ def answer(found: Judged, facts: Facts) -> Answer:
         *_unreliable(found, facts),
         *_outside(found, facts),
         *_unsteady(found, facts),
+        *_hotter(found, facts),
     )
     return Answer(CHANGE, (_why_change(found, facts),), doubts)
 
@@ -162,7 +164,8 @@ def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
             "recorded",
             "a time with a higher target, in small steps",
         )
-    unlimited = replace(found.trained, slos=())
+    # (every other limit still counts, and so does one of saturation where a ceiling is known)
+    unlimited = found.trained.without(SATURATED, found.unit.is_open)
     best = choose(found.unit, unlimited, easy, found.possible, blocks)
     if best not in (None, TODAY) and found.unit.is_open.any():
         yield Doubt(
@@ -209,6 +212,21 @@ def _unsteady(found: Judged, facts: Facts) -> Iterator[Doubt]:
         )
 
 
+def _hotter(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield the HPAs whose pods are above an assumed ceiling for longer under a change."""
+    unit, asked = found.unit, {slo.measure for slo in facts.options.goal.slos}
+    if SATURATED not in asked or not unit.is_open.any():
+        return
+    above = np.stack([unit.values[name] for name in ABOVE_MINUTES])[:, unit.is_open].sum(axis=3)
+    if (above[:, :, found.considered] > above[:, :, TODAY]).any():
+        yield Doubt(
+            LOW,
+            "ceiling assumed: its pods are above an assumed ceiling for longer than under today's "
+            "setting",
+            "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
+        )
+
+
 def _lacking(found: Judged, facts: Facts) -> Iterator[str]:
     """Yield the unknown quantities that advice needs."""
     names = facts.options.goal.minimize
@@ -239,10 +257,12 @@ def _against(found: Judged, facts: Facts) -> str:
         return f"{name}, chosen on the training blocks, breaks the SLO on the judged ones: {worst}"
     dearer = found.trained.objective[choice] > found.trained.objective[TODAY]
     if dearer and not found.trained.holds(robust)[TODAY]:
-        for text in only_modelled(found.unit, facts.options.goal):
+        parts = (slice(0, found.split), slice(found.split, None))
+        broken = only_modelled(found.unit, facts.options.goal, parts, facts.block_unit, robust)
+        if broken:
             return (
-                f"{name} costs more, and today's setting breaks {text} by the model alone: by the "
-                "recording it holds it in every block"
+                f"{name} costs more, and today's setting breaks {' and '.join(broken)} by the "
+                "model alone: by the recording it holds"
             )
     value, today = float(found.judged.objective[choice]), float(found.judged.objective[TODAY])
     if beats(bool(held[choice]), value, bool(held[TODAY]), today):

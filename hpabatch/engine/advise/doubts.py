@@ -189,8 +189,12 @@ def contradictions(unit: UnitBlocks, goal: Goal) -> Iterator[Doubt]:
         if slo.measure not in unit.recorded:
             continue
         hours = np.maximum(unit.hours.sum(axis=1), 1e-9)
-        sides = (unit.recorded[slo.measure], unit.values[slo.measure][:, 0])
-        recorded, modelled = (values.sum(axis=1) / hours * slo.unit_hours for values in sides)
+        everything = slice(None)
+        sides = (
+            unit.recorded_of(slo.measure, everything),
+            unit.modelled_of(slo.measure, [0], everything),
+        )
+        recorded, modelled = (v[:, 0].sum(axis=1) / hours * slo.unit_hours for v in sides)
         for m, (_, namespace, name) in enumerate(unit.members):
             both = np.array([recorded[m], modelled[m]])
             kept = slo.keeps(both)

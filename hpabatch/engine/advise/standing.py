@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,11 +17,12 @@ MORE_THAN_TODAY: Final = (1.0, 0.5, 0.0, 0.0, 0.0)
 """By assumed ceiling the share of today's time above it that another setting may add.
 
 The further a ceiling is below the highest usage seen, the rarer it can have been. Chosen on fleets
-whose plant is known (`benchmarks.truth_fleet`, seed 152, 82 HPAs without a recorded limit): 11 are
-changed, all rightly. With a tenth at 100 % 18 are and one is worse off; without any share none is;
-by the range from 125 % on 52, of which 10 are worse off. On seed 150 (119 such HPAs) 15 are,
-12 rightly; 2 were above their real ceiling some minutes longer in a week than under today's.
+whose plant is known: `python -m benchmarks.recommend_truth` prints how many of the changes of HPAs
+without a recorded limit are right.
 """
+
+RatesOf = Callable[[Array], Array]
+"""Gives rates (M, S, W) of a measure (M, S, B); linear in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,21 @@ class Standing:
             good &= slo.keeps(values[:, k], margin).all(axis=(0, 1))
         return good
 
+    def broken(self, robust: str) -> Mask:
+        """Return (K, M, S) which limits are broken for whom; what is not known counts as broken."""
+        values = self.values(robust)
+        found = np.zeros(values.shape[1:], dtype=bool)
+        for k, slo in enumerate(self.slos):
+            found[k] = ~slo.keeps(values[:, k]).all(axis=0)
+        return found
+
+    def without(self, measure: str, members: Mask) -> Standing:
+        """Return the standing without the limits on a measure for some members (M,)."""
+        spared = np.array([slo.measure == measure for slo in self.slos], dtype=bool)
+        where = spared[:, None, None] & members[None, :, None]
+        mean, worst = (np.where(where, 0.0, values) for values in (self.mean, self.worst))
+        return replace(self, mean=mean, worst=worst)
+
     def shares(self, robust: str) -> Array:
         """Return `values` relative to their limits; NaN where one is not known."""
         limits = np.array([slo.limit for slo in self.slos])[None, :, None, None]
@@ -74,10 +90,36 @@ class Standing:
 
 def standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> Standing:
     """Return how a unit's settings stand on a stretch of its blocks."""
-    shape = (len(goal.slos), len(unit.members), unit.settings.size)
-    mean, worst = np.zeros(shape), np.zeros(shape)
+
+    def rates(slo: Slo, rates_of: RatesOf) -> Array:
+        return slo_rates(unit, slo, slice(None), blocks, rates_of)
+
+    mean, worst = _mean_and_worst(unit, goal, blocks, block_unit, rates)
+    return Standing(unit.total(goal.minimize, blocks), goal.slos, mean, worst)
+
+
+def recorded_standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> Standing:
+    """Return how today's setting stands by the recording alone; its objective is left out."""
+
+    def rates(slo: Slo, rates_of: RatesOf) -> Array:
+        return rates_of(unit.recorded_of(slo.measure, blocks))
+
+    mean, worst = _mean_and_worst(unit, goal, blocks, block_unit, rates)
+    return Standing(np.array([math.nan]), goal.slos, mean, worst)
+
+
+def _mean_and_worst(
+    unit: UnitBlocks,
+    goal: Goal,
+    blocks: slice,
+    block_unit: str,
+    rates: Callable[[Slo, RatesOf], Array],
+) -> tuple[Array, Array]:
+    """Return (K, M, S) the SLOs' rates over all blocks, and in the worst stretch."""
     hours = unit.hours[:, blocks]
-    for k, slo in enumerate(goal.slos):
+    nothing = np.zeros((0, len(unit.members), unit.settings.size))
+    mean, worst = [], []
+    for slo in goal.slos:
 
         def over_all(values: Array, slo: Slo = slo) -> Array:
             return _rate(values.sum(axis=2), hours.sum(axis=1)[:, None], slo)[:, :, None]
@@ -85,10 +127,9 @@ def standing(unit: UnitBlocks, goal: Goal, blocks: slice, block_unit: str) -> St
         def at_worst(values: Array, slo: Slo = slo) -> Array:
             return stretch_rates(values, hours, slo, block_unit)
 
-        everything = slice(None)
-        mean[k] = slo_rates(unit, slo, everything, blocks, over_all)[:, :, 0]
-        worst[k] = slo_rates(unit, slo, everything, blocks, at_worst).max(axis=2)
-    return Standing(unit.total(goal.minimize, blocks), goal.slos, mean, worst)
+        mean.append(rates(slo, over_all)[:, :, 0])
+        worst.append(rates(slo, at_worst).max(axis=2))
+    return (np.stack(mean), np.stack(worst)) if goal.slos else (nothing, nothing)
 
 
 def slo_rates(
@@ -96,9 +137,12 @@ def slo_rates(
     slo: Slo,
     settings: slice | list[int],
     blocks: slice,
-    rates_of: Callable[[Array], Array],
+    rates_of: RatesOf,
 ) -> Array:
     """Return (M, S, W) rates that must keep to an SLO's limit; the first setting is today's.
+
+    Where more was recorded of today's setting in a stretch than the model says of it, the model
+    lacks something that any setting may meet: what it lacks there is added to every setting.
 
     Of members whose ceiling is assumed, saturated_minutes is the most above any assumed ceiling:
     each might be the real one. As nobody knows it, what today's setting does is taken as good
@@ -110,14 +154,19 @@ def slo_rates(
         slo: the limit.
         settings: their places, today's first.
         blocks: the blocks.
-        rates_of: gives the rates (M, S, W) of a measure (M, S, B).
+        rates_of: gives the rates (M, S, W) of a measure (M, S, B), stretch by stretch its sum.
     """
-    rates = rates_of(unit.judged(slo.measure, settings, blocks))
+
+    def judged(measure: str) -> Array:
+        lacking = np.maximum(rates_of(unit.beyond_model(measure, blocks)), 0.0)
+        return rates_of(unit.modelled_of(measure, settings, blocks)) + lacking
+
+    rates = judged(slo.measure)
     if slo.measure != SATURATED or not unit.is_open.any():
         return rates
     most = np.zeros(rates.shape)
     for name, more in zip(ABOVE_MINUTES, MORE_THAN_TODAY, strict=True):
-        above = rates_of(unit.judged(name, settings, blocks))
+        above = judged(name)
         good_enough = above <= above[:, :1] * (1.0 + more)
         most = np.maximum(most, np.where(good_enough, 0.0, above))
     # (a member may have a ceiling of another signal, too)
@@ -125,18 +174,20 @@ def slo_rates(
     return np.where(unit.is_open[:, None, None], np.maximum(most, known), rates)
 
 
-def only_modelled(unit: UnitBlocks, goal: Goal) -> tuple[str, ...]:
-    """Return the limits that today's setting breaks by the model, and holds by the recording."""
-    found = []
-    for slo in goal.slos:
-        recorded = unit.recorded.get(slo.measure)
-        if recorded is None or np.isnan(recorded).any():
-            continue
-        rates = recorded / np.maximum(unit.hours, 1e-9) * slo.unit_hours
-        modelled = unit.values[slo.measure][:, 0] / np.maximum(unit.hours, 1e-9) * slo.unit_hours
-        if slo.keeps(rates).all() and not slo.keeps(modelled).all():
-            found.append(slo.text)
-    return tuple(found)
+def only_modelled(
+    unit: UnitBlocks, goal: Goal, parts: Sequence[slice], block_unit: str, robust: str
+) -> tuple[str, ...]:
+    """Return the limits that today's setting breaks, if the model alone says so of all of them.
+
+    Nothing where the recording breaks one of these, too, for any HPA, or is not known. Each of
+    the `parts`, stretches of blocks, is judged by itself.
+    """
+    modelled = [standing(unit, goal, part, block_unit).broken(robust)[:, :, 0] for part in parts]
+    recorded = [recorded_standing(unit, goal, p, block_unit).broken(robust)[:, :, 0] for p in parts]
+    broken = np.logical_or.reduce(modelled)
+    if (broken & np.logical_or.reduce(recorded)).any():
+        return ()
+    return tuple(slo.text for slo, theirs in zip(goal.slos, broken, strict=True) if theirs.any())
 
 
 def stretch_rates(values: Array, hours: Array, slo: Slo, block_unit: str) -> Array:

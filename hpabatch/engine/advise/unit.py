@@ -61,22 +61,30 @@ class UnitBlocks:
         assumed = np.isfinite(self.values[ABOVE_MINUTES[0]][:, 0]) | (self.hours <= 0)
         return np.asarray(np.all(assumed, axis=1), dtype=bool)
 
-    def judged(self, measure: str, settings: slice | list[int], blocks: slice) -> Array:
-        """Return a measure (M, S, B) as it counts against a limit, NaN where it is not known.
-
-        Where more was recorded of today's setting than the model says of it, the model lacks
-        something that any setting may meet: what it lacks is added to every setting.
-        """
+    def modelled_of(self, measure: str, settings: slice | list[int], blocks: slice) -> Array:
+        """Return a measure (M, S, B) by the model, NaN where it is not known."""
         values: Array = self.values[measure][:, settings][:, :, blocks]
-        return values + self.lacking(measure)[:, None, blocks]
+        return values
 
-    def lacking(self, measure: str) -> Array:
-        """Return (M, B) how much more was recorded of today's setting than the model says."""
+    def beyond_model(self, measure: str, blocks: slice) -> Array:
+        """Return (M, 1, B) how much more was recorded of today's setting than the model says.
+
+        Below 0 where it is less, 0 where the recording says nothing.
+        """
         recorded = self.recorded.get(measure)
         if recorded is None:
-            return np.zeros((len(self.members), self.blocks))
-        more: Array = np.nan_to_num(np.maximum(recorded - self.values[measure][:, 0], 0.0))
+            return np.zeros_like(self.hours[:, None, blocks])
+        more: Array = np.nan_to_num(recorded - self.values[measure][:, 0])[:, None, blocks]
         return more
+
+    def recorded_of(self, measure: str, blocks: slice) -> Array:
+        """Return (M, 1, B) what was recorded of today's setting, NaN where it is not known.
+
+        0 where a member has no such block.
+        """
+        nothing = np.full(self.hours.shape, np.nan)
+        known = np.where(self.hours > 0, self.recorded.get(measure, nothing), 0.0)
+        return known[:, None, blocks]
 
     @property
     def blocks(self) -> int:

@@ -41,7 +41,8 @@ MEASURES: Final = table(
     """
     unserved number: work that was cut off: units of the signal times seconds; null: it waits, or no
         ceiling is known
-    waiting number: work that waited for its turn: units times seconds; null: it is cut off
+    waiting number: work that waited for its turn: units times seconds; null: it is cut off, or no
+        ceiling is known
     rescales integer: changes of size that the HPA made
     rescales_up integer: of these, up
     rescales_down integer: of these, down

@@ -71,7 +71,8 @@ BLOCKS: Final = table(
     """
     unserved number: work that was cut off: units of the signal times seconds; null: it waits, or no
         ceiling is known
-    waiting number: work that waited for its turn: units times seconds; null: it is cut off
+    waiting number: work that waited for its turn: units times seconds; null: it is cut off, or no
+        ceiling is known
     short_pod_hours number: pods missing to what the work asked for; null: demand not known
     perfect_pod_hours number: the fewest pod-hours that would never have been short; null: as
         above

@@ -82,7 +82,7 @@ def measures_frame(
         ),
         **above_columns(fleet.simulation.peaks[rows], period_ms, cases),
         "unserved": where_known(work_left, divisible & ~queued & known_ceiling),
-        "waiting": where_known(work_left, queued),
+        "waiting": where_known(work_left, [knows_waiting(c) for c in cases]),
         "rescales": pl.Series(m.rescales),
         "rescales_up": pl.Series(m.rescales_up),
         "rescales_down": pl.Series(m.rescales_down),
@@ -156,6 +156,15 @@ def waits(case: SimulationCase) -> bool:
         return False
     signal = case.workload.plant.signals[name]
     return signal.kind == BACKLOG or signal.overload == QUEUE
+
+
+def knows_waiting(case: SimulationCase) -> bool:
+    """Say whether work waits, and what a pod does of it at most is known."""
+    name = primary_signal(case.workload.plant)
+    if name is None or not waits(case):
+        return False
+    signal = case.workload.plant.signals[name]
+    return signal.kind == BACKLOG or signal.ceiling_milli is not None
 
 
 def amounts(cases: Sequence[SimulationCase]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -24,6 +24,7 @@ from hpabatch.engine.simulate.measures import (
     has_ceiling,
     has_kind,
     knows_demand,
+    knows_waiting,
     waits,
     where_known,
 )
@@ -149,7 +150,7 @@ def _columns(
         "saturated_minutes": where_known(grown("saturated_steps") * minutes, known_ceiling),
         **above_columns(peaks, period_ms, cases),
         "unserved": where_known(left, divisible & ~queued & known_ceiling),
-        "waiting": where_known(left, queued),
+        "waiting": where_known(left, [knows_waiting(case) for case in cases]),
         "short_pod_hours": where_known(grown("short_ms") / HOUR_MS, known),
         "perfect_pod_hours": where_known(perfect, known & ~np.isnan(perfect)),
         "under_minutes": where_known(grown("under_steps") * minutes, known),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.run import KEY, Loop
 from hpabatch.engine.simulate.work import key_of
@@ -98,7 +99,13 @@ def hpas_frame(sweep: SweepPlan, part: SweptPart) -> pl.DataFrame:
 
 
 def _ceiling_source(loop: Loop, case: SimulationCase) -> str | None:
-    """Return where the ceiling of the work's signal is from (`Fact.source`); None: no such work."""
+    """Return where the ceiling of the work's signal is from (`Fact.source`); None: no such work.
+
+    OPEN where `none` is stated, too: it bounds no usage.
+    """
     primary = primary_signal(case.workload.plant)
     name = f"signals.{primary}.ceiling"
-    return next((fact.source for fact in loop.facts[case.key[:3]] if fact.name == name), None)
+    found = next((fact for fact in loop.facts[case.key[:3]] if fact.name == name), None)
+    if found is None:
+        return None
+    return OPEN if found.value is None else found.source

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions, lens_doubts
+from hpabatch.engine.advise.answer import RecommendOptions
+from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions, doubts, lens_doubts
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
 from hpabatch.model.objects.decode import hpa_from_json
@@ -42,6 +43,15 @@ def test_a_known_ceiling(ceiling: str) -> None:
 def test_measures_that_do_not_hang_on_a_ceiling() -> None:
     goal = parse_goal(["under_minutes<10/week", "saturated_minutes<10/week"], "pod_hours")
     assert not list(ceiling_doubts(hpa(ceiling="open"), goal))
+
+
+@pytest.mark.parametrize(("ceiling", "assumed"), [("open", True), ("given", False)])
+def test_a_ceiling_that_is_assumed_lowers_the_confidence(ceiling: str, assumed: bool) -> None:
+    maker = SweepMaker([]).add("api", {0: weeks([100, 100])}, ceiling=ceiling)
+    (row,) = maker.result().hpas.iter_rows(named=True)
+    options = RecommendOptions(parse_goal(["saturated_minutes<10/week"], "pod_hours"))
+    told = [doubt.most for doubt in doubts(row, options) if doubt.why.startswith("ceiling")]
+    assert told == (["medium"] if assumed else [])
 
 
 def unit_of(modelled: float | None, recorded: float | None) -> UnitBlocks:

@@ -8,7 +8,7 @@ import pytest
 from hpabatch.engine.advise.judge import Judged, Judging, judge
 from hpabatch.engine.advise.objective import ObjectiveError, parse_goal
 from hpabatch.engine.advise.request import JudgeRules
-from hpabatch.engine.advise.standing import MORE_THAN_TODAY
+from hpabatch.engine.advise.standing import MORE_THAN_TODAY, standing
 from hpabatch.engine.advise.unit import unit_blocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from tests.sweeps import SweepMaker, Values, weeks
@@ -87,6 +87,21 @@ def test_what_the_model_lacks_of_the_recording_is_added_to_every_setting() -> No
     assert found.trained.worst[0, 0].tolist() == [4, 5, 12]
     # Where the model shows more than was recorded, the model counts.
     assert judged(came_to, {"saturated_minutes": [0.0] * 4}, rules).choice == 2
+
+
+def test_the_worse_of_recording_and_model_is_that_of_the_whole_stretch() -> None:
+    """They may miss each other by a day: 3 minutes a week are not 6 by both together."""
+    by_model, by_recording = ([0.0, 3.0] * 14, [3.0, 0.0] * 14)
+    came_to = {0: weeks([100] * 28, saturated_minutes=by_model)}
+    maker = SweepMaker([], block="day").add(
+        "api", came_to, recorded={"saturated_minutes": by_recording}
+    )
+    ((_, unit),) = unit_blocks(maker.result())
+    goal = parse_goal(["saturated_minutes<13/week"])
+    found = standing(unit, goal, slice(0, 28), "day")
+    assert found.mean.item() == pytest.approx(10.5)
+    assert found.worst.item() == pytest.approx(12)
+    assert found.holds("both").all()
 
 
 def test_a_limit_of_saturation_needs_some_ceiling_known_or_assumed() -> None:

@@ -72,12 +72,85 @@ def test_a_dearer_setting_is_no_change_where_only_the_model_breaks_the_limit() -
     item = one(came_to, recorded={"saturated_minutes": [2] * 6})
     assert item.answer == "no advice"
     assert "by the model alone" in item.reasons[0]
-    assert "on different sides of saturated_minutes<10/week; the worse counts" in item.doubts[0].why
+    told = [doubt.why for doubt in item.doubts]
+    assert any("different sides of saturated_minutes<10/week; the worse" in why for why in told)
     agreed = one(came_to, recorded={"saturated_minutes": [40] * 6})
     assert agreed.answer == "change"
     assert not any("different sides" in doubt.why for doubt in agreed.doubts)
     cheaper = came_to | {1: weeks([50] * 6, saturated_minutes=[1] * 6)}
     assert one(cheaper, recorded={"saturated_minutes": [2] * 6}).answer == "change"
+
+
+SATURATED_BY_THE_MODEL = {
+    0: weeks([60] * 6, saturated_minutes=[50] * 6),
+    1: weeks([80] * 6, saturated_minutes=[1] * 6),
+}
+
+
+def by_day(today: list[float | None]) -> dict[int, Values]:
+    """Return three weeks of days, in which a dearer setting has a minute of saturation each."""
+    return {
+        0: weeks([60] * 21, saturated_minutes=today),
+        1: weeks([80] * 21, saturated_minutes=[1] * 21),
+    }
+
+
+def test_what_the_recording_breaks_is_judged_by_the_stretches_of_the_limit() -> None:
+    """A day of 15 minutes is no week of 105, and a good average is no good week."""
+    maker = SweepMaker(GRID, block="day").add(
+        "api", by_day([9] * 21), recorded={"saturated_minutes": [15, *[0] * 13, 15, *[0] * 6]}
+    )
+    (item,) = advise(maker, options("saturated_minutes<20/week")).items
+    assert item.answer == "no advice"
+    assert "by the model alone" in item.reasons[0]
+    again = SweepMaker(GRID, block="day").add(
+        "api", by_day([9] * 21), recorded={"saturated_minutes": [15, 15, *[0] * 19]}
+    )
+    (item,) = advise(again, options("saturated_minutes<20/week")).items
+    assert item.answer == "change"
+
+
+def test_a_limit_that_is_really_broken_is_worth_a_dearer_setting() -> None:
+    """Another one that only the model breaks does not count against it."""
+    came_to = {
+        0: weeks([60] * 6, saturated_minutes=[50] * 6, under_minutes=[90] * 6),
+        1: weeks([80] * 6, saturated_minutes=[1] * 6, under_minutes=[1] * 6),
+    }
+    chosen = options("saturated_minutes<10/week", "under_minutes<10/week")
+    assert one(came_to, chosen, recorded={"saturated_minutes": [2] * 6}).answer == "change"
+    rescaled = {
+        0: weeks([60] * 6, saturated_minutes=[50] * 6, rescales=[90] * 6),
+        1: weeks([80] * 6, saturated_minutes=[1] * 6, rescales=[1] * 6),
+    }
+    chosen = options("saturated_minutes<10/week", "rescales<10/week")
+    known: Values = {"saturated_minutes": [2] * 6, "rescales": [3] * 6}
+    item = one(rescaled, chosen, recorded=known)
+    assert item.answer == "no advice"
+    assert "breaks saturated_minutes<10/week and rescales<10/week by the model" in item.reasons[0]
+
+
+def test_a_member_without_a_recording_silences_no_group() -> None:
+    """What the model alone breaks of one member is so whatever is known of the other."""
+    calm = {0: weeks([60] * 6), 1: weeks([80] * 6)}
+    maker = SweepMaker(GRID).add("web", calm, unit="g")
+    maker.add("api", SATURATED_BY_THE_MODEL, unit="g", recorded={"saturated_minutes": [2] * 6})
+    for item in advise(maker).items:
+        assert item.answer == "no advice"
+        assert "by the model alone" in item.reasons[0]
+
+
+def test_a_member_that_came_later_silences_nothing() -> None:
+    late = {
+        s: {n: v[2:] for n, v in values.items()} for s, values in SATURATED_BY_THE_MODEL.items()
+    }
+    maker = SweepMaker(GRID)
+    for hpa, came_to, first in (("web", SATURATED_BY_THE_MODEL, 0), ("api", late, 2)):
+        told = {"saturated_minutes": [2] * (6 - first)}
+        maker.add(hpa, came_to, unit="g", first=first, recorded=told)
+    for item in advise(maker).items:
+        assert item.answer == "no advice"
+        assert "by the model alone" in item.reasons[0]
+        assert sum("different sides" in doubt.why for doubt in item.doubts) == 2
 
 
 def test_a_broken_limit_is_a_change_though_it_costs_more() -> None:
@@ -254,6 +327,56 @@ def test_without_a_limit_confidence_is_low() -> None:
     item = one(CALM, goal)
     assert (item.answer, item.confidence) == ("change", "low")
     assert item.doubts[0].why.startswith("nothing limits what least pod_hours does to users")
+
+
+def test_assumed_ceilings_are_not_blamed_for_what_another_limit_refuses() -> None:
+    above: Values = {name: [500.0] * 6 for name in ABOVE_MINUTES}
+    none: Values = {name: [0.0] * 6 for name in ABOVE_MINUTES}
+    unknown: Values = {"saturated_minutes": [None] * 6}
+    came_to = {
+        0: weeks([100] * 6, **unknown, **none),
+        1: weeks([80] * 6, under_minutes=[500] * 6, **unknown, **above),
+    }
+    chosen = options("saturated_minutes<10/week", "under_minutes<10/week")
+    item = one(came_to, chosen, ceiling="open")
+    assert item.answer == "keep"
+    assert not any("assumed ceilings speak against" in doubt.why for doubt in item.doubts)
+
+
+def test_a_known_ceiling_counts_beside_assumed_ones() -> None:
+    """In a group the limit of saturation goes on counting where a ceiling is known."""
+    none: Values = {name: [0.0] * 6 for name in ABOVE_MINUTES}
+    unknown: Values = {"saturated_minutes": [None] * 6}
+    saturated: Values = {"saturated_minutes": [500] * 6}
+    maker = SweepMaker(GRID).add(
+        "api", {k: weeks([100 - 20 * k] * 6, **unknown, **none) for k in (0, 1)}, unit="g",
+        ceiling="open",
+    )  # fmt: skip
+    maker.add("web", {0: weeks([100] * 6), 1: weeks([80] * 6, **saturated)}, unit="g")
+    for item in advise(maker).items:
+        assert item.answer == "keep"
+        assert not any("assumed ceilings speak against" in doubt.why for doubt in item.doubts)
+
+
+@pytest.mark.parametrize(
+    ("level", "more", "confidence"), [(0, 0, "medium"), (0, 1, "low"), (1, 1, "low"), (4, 1, "low")]
+)
+def test_a_change_that_goes_above_assumed_ceilings_for_longer_is_of_low_confidence(
+    level: int, more: int, confidence: str
+) -> None:
+    unknown: Values = {"saturated_minutes": [None] * 6}
+    today: Values = {name: [100.0] * 5 + [99.0] for name in ABOVE_MINUTES}
+    if level == 4:
+        today = {name: [3.0] * 6 for name in ABOVE_MINUTES}
+    above = {name: list(values) for name, values in today.items()}
+    above[ABOVE_MINUTES[level]][0] = today[ABOVE_MINUTES[level]][0] + more  # type: ignore[operator]
+    came_to = {0: weeks([100] * 6, **unknown, **today), 1: weeks([80] * 6, **unknown, **above)}
+    item = one(came_to, ceiling="open")
+    assert (item.answer, item.confidence) == ("change", confidence)
+    told = any("above an assumed ceiling for longer" in doubt.why for doubt in item.doubts)
+    assert told == (confidence == "low")
+    under = one(came_to, options("under_minutes<10/week"), ceiling="open")
+    assert (under.answer, under.confidence) == ("change", "high")
 
 
 def test_a_setting_that_is_refused_twice_has_both_reasons() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import hpabatch
+from benchmarks import recommend_truth
 from benchmarks.recommend_truth import Options, run
 from benchmarks.truth_fleet import (
     CPU,
@@ -27,6 +29,7 @@ from benchmarks.truth_fleet import (
 from benchmarks.truth_judge import (
     ADVICE,
     KEEP,
+    NO_ADVICE,
     Answer,
     Case,
     Goal,
@@ -35,6 +38,7 @@ from benchmarks.truth_judge import (
     Span,
     Verdict,
     best,
+    is_right,
     judge,
     tally,
 )
@@ -216,34 +220,64 @@ def test_the_constraint_comes_before_the_cost() -> None:
     assert best({"today": broken, "a": nearly}, GOAL) == "a"
 
 
-def test_where_today_misses_the_constraint_cheaper_and_no_worse_is_right() -> None:
+def test_a_change_is_right_if_it_is_better_by_the_goal() -> None:
+    """Whoever counts: cheaper and in no week worse is harmless where today's misses, not right."""
     today = verdict(50, 8, cost=10)
-    for weeks, cost, right in (
-        ((50, 9), 9, True),
-        ((51, 8), 9, False),
-        ((50, 10), 9, False),
-        ((50, 8), 10, False),
-        ((0, 0), 12, True),  # it holds the constraint
+    for weeks, cost, harmless, right in (
+        ((50, 9), 9, True, False),
+        ((51, 8), 9, False, False),
+        ((50, 10), 9, False, False),
+        ((50, 8), 10, False, False),
+        ((0, 0), 12, True, True),  # it holds the constraint
     ):
         case = Case(today, verdict(*weeks, cost=cost))
         assert case.is_right(GOAL) == right, weeks
-        assert tally([case], GOAL).right.count == right
+        assert case.is_harmless(GOAL) == harmless, weeks
+        known = {"today": today, "other": case.other}
+        assert is_right(Answer(ADVICE, "other"), known, GOAL, 5.0) is right, weeks
+        found = tally([case], GOAL)
+        assert (found.right.count, found.harmless.count) == (right, harmless)
+
+
+def test_keep_is_right_where_nothing_that_holds_saves_enough() -> None:
+    today, cheap = verdict(0, 0, cost=10), verdict(0, 0, cost=9.6)
+    assert is_right(Answer(KEEP), {"today": today, "a": cheap}, GOAL, 5.0)
+    assert not is_right(Answer(KEEP), {"today": today, "a": cheap}, GOAL, 3.0)
+    assert not is_right(Answer(KEEP), {"today": verdict(0, 50, cost=1), "a": cheap}, GOAL, 5.0)
+    assert is_right(Answer(NO_ADVICE), {"today": today}, GOAL, 5.0) is None
+
+
+@pytest.mark.compiled
+def test_recorded_weeks_have_the_ceilings_of_that_time() -> None:
+    """What nodes leave is another thing later: hindsight sees what there was."""
+    (truth,) = make_fleet(FleetOptions(1, weeks=1, seed=8, shapes=("bursty",)))
+    signal = truth.workload.plant.signals[CPU]
+    assert signal.ceiling_milli is not None
+    lower = replace(truth, later_milli=signal.ceiling_milli // 2)
+    settings = {truth.key: {"today": with_target(truth.spec, 95)}}
+    span = Span(first_week=0, weeks=1, sync_ms=60_000, is_recorded=True)
+    seen, same, later = (
+        judge([one], settings, where, GOAL, PROFILE)[truth.key]["today"]
+        for one, where in ((lower, span), (truth, span), (lower, replace(span, is_recorded=False)))
+    )
+    assert seen == same
+    assert later.worst > seen.worst
 
 
 def test_stand_ins_come_out_as_they_must() -> None:
     today = [verdict(1, 2, cost=10), verdict(50, 40, cost=10), verdict(0, 0, cost=10)]
     keep = tally([Case(v, v) for v in today], GOAL)
-    assert (keep.beats.count, keep.holds.count, keep.today_holds.count) == (0, 2, 2)
+    assert (keep.right.count, keep.holds.count, keep.today_holds.count) == (0, 2, 2)
     assert (keep.mended.count, keep.mended.total) == (0, 1)
     assert (keep.median_saving_pct, keep.total_saving_pct) == (0, 0)
     other = [verdict(3, 3, cost=8), verdict(1, 1, cost=15), verdict(9, 11, cost=1)]
     found = tally([Case(a, b) for a, b in zip(today, other, strict=True)], GOAL)
-    assert (found.beats.count, found.holds.count, found.holds_on_average.count) == (2, 2, 2)
+    assert (found.right.count, found.holds.count, found.holds_on_average.count) == (2, 2, 2)
     assert (found.mended.count, found.mended.total) == (1, 1)
     assert found.median_saving_pct == pytest.approx(20)
     assert found.total_saving_pct == pytest.approx(20)
     nothing = tally([], GOAL)
-    assert nothing.beats.pct is None
+    assert nothing.right.pct is None
     assert nothing.median_saving_pct is None
 
 
@@ -314,14 +348,30 @@ def test_a_bad_recommender_is_told_from_a_good_one(tmp_path: Path) -> None:
     summary = summary_of(asdict(SMALL), SMALL.goal, rows)
     assert summary["verdicts"][ADVICE]["count"] == 5
     assert summary["by_truth"]["advised"]["median_saving_pct"] < -20
-    assert len(summary["not_better"]) == 5 - summary["by_truth"]["advised"]["beats"]["count"]
-    counts = [summary["by_truth"][role]["beats"]["count"] for role in ("advised", "oracle")]
+    assert len(summary["not_right"]) == 5 - summary["by_truth"]["advised"]["right"]["count"]
+    counts = [summary["by_truth"][role]["right"]["count"] for role in ("advised", "oracle")]
     assert counts[0] < counts[1]
     printed = table(summary)
     assert "seed 4, 5 HPAs; recorded 1 weeks, judged on the 1 after; sync 300 s" in printed
     assert "advice     100.0 % (56.6-100.0) 5/5" in printed
     assert sum(found["hpas"] for found in summary["by_limit"].values()) == 5
     assert all(name in printed for name in summary["by_limit"])
+
+
+@pytest.mark.compiled
+def test_only_hindsight_is_judged_on_the_recorded_weeks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spans: list[Span] = []
+
+    def watched(fleet: Any, settings: Any, span: Span, *others: Any) -> Any:
+        spans.append(span)
+        return judge(fleet, settings, span, *others)
+
+    monkeypatch.setattr(recommend_truth, "judge", watched)
+    run(SMALL, tmp_path, 1, kept)
+    told = {(span.first_week, span.weeks, span.is_recorded) for span in spans}
+    assert told == {(1, 1, False), (0, 1, True)}
 
 
 @pytest.mark.compiled

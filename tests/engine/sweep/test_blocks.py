@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 from hpabatch.engine.fleet.requested import Requested
 from hpabatch.engine.simulate.case import SimulationCase
 from hpabatch.engine.simulate.loop import block_cuts, in_order, run_cases, simulate
-from hpabatch.engine.simulate.measures import Bounds, measures_frame
+from hpabatch.engine.simulate.measures import Bounds, knows_waiting, measures_frame
 from hpabatch.engine.sweep.blocks import (
     COLUMNS,
     DAY_MS,
@@ -27,7 +27,7 @@ from hpabatch.engine.sweep.blocks import (
     block_unit,
     blocks_frame,
 )
-from hpabatch.model.plant import DIVISIBLE, Signal
+from hpabatch.model.plant import BACKLOG, DIVISIBLE, EXTERNAL, Signal
 from hpabatch.model.versions import profile_for
 from tests.engine.simulated import START_MS, SYNC_MS, hpa_spec, random_fleet, small_case
 
@@ -211,6 +211,25 @@ def test_the_random_blocks_have_something_in_them() -> None:
         if name not in ("waiting", "outside_minutes", "invalid_minutes"):
             assert (known > 0).sum() > 2, name
         assert known.len() > 2, name
+
+
+@pytest.mark.parametrize("ceiling", [None, 500])
+def test_waiting_work_is_known_only_where_a_ceiling_is(ceiling: int | None) -> None:
+    signal = Signal(DIVISIBLE, ceiling_milli=ceiling, request_milli=500, overload="queue")
+    case = small_case(hpa_spec(50, 1, 4), [3000] * 40, signal=signal)
+    for frame in blocks_of([case], 300_000):
+        assert frame["unserved"].null_count() == frame.height
+        if ceiling is None:
+            assert frame["waiting"].null_count() == frame.height
+        else:
+            assert (frame["waiting"] > 0).any()
+
+
+def test_a_backlog_waits_without_any_ceiling() -> None:
+    signal = Signal(BACKLOG, EXTERNAL, rate_milli=1000)
+    case = small_case(hpa_spec(50, 1, 4), [3000] * 40, signal=signal)
+    assert knows_waiting(case)
+    assert not knows_waiting(small_case(hpa_spec(50, 1, 4), [3000] * 40))
 
 
 def test_columns_are_the_documented_ones() -> None:

@@ -33,6 +33,7 @@ from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.prices import PriceList, Prices
 from hpabatch.model.scenario import Scenario
+from hpabatch.model.settings.overrides import PlantOverride, SignalOverride
 from hpabatch.model.settings.policy_sets import SHIPPED
 from hpabatch.model.settings.setting import TODAY, apply_setting, parse_setting
 from tests.engine.swept import HOUR_MS, KEY, cut, only, planned, swept
@@ -326,6 +327,17 @@ def test_scores_are_there_unless_left_out(history: Path) -> None:
     assert found.schema == without.schema
     assert found["days"].to_list() == [pytest.approx(2.25 / 24, abs=60 / 86400)]
     assert found["blocks"].to_list() == [1]
+
+
+def test_a_ceiling_that_is_stated_to_be_none_is_open(history: Path) -> None:
+    """It bounds no usage, so ceilings are assumed, with what that means for advice."""
+    found = []
+    for stated in (SignalOverride(no_ceiling=True), SignalOverride(ceiling_milli=700)):
+        plants = (PlantOverride(signals=(("*", stated),)),)
+        sweep = planned(["max=+1"], history, only("shop/checkout"), plants=plants)
+        (ceiling,) = hpas_frame(sweep, prepare_part(sweep, 0))["ceiling"]
+        found.append(ceiling)
+    assert found == ["open", "given"]
 
 
 def test_noise_runs_all_settings_with_it(history: Path) -> None:
