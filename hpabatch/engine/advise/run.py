@@ -24,7 +24,7 @@ from hpabatch.engine.advise.answer import (
     relative_notes,
 )
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
-from hpabatch.engine.advise.doubts import contradictions, doubts, lens_doubts, refused
+from hpabatch.engine.advise.doubts import refused, unit_doubts
 from hpabatch.engine.advise.guard import source_of_change, withhold
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
@@ -127,10 +127,9 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, wrong):
-        own = [d for k in unit.members for d in doubts(rows[k], options)]
         advice = _advise(unit, facts)
-        own += contradictions(unit, options.goal)
-        own += lens_doubts(unit, {k: specs.written(k) for k in unit.members}, result.parameters)
+        today = {k: specs.today(k) for k in unit.members}
+        own = unit_doubts(unit, rows, today, result.parameters, options)
         units[name] = replace(advice, doubts=weighed([*advice.doubts, *own]))
     items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
