@@ -25,7 +25,7 @@ from hpabatch.engine.advise.answer import (
 )
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
 from hpabatch.engine.advise.doubts import refused, unit_doubts
-from hpabatch.engine.advise.guard import source_of_change, withhold
+from hpabatch.engine.advise.guard import source_of_change, withhold_owned
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
@@ -59,7 +59,8 @@ class Recommendation:
     `considered_id` the setting that was looked at. `patch` is what changes in the spec. `advice` is
     its unit's, None where the HPA itself gives none; it is member `member` there. `doubts` are the
     unit's, its own and those of the other members. `source` is what writes the HPA; `withheld`: why
-    no patch is written though something changes, "": it is.
+    no patch is written though something changes, "": it is; `was_edited`: because the spec is not
+    the judged one any more, beside any source.
     """
 
     key: Key
@@ -77,16 +78,12 @@ class Recommendation:
     doubts: tuple[Doubt, ...] = ()
     source: Source | None = None
     withheld: str = ""
+    was_edited: bool = False
 
     @property
     def confidence(self) -> str | None:
         """How sure the answer is: high, medium or low; None: there is no advice."""
         return None if self.answer == NONE else confidence_of(self.doubts)
-
-    @property
-    def was_edited(self) -> bool:
-        """Whether its patch is withheld because the spec is not the judged one any more."""
-        return bool(self.withheld) and (self.source is None or self.withheld != str(self.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +131,7 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
     found = Recommendations(items, ordered, options, result, specs, rows)
-    return withhold(found, {item.key: str(item.source) for item in items if item.source})
+    return withhold_owned(found)
 
 
 def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:
