@@ -22,7 +22,7 @@ from hpabatch.api.result import Result
 from hpabatch.engine.advise.answer import CHANGE, KEEP, NONE, options_of
 from hpabatch.engine.advise.apply import settings_of
 from hpabatch.engine.advise.frames import advice_frame, candidates_frame, folds_frame
-from hpabatch.engine.advise.guard import edits_since, with_objects, withhold
+from hpabatch.engine.advise.guard import edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.request import RecommendRequest
 from hpabatch.engine.advise.run import Recommendations
 from hpabatch.engine.advise.run import recommend as advise
@@ -192,4 +192,4 @@ def recommend(sweep: Sweep, request: RecommendRequest) -> Advice:
     objects = read_objects(request.objects)
     result, options = with_objects(sweep.result, objects), replace(options, objects=objects.digest)
     found = advise(result, options, settings_of(result))
-    return Advice(withhold(found, edits_since(found, objects, profile_of(result))))
+    return Advice(withhold_edited(found, edits_since(found, objects, profile_of(result))))

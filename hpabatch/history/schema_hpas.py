@@ -54,12 +54,16 @@ HPA_CONTEXT = Table(
         CLUSTER,
         NAMESPACE,
         text_column("name", "name of the HPA"),
-        time_column("ts", "since when it is known; the last row counts"),
-        text_column("owner", "controlling object as Kind/name; null: none", nullable=True),
+        time_column("ts", "since when it is known"),
+        text_column(
+            "owner",
+            "controlling object as Kind/name; the last row counts; null: none",
+            nullable=True,
+        ),
         json_column(
             "budgets",
             "PodDisruptionBudgets of the target's pods as a JSON array of objects: name, "
-            "minAvailable, maxUnavailable, as written; null: not recorded",
+            "minAvailable, maxUnavailable, as written; null: as before, or never recorded",
             kind="array",
             optional=True,
         ),
@@ -67,7 +71,7 @@ HPA_CONTEXT = Table(
             "spreads",
             "topologySpreadConstraints of the target's pods as a JSON array of objects: "
             "topologyKey, whenUnsatisfiable, minDomains, and domains, the values that nodes have "
-            "of this key; null: not recorded",
+            "of this key; null: as before, or never recorded",
             kind="array",
             optional=True,
         ),

@@ -181,4 +181,6 @@ def _context(
     owner = None if own is None else own.owner or None
     if found is None:
         return owner, None, None
-    return owner, compact_json(found.budgets_json()), compact_json(found.spreads_json())
+    # Objects without any budget were listed without that kind.
+    budgets = compact_json(found.budgets_json()) if objects.budgets else None
+    return owner, budgets, compact_json(found.spreads_json())

@@ -7,8 +7,8 @@ least loaded one counts as empty).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -115,6 +115,15 @@ class Availability:
     def spreads_json(self) -> list[dict[str, Any]]:
         """Return the constraints as plain values, as written."""
         return [dict(_spread_fields(one)) for one in self.spreads]
+
+
+def with_known_domains(spreads: Iterable[Spread], before: Iterable[Spread]) -> tuple[Spread, ...]:
+    """Return constraints that have the earlier number of their key's domains if they have none."""
+    known = {one.key: one.domains for one in before if one.domains is not None}
+    return tuple(
+        one if one.domains is not None else replace(one, domains=known.get(one.key))
+        for one in spreads
+    )
 
 
 def _spread_fields(one: Spread) -> Iterator[tuple[str, object]]:

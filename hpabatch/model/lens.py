@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hpabatch.model.plant import SCALE_ONE, Sight
+from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.plant import SCALE_ONE, Sight, signal_name
 from hpabatch.model.times import show_duration
 
 CPU: Final = "resource/cpu"
@@ -90,6 +91,15 @@ def lens_of_metric(lenses: Lenses, cluster: str, name: str) -> Lens:
     if kind == "container":
         return lens_of(lenses, cluster, f"resource/{rest.rpartition('/')[2]}")
     return lens_of(lenses if kind in ("resource", "pods") else (), cluster, name)
+
+
+def lenses_of_spec(lenses: Lenses, cluster: str, spec: HPASpec) -> tuple[Lens, ...]:
+    """Return the lenses that change what the metrics of a cluster's HPA are read from, each once.
+
+    `spec` has its defaults, so a metric that is not written counts, too.
+    """
+    own = [lens_of_metric(lenses, cluster, signal_name(metric)) for metric in spec.metrics]
+    return tuple(dict.fromkeys(lens for lens in own if lens.changes))
 
 
 def disagreeing(lenses: Lenses) -> Lens | None:

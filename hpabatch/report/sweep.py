@@ -96,7 +96,7 @@ class SweepReport(Report):
         if frame["pod_hours_recorded_per_week"].null_count() < frame.height:
             yield BESIDE
         yield from _edges(self.result, frame)
-        yield from _prospects(self.result)
+        yield from confidence_told(self.result)
         if frame.height:
             yield "MISSING is no condition of CHEAPEST: look at it, too (columns: --legend)"
         if self.result.parameters["skipped"]:
@@ -198,8 +198,8 @@ def _edges(result: SweepResult, frame: pl.DataFrame) -> Iterator[str]:
         yield f"edge of the grid: {', '.join(found)}: a wider grid may have a better setting"
 
 
-def _prospects(result: SweepResult) -> Iterator[str]:
-    """Yield how sure advice can be at most."""
+def confidence_told(result: SweepResult) -> Iterator[str]:
+    """Yield how many HPAs can get advice of each confidence, at most, under the default SLO."""
     goal = Goal("pod_hours", parse_goal(DEFAULT_SLO).slos)
     found = Counter(prospects(result, RecommendOptions(goal)).values())
     told = [f"{found[c]} {c}" for c in CONFIDENCES if found[c]]

@@ -15,6 +15,7 @@ from hpabatch.model.availability import (
     Need,
     Spread,
     availability_of,
+    with_known_domains,
 )
 
 ZONE = "topology.kubernetes.io/zone"
@@ -84,6 +85,14 @@ def test_the_largest_need_counts() -> None:
         (Spread(ZONE, domains=3), Spread(HOSTNAME, hard=False)),
     )
     assert known.need().pods == 5
+
+
+def test_domains_that_are_not_told_are_the_known_ones() -> None:
+    before = [Spread(ZONE, domains=3), Spread("rack")]
+    told = [Spread(ZONE, min_domains=2), Spread(ZONE, domains=4), Spread("rack")]
+    assert with_known_domains(told, before) == (
+        Spread(ZONE, True, 2, 3), Spread(ZONE, domains=4), Spread("rack")
+    )  # fmt: skip
 
 
 def test_plain_values_and_back() -> None:

@@ -9,9 +9,12 @@ from hpabatch.model.lens import (
     disagreeing,
     lens_of,
     lens_of_metric,
+    lenses_of_spec,
     ratio_words,
     words_of,
 )
+from hpabatch.model.objects.defaults import DEFAULT_METRICS
+from hpabatch.model.objects.hpa import ContainerResourceMetricSource, HPASpec, MetricSpec
 from hpabatch.model.plant import Pipeline, Plant, Sight, Signal
 
 
@@ -50,6 +53,20 @@ def test_a_metric_has_the_lens_of_its_samples() -> None:
     assert not lens_of_metric(lenses, "b", "pods/rps").changes
     assert not lens_of_metric(lenses, "a", "external/depth").changes
     assert not lens_of_metric(lenses, "a", "object/Ingress/web/rps").changes
+
+
+def test_a_spec_has_the_lenses_of_its_own_metrics() -> None:
+    cpu = DEFAULT_METRICS[0]
+    assert cpu.resource is not None
+    container = MetricSpec(
+        "ContainerResource",
+        container_resource=ContainerResourceMetricSource("cpu", "app", cpu.resource.target),
+    )
+    lenses = [Lens(CPU, "a", 30_000), Lens(CPU, "b", 45_000), Lens("pods/rps", "a", scale=2.0)]
+    spec = HPASpec(metrics=(cpu, container))
+    assert lenses_of_spec(lenses, "a", spec) == (Lens(CPU, "a", 30_000),)
+    assert lenses_of_spec(lenses, "c", spec) == ()
+    assert lenses_of_spec(lenses, "a", HPASpec()) == ()
 
 
 def test_what_pods_did_is_not_what_a_controller_sees() -> None:

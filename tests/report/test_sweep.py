@@ -19,7 +19,8 @@ from hpabatch.engine.sweep.blocks import COLUMNS as BLOCKS
 from hpabatch.engine.sweep.result import COLUMNS, HARM, SweepResult, grid_edges, summarize_sweep
 from hpabatch.report.forms import csv_text, json_text, parquet_bytes, table_text
 from hpabatch.report.numbers import BESIDE
-from hpabatch.report.sweep import SHOWN_ROWS, SweepReport
+from hpabatch.report.sweep import SHOWN_ROWS, SweepReport, confidence_told
+from tests.sweeps import SweepMaker, weeks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text()
 KEY = {"cluster": "east", "namespace": "shop"}
@@ -57,15 +58,16 @@ def made(*rows: dict[str, Any]) -> SweepResult:
             pl.Float64,
         ),
     )
-    hpas = pl.DataFrame(
-        [{**KEY, "hpa": name, "unit": "all", "days": 7.0, "ceiling": "recorded"} for name in names]
-    )
+    made_of = SweepMaker([])
+    for name in names:
+        made_of.add(name, {0: weeks([100.0])}, unit="all", days=7.0)
+    known = made_of.result()
     ids = sorted({r["setting_id"] for r in rows})
     return SweepResult(
         settings=pl.DataFrame({"setting_id": ids, "setting": [f"max={k}" for k in ids]}),
-        hpas=hpas,
+        hpas=known.hpas,
         results=results,
-        blocks=pl.DataFrame(),
+        blocks=known.blocks,
         evidence={"hpabatch": "0.6.0", "k8s": "1.37", "k8s_evidence": "from sources",
                   "k8s_proof": "by reading", "k8s_source": "given"},
         parameters={"block": {"unit": "week"}, "skipped": [], "notes": []},
@@ -218,6 +220,29 @@ def test_the_table_with_prices_and_skipped_hpas() -> None:
     assert "7.2" in text
     assert "COST" in text
     assert "skipped: 2 HPAs (why: on stderr)" in text
+
+
+def test_the_confidence_that_advice_can_have() -> None:
+    """Of all doubts that a sweep's end knows: of scores, of the recording, and of the lens."""
+    told = {"saturated_minutes": [2.0]}
+    maker = SweepMaker([])
+    maker.add("api", {0: weeks([100.0])}, days=28.0)
+    maker.add("bare", {0: weeks([100.0])}, days=28.0, controller_answer=None)
+    maker.add("web", {0: weeks([100.0], saturated_minutes=[50.0])}, days=28.0, recorded=told)
+    maker.add("wrong", {0: weeks([100.0])}, days=28.0, controller_answer="wrong", why_not="no")
+
+    def line(**parameters: Any) -> str:
+        found = maker.result()
+        known = {**found.parameters, **parameters}
+        (text,) = confidence_told(replace(found, parameters=known))
+        return text.removeprefix("confidence that advice can have: ").partition(" (")[0]
+
+    assert line() == "1 high, 1 medium, 1 low, 1 none"
+    lag = {"signal": "resource/cpu", "lag_ms": 30_000}
+    assert line(lenses=[lag]) == "2 medium, 1 low, 1 none"
+    assert line(lens_ratios=[{"signal": "resource/cpu", "scale": 2.0}]) == line(lenses=[lag])
+    text = table_text(report(row("api", 0)))
+    assert "confidence that advice can have: 1 medium (`hpabatch recommend` says why)" in text
 
 
 def test_a_large_fleet_is_cut_short() -> None:

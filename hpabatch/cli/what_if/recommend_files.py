@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpabatch.engine.advise.guard import edited_since, withhold
+from hpabatch.engine.advise.guard import edited_since, withhold_edited
 from hpabatch.engine.advise.run import Recommendation
 from hpabatch.engine.advise.specs import profile_of
 from hpabatch.engine.advise.unit import Key
@@ -71,7 +71,7 @@ def write_files(
     for item in report.found.items:
         if item.was_edited:
             edited.warn(f"{'/'.join(item.key[1:])}: {item.withheld}: no patch", EXIT_REFUSED)
-    report = replace(report, found=withhold(report.found, edited.others))
+    report = replace(report, found=withhold_edited(report.found, edited.others))
     written = list(report.written)
     if in_place:
         for path, text in edited.texts.items():

@@ -19,9 +19,8 @@ from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, Key, UnitBlocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.simulate.result import OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
-from hpabatch.model.lens import Lens, ratio_words
+from hpabatch.model.lens import Lens, lenses_of_spec, ratio_words
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.plant import signal_name
 
 CHANGE: Final = "change"
 KEEP: Final = "keep"
@@ -321,11 +320,10 @@ def notes(found: Judged, why_not: Sequence[str], facts: Facts) -> Iterator[str]:
 
 def relative_notes(key: Key, today: HPASpec, result: SweepResult) -> tuple[str, ...]:
     """Return which of an HPA's targets its advice is relative to: their scale is not known."""
-    own = {signal_name(metric) for metric in today.metrics}
+    ratios = [Lens(**found) for found in result.parameters.get("lens_ratios", ())]
     return tuple(
         f"relative to today's target: {ratio_words(lens)}, which the recording cannot tell apart"
-        for lens in (Lens(**found) for found in result.parameters.get("lens_ratios", ()))
-        if lens.cluster in (None, key[0]) and lens.signal in own
+        for lens in lenses_of_spec(ratios, key[0], today)
     )
 
 

@@ -8,21 +8,24 @@ is assumed lower the confidence instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from hpabatch.engine.advise.answer import RecommendOptions
 from hpabatch.engine.advise.confidence import LOW, MEDIUM, Doubt, confidence_of
 from hpabatch.engine.advise.objective import SATURATED, Goal
-from hpabatch.engine.advise.unit import KEY, Key, UnitBlocks, key_of
+from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, UnitBlocks, key_of, unit_blocks
 from hpabatch.engine.fidelity.answer import UNTOLD, WRONG
 from hpabatch.engine.fit.workload import OPEN
 from hpabatch.engine.simulate.result import CENSORED_PCT
 from hpabatch.engine.sweep.result import SweepResult
-from hpabatch.model.lens import Lens, lens_of, words_of
+from hpabatch.model.lens import Lens, lenses_of_spec, words_of
+from hpabatch.model.objects.decode import hpa_from_json
+from hpabatch.model.objects.defaults import default_spec
 from hpabatch.model.objects.hpa import HPASpec
-from hpabatch.model.plant import signal_name
 
 SATURATION: Final = frozenset({SATURATED, "unserved", "waiting"})
 """Measures that depend on where a pod's usage is cut off."""
@@ -47,12 +50,40 @@ def prospects(result: SweepResult, options: RecommendOptions) -> dict[Key, str |
     """Return by HPA the highest confidence that an answer can have; None: there is no advice.
 
     What speaks against a single setting is known only when one is chosen.
+
+    Raises:
+        HistoryError: the sweep is not whole.
     """
     none = {key for key, _ in refused(result, options.goal)}
-    return {
-        key_of(row): None if key_of(row) in none else confidence_of(doubts(row, options))
-        for row in result.hpas.iter_rows(named=True)
-    }
+    rows = {key_of(row): row for row in result.hpas.iter_rows(named=True)}
+    found: dict[Key, str | None] = dict.fromkeys(rows)
+    today = replace(result, blocks=result.blocks.filter(pl.col("setting_id") == TODAY_ID))
+    for _, unit in unit_blocks(today, none):
+        specs = {k: default_spec(hpa_from_json(rows[k]["spec"])[0].spec) for k in unit.members}
+        own = unit_doubts(unit, rows, specs, result.parameters, options)
+        found |= dict.fromkeys(unit.members, confidence_of(own))
+    return found
+
+
+def unit_doubts(
+    unit: UnitBlocks,
+    rows: Mapping[Key, Mapping[str, Any]],
+    today: Mapping[Key, HPASpec],
+    told: Mapping[str, Any],
+    options: RecommendOptions,
+) -> list[Doubt]:
+    """Return what lowers the confidence in any answer on a unit, whatever setting it is.
+
+    Args:
+        unit: its blocks.
+        rows: the rows of a sweep's `hpas`.
+        today: the specs of its HPAs, defaults filled in.
+        told: parameters of the sweep.
+        options: what is asked for.
+    """
+    scored = bool((told.get("request") or {}).get("fidelity"))
+    own = [doubt for key in unit.members for doubt in doubts(rows[key], options, scored=scored)]
+    return [*own, *contradictions(unit, options.goal), *lens_doubts(unit, today, told)]
 
 
 def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
@@ -65,12 +96,15 @@ def _wrong(row: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def doubts(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]:
-    """Yield what lowers the confidence in any answer on an HPA, by its row of a sweep's `hpas`."""
+def doubts(row: Mapping[str, Any], options: RecommendOptions, *, scored: bool) -> Iterator[Doubt]:
+    """Yield what lowers the confidence in any answer on an HPA, by its row of a sweep's `hpas`.
+
+    `scored`: the sweep was asked for fidelity scores.
+    """
     if not options.goal.slos:
         why = f"nothing limits what least {options.goal.minimize} does to users: there is no --slo"
         yield Doubt(LOW, why, "a limit that must hold (--slo 'saturated_minutes<10/week')")
-    yield from _controller(row)
+    yield from _controller(row, scored)
     yield from _plant(row)
     yield from _history(row, options)
     if row["ceiling"] == OPEN and SATURATED in {slo.measure for slo in options.goal.slos}:
@@ -82,11 +116,17 @@ def doubts(row: Mapping[str, Any], options: RecommendOptions) -> Iterator[Doubt]
         )
 
 
-def _controller(row: Mapping[str, Any]) -> Iterator[Doubt]:
-    answer = row["controller_answer"]
-    if answer is None:
-        why = "fidelity was not measured: whether these are the controller's settings is not known"
-        yield Doubt(LOW, why, "sweep with --fidelity")
+def _controller(row: Mapping[str, Any], scored: bool) -> Iterator[Doubt]:
+    answer, unknown = row["controller_answer"], "whether these are the controller's settings"
+    if answer is None and scored:
+        yield Doubt(
+            LOW,
+            f"the recording gives no fidelity score: {unknown} is not known",
+            "a history with ticks and samples of this HPA (`hpabatch fidelity` says what it lacks)",
+        )
+    elif answer is None:
+        why = f"fidelity was not measured: {unknown} is not known"
+        yield Doubt(LOW, why, "a sweep without --no-fidelity")
     elif answer == UNTOLD:
         yield Doubt(
             MEDIUM,
@@ -132,26 +172,27 @@ def lens_doubts(
 
     Args:
         unit: the HPAs.
-        today: their specs.
+        today: their specs, defaults filled in.
         told: parameters of the sweep.
     """
     lenses, ratios = (
         [Lens(**found) for found in told.get(name, ())] for name in ("lenses", "lens_ratios")
     )
     for key in unit.members:
-        own = {signal_name(metric) for metric in today[key].metrics}
-        if any(lens_of(lenses, key[0], signal).changes for signal in own):
+        seen = lenses_of_spec(lenses, key[0], today[key])
+        if seen:
             yield Doubt(
                 MEDIUM,
                 "the controller did not see what was recorded: its samples go through a lens "
-                f"({words_of(lenses)})",
+                f"({words_of(seen)})",
                 "a recording of what the metrics API answers (`hpabatch record`)",
             )
-        if any(lens_of(ratios, key[0], signal).changes for signal in own):
+        untold = lenses_of_spec(ratios, key[0], today[key])
+        if untold:
             yield Doubt(
                 MEDIUM,
                 "either the stated targets or the scale of the samples are not as stated "
-                f"({words_of(ratios)}): the advice is relative to today's target",
+                f"({words_of(untold)}): the advice is relative to today's target",
                 "the scale stated in a lens file (--lens)",
             )
 

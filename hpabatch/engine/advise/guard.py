@@ -18,7 +18,8 @@ from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, UsageError
 from hpabatch.inputs.cluster_objects import ClusterObjects
 from hpabatch.inputs.manifest_edit import stored_spec
-from hpabatch.model.objects.hpa import HPASpec
+from hpabatch.model.availability import Availability, with_known_domains
+from hpabatch.model.objects.hpa import HPA, HPASpec
 from hpabatch.model.owners import Metadata, Source, source_of, telling
 from hpabatch.model.settings.differences import spec_differences
 from hpabatch.model.versions import Profile
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 PLAIN: Final = "plain"
 """Value of `--instance-label`: nothing writes an HPA because of app.kubernetes.io/instance."""
+
+
+GONE: Final = (
+    "gone: --objects has other HPAs of its namespace and not this one; if it is still there, give "
+    "all HPAs of the namespace"
+)
 
 
 def contexts_of(result: SweepResult) -> dict[Key, Context]:
@@ -83,27 +90,47 @@ def _told(result: SweepResult, objects: ClusterObjects) -> Iterator[dict[str, st
         hpa = objects.hpas.get((row["namespace"], row["hpa"]))
         if hpa is not None:
             labels, annotations = telling(dict(hpa.labels)), telling(dict(hpa.annotations))
-            own = objects.availability_of(hpa)
-            context = Context(
-                Metadata(labels, annotations, hpa.owner),
-                context.availability if own is None else own,
-            )
+            needs = _needs(hpa, objects, context.availability)
+            context = Context(Metadata(labels, annotations, hpa.owner), needs)
         yield context.columns()
+
+
+def _needs(hpa: HPA, objects: ClusterObjects, recorded: Availability | None) -> Availability | None:
+    """Return what an HPA's pods need: what the objects do not say is as it was recorded.
+
+    Objects without any budget, or without any node, were listed without that kind.
+    """
+    found = objects.availability_of(hpa)
+    if found is None or recorded is None:
+        return recorded if found is None else found
+    spreads = found.spreads
+    if not objects.domains.values:
+        spreads = with_known_domains(spreads, recorded.spreads)
+    return Availability(found.budgets if objects.budgets else recorded.budgets, spreads)
 
 
 def edits_since(
     found: Recommendations, objects: ClusterObjects, profile: Profile
 ) -> dict[Key, str]:
-    """Return the HPAs with a change whose spec in a cluster is not the judged one, and how."""
+    """Return the HPAs with a change whose spec in a cluster is not the judged one, and how.
+
+    One that is not among the other HPAs of its namespace is gone. Of a namespace without any HPA
+    the objects say nothing.
+    """
+    told = {namespace for namespace, _ in (*objects.hpas, *objects.unusable)}
     edited = {}
     for item in found.items:
-        hpa, broken = objects.hpas.get(item.key[1:]), objects.unusable.get(item.key[1:])
-        if item.patch and broken is not None:
-            edited[item.key] = edited_since([f"no controller can use its spec now ({broken})"])
-        if hpa is None or not item.patch:
+        place = item.key[1:]
+        hpa, broken = objects.hpas.get(place), objects.unusable.get(place)
+        if not item.patch or place[0] not in told:
             continue
-        differences = spec_differences(found.specs.today(item.key), stored_spec(hpa, profile))
-        if differences:
+        if broken is not None:
+            edited[item.key] = edited_since([f"no controller can use its spec now ({broken})"])
+        elif hpa is None:
+            edited[item.key] = GONE
+        elif differences := spec_differences(
+            found.specs.today(item.key), stored_spec(hpa, profile)
+        ):
             edited[item.key] = edited_since(differences)
     return edited
 
@@ -113,12 +140,30 @@ def edited_since(differences: list[str]) -> str:
     return f"edited since it was judged: {', '.join(differences)}; import it and sweep again"
 
 
-def withhold(found: Recommendations, why: Mapping[Key, str]) -> Recommendations:
-    """Return advice without the patches of some HPAs, by their reasons."""
-    return replace(found, items=tuple(_withheld(item, why.get(item.key)) for item in found.items))
+def withhold_owned(found: Recommendations) -> Recommendations:
+    """Return advice without the patches of HPAs that something else writes."""
+    return replace(
+        found,
+        items=tuple(
+            item if item.source is None else _withheld(item, str(item.source))
+            for item in found.items
+        ),
+    )
 
 
-def _withheld(item: Recommendation, why: str | None) -> Recommendation:
-    if why is None or item.withheld:
-        return item
-    return replace(item, withheld=why, notes=(*item.notes, f"no patch is written: {why}"))
+def withhold_edited(found: Recommendations, why: Mapping[Key, str]) -> Recommendations:
+    """Return advice without the patches of HPAs that were edited since, by `edits_since`."""
+    return replace(
+        found,
+        items=tuple(
+            item
+            if item.key not in why or item.was_edited
+            else replace(_withheld(item, why[item.key]), was_edited=True)
+            for item in found.items
+        ),
+    )
+
+
+def _withheld(item: Recommendation, why: str) -> Recommendation:
+    both = f"{item.withheld}; and {why}" if item.withheld else why
+    return replace(item, withheld=both, notes=(*item.notes, f"no patch is written: {why}"))

@@ -24,8 +24,8 @@ from hpabatch.engine.advise.answer import (
     relative_notes,
 )
 from hpabatch.engine.advise.confidence import Doubt, accepted, confidence_of, weighed
-from hpabatch.engine.advise.doubts import contradictions, doubts, lens_doubts, refused
-from hpabatch.engine.advise.guard import source_of_change, withhold
+from hpabatch.engine.advise.doubts import refused, unit_doubts
+from hpabatch.engine.advise.guard import source_of_change, withhold_owned
 from hpabatch.engine.advise.judge import TODAY, Judged, Judging, judge, split_of
 from hpabatch.engine.advise.specs import Apply, Specs, allowed_mask, misfits, profile_of, refusals
 from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks, key_of, unit_blocks
@@ -59,7 +59,8 @@ class Recommendation:
     `considered_id` the setting that was looked at. `patch` is what changes in the spec. `advice` is
     its unit's, None where the HPA itself gives none; it is member `member` there. `doubts` are the
     unit's, its own and those of the other members. `source` is what writes the HPA; `withheld`: why
-    no patch is written though something changes, "": it is.
+    no patch is written though something changes, "": it is; `was_edited`: because the spec is not
+    the judged one any more, beside any source.
     """
 
     key: Key
@@ -77,16 +78,12 @@ class Recommendation:
     doubts: tuple[Doubt, ...] = ()
     source: Source | None = None
     withheld: str = ""
+    was_edited: bool = False
 
     @property
     def confidence(self) -> str | None:
         """How sure the answer is: high, medium or low; None: there is no advice."""
         return None if self.answer == NONE else confidence_of(self.doubts)
-
-    @property
-    def was_edited(self) -> bool:
-        """Whether its patch is withheld because the spec is not the judged one any more."""
-        return bool(self.withheld) and (self.source is None or self.withheld != str(self.source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +124,14 @@ def recommend(result: SweepResult, options: RecommendOptions, apply: Apply) -> R
     rows = {key_of(r): r for r in result.hpas.iter_rows(named=True)}
     units: dict[str, UnitAdvice] = {}
     for name, unit in unit_blocks(result, wrong):
-        own = [d for k in unit.members for d in doubts(rows[k], options)]
         advice = _advise(unit, facts)
-        own += contradictions(unit, options.goal)
-        own += lens_doubts(unit, {k: specs.written(k) for k in unit.members}, result.parameters)
+        today = {k: specs.today(k) for k in unit.members}
+        own = unit_doubts(unit, rows, today, result.parameters, options)
         units[name] = replace(advice, doubts=weighed([*advice.doubts, *own]))
     items = tuple(_items(result, specs, units, wrong, options))
     ordered = tuple(units[name] for name in sorted(units))
     found = Recommendations(items, ordered, options, result, specs, rows)
-    return withhold(found, {item.key: str(item.source) for item in items if item.source})
+    return withhold_owned(found)
 
 
 def _advise(unit: UnitBlocks, facts: Facts) -> UnitAdvice:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from hpabatch.history.reader import History
-from hpabatch.model.availability import Availability, availability_of
+from hpabatch.model.availability import Availability, availability_of, with_known_domains
 from hpabatch.model.owners import Metadata, telling
 
 Key = tuple[str, str, str]
@@ -61,21 +61,41 @@ def contexts(history: History) -> dict[Key, Context]:
     for row in history.read("hpas", columns).sort("valid_from").iter_rows(named=True):
         key = row["cluster"], row["namespace"], row["name"]
         told[key] = _texts(row["labels"]), _texts(row["annotations"])
-    beside = {
-        (row["cluster"], row["namespace"], row["name"]): row  # in the order of their times
-        for row in history.read("hpa_context", optional=True).iter_rows(named=True)
-    }
+    beside = _beside(history)
     found = {}
     for key, texts in told.items():
-        row = beside.get(key, {})
+        owner, known = beside.get(key, ("", None))
         labels, annots = map(telling, texts)
-        metadata = Metadata(labels, annots, row.get("owner") or "")
-        budgets, spreads = row.get("budgets"), row.get("spreads")
-        known = None
-        if budgets is not None or spreads is not None:
-            known = availability_of(json.loads(budgets or "[]"), json.loads(spreads or "[]"))
-        found[key] = Context(metadata, known)
+        found[key] = Context(Metadata(labels, annots, owner), known)
     return found
+
+
+def _beside(history: History) -> dict[Key, tuple[str, Availability | None]]:
+    """Return owner and availability of HPAs.
+
+    The last row says the owner, null: none. What of the availability it leaves open is that of the
+    row before.
+    """
+    found: dict[Key, tuple[str, Availability | None]] = {}
+    rows = history.read("hpa_context", optional=True)  # in the order of their times
+    for row in rows.iter_rows(named=True):
+        key = row["cluster"], row["namespace"], row["name"]
+        _, known = found.get(key, ("", None))
+        found[key] = row["owner"] or "", _renewed(known, row["budgets"], row["spreads"])
+    return found
+
+
+def _renewed(
+    before: Availability | None, budgets: str | None, spreads: str | None
+) -> Availability | None:
+    if budgets is None and spreads is None:
+        return before
+    known = before or Availability()
+    told = availability_of(json.loads(budgets or "[]"), json.loads(spreads or "[]"))
+    return Availability(
+        known.budgets if budgets is None else told.budgets,
+        known.spreads if spreads is None else with_known_domains(told.spreads, known.spreads),
+    )
 
 
 def _texts(value: str | None) -> dict[str, str]:

@@ -37,5 +37,7 @@ class SweepRequest(VariedWork, Syncs, Rules, ChosenHpas):
         "path", "Policy sets of your own (YAML).", metavar="FILE", unset="gentle, default, fast"
     )
     fidelity: bool = option(
-        "flag", "Score both halves of the model too; without scores there is no advice.", True
+        "flag",
+        "Score both halves of the model too; without scores advice has low confidence.",
+        True,
     )

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hpabatch.engine.advise.answer import RecommendOptions
-from hpabatch.engine.advise.doubts import ceiling_doubts, contradictions, doubts, lens_doubts
+from hpabatch.engine.advise.doubts import (
+    ceiling_doubts,
+    contradictions,
+    doubts,
+    lens_doubts,
+    prospects,
+    unit_doubts,
+)
 from hpabatch.engine.advise.objective import parse_goal
+from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.advise.unit import UnitBlocks, unit_blocks
 from hpabatch.model.objects.decode import hpa_from_json
-from tests.sweeps import SPEC, SweepMaker, weeks
+from tests.sweeps import SPEC, SweepMaker, put, weeks
 
 
 def hpa(**facts: Any) -> dict[str, Any]:
@@ -50,7 +59,9 @@ def test_a_ceiling_that_is_assumed_lowers_the_confidence(ceiling: str, assumed: 
     maker = SweepMaker([]).add("api", {0: weeks([100, 100])}, ceiling=ceiling)
     (row,) = maker.result().hpas.iter_rows(named=True)
     options = RecommendOptions(parse_goal(["saturated_minutes<10/week"], "pod_hours"))
-    told = [doubt.most for doubt in doubts(row, options) if doubt.why.startswith("ceiling")]
+    told = [
+        doubt.most for doubt in doubts(row, options, scored=True) if doubt.why.startswith("ceiling")
+    ]
     assert told == (["medium"] if assumed else [])
 
 
@@ -97,3 +108,64 @@ def test_a_lens_and_an_untold_scale_are_doubts_of_the_hpas_that_read_their_signa
     assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "cluster": "west"}]}))
     assert not list(lens_doubts(unit, today, {"lenses": [{**lag, "signal": "pods/depth"}]}))
     assert not list(lens_doubts(unit, today, {}))
+    others = [lag, {**lag, "cluster": "west"}, {**lag, "signal": "pods/depth"}]
+    (seen,) = lens_doubts(unit, today, {"lenses": others, "lens_ratios": []})
+    assert "(east: resource/cpu lag 30s)" in seen.why
+
+
+CONTAINER = {
+    "type": "ContainerResource",
+    "containerResource": {
+        "name": "cpu",
+        "container": "app",
+        "target": {"type": "Utilization", "averageUtilization": 60},
+    },
+}
+
+
+@pytest.mark.parametrize("metrics", [[CONTAINER], []])
+def test_a_lens_of_cpu_is_one_of_containers_and_of_the_default_metric(metrics: list[Any]) -> None:
+    maker = SweepMaker([]).add(
+        "api", {0: weeks([100, 100, 100])}, spec={**SPEC, "metrics": metrics}
+    )
+    result = maker.result()
+    lag = {"signal": "resource/cpu", "cluster": "east", "lag_ms": 30_000}
+    ratio = {"signal": "resource/cpu", "cluster": None, "scale": 1.2}
+    told = {**result.parameters, "lenses": [lag], "lens_ratios": [ratio]}
+    asked = RecommendOptions(parse_goal(["under_minutes<10/week"], "pod_hours"))
+    ((item,), plain) = (
+        recommend(replace(result, parameters=known), asked, put).items
+        for known in (told, result.parameters)
+    )
+    assert any("resource/cpu lag 30s" in doubt.why for doubt in item.doubts)
+    assert any("resource/cpu scale 1.2" in doubt.why for doubt in item.doubts)
+    assert item.notes[-1].startswith("relative to today's target: resource/cpu scale 1.2")
+    assert not any("resource/cpu" in doubt.why for doubt in plain[0].doubts)
+    assert list(prospects(replace(result, parameters=told), asked).values()) == ["medium"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "why", "remedy"),
+    [
+        (False, "fidelity was not measured", "a sweep without --no-fidelity"),
+        (True, "the recording gives no fidelity score", "a history with ticks and samples"),
+    ],
+)
+def test_a_score_that_was_not_asked_for_and_one_that_is_not_there(
+    asked: bool, why: str, remedy: str
+) -> None:
+    maker = SweepMaker([]).add("api", {0: weeks([100, 100, 100])}, controller_answer=None)
+    result = maker.result()
+    ((_, unit),) = unit_blocks(result)
+    (row,) = result.hpas.to_dicts()
+    specs = dict.fromkeys(unit.members, hpa_from_json(json.dumps(SPEC))[0].spec)
+    (doubt,) = unit_doubts(
+        unit,
+        dict.fromkeys(unit.members, row),
+        specs,
+        {"request": {"fidelity": asked}},
+        RecommendOptions(parse_goal(["under_minutes<10/week"], "pod_hours")),
+    )
+    assert doubt.most == "low"
+    assert doubt.why.startswith(why)
+    assert doubt.remedy.startswith(remedy)

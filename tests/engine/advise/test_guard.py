@@ -13,7 +13,7 @@ from hpabatch.engine.advise.answer import RecommendOptions
 from hpabatch.engine.advise.bounds import parse_bounds
 from hpabatch.engine.advise.certificate import certificate
 from hpabatch.engine.advise.frames import advice_frame
-from hpabatch.engine.advise.guard import edits_since, with_objects, withhold
+from hpabatch.engine.advise.guard import edits_since, with_objects, withhold_edited
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import JudgeRules
 from hpabatch.engine.advise.run import Recommendation, Recommendations, recommend
@@ -202,7 +202,8 @@ def test_an_edited_hpa_is_refused_with_each_field(tmp_path: Path) -> None:
     assert edits_since(found, same, PROFILE) == {}
     edited = objects_of(tmp_path, live(5, maxReplicas=12))
     why = edits_since(found, edited, PROFILE)
-    item = one(withhold(found, why))
+    item = one(withhold_edited(found, why))
+    assert one(withhold_edited(withhold_edited(found, why), why)) == item
     assert item.withheld == (
         "edited since it was judged: minReplicas 4 -> 5, maxReplicas 10 -> 12; import it and sweep "
         "again"
@@ -217,10 +218,69 @@ def test_an_hpa_that_no_controller_can_use_now_is_refused(tmp_path: Path) -> Non
     assert why.startswith("edited since it was judged: no controller can use its spec now (spec.")
 
 
-def test_what_is_withheld_already_keeps_its_reason(tmp_path: Path) -> None:
+def test_an_owned_hpa_that_was_also_edited_says_both(tmp_path: Path) -> None:
     found = advise(4, SCALED)
-    again = withhold(found, edits_since(found, objects_of(tmp_path, live(5)), PROFILE))
-    assert one(again) == one(found)
+    owned = one(found).withheld
+    edited = edits_since(found, objects_of(tmp_path, live(5)), PROFILE)
+    item = one(withhold_edited(found, edited))
+    (why,) = edited.values()
+    assert item.was_edited
+    assert item.withheld == f"{owned}; and {why}"
+    assert item.notes[-2:] == (f"no patch is written: {owned}", f"no patch is written: {why}")
+
+
+def other(name: str = "web", namespace: str = "shop") -> Json:
+    document = hpa(name, name, START_MS)
+    document["metadata"]["namespace"] = namespace
+    return document
+
+
+@pytest.mark.parametrize("broken", [{}, {"maxReplicas": "many"}])
+def test_an_hpa_that_is_gone_gets_no_patch(tmp_path: Path, broken: Json) -> None:
+    found = advise(4)
+    beside = other()
+    beside["spec"] |= broken
+    edited = edits_since(found, objects_of(tmp_path, beside), PROFILE)
+    item = one(withhold_edited(found, edited))
+    assert item.was_edited
+    assert item.withheld.startswith("gone: --objects has other HPAs of its namespace and not this")
+    # Of another namespace's HPAs nothing follows.
+    assert not edits_since(found, objects_of(tmp_path, other(namespace="front")), PROFILE)
+
+
+SPREAD = {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def node(zone: str) -> Json:
+    metadata = {"name": f"node-{zone}", "labels": {"zone": zone}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+
+
+def budget(least: int) -> Json:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "api", "namespace": "shop"},
+        "spec": {"minAvailable": least, "selector": {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("known", "items", "least"),
+    [
+        (Availability((Budget("api", "2"),)), [], 3),
+        (Availability((Budget("api", "2"),)), [budget(1)], 2),
+        (Availability((), (Spread("zone", domains=3),)), [], 3),
+        (Availability((), (Spread("zone", domains=3),)), [node("a"), node("b")], 2),
+    ],
+)
+def test_objects_without_budgets_or_nodes_leave_the_recorded_ones(
+    tmp_path: Path, known: Availability, items: list[Json], least: int
+) -> None:
+    spec = spec_of() | ({"topologySpreadConstraints": [SPREAD]} if known.spreads else {})
+    objects = objects_of(tmp_path, live(4), workload("api", 4, spec), *items)
+    result = advise(4, Context(availability=known)).result
+    assert least_of(one(recommend(with_objects(result, objects), options(), put))) == least
 
 
 def test_objects_are_of_one_cluster(tmp_path: Path) -> None:

@@ -64,6 +64,24 @@ def test_the_last_labels_and_the_last_context_count(tmp_path: Path) -> None:
     assert found(tmp_path) == Context(Metadata({FLUX: "new"}), Availability())
 
 
+def test_what_a_later_row_leaves_open_is_as_it_was(tmp_path: Path) -> None:
+    """Owners are recorded alone; objects may be listed without budgets or nodes."""
+    budgets = json.dumps([{"name": "web", "minAvailable": "2"}])
+    zone = {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    counted = json.dumps([{**zone, "domains": 3}])
+    rows: list[dict[str, Any]] = [
+        {"ts": at(1), "owner": "Canary/web", "budgets": budgets, "spreads": counted},
+        {"ts": at(2), "owner": "ScaledObject/web", "budgets": None, "spreads": None},
+        {"ts": at(3), "owner": None, "budgets": None, "spreads": json.dumps([zone])},
+    ]
+    known = Availability((Budget("web", "2"),), (Spread("zone", domains=3),))
+    for count, owner in ((2, "ScaledObject/web"), (3, "")):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        history(folder, hpas=[spec(1, None)], hpa_context=rows[:count])
+        assert found(folder) == Context(Metadata(owner=owner), known)
+
+
 def test_needs_and_owner_of_the_objects(tmp_path: Path) -> None:
     budgets, spreads = [{"name": "web", "minAvailable": "2"}], [{"topologyKey": "zone"}]
     row = {"ts": at(1), "owner": "ScaledObject/web"}
