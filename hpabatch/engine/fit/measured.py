@@ -142,15 +142,19 @@ def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
     return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")
 
 
-def levels_of(m: Measured) -> tuple[tuple[int, ...], Fact]:
-    """Return the ceilings that are assumed where none is known, and the highest usage as a fact."""
+def levels_of(m: Measured, request: int | None) -> tuple[tuple[int, ...], Fact]:
+    """Return the ceilings that are assumed where none is known, and the highest usage as a fact.
+
+    None is below the request, which a node keeps free for a pod (milli; None: not known).
+    """
     minutes = _known_minutes(m.series.most, m.cells)
     highest = float(np.quantile(minutes, SUSTAINED_QUANTILE, method="higher"))
     note = (
         "99.9 % of the minutes' means of the highest pod are not above it; ceilings are assumed "
-        f"from {CEILINGS_PCT[0]} % to {CEILINGS_PCT[-1]} % of it"
+        f"from {CEILINGS_PCT[0]} % to {CEILINGS_PCT[-1]} % of it, none below the request"
     )
-    levels = tuple(max(round(highest * pct / 100), 1) for pct in CEILINGS_PCT)
+    least = max(request or 0, 1)
+    levels = tuple(max(round(highest * pct / 100), least) for pct in CEILINGS_PCT)
     return levels, m.fact("highest", highest, FITTED, note)
 
 

@@ -37,12 +37,12 @@ def fit_work(m: Measured, others: Mapping[str, Measured]) -> SignalFit:
     """Return the fit of a divisible or per-pod signal; `others` may hold rates of its work."""
     usage = m.series.usage
     ceiling, of_ceiling = ceiling_of(m)
-    levels, of_highest = levels_of(m)
     censored = censored_at(m, ceiling)
     base, of_base = _base(m, others, censored)
     startup, of_startup = _startup(m, base)
     observed, of_observed = observed_of(m)
     request, of_request = request_of(m)
+    levels, of_highest = levels_of(m, request)
     raw = np.maximum(usage - base, 0.0)
     raw = raw * m.series.ready if m.kind == DIVISIBLE else raw
     work = np.rint(filled(raw)).astype(np.int64)

@@ -238,6 +238,16 @@ def test_without_a_limit_the_ceiling_is_open_and_assumed_around_the_highest_that
     assert fact(found, "capacity").source == ASSUMED
 
 
+def test_no_assumed_ceiling_is_below_the_request() -> None:
+    observed = usage_of(loop_of())
+    highest = fact(fit(observed, RECORDING), f"signals.{NAME}.highest").value
+    assert highest is not None
+    request = round(highest * 1000 * 1.1)
+    levels = workload(fit(observed, RECORDING, stated(request_milli=request))).plant.signals[NAME]
+    assert levels.levels_milli[:3] == (request,) * 3
+    assert levels.levels_milli[3] > request
+
+
 def test_minutes_at_the_limit_are_censored() -> None:
     loop = loop_of(0)
     usage = loop.usage.copy()
