@@ -34,9 +34,10 @@ class Budget:
     max_unavailable: str = ""
 
     def need(self) -> Need | None:
-        """Return the least pods of which one may be evicted and one is left; None: any will do.
+        """Return the least pods of which one may be evicted and one is left.
 
-        None, too, where no number of pods will (minAvailable 100%, maxUnavailable 0).
+        None where no number of pods will do (minAvailable 100%, maxUnavailable 0 or 100%), and of
+        what is no limit.
         """
         field, text = "minAvailable", self.min_available
         if not text:
@@ -45,6 +46,8 @@ class Budget:
         number = text.removesuffix("%")
         if not (number.isascii() and number.isdigit()):
             return None
+        if field == "maxUnavailable" and int(number) == 0:
+            return None  # no pod may ever be evicted
         pods = int(number) + 1
         if share:
             free = 100 - int(number)

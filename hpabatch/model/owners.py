@@ -53,8 +53,9 @@ class Metadata:
 class Source:
     """What writes an HPA's spec, and where it is changed instead.
 
-    `doubtful`: its only sign is the label `app.kubernetes.io/instance`, which Argo CD tracks by,
-    and which anybody may set. `as_manifest`: it applies manifests, in which the HPA stands.
+    `doubtful`: its only sign is what Argo CD reads and anybody may set: the label
+    `app.kubernetes.io/instance`, or options of a sync such as its wave. `as_manifest`: it applies
+    manifests, in which the HPA stands.
     """
 
     name: str
@@ -86,6 +87,7 @@ def source_of(
         _argo(namespace, name, metadata),
         _helm(namespace, metadata),
         _instance(metadata.labels),
+        _sync_options(metadata),
     )
     return next((one for one in found if one is not None), None)
 
@@ -100,7 +102,8 @@ def _controller(
     if not scaled:
         return None
     fields = [place for name, place in _KEDA_FIELDS.items() if name in changed or not changed]
-    return Source(f"KEDA {_KEDA_OBJECT} {namespace}/{scaled}", f"change {_joined(fields)} there")
+    what = _joined(fields) if fields else "what it makes its HPA of"
+    return Source(f"KEDA {_KEDA_OBJECT} {namespace}/{scaled}", f"change {what} there")
 
 
 def _scaled_objects(metadata: Metadata, spec: HPASpec) -> Iterator[str]:
@@ -165,6 +168,22 @@ def _instance(labels: Mapping[str, str]) -> Source | None:
     return Source(
         f"the application of its label {INSTANCE}={labels[INSTANCE]}",
         "Argo CD tracks by this label, so change it in the repository that this application syncs "
+        "from; if no Argo CD does, give --instance-label plain",
+        doubtful=True,
+        as_manifest=True,
+    )
+
+
+def _sync_options(metadata: Metadata) -> Source | None:
+    option = min(
+        (key for key in (*metadata.labels, *metadata.annotations) if key.startswith(_ARGO)),
+        default=None,
+    )
+    if option is None:
+        return None
+    return Source(
+        "an Argo CD application of an unknown name",
+        f"Argo CD reads its {option}, so change it in the repository that the application syncs "
         "from; if no Argo CD does, give --instance-label plain",
         doubtful=True,
         as_manifest=True,

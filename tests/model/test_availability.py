@@ -39,12 +39,15 @@ def evictable(budget: Budget, pods: int) -> int:
 def test_the_need_is_the_least_that_lets_one_go_and_keeps_one(field: str, text: str) -> None:
     budget = Budget("web", **{field: text})
     need = budget.need()
+    if (field, text) == ("max_unavailable", "0"):
+        assert need is None
+        assert not any(evictable(budget, pods) for pods in range(1, 200))
+        return
     assert need is not None
     by_hand = next(
         pods
         for pods in range(1, 200)
-        if (evictable(budget, pods) >= 1 or (field, text) == ("max_unavailable", "0"))
-        and (pods - evictable(budget, pods) >= 1 or text == "0")
+        if evictable(budget, pods) >= 1 and (pods - evictable(budget, pods) >= 1 or text == "0")
     )
     assert need.pods == by_hand
     # No fewer pods than that, and not more often than any: also all larger numbers do.
@@ -64,6 +67,11 @@ def test_the_reason_of_a_budget() -> None:
 @pytest.mark.parametrize("text", ["100%", "200%", "", "two", "-1", "5.5%", "٣"])
 def test_limits_that_no_number_of_pods_meets_and_what_is_no_limit(text: str) -> None:
     assert Budget("web", min_available=text).need() is None
+
+
+@pytest.mark.parametrize("text", ["0", "0%", "00"])
+def test_a_budget_that_lets_no_pod_go_asks_for_no_number_of_pods(text: str) -> None:
+    assert Budget("web", max_unavailable=text).need() is None
 
 
 def test_needs_of_a_topology_spread() -> None:

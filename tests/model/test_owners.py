@@ -49,6 +49,8 @@ def test_a_scaled_object_and_the_fields_that_it_makes_the_hpa_of() -> None:
         "spec.advanced.horizontalPodAutoscalerConfig.behavior there"
     )
     assert "change spec.triggers there" in str(found(owner="ScaledObject/q", changed=("metrics",)))
+    other = found(owner="ScaledObject/queue", changed=("scaleTargetRef",))
+    assert str(other).endswith("shop/queue: change what it makes its HPA of there")
     # Nothing is said to change: all fields are named.
     assert "spec.maxReplicaCount, spec.triggers and" in str(found(owner="ScaledObject/queue"))
 
@@ -123,8 +125,19 @@ def test_a_controller_goes_before_what_its_labels_were_copied_from() -> None:
     assert name(labels, annotations, "PodAutoscaler/web") == "PodAutoscaler shop/web"
 
 
-def test_an_annotation_of_argo_without_an_application_says_nothing() -> None:
-    assert found({}, {"argocd.argoproj.io/sync-wave": "2"}) is None
+def test_an_annotation_of_argo_without_an_application_is_doubtful() -> None:
+    wave = {"argocd.argoproj.io/sync-wave": "2"}
+    one = found({}, wave)
+    assert one is not None
+    assert (one.name, one.doubtful, one.as_manifest) == (
+        "an Argo CD application of an unknown name", True, True
+    )  # fmt: skip
+    assert "reads its argocd.argoproj.io/sync-wave" in one.instead
+    assert "--instance-label plain" in one.instead
+    # A chart may bring the annotation along.
+    assert name(HELM, {**wave, **RELEASE}) == "Argo CD application web"
+    assert name({}, {**wave, **RELEASE}) == "Helm release shop/web"
+    assert name({"app.kubernetes.io/managed-by": "Helm"}, wave) == "a Helm chart"
 
 
 def test_the_instance_label_alone_is_doubtful() -> None:
