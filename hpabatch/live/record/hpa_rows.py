@@ -59,9 +59,12 @@ class _Known:
 class HpaRows:
     """All present HPAs, and their last written rows."""
 
-    def __init__(self, stored: Iterable[Period] = ()) -> None:
-        """Begin with the open periods of the store."""
+    def __init__(
+        self, stored: Iterable[Period] = (), owners: Mapping[PodKey, str] | None = None
+    ) -> None:
+        """Begin with the open periods and the last owners of the store."""
         self.periods = {(period.namespace, period.name): period for period in stored}
+        self._owners = dict(owners or {})
         self._known: dict[PodKey, _Known] = {}
         self._outcomes: dict[PodKey, tuple[tuple[str, str], ...]] = {}
         self._late: dict[PodKey, int] = {}  # ends after their instant: begun in the same ms
@@ -71,7 +74,7 @@ class HpaRows:
         key, hpa = (thing.namespace, thing.name), thing.hpa
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = _Known(HPA(), _NO_STATUS)
+            known = self._known[key] = _Known(HPA(owner=self._owners.pop(key, "")), _NO_STATUS)
         ended = None
         if thing.problem:
             ended = self._close(key, at_ms, into)
@@ -100,6 +103,9 @@ class HpaRows:
         lost = [key for key in self.periods if key not in self._known]
         for key in lost:
             self._close(key, at_ms, into)
+        for key in self._owners:  # those of HPAs that were seen are taken out
+            add_owner(key, HPA(), at_ms, into)
+        self._owners.clear()
         return len(lost)
 
     def outcomes(

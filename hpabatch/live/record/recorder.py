@@ -144,7 +144,7 @@ class Recorder:
         self._now_ms = before.last_ms
         self._began = self._complete = self._closed = False
         self._pods = PodRows(before.lives, before.floor_ms)
-        self._hpas = HpaRows(before.periods)
+        self._hpas = HpaRows(before.periods, before.owners)
         self._scales = ScaleRows(before.scales)
         self._samples = SampleRows(before.floor_ms)
         self._samples.resumed_pods = before.pods

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from hpabatch.cluster.objects.types import PodKey
 from hpabatch.history.columns import TIME
 from hpabatch.history.schema import TABLES
 from hpabatch.history.store.catalog import FileEntry, Snapshot
@@ -44,6 +45,7 @@ class Resumed:
         last_ms: time of the last record; 0: nothing was recorded.
         pass_ms: the last pass; 0: there is none.
         lives, periods: pods and specs without an end.
+        owners: of the HPAs that have one.
         pods: `ts` of the last sample by (namespace, metric, selector) and uid.
         series: the same by table and key, and by series ("" for an object's).
         floor_ms: upper bound of the `ts` of all other streams.
@@ -54,6 +56,7 @@ class Resumed:
     pass_ms: int = 0
     lives: list[StoredLife] = field(default_factory=list)
     periods: list[Period] = field(default_factory=list)
+    owners: dict[PodKey, str] = field(default_factory=dict)
     pods: dict[tuple[str, str, str], dict[str, int]] = field(default_factory=dict)
     series: dict[tuple[str, ...], dict[str, int]] = field(default_factory=dict)
     floor_ms: int = 0
@@ -92,6 +95,7 @@ def resume(storage: Storage, snapshot: Snapshot, cluster: str) -> Resumed:
     found.scales = _last_scales(DataFiles(storage), scales, found.last_ms - SCALES_BACK_MS)
     found.lives = list(_lives(history, cluster, usage))
     found.periods = list(_periods(history, cluster))
+    found.owners = _owners(history, cluster)
     return found
 
 
@@ -178,3 +182,12 @@ def _periods(history: StoreHistory, cluster: str) -> Iterator[Period]:
             created_ms=row["created"],
             generation=row["generation"],
         )
+
+
+def _owners(history: StoreHistory, cluster: str) -> dict[PodKey, str]:
+    if "hpa_context" not in history.files:
+        return {}
+    rows = history.read("hpa_context", ["cluster", "namespace", "name", "ts", "owner"])
+    rows = rows.filter(pl.col("cluster") == cluster).sort("ts", maintain_order=True)
+    last = {(space, name): owner for _, space, name, _, owner in rows.iter_rows()}
+    return {key: owner for key, owner in last.items() if owner}

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from hpabatch.cluster.objects.types import HpaObject
+from pathlib import Path
+
+import polars as pl
+
+from hpabatch.cluster.objects.types import Change, HpaObject, Kind
+from hpabatch.history.reader import open_history
 from hpabatch.live.record.hpa_rows import HpaRows
+from hpabatch.live.record.recorder import Recorder
 from hpabatch.live.record.segments import Segment
 from hpabatch.model.objects.hpa import HPA
 
 KEY = ("shop", "web")
+BEGAN_MS = 1_790_000_000_000
 
 
 def seen(owner: str, generation: int = 1) -> HpaObject:
@@ -22,6 +29,11 @@ def owners(segment: Segment) -> list[tuple[int, str | None]]:
     assert rows["budgets"].null_count() == rows["spreads"].null_count() == rows.height
     times = rows["ts"].dt.timestamp("ms").to_list()
     return list(zip(times, rows["owner"].to_list(), strict=True))
+
+
+def named(segment: Segment) -> list[tuple[str, int, str | None]]:
+    rows = dict(segment.frames())["hpa_context"].with_columns(pl.col("ts").to_physical())
+    return list(rows.select("name", "ts", "owner").iter_rows())
 
 
 def test_an_owner_is_written_when_it_changes() -> None:
@@ -54,3 +66,28 @@ def test_the_state_that_is_written_anew_has_the_owner() -> None:
     rows.put(seen("ScaledObject/web"), 1, segment)
     rows.write_all(9, anew)
     assert owners(anew) == [(9, "ScaledObject/web")]
+
+
+def test_owners_that_went_while_nothing_was_recorded() -> None:
+    stored = {KEY: "ScaledObject/web", ("shop", "api"): "Canary/api", ("shop", "old"): "Canary/old"}
+    rows, segment = HpaRows(owners=stored), Segment("east")
+    rows.put(seen(""), 1, segment)
+    api = HPA("api", "shop", uid="v", owner="Canary/api")
+    rows.put(HpaObject("shop", "api", api), 2, segment)
+    rows.close_stored(3, segment)
+    assert named(segment) == [("web", 1, None), ("old", 3, None)]
+
+
+def test_a_recorder_knows_the_owners_of_its_store(tmp_path: Path) -> None:
+    told = ((BEGAN_MS, "Canary/web"), (BEGAN_MS + 60_000, "Canary/web"), (BEGAN_MS + 120_000, ""))
+    for now_ms, owner in told:
+        recorder = Recorder(tmp_path, "east", segment_s=1e9)
+        recorder.apply([Change(Kind.hpa, KEY, seen(owner), now_ms)])
+        recorder.pass_done(now_ms)
+        assert recorder.close()
+    rows = open_history(tmp_path).read("hpa_context").sort("ts")
+    times = rows["ts"].dt.timestamp("ms").to_list()
+    assert list(zip(times, rows["owner"].to_list(), strict=True)) == [
+        (BEGAN_MS, "Canary/web"),
+        (BEGAN_MS + 120_000, None),
+    ]
