@@ -36,6 +36,10 @@ SWEEP_HPAS: Final = table(
         ceiling
     ceiling string: where the most that a pod can do is known from: recorded, given, or open: it is
         not known, and ceilings are assumed; null: no such work
+    metadata string: labels, annotations and owner that say who writes the HPA, as JSON, at the
+        history's end
+    availability string: PodDisruptionBudgets and topology spread of its target's pods, as JSON, at
+        the history's end; null: not recorded
     advice boolean: whether both scores are good enough for advice; null with the others below:
         not measured
     why_not string: why they are not

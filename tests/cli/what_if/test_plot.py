@@ -85,8 +85,8 @@ def test_of_many_units_the_largest_are_drawn_and_that_is_said(run: Run, tmp_path
 def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: Path) -> None:
     swept = maker()
     swept.add("api", {k: came_to(s) for k, s in enumerate(swept.settings)})
-    swept.add("old", {k: came_to(s) for k, s in enumerate(swept.settings)}, advice=False,
-              why_not="controller: precision 0.10 is below 0.8")  # fmt: skip
+    wrong = {"controller_answer": "wrong", "why_not": "controller: the settings differ"}
+    swept.add("old", {k: came_to(s) for k, s in enumerate(swept.settings)}, **wrong)
     done = run(swept.write(tmp_path / "s"), "--slo", "saturated_minutes<20/week")
     assert done.code == 0
     assert "note: shop/old: no setting is recommended: fidelity: controller" in done.stderr
@@ -210,7 +210,7 @@ def test_a_timeline_of_what_is_recommended_or_none(
     assert came_to(maker().settings[chosen])["saturated_minutes"][0] < 20
     done = run(sweep, "--timeline", "shop/api", "--slo", "saturated_minutes<=0")
     assert done.code in (0, 3)
-    frame = pl.read_parquet(sweep / "hpas.parquet").with_columns(days=pl.lit(3.0))
+    frame = pl.read_parquet(sweep / "hpas.parquet").with_columns(controller_answer=pl.lit("wrong"))
     frame.write_parquet(sweep / "hpas.parquet")
     done = run(sweep, "--timeline", "shop/api", "--slo", "saturated_minutes<20/week")
     assert done.code == 3
