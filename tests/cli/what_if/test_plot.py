@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -85,7 +86,8 @@ def test_of_many_units_the_largest_are_drawn_and_that_is_said(run: Run, tmp_path
 def test_what_is_recommended_is_marked_and_why_not_is_told(run: Run, tmp_path: Path) -> None:
     swept = maker()
     swept.add("api", {k: came_to(s) for k, s in enumerate(swept.settings)})
-    wrong = {"controller_answer": "wrong", "why_not": "controller: the settings differ"}
+    wrong: dict[str, Any] = {"controller_answer": "wrong"}
+    wrong["why_not"] = "controller: the settings differ"
     swept.add("old", {k: came_to(s) for k, s in enumerate(swept.settings)}, **wrong)
     done = run(swept.write(tmp_path / "s"), "--slo", "saturated_minutes<20/week")
     assert done.code == 0
