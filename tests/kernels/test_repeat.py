@@ -136,14 +136,11 @@ def test_a_queue_that_drains_is_no_rest() -> None:
     assert int(fleet.simulation.states.repeated[0]) > 0
 
 
-def test_a_lens_of_one_rests_as_none_does() -> None:
-    """Scaled, later and longer samples rest too, and one time of each API is not the other's."""
-    rested = 0
-    for seed in SEEDS[:30]:
-        fleet, known = ran(seed), calm_case(seed)
-        seen = [s for s in known["plant"]["signals"].values() if "sight" in s]
-        rested += bool(seen) and int(fleet.simulation.states.repeated[0]) > 0
-    assert rested > 2
+@pytest.mark.parametrize("seed", [18, 19, 23, 36])
+def test_samples_seen_through_a_lens_rest_too(seed: int) -> None:
+    """Scaled, later and longer samples rest, and one time of each API is not the other's."""
+    assert any("sight" in signal for signal in calm_case(seed)["plant"]["signals"].values())
+    assert int(ran(seed).simulation.states.repeated[0]) > 0
 
 
 def test_a_trajectory_need_not_be_kept() -> None:

@@ -112,7 +112,8 @@ def advise(maker: SweepMaker, folder: Path) -> dict[str, Recommendation]:
     """Recommend whatever is cheaper, by the rules of 1.20, and write the files."""
     result = replace(maker.result(), evidence={"k8s": "1.20", "feature_gates": GATES})
     bounds = parse_bounds(["target=any", "min=any", "max=any"])
-    options = RecommendOptions(parse_goal([], "pod_hours"), JudgeRules(resamples=10), bounds)
+    goal, rules = parse_goal([], "pod_hours"), JudgeRules(resamples=10)
+    options = RecommendOptions(goal, rules, bounds, accept="low")
     found = recommend(result, options, settings_of(result))
     for name, text in recommendation_files(found).items():
         (folder / name).write_text(text)
