@@ -19,6 +19,7 @@ from hpabatch.importers.synth.scale.run import write_fleet
 from tests.cli.commands import Run, runner
 
 compiled = pytest.mark.compiled
+PLANT = "- {hpa: '*/*', signals: {resource/cpu: {ceiling: 4000m}}}\n"
 GRID = ("--grid", "target=x0.8,x1.2", "--grid", "scaleDown.window=60")
 TABLE = "time,namespace,workload,pod,cpu_cores,cpu_request_cores\n"
 MAP = """\
@@ -55,7 +56,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @compiled
 def test_one_command_leaves_everything_that_its_answers_rest_on(run: Run, history: Path) -> None:
-    done = run(history, *GRID, "--accept", "low", "--out", "advice")
+    Path("plant.yaml").write_text(PLANT)
+    given = (history, *GRID, "--plant", "plant.yaml", "--accept", "low", "--out", "advice")
+    done = run(*given)
     assert done.code == 0, done.stderr
     assert " of 2 HPAs should change: saves " in done.lines[0]
     assert any(line.startswith("asked for: least pod_hours with") for line in done.lines)
@@ -69,9 +72,7 @@ def test_one_command_leaves_everything_that_its_answers_rest_on(run: Run, histor
     sizes = pl.read_parquet("advice/trajectories.parquet")
     assert sizes["setting"].to_list().count("today") > 0
     assert sizes.select("cluster", "namespace", "hpa").unique().height == 2
-    told = json.loads(
-        run(history, *GRID, "--accept", "low", "--out", "advice", "-o", "json").stdout
-    )
+    told = json.loads(run(*given, "-o", "json").stdout)
     changes = [hpa for hpa in told["hpas"] if hpa["answer"] == "change"]
     patches = sorted(Path("advice/patches").glob("*.yaml"))
     assert len(patches) == len(changes)

@@ -266,7 +266,7 @@ def test_a_patch_tells_which_lists_it_replaces(run: Run, tmp_path: Path) -> None
     maker = SweepMaker([{"target.cpu": "70", "policies": "gentle"}])
     maker.add("api", {0: weeks([100] * 6), 1: weeks([80] * 6)}, spec=spec)
     out = tmp_path / "patches"
-    assert run(maker.write(tmp_path / "sweep"), "--patches", out).code == 0
+    assert run(maker.write(tmp_path / "sweep"), *SLO, "--patches", out).code == 0
     lines = (out / "shop.api.yaml").read_text().splitlines()
     assert (
         "# replaces the whole list spec.metrics: changed Resource cpu; as before Resource memory"

@@ -74,7 +74,8 @@ def test_only_signals_that_the_spec_reads_speak_for_an_hpa() -> None:
         ("idle",): frozenset({NAME}),
     }
     web, idle = advise(keys, controller, signals, reads, DEFAULTS)
-    assert web == {"hpa": "web", "plant_signal": NAME, "advice": True, "why_not": None}
+    good = {"plant_why_not": None, "advice": True, "why_not": None}
+    assert web == {"hpa": "web", "plant_signal": NAME, **good}
     assert (idle["plant_signal"], idle["advice"]) == (None, False)
     both: dict[tuple[str, ...], frozenset[str]] = {
         ("web",): frozenset({NAME, "pods/old"}),
