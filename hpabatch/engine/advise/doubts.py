@@ -1,4 +1,4 @@
-"""What speaks against relying on an answer, of the HPA itself: refusals, and doubts.
+"""Doubts about an answer, and refusals, that an HPA itself gives reason for.
 
 Refused is only what is wrong or cannot be known: settings that are not the controller's, a model
 that is worse than none. Little history, few changes, a recording that cannot tell or a ceiling that
