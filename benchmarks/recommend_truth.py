@@ -5,8 +5,11 @@
 Fleets whose plants are known are run under today's settings; the first weeks of it are recorded as
 a history, which is all that sweep and recommend get. What they advise is judged with the *true*
 plant on the weeks after, which nobody saw: is it better than today's in the stated objective, and
-is the constraint held? A random choice among the same candidates and an oracle, which knows the
-truth and the future, stand beside it. Work is done in batches, each a file in --work: a run that
+is the constraint held? A random choice among the same candidates, an oracle that knows the truth
+but only the recorded weeks (hindsight), and one that knows the future stand beside it. A batch's
+history comes in one of several ways (`benchmarks.truth_ways`); what came as CSV comes as the full
+export, too, and the two answers stand side by side. Stated specs that are wrong are asked about,
+and not judged. Work is done in batches, each a file in --work: a run that
 was ended goes on. Seeds below 100 are for tuning, those from 100 on are for the proof.
 """
 
@@ -43,13 +46,15 @@ from benchmarks.truth_judge import (
     is_right,
     judge,
 )
-from benchmarks.truth_record import TODAY, record
+from benchmarks.truth_record import TODAY
 from benchmarks.truth_report import summary_of, table
+from benchmarks.truth_ways import CSV, FULL, WAYS, WRONG, Recording, as_it_is, write_history
 from hpabatch.engine.advise.answer import CHANGE, RecommendOptions
 from hpabatch.engine.advise.answer import KEEP as KEPT
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import DEFAULT_GRID, JudgeRules
 from hpabatch.engine.advise.run import recommend
+from hpabatch.engine.fleet.request import AUTO_LENS
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.reader import open_history
@@ -73,7 +78,7 @@ class Options:
 
     seed: int = 1
     hpas: int = 240
-    batch: int = 20
+    batch: int = 12
     recorded_weeks: int = 3
     judged_weeks: int = 4
     sync_ms: int = 30_000
@@ -81,6 +86,7 @@ class Options:
     k8s: str = "1.37"
     grids: tuple[str, ...] = DEFAULT_GRID
     least_saving_pct: float = JudgeRules.least_saving_pct
+    ways: tuple[str, ...] = WAYS
     goal: Goal = field(default_factory=Goal)
 
     @property
@@ -110,26 +116,24 @@ def run_batch(options: Options, number: int, work: Path, recommender: Recommende
     if done.exists():
         rows: list[Row] = json.loads(done.read_text())
         return rows
+    way = options.ways[number % len(options.ways)]
     first = number * options.batch
-    fleet = make_fleet(replace(options.fleet, hpas=min(first + options.batch, options.hpas)))[
-        first:
-    ]
+    drawn = make_fleet(replace(options.fleet, hpas=min(first + options.batch, options.hpas)))
+    fleet = as_it_is(drawn[first:], way, options.seed, number)
     folder = work / f"{options.digest}-{number}"
     shutil.rmtree(folder, ignore_errors=True)
+    asked = Recording(fleet, options.recorded_weeks, options.sync_ms, options.seed, options.profile)
     seconds = {}
     began = time.perf_counter()
-    record(
-        fleet,
-        folder / "history",
-        options.profile,
-        options.recorded_weeks,
-        options.sync_ms,
-        options.seed,
-    )
+    write_history(asked, way, number, folder)
     seconds["record"] = time.perf_counter() - began
     answers = recommender(options, folder, fleet)
     seconds["recommend"] = time.perf_counter() - began - seconds["record"]
-    rows = judged_rows(options, fleet, answers, candidates_of(options, fleet))
+    finer = _from_full_export(asked, options, folder / "full", recommender) if way == CSV else {}
+    if way == WRONG:
+        rows = [answer_row(way, truth, answers[truth.key]) for truth in fleet]
+    else:
+        rows = judged_rows(options, way, fleet, (answers, finer))
     seconds["judge"] = time.perf_counter() - began - sum(seconds.values())
     for row in rows:
         row["seconds"] = {name: round(s / len(rows), 3) for name, s in seconds.items()}
@@ -140,43 +144,74 @@ def run_batch(options: Options, number: int, work: Path, recommender: Recommende
     return rows
 
 
+def _from_full_export(
+    asked: Recording, options: Options, folder: Path, recommender: Recommender
+) -> Mapping[Key, Answer]:
+    """Return the answers on the full export of what came as CSV."""
+    write_history(asked, FULL, 0, folder)
+    return recommender(options, folder, asked.fleet)
+
+
+def answer_row(way: str, truth: Truth, answer: Answer) -> Row:
+    """Return what was answered of an HPA."""
+    return {
+        "hpa": "/".join(truth.key[1:]),
+        "way": way,
+        "shape": truth.shape,
+        "habit": truth.habit,
+        "limit": truth.limit,
+        "verdict": answer.verdict,
+        "confidence": answer.confidence,
+        "why": answer.why,
+        "doubts": list(answer.doubts),
+    }
+
+
 def judged_rows(
     options: Options,
+    way: str,
     fleet: Sequence[Truth],
-    answers: Mapping[Key, Answer],
-    candidates: Mapping[Key, Candidates],
+    answers: tuple[Mapping[Key, Answer], Mapping[Key, Answer]],
 ) -> list[Row]:
-    """Return a row per HPA: what was answered, and what the truth says of four settings."""
+    """Return a row per HPA: what was answered, and what the truth says of some settings.
+
+    The second `answers`, if there are any, are those on the full export.
+    """
+    candidates = candidates_of(options, fleet)
     span = Span(options.recorded_weeks, options.judged_weeks, options.sync_ms, options.seed)
     settings = {t.key: {TODAY: t.spec, **candidates[t.key]} for t in fleet}
     verdicts = judge(fleet, settings, span, options.goal, options.profile)
     recorded = Span(0, options.recorded_weeks, options.sync_ms, options.seed, is_recorded=True)
     seen = judge(fleet, settings, recorded, options.goal, options.profile)
+    given, finer = answers
     rows = []
     for truth in fleet:
-        known, answer = verdicts[truth.key], answers[truth.key]
+        known, answer = verdicts[truth.key], given[truth.key]
         names = {
             "today": TODAY,
-            "advised": answer.setting if answer.verdict == ADVICE else TODAY,
+            "advised": _setting(answer),
             "random": random_setting(options.seed, truth, list(candidates[truth.key])),
             "hindsight": best(seen[truth.key], options.goal),
             "oracle": best(known, options.goal),
         }
-        rows.append(
-            {
-                "hpa": "/".join(truth.key[1:]),
-                "shape": truth.shape,
-                "habit": truth.habit,
-                "limit": truth.limit,
-                "verdict": answer.verdict,
-                "confidence": answer.confidence,
-                "why": answer.why,
-                "doubts": list(answer.doubts),
-                "right": is_right(answer, known, options.goal, options.least_saving_pct),
+        row = answer_row(way, truth, answer)
+        row["right"] = is_right(answer, known, options.goal, options.least_saving_pct)
+        row |= {role: {"setting": name, **asdict(known[name])} for role, name in names.items()}
+        if finer:
+            full = finer[truth.key]
+            row["full"] = {
+                "verdict": full.verdict,
+                "confidence": full.confidence,
+                "setting": _setting(full),
+                **asdict(known[_setting(full)]),
             }
-            | {role: {"setting": name, **asdict(known[name])} for role, name in names.items()}
-        )
+        rows.append(row)
     return rows
+
+
+def _setting(answer: Answer) -> str:
+    """Return the setting that an answer leads to."""
+    return answer.setting if answer.verdict == ADVICE else TODAY
 
 
 def random_setting(seed: int, truth: Truth, names: Sequence[str]) -> str:
@@ -193,7 +228,12 @@ def random_setting(seed: int, truth: Truth, names: Sequence[str]) -> str:
 def swept(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, Answer]:
     """Return what sweep and recommend say of the HPAs of a folder's history."""
     answers = {t.key: Answer(NO_ADVICE, why="left out of the sweep") for t in fleet}
-    request = SweepRequest(grid=tuple(options.grids))
+    request = SweepRequest(
+        grid=tuple(options.grids),
+        lens=AUTO_LENS,
+        k8s=options.k8s,
+        sync_period_ms=options.sync_ms,
+    )
     plan = plan_request(open_history(folder / "history", "replay"), request)
     job = SweepJob(request, plan, Destination(folder / "sweep", is_folder=True))
     try:

@@ -44,14 +44,18 @@ def record(
 ) -> None:
     """Write today's run of the first weeks as the history of a fleet."""
     cases = [case_of(t, t.spec, TODAY, 0, weeks, sync_ms) for t in fleet]
-    limits = {
+    write_history(cases, limits_of(fleet), folder, profile, seed)
+
+
+def limits_of(fleet: Sequence[Truth]) -> dict[tuple[str, str], int | None]:
+    """Return the cpu limits that are recorded, by namespace and target, in milli."""
+    return {
         (t.workload.namespace, t.spec.scale_target_ref.name): t.workload.plant.signals[
             CPU
         ].ceiling_milli
         for t in fleet
         if t.limit == TOLD
     }
-    write_history(cases, limits, folder, profile, seed)
 
 
 def write_history(
@@ -62,12 +66,21 @@ def write_history(
     seed: int,
 ) -> None:
     """Write runs as a history; `limits` are cpu limits by namespace and target, in milli."""
-    tables = export_run(cases, profile, seed=seed).tables
+    write_tables(export_run(cases, profile, seed=seed).tables, limits, folder)
+
+
+def write_tables(
+    tables: dict[str, pl.DataFrame],
+    limits: Mapping[tuple[str, str], int | None],
+    folder: Path,
+) -> Path:
+    """Write the tables of a run as a history with cpu limits, in milli; return its folder."""
     tables["pod_requests"] = _with_limits(tables["pod_requests"], limits)
     tables["pod_metrics"] = _in_order(tables["pod_metrics"], tables["pods"])
     folder.mkdir(parents=True, exist_ok=True)
     for name, frame in tables.items():
         write_table(frame, folder / f"{name}.parquet", name)
+    return folder
 
 
 def _with_limits(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from benchmarks.truth_judge import (
     ADVICE,
@@ -18,12 +18,19 @@ from benchmarks.truth_judge import (
     Verdict,
     tally,
 )
+from hpabatch.engine.advise.confidence import CONFIDENCES
 
 Row = dict[str, Any]
 
+_PARTS: Final = (("change", (ADVICE,)), ("keep", (KEEP,)))
 
-def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return what the rows come to, as numbers and words; `about` are the options of the run."""
+
+def summary_of(about: Mapping[str, Any], goal: Goal, asked: Sequence[Row]) -> dict[str, Any]:
+    """Return what the rows come to, as numbers and words; `about` are the options of the run.
+
+    Rows that were not judged, as their specs were stated wrong, are counted by themselves.
+    """
+    rows = [row for row in asked if "today" in row]
     verdicts = Counter(row["verdict"] for row in rows)
     advised = [row for row in rows if row["verdict"] == ADVICE]
     reasons = Counter(short_reason(row["why"]) for row in rows if row["verdict"] == NO_ADVICE)
@@ -37,13 +44,12 @@ def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dic
             name: _share(Share(verdicts[name], len(rows))) for name in (ADVICE, KEEP, NO_ADVICE)
         },
         "no_advice_because": dict(reasons.most_common()),
-        "by_confidence": {
-            f"{verdict}, {confidence}": _share(Share(sum(row["right"] for row in of), len(of)))
-            for confidence in ("high", "medium", "low")
-            for verdict in (ADVICE, KEEP)
-            if (of := [r for r in rows if (r["verdict"], r["confidence"]) == (verdict, confidence)])
-        },
+        "by_confidence": _by_confidence(rows),
+        "high_or_medium": _sure(rows),
+        "stated_wrong": _stated_wrong([row for row in asked if "today" not in row]),
+        "round_trip": _round_trip([row for row in rows if "full" in row]),
         "by_truth": {role: _words(found) for role, found in tallies.items()},
+        "by_way": _by("way", rows, advised, goal),
         "by_limit": _by("limit", rows, advised, goal),
         "by_shape": _by("shape", rows, advised, goal),
         "not_right": [row for row in advised if not case_from(row, "advised").is_right(goal)],
@@ -51,6 +57,47 @@ def summary_of(about: Mapping[str, Any], goal: Goal, rows: Sequence[Row]) -> dic
             name: round(sum(row["seconds"][name] for row in rows) / len(rows), 3)
             for name in (rows[0]["seconds"] if rows else ())
         },
+    }
+
+
+def _by_confidence(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return how many answers are right, by confidence, and by confidence and answer."""
+    found = {}
+    for confidence in CONFIDENCES:
+        theirs = [row for row in rows if row["confidence"] == confidence]
+        for name, verdicts in ((confidence, (ADVICE, KEEP)), *_PARTS):
+            of = [row for row in theirs if row["verdict"] in verdicts]
+            key = name if name == confidence else f"  {confidence}, {name}"
+            found[key] = _share(Share(sum(row["right"] for row in of), len(of)))
+    return found
+
+
+def _sure(rows: Sequence[Row]) -> dict[str, Any]:
+    return _share(Share(sum(row["confidence"] in CONFIDENCES[:2] for row in rows), len(rows)))
+
+
+def _stated_wrong(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return what is said of HPAs whose stated specs are not the controller's."""
+    counts = Counter(row["confidence"] or NO_ADVICE for row in rows)
+    return {name: _share(Share(counts[name], len(rows))) for name in (*CONFIDENCES, NO_ADVICE)}
+
+
+def _round_trip(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return what is left of advice on the full export where the same came as CSV.
+
+    `saving_pct`: what both save on later weeks, of the HPAs that get advice from the full export.
+    """
+    advised = [row for row in rows if row["full"]["verdict"] == ADVICE]
+    before = sum(row["today"]["cost"] for row in advised)
+
+    def saving(costs: Iterable[float]) -> float | None:
+        return round(100 * (1 - sum(costs) / before), 1) if before else None
+
+    return {
+        "sure_before": _sure([{"confidence": row["full"]["confidence"]} for row in advised]),
+        "sure": _sure(advised),
+        "saving_full_pct": saving(row["full"]["cost"] for row in advised),
+        "saving_pct": saving(row["advised"]["cost"] for row in advised),
     }
 
 
@@ -121,6 +168,18 @@ def table(summary: Mapping[str, Any]) -> str:
     lines += [f"  {n:4d}  {why}" for why, n in summary["no_advice_because"].items()]
     lines += ["", "right, by confidence"]
     lines += [f"{name:20s} {_told(share)}" for name, share in summary["by_confidence"].items()]
+    lines += [f"high or medium: {_told(summary['high_or_medium'])}"]
+    wrong = summary["stated_wrong"]
+    lines += ["", "settings that are stated wrong"]
+    lines += [f"{name:20s} {_told(share)}" for name, share in wrong.items()]
+    trip = summary["round_trip"]
+    lines += [
+        "",
+        "changes by the full export, when asked of one sample a pod and minute as CSV: high or "
+        f"medium {_told(trip['sure'])}",
+        f"before {_told(trip['sure_before'])}; saving {trip['saving_pct']} %, by the full export "
+        f"{trip['saving_full_pct']} %",
+    ]
     lines += ["", f"{'of the advised':16s}{'right':34s}{'constraint held':34s}saving"]
     for role, found in summary["by_truth"].items():
         lines.append(f"{role:16s}{_told(found['right']):34s}{_told(found['holds']):34s}"
@@ -130,7 +189,7 @@ def table(summary: Mapping[str, Any]) -> str:
     lines.append(f"today missed it, advised holds it: {_told(found['mended'])}")
     lines.append(f"right, or cheaper and in no week worse: {_told(found['harmless'])}")
     lines += ["", f"{'':20s}{'advised':29s}{'right':34s}{'constraint held':34s}saving"]
-    for found in (summary["by_limit"], summary["by_shape"]):
+    for found in (summary["by_way"], summary["by_limit"], summary["by_shape"]):
         lines += [_line(name, theirs) for name, theirs in found.items()]
     lines += ["", "right: better than today's by the goal, with the constraint held in every week"]
     return "\n".join(lines)

@@ -135,8 +135,8 @@ class RecommendRequest(JudgeRules, Reach, Aim):
 
 
 DEFAULT_GRID: Final = (
-    "target=x0.7,x0.8,x0.9,today,x1.1,x1.2,x1.3",
-    "min=x0.5,x0.7,today",
+    "target=x0.7,x0.8,x0.9,today,x1.05,x1.1,x1.15,x1.2,x1.3",
+    "min=x0.5,today",
     "scaleDown.window=today,120,300,900",
     "policies=today,fast",
 )

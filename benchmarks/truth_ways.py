@@ -1,0 +1,142 @@
+"""Ways in which the history of a fleet whose truth is known comes to its reader.
+
+The full export; one sample a pod and minute as CSV through `import table`; samples that the
+controller saw through a lens; the full export with specs that are not the controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+import yaml
+
+from benchmarks.answers_record import SYNC_MS, Known, Source, thinned
+from benchmarks.answers_truth import WRONG_BY, wrong_spec
+from benchmarks.lens_truth import drawn, recorded, seen_through
+from benchmarks.truth_fleet import CLUSTER, CPU, Truth
+from benchmarks.truth_record import TODAY, case_of, limits_of, write_tables
+from hpabatch.engine.simulate.export import export_run
+from hpabatch.importers.table.run import import_table
+from hpabatch.model.lens import Lens
+from hpabatch.model.objects.encode import encode_hpa, spec_to_json
+from hpabatch.model.plant import RESOURCE, Pipeline
+from hpabatch.model.versions import Profile
+
+FULL: Final = "full export"
+CSV: Final = "CSV, 1 a minute"
+LENS: Final = "through a lens"
+WRONG: Final = "wrong specs"
+WAYS: Final = (FULL, CSV, LENS, CSV, FULL, WRONG)
+"""By the number of a batch: a third through CSV."""
+
+_MINUTE: Final = Source(60_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A fleet to be recorded: its first `weeks`, by syncs of `sync_ms`."""
+
+    fleet: Sequence[Truth]
+    weeks: int
+    sync_ms: int
+    seed: int
+    profile: Profile
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Run today's settings; return the tables of the history."""
+        cases = [case_of(t, t.spec, TODAY, 0, self.weeks, self.sync_ms) for t in self.fleet]
+        return export_run(cases, self.profile, seed=self.seed).tables
+
+
+def as_it_is(fleet: Sequence[Truth], way: str, seed: int, batch: int) -> list[Truth]:
+    """Return the fleet as it really is: behind a lens controllers read means."""
+    if way != LENS:
+        return list(fleet)
+    return [_reads(t, drawn(seed, batch).smoothing_ms or SYNC_MS) for t in fleet]
+
+
+def _reads(truth: Truth, window_ms: int) -> Truth:
+    plant, workload = truth.workload.plant, truth.workload
+    pipeline = Pipeline(window_ms=window_ms, max_age_ms=plant.pipelines[RESOURCE].max_age_ms)
+    return replace(
+        truth,
+        workload=replace(workload, plant=replace(plant, pipelines={RESOURCE: pipeline})),
+    )
+
+
+def write_history(asked: Recording, way: str, batch: int, folder: Path) -> Path:
+    """Record a fleet, and write it in one way; return the folder of the history."""
+    if way == CSV:
+        return _as_csv(asked, folder)
+    if way == LENS:
+        tables = _behind(asked, drawn(asked.seed, batch))
+    else:
+        tables = asked.tables()
+    if way == WRONG:
+        tables["hpas"] = _with_wrong_specs(tables["hpas"], asked)
+    return write_tables(tables, limits_of(asked.fleet), folder / "history")
+
+
+def _behind(asked: Recording, lens: Lens) -> dict[str, pl.DataFrame]:
+    """Return the tables with the samples of which the controller saw means, at other times."""
+    fleet = [seen_through(t, lens) for t in asked.fleet]
+    return recorded(replace(asked, fleet=fleet).tables(), lens)
+
+
+def _with_wrong_specs(hpas: pl.DataFrame, asked: Recording) -> pl.DataFrame:
+    wrong = {}
+    for truth in asked.fleet:
+        random = np.random.Generator(np.random.PCG64([asked.seed, *truth.workload.hpa.encode()]))
+        ways = [by for by in WRONG_BY if by != "metric"]
+        drawn_first = [ways[k] for k in random.permutation(len(ways))]
+        specs = (wrong_spec(Known(truth, None), by) for by in drawn_first)
+        spec = next(found for found in specs if found is not None)
+        hpa = replace(Known(truth, None).hpa, spec=spec)
+        wrong[truth.workload.hpa] = spec_to_json(hpa)
+    return hpas.with_columns(spec=pl.col("name").replace_strict(wrong, return_dtype=pl.String()))
+
+
+def _as_csv(asked: Recording, folder: Path) -> Path:
+    """Write one sample a pod and minute with what a user knows beside it, and import it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = thinned(asked.tables()["pod_metrics"], _MINUTE)
+    rows.select("namespace", "target", "pod", "cpu_milli", "ts").with_columns(
+        pl.col("ts").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
+    ).write_csv(folder / "usage.csv")
+    hpas = [_object(t) for t in asked.fleet]
+    (folder / "hpas.yaml").write_text(yaml.safe_dump_all(hpas, sort_keys=False))
+    (folder / "map.yaml").write_text(yaml.safe_dump(_map(asked.fleet), sort_keys=False))
+    import_table([str(folder / "usage.csv")], folder / "map.yaml", folder / "history")
+    return folder / "history"
+
+
+def _object(truth: Truth) -> dict[str, Any]:
+    return dict(encode_hpa(Known(truth, None).hpa))
+
+
+def _map(fleet: Sequence[Truth]) -> dict[str, Any]:
+    def name(truth: Truth) -> str:
+        return f"{truth.workload.namespace}/{truth.workload.hpa}"
+
+    requests = {name(t): f"{t.workload.plant.signals[CPU].request_milli}m" for t in fleet}
+    limits = {f"{n}/{target}": f"{milli}m" for (n, target), milli in limits_of(fleet).items()}
+    return {
+        "level": "pod",
+        "columns": {
+            "time": "ts",
+            "cluster": {"value": CLUSTER},
+            "namespace": "namespace",
+            "workload": "target",
+            "pod": "pod",
+            "cpu": {"column": "cpu_milli", "unit": "millicores"},
+        },
+        "window": "30s",
+        "requests": {"cpu": {"workloads": requests}},
+        "hpas": {"manifests": ["hpas.yaml"]},
+        **({"limits": {"cpu": {"workloads": limits}}} if limits else {}),
+    }
