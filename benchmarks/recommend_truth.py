@@ -51,10 +51,13 @@ from benchmarks.truth_report import summary_of, table
 from benchmarks.truth_ways import CSV, FULL, WAYS, WRONG, Recording, as_it_is, write_history
 from hpabatch.engine.advise.answer import CHANGE, RecommendOptions
 from hpabatch.engine.advise.answer import KEEP as KEPT
+from hpabatch.engine.advise.bounds import Bounds, parse_bounds
+from hpabatch.engine.advise.floor import below, floor_of
 from hpabatch.engine.advise.objective import parse_goal
 from hpabatch.engine.advise.request import DEFAULT_GRID, JudgeRules
 from hpabatch.engine.advise.run import recommend
 from hpabatch.engine.fleet.request import AUTO_LENS
+from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
 from hpabatch.history.reader import open_history
@@ -259,8 +262,11 @@ def swept(options: Options, folder: Path, fleet: Sequence[Truth]) -> dict[Key, A
 
 
 def candidates_of(options: Options, fleet: Sequence[Truth]) -> dict[Key, Candidates]:
-    """Return the settings of the grid that fit each HPA and change it, as specs."""
-    grid = parse_grids(options.grids, SHIPPED)
+    """Return the settings of the grid that fit each HPA and change it, as specs.
+
+    Those beyond the default bounds, or below the floor of minReplicas, are nobody's candidates.
+    """
+    grid, bounds = parse_grids(options.grids, SHIPPED), parse_bounds(())
     found: dict[Key, Candidates] = {}
     for truth in fleet:
         today, theirs = default_spec(truth.spec), {}
@@ -269,10 +275,15 @@ def candidates_of(options: Options, fleet: Sequence[Truth]) -> dict[Key, Candida
                 spec = apply_setting(setting, truth.spec, SHIPPED, options.profile)
             except SettingError:
                 continue
-            if spec != today:
+            if spec != today and not refused(bounds, today, spec):
                 theirs[setting.name] = spec
         found[truth.key] = theirs
     return found
+
+
+def refused(bounds: Bounds, today: HPASpec, spec: HPASpec) -> bool:
+    """Say whether no recommendation may go from today's spec to another."""
+    return bool(bounds.broken(today, spec) or below(floor_of(Context(), bounds), today, spec))
 
 
 # ---- the run

@@ -15,7 +15,7 @@ from hpabatch.engine.advise.objective import SATURATED, Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
-from hpabatch.engine.advise.unit import KEY, OUTSIDE_SHARE, Key, UnitBlocks
+from hpabatch.engine.advise.unit import KEY, MOST_OUTSIDE, OUTSIDE_SHARE, Key, UnitBlocks
 from hpabatch.engine.columns.recorded import ABOVE_MINUTES
 from hpabatch.engine.simulate.result import OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
@@ -26,6 +26,10 @@ CHANGE: Final = "change"
 KEEP: Final = "keep"
 NONE: Final = "no advice"
 _DAY_MS: Final = 86_400_000
+MOST_USED: Final = 0.5
+"""Share of an SLO's limit above which a setting's use of it is a doubt."""
+_NEARLY: Final = 0.5
+"""Share of the least saving that makes a setting worth a doubt in "keep"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,7 @@ def answer(found: Judged, facts: Facts) -> Answer:
     doubts = (
         *_unreliable(found, facts),
         *_outside(found, facts),
+        *_tight(found, found.choice, facts),
         *_unsteady(found, facts),
         *_hotter(found, facts),
     )
@@ -132,7 +137,7 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
             worst = tightest(stands, TODAY, labels, robust)
             broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
             return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
-    doubts, reasons = list(_unreliable(found, facts)), [why]
+    doubts, reasons = [*_unreliable(found, facts), *_tight(found, TODAY, facts)], [why]
     if found.choice != TODAY:
         remedy = "more weeks of history"
         doubts.append(Doubt(LOW, "another setting may be better than today's", remedy))
@@ -148,12 +153,21 @@ def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
     rules, blocks = facts.options.rules, slice(0, found.split)
     easy = replace(rules, margin=0.0)
     best = choose(found.unit, found.trained, easy, found.allowed, blocks)
+    less = replace(easy, least_saving_pct=rules.least_saving_pct * _NEARLY)
+    nearly = choose(found.unit, found.trained, less, found.allowed, blocks)
     if best not in (None, TODAY):
         yield Doubt(
             MEDIUM,
             f"{_name(found, best, facts)} saves enough and only leaves less than {rules.margin:.0%}"
             " of the SLO free",
             "a wider SLO, or a smaller --margin",
+        )
+    elif nearly not in (None, TODAY):
+        yield Doubt(
+            MEDIUM,
+            f"{_name(found, nearly, facts)} holds the SLO and saves nearly "
+            f"{rules.least_saving_pct:g}%",
+            "a smaller --least-saving",
         )
     best = choose(found.unit, found.trained, easy, found.possible, blocks)
     if best not in (None, TODAY) and not found.allowed[best]:
@@ -187,12 +201,26 @@ def _unreliable(found: Judged, facts: Facts) -> Iterator[Doubt]:
 def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
     """Yield how much of the time the choice asks pods for what they were never seen to do."""
     share = float(found.unit.outside_share(slice(None))[found.considered])
-    if share > OUTSIDE_SHARE:
+    # (up to a known ceiling the model says what pods do: that was right where it was checked)
+    if share > (OUTSIDE_SHARE if found.unit.is_open.any() else MOST_OUTSIDE):
         yield Doubt(
-            MEDIUM if not found.unit.is_open.any() else LOW,
+            MEDIUM,
             f"for {share:.0%} of the time {_name(found, found.considered, facts)} asks pods for "
             "usage that was never recorded",
             "a time with a higher target, in small steps",
+        )
+
+
+def _tight(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
+    """Yield how near a setting comes to the SLO: a few weeks do not show the worst one."""
+    robust = facts.options.rules.robust
+    used = max(float(s.pressure(robust)[place]) for s in (found.trained, found.judged))
+    if used > MOST_USED:
+        yield Doubt(
+            MEDIUM,
+            f"{_name(found, place, facts)} uses {used:.0%} of the SLO where it comes nearest to "
+            "it: a worse week may break it",
+            "more weeks of history, a wider SLO, or a larger --margin",
         )
 
 
@@ -219,7 +247,7 @@ def _hotter(found: Judged, facts: Facts) -> Iterator[Doubt]:
     above = np.stack([unit.values[name] for name in ABOVE_MINUTES])[:, unit.is_open].sum(axis=3)
     if (above[:, :, found.considered] > above[:, :, TODAY]).any():
         yield Doubt(
-            LOW,
+            MEDIUM,
             "ceiling assumed: its pods are above an assumed ceiling for longer than under today's "
             "setting",
             "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",

@@ -27,7 +27,13 @@ Key = tuple[str, str, str]
 KEY: Final = ("cluster", "namespace", "hpa")
 TODAY_ID: Final = 0
 OUTSIDE_SHARE: Final = 0.1
-"""Share of time outside of the recorded usage per pod from which on that counts."""
+"""Share of time outside of the recorded usage per pod from which on that is a doubt where a ceiling
+is assumed."""
+MOST_OUTSIDE: Final = 0.5
+"""Share above which it is a doubt where ceilings are known, and where one is assumed no candidate.
+
+Chosen on fleets whose plant is known, as `standing.MORE_THAN_TODAY` is.
+"""
 _HOUR_MS: Final = 3_600_000
 
 
@@ -116,7 +122,7 @@ class UnitBlocks:
         Up to a ceiling that is known, what pods do is said by the model; beyond the recorded usage
         of pods without one nothing is.
         """
-        return OUTSIDE_SHARE if self.is_open.any() else 1.0
+        return MOST_OUTSIDE if self.is_open.any() else 1.0
 
     def place(self, setting_id: int) -> int | None:
         """Return where a setting stands in `settings`; None: it does not fit all members."""
