@@ -83,12 +83,12 @@ def test_a_fold_has_the_candidates_of_the_blocks_before_it() -> None:
     minutes = 7 * 24 * 60
     came_to = {
         0: weeks([100] * 6, **OPEN),
-        1: weeks([80] * 6, **OPEN, outside_minutes=[0, 0, 0, minutes, 0, 0]),
-        2: weeks([90] * 6, **OPEN, outside_minutes=[minutes, 0, 0, 0, 0, 0]),
+        1: weeks([80] * 6, **OPEN, outside_minutes=[0, 0, minutes, minutes, minutes, 0]),
+        2: weeks([90] * 6, **OPEN, outside_minutes=[minutes, minutes, minutes, 0, 0, 0]),
     }
     found = judged(came_to, JudgeRules(judged_blocks=1), [])
-    assert found.choice == 0  # of five training blocks either setting leaves it in one
-    assert [fold.choice for fold in found.folds] == [1, 1, 1, 0, 0]
+    assert found.choice == 0  # of five training blocks either setting leaves it in three
+    assert [fold.choice for fold in found.folds] == [1, 1, 1, 1, 0]
 
 
 def test_judged_blocks_do_not_change_the_choice() -> None:
