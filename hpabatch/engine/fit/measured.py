@@ -28,7 +28,10 @@ OBSERVED: Final = (0.005, 0.995)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A signal as it was measured: its samples, its kind, and what is stated and known of it."""
+    """A signal as it was measured: its samples, its kind, and what is stated and known of it.
+
+    `scale`: what the controller saw is that times what was recorded.
+    """
 
     name: str
     usage: Usage
@@ -38,6 +41,7 @@ class Measured:
     kind: str
     stated: SignalOverride
     known: Kind = UNASKED
+    scale: float = 1.0
 
     def fact(
         self,
@@ -136,8 +140,12 @@ def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
         return m.given("ceiling", m.stated.ceiling_milli)
     limits = limits_of(m)
     if limits is not None and int(limits[-1]) > 0:
+        note = "limit of the youngest pod" if limits.min() < limits.max() else "limit"
+        if m.scale > 1:
+            # Where the controller saw more than was recorded, a pod is at its limit before the
+            # recording says so. (Where it saw less, the limit as it stands is the safe one.)
+            limits, note = np.floor(limits / m.scale).astype(np.int64), f"{note} / {m.scale:g}, the lens's scale"
         limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
-        note = "limit of the youngest pod" if low < high else "limit"
         return limit, m.fact("ceiling", limit, RECORDED, note, (low, high))
     return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")
 

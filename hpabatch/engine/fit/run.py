@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from hpabatch.engine.fit.kinds import Question
-from hpabatch.engine.fit.lens import windows_told, with_sights
+from hpabatch.engine.fit.lens import lens_of_signal, windows_told, with_sights
 from hpabatch.engine.fit.measured import Measured, SignalFit, measure
 from hpabatch.engine.fit.overrides import plan_overrides, signal_statement, unit_of
 from hpabatch.engine.fit.pipeline import (
@@ -128,6 +128,10 @@ def fit(usage: Usage, recording: Recording, entries: Sequence[PlantOverride] = (
         return Fit(usage.candidate, None, tuple(facts), (reason,))
     statements = {name: signal_statement(entries, name) for name in usage.signals}
     measured, problems, questions = measure(usage, cells, statements)
+    measured = {
+        name: replace(m, scale=lens_of_signal(usage, recording, name).scale)
+        for name, m in measured.items()
+    }
     plain = {name: fit_signal(m, measured) for name, m in measured.items()}
     fits = with_sights(plain, usage, recording)
     problems += [s.problem for s in fits.values() if s.problem]

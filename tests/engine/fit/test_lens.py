@@ -14,7 +14,7 @@ from hpabatch.engine.fit.workload import FITTED, GIVEN, NOT_IDENTIFIED, RECORDED
 from hpabatch.model.lens import Lens
 from hpabatch.model.plant import Sight, Signal
 from tests.engine.closed_loop import RECORDING, usage_of
-from tests.engine.fit.test_run import NAME, fact, loop_of, workload
+from tests.engine.fit.test_run import NAME, fact, limits_of, loop_of, workload
 from tests.inputs.parsed import parse_plant_file
 
 LENS = f"signals.{NAME}.lens"
@@ -64,6 +64,21 @@ def test_what_a_pod_uses_at_the_target_is_less_where_more_of_it_is_seen() -> Non
     base = cpu(plain).base_milli
     assert workload(plain).plant.capacity_milli == 500 - base
     assert workload(seen).plant.capacity_milli == 400 - base
+
+
+@pytest.mark.parametrize(("scale", "ceiling"), [(0.8, 1000), (1.0, 1000), (1.25, 800)])
+def test_a_limit_is_reached_sooner_where_more_of_the_usage_is_seen(
+    scale: float, ceiling: int
+) -> None:
+    """Limits are of what the controller saw; of usage that was recorded too high they stay."""
+    observed = usage_of(loop_of(), (BY_SHARE,))
+    lenses = (Lens(NAME, None, scale=scale),)
+    found = fit(
+        replace(observed, limits=limits_of(observed, 1000)), replace(RECORDING, lenses=lenses)
+    )
+    assert cpu(found).ceiling_milli == ceiling
+    told = fact(found, f"signals.{NAME}.ceiling")
+    assert ("the lens's scale" in told.note) == (scale > 1)
 
 
 def test_a_late_recording_is_not_seen_before_its_time() -> None:
