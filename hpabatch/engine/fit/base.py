@@ -31,6 +31,7 @@ from hpabatch.layout.records import I64
 FEWEST_CHANGES: Final = 8
 FEWEST_HOURS: Final = 5  # changes of one hour may hang together
 WIDEST_SHARE: Final = 0.3  # of the mean usage per pod: half the interval of an identified base
+NEAR_SHARE: Final = 0.15  # of the same: a bound whose half is less says enough of the base
 SUSTAINED_MS: Final = 600_000  # a pod that used so little for so long cannot have a higher base
 
 _HOUR_MS: Final = 3_600_000

@@ -144,7 +144,10 @@ def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
         if m.scale > 1:
             # Where the controller saw more than was recorded, a pod is at its limit before the
             # recording says so. (Where it saw less, the limit as it stands is the safe one.)
-            limits, note = np.floor(limits / m.scale).astype(np.int64), f"{note} / {m.scale:g}, the lens's scale"
+            limits, note = (
+                np.floor(limits / m.scale).astype(np.int64),
+                f"{note} / {m.scale:g}, the lens's scale",
+            )
         limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
         return limit, m.fact("ceiling", limit, RECORDED, note, (low, high))
     return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")

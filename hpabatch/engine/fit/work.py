@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hpabatch.engine.fit.base import (
+    NEAR_SHARE,
     WIDEST_SHARE,
     BaseEstimate,
     base_from_changes,
@@ -94,10 +95,10 @@ def _base(m: Measured, others: Mapping[str, Measured], limited: Mask) -> tuple[i
         return 0, m.fact("base", 0.0, ASSUMED, note)
     m = replace(m, series=replace(m.series, still=m.series.still & ~limited))
     bound = highest_base(m.series, m.cells)
-    widest = WIDEST_SHARE * float(np.nanmean(m.series.usage))
+    mean = float(np.nanmean(m.series.usage))
     estimate, how = _best_estimate(m, others)
-    found, why, contradicted = _judged(m.name, estimate, how, bound, widest)
-    if found is None and not contradicted and bound is not None and bound / 2 <= widest:
+    found, why, contradicted = _judged(m.name, estimate, how, bound, WIDEST_SHARE * mean)
+    if found is None and not contradicted and bound is not None and bound / 2 <= NEAR_SHARE * mean:
         # Whatever it is, it is so small that half of it is near enough.
         found = Interval(bound / 2, 0.0, bound)
         why = "half of the lowest usage that lasted 10 min: no base can be above that"

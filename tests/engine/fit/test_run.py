@@ -124,7 +124,7 @@ def test_too_few_changes_are_said_to_be_too_few() -> None:
 def test_an_interval_that_is_too_wide_is_no_answer() -> None:
     loop = loop_of()
     rng = np.random.default_rng(0)
-    noisy = loop.usage * np.exp(rng.normal(size=loop.usage.size) * 0.8)
+    noisy = loop.usage * np.exp(rng.normal(size=loop.usage.size) * 0.4)
     found = fit(usage_of(Loop(loop.work, loop.ready, noisy, loop.size)), RECORDING)
     base = fact(found, f"signals.{NAME}.base")
     assert base.source == NOT_IDENTIFIED
