@@ -31,7 +31,7 @@ FULL: Final = "full export"
 CSV: Final = "CSV, 1 a minute"
 LENS: Final = "through a lens"
 WRONG: Final = "wrong specs"
-WAYS: Final = (FULL, CSV, LENS, CSV, FULL, WRONG)
+WAYS: Final = (FULL, CSV, LENS, CSV, FULL, WRONG, FULL, CSV, LENS, CSV, FULL, FULL)
 """By the number of a batch: a third through CSV."""
 
 _MINUTE: Final = Source(60_000)

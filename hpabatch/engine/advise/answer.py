@@ -122,7 +122,7 @@ def answer(found: Judged, facts: Facts) -> Answer:
     doubts = (
         *_unreliable(found, facts),
         *_outside(found, facts),
-        *_tight(found, found.choice, facts),
+        *_tight(found, found.choice, facts, MEDIUM),
         *_unsteady(found, facts),
         *_hotter(found, facts),
     )
@@ -137,7 +137,7 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
             worst = tightest(stands, TODAY, labels, robust)
             broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
             return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
-    doubts, reasons = [*_unreliable(found, facts), *_tight(found, TODAY, facts)], [why]
+    doubts, reasons = [*_unreliable(found, facts), *_tight(found, TODAY, facts, LOW)], [why]
     if found.choice != TODAY:
         remedy = "more weeks of history"
         doubts.append(Doubt(LOW, "another setting may be better than today's", remedy))
@@ -211,13 +211,16 @@ def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
         )
 
 
-def _tight(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
-    """Yield how near a setting comes to the SLO: a few weeks do not show the worst one."""
+def _tight(found: Judged, place: int, facts: Facts, most: str) -> Iterator[Doubt]:
+    """Yield how near a setting comes to the SLO: a few weeks do not show the worst one.
+
+    It leaves `most`.
+    """
     robust = facts.options.rules.robust
     used = max(float(s.pressure(robust)[place]) for s in (found.trained, found.judged))
     if used > MOST_USED:
         yield Doubt(
-            MEDIUM,
+            most,
             f"{_name(found, place, facts)} uses {used:.0%} of the SLO where it comes nearest to "
             "it: a worse week may break it",
             "more weeks of history, a wider SLO, or a larger --margin",
