@@ -47,7 +47,7 @@ from benchmarks.truth_judge import (
     judge,
 )
 from benchmarks.truth_record import TODAY
-from benchmarks.truth_report import summary_of, table
+from benchmarks.truth_report import grades, summary_of, table
 from benchmarks.truth_ways import CSV, FULL, WAYS, WRONG, Recording, as_it_is, write_history
 from hpabatch.engine.advise.answer import CHANGE, RecommendOptions
 from hpabatch.engine.advise.answer import KEEP as KEPT
@@ -322,6 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("build/recommend_truth"))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--page", type=Path, help="whose part `truth` is renewed")
+    parser.add_argument("--grades", type=Path, help="whose part `confidence` is renewed")
     given = parser.parse_args(arguments)
     options = Options(
         seed=given.seed,
@@ -341,6 +342,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.page is not None:
         lines = ["```", *table(summary).rstrip().splitlines(), "```"]
         given.page.write_text(replace_part(given.page.read_text(), "truth", lines))
+    if given.grades is not None:
+        text = replace_part(given.grades.read_text(), "confidence", grades(summary))
+        given.grades.write_text(text)
 
 
 if __name__ == "__main__":

@@ -195,6 +195,23 @@ def table(summary: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def grades(summary: Mapping[str, Any]) -> list[str]:
+    """Return how often answers of each confidence are right, as a Markdown table."""
+    o, sure = summary["options"], summary["high_or_medium"]
+    lines = ["| confidence | answers | right | changes | right | *keep* | right |"]
+    lines += ["|---|---:|---:|---:|---:|---:|---:|"]
+    for name in CONFIDENCES:
+        cells = []
+        for key in (name, *(f"  {name}, {part}" for part, _ in _PARTS)):
+            found = summary["by_confidence"][key]
+            low, high = found["interval_pct"]
+            share = f"{found['pct']:.0f} % ({low:.0f} to {high:.0f})" if found["total"] else "-"
+            cells += [str(found["total"]), share]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    told = f"{sure['pct']:.0f} % of the HPAs have an answer of high or medium confidence."
+    return [*lines, "", f"Seed {o['seed']}, {o['hpas']} HPAs. {told}"]
+
+
 def _line(name: str, found: Mapping[str, Any]) -> str:
     return (
         f"{name:20s}{_told(found['advised']):29s}{_told(found['right']):34s}"
