@@ -153,7 +153,9 @@ class _Decoder:
             if name == "workload" and self.level is Level.pod and self.beside is not None:
                 continue
             if name == "workload" or self.level is Level.pod:
-                columns.missing(name, f"the column with the name of the {name}")
+                or_objects = name == "workload" and self.level is Level.pod
+                told = " (or --objects FILE, which says whose pod it is)" if or_objects else ""
+                columns.missing(name, f"the column with the name of the {name}{told}")
         return texts
 
     def _usage(

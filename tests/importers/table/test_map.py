@@ -37,7 +37,8 @@ BAD_MAPS: list[tuple[dict[str, Any] | str, str]] = [
     ),
     (
         merged(POD_MAP, {"columns": {"workload": None}}),
-        "columns.workload: expected the column with the name of the workload, got nothing",
+        "columns.workload: expected the column with the name of the workload (or --objects FILE, "
+        "which says whose pod it is), got nothing",
     ),
     (
         merged(POD_MAP, {"columns": {"pod": None}}),
