@@ -15,9 +15,15 @@ from hpabatch.engine.advise.objective import SATURATED, Goal, parse_goal
 from hpabatch.engine.advise.request import JudgeRules, RecommendRequest
 from hpabatch.engine.advise.specs import Specs
 from hpabatch.engine.advise.standing import beats, only_modelled, saving_pct, tightest
-from hpabatch.engine.advise.unit import KEY, MOST_OUTSIDE, OUTSIDE_SHARE, Key, UnitBlocks
-from hpabatch.engine.columns.recorded import ABOVE_MINUTES
-from hpabatch.engine.simulate.result import OUTSIDE_WORDS
+from hpabatch.engine.advise.unit import (
+    KEY,
+    MOST_OUTSIDE,
+    OUTSIDE_SHARE,
+    Key,
+    UnitBlocks,
+    key_of,
+)
+from hpabatch.engine.simulate.result import CENSORED_WORDS, OUTSIDE_WORDS
 from hpabatch.engine.sweep.result import SweepResult, grid_edges
 from hpabatch.model.lens import Lens, lenses_of_spec, ratio_words
 from hpabatch.model.objects.hpa import HPASpec
@@ -28,6 +34,9 @@ NONE: Final = "no advice"
 _DAY_MS: Final = 86_400_000
 MOST_USED: Final = 0.5
 """Share of an SLO's limit above which a setting's use of it is a doubt."""
+_STEADY: Final = 1.2
+"""Times the mean that a worst stretch may be, for a measure that is much the same in all."""
+_OWN_DOUBTS: Final = (OUTSIDE_WORDS, CENSORED_WORDS)
 _NEARLY: Final = 0.5
 """Share of the least saving that makes a setting worth a doubt in "keep"."""
 
@@ -81,13 +90,18 @@ class Facts:
         refused = result.results.filter(~result.results["usable"])
         names = (*KEY, "setting_id", "why_not")
         rows = refused.select(names).iter_rows()
-        told = (((c, n, h), setting_id, _unlike(why)) for c, n, h, setting_id, why in rows)
+        known = {key_of(row): row["problems"] for row in result.hpas.iter_rows(named=True)}
+        told = (
+            ((c, n, h), setting_id, _unlike(why, known.get((c, n, h)) or ""))
+            for c, n, h, setting_id, why in rows
+        )
         self.unusable = {(key, setting_id): why for key, setting_id, why in told if why}
 
 
-def _unlike(why: str) -> str:
-    """Return why a run cannot be relied on; usage that was not recorded is a doubt of its own."""
-    return "; ".join(part for part in why.split("; ") if OUTSIDE_WORDS not in part)
+def _unlike(why: str, problems: str) -> str:
+    """Return why a run cannot be relied on, without what is a doubt of the HPA's own."""
+    left = why.removeprefix(problems).split("; ")
+    return "; ".join(part for part in left if part and not any(o in part for o in _OWN_DOUBTS))
 
 
 class Answer(NamedTuple):
@@ -122,9 +136,9 @@ def answer(found: Judged, facts: Facts) -> Answer:
     doubts = (
         *_unreliable(found, facts),
         *_outside(found, facts),
-        *_tight(found, found.choice, facts, MEDIUM),
+        *_tight(found, found.choice, facts),
         *_unsteady(found, facts),
-        *_hotter(found, facts),
+        *_little(found, facts),
     )
     return Answer(CHANGE, (_why_change(found, facts),), doubts)
 
@@ -137,7 +151,7 @@ def _kept(found: Judged, facts: Facts, why: str) -> Answer:
             worst = tightest(stands, TODAY, labels, robust)
             broken = f"today's setting breaks the SLO on the {where} blocks: {worst}"
             return Answer(NONE, (why, broken) if found.choice != TODAY else (broken,))
-    doubts, reasons = [*_unreliable(found, facts), *_tight(found, TODAY, facts, LOW)], [why]
+    doubts, reasons = [*_unreliable(found, facts), *_tight(found, TODAY, facts)], [why]
     if found.choice != TODAY:
         remedy = "more weeks of history"
         doubts.append(Doubt(LOW, "another setting may be better than today's", remedy))
@@ -153,7 +167,7 @@ def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
     rules, blocks = facts.options.rules, slice(0, found.split)
     easy = replace(rules, margin=0.0)
     best = choose(found.unit, found.trained, easy, found.allowed, blocks)
-    less = replace(easy, least_saving_pct=rules.least_saving_pct * _NEARLY)
+    less = replace(rules, least_saving_pct=rules.least_saving_pct * _NEARLY)
     nearly = choose(found.unit, found.trained, less, found.allowed, blocks)
     if best not in (None, TODAY):
         yield Doubt(
@@ -163,9 +177,11 @@ def _passed_over(found: Judged, facts: Facts) -> Iterator[Doubt]:
             "a wider SLO, or a smaller --margin",
         )
     elif nearly not in (None, TODAY):
+        objective = found.trained.objective
+        saved = saving_pct(float(objective[nearly]), float(objective[TODAY])) or 0.0
         yield Doubt(
             MEDIUM,
-            f"{_name(found, nearly, facts)} holds the SLO and saves nearly "
+            f"{_name(found, nearly, facts)} holds the SLO and saves {saved:.1f}%, just less than "
             f"{rules.least_saving_pct:g}%",
             "a smaller --least-saving",
         )
@@ -211,19 +227,23 @@ def _outside(found: Judged, facts: Facts) -> Iterator[Doubt]:
         )
 
 
-def _tight(found: Judged, place: int, facts: Facts, most: str) -> Iterator[Doubt]:
-    """Yield how near a setting comes to the SLO: a few weeks do not show the worst one.
+def _tight(found: Judged, place: int, facts: Facts) -> Iterator[Doubt]:
+    """Yield that most of the SLO is used in the worst stretch, and others were not like it.
 
-    It leaves `most`.
+    A few weeks do not show the worst one. A change leaves medium then, "keep" low.
     """
-    robust = facts.options.rules.robust
-    used = max(float(s.pressure(robust)[place]) for s in (found.trained, found.judged))
-    if used > MOST_USED:
+    worst = max(float(s.pressure("worst")[place]) for s in (found.trained, found.judged))
+    parts = (found.split, found.unit.blocks - found.split)
+    mean = np.average(
+        [float(s.pressure("mean")[place]) for s in (found.trained, found.judged)], weights=parts
+    )
+    if worst > MOST_USED and worst > _STEADY * mean:
+        keeps = place == TODAY
         yield Doubt(
-            most,
-            f"{_name(found, place, facts)} uses {used:.0%} of the SLO where it comes nearest to "
-            "it: a worse week may break it",
-            "more weeks of history, a wider SLO, or a larger --margin",
+            LOW if keeps else MEDIUM,
+            f"{_name(found, place, facts)} uses {worst:.0%} of the SLO in the worst "
+            f"{facts.block_unit} and {mean:.0%} on average: a worse one may break it",
+            "a wider SLO" if keeps else "a wider SLO, or a larger --margin",
         )
 
 
@@ -233,6 +253,9 @@ def _unsteady(found: Judged, facts: Facts) -> Iterator[Doubt]:
         why = "one training block says nothing about how much weeks differ"
         yield Doubt(MEDIUM, why, "more weeks of history")
     changed = [fold for fold in found.folds if fold.choice not in (None, TODAY)]
+    if not changed:
+        why = "no choice made on earlier blocks was a change that a later one could confirm"
+        yield Doubt(MEDIUM, why, "more weeks of history")
     missed = [fold for fold in changed if not fold.better]
     if missed:
         yield Doubt(
@@ -242,18 +265,17 @@ def _unsteady(found: Judged, facts: Facts) -> Iterator[Doubt]:
         )
 
 
-def _hotter(found: Judged, facts: Facts) -> Iterator[Doubt]:
-    """Yield the HPAs whose pods are above an assumed ceiling for longer under a change."""
-    unit, asked = found.unit, {slo.measure for slo in facts.options.goal.slos}
-    if SATURATED not in asked or not unit.is_open.any():
+def _little(found: Judged, facts: Facts) -> Iterator[Doubt]:
+    """Yield that a change saves less on the judged blocks than is worth one."""
+    if not found.judged.holds(facts.options.rules.robust)[TODAY]:
         return
-    above = np.stack([unit.values[name] for name in ABOVE_MINUTES])[:, unit.is_open].sum(axis=3)
-    if (above[:, :, found.considered] > above[:, :, TODAY]).any():
+    objective, least = found.judged.objective, facts.options.rules.least_saving_pct
+    saved = saving_pct(float(objective[found.considered]), float(objective[TODAY]))
+    if saved is not None and saved < least:
         yield Doubt(
             MEDIUM,
-            "ceiling assumed: its pods are above an assumed ceiling for longer than under today's "
-            "setting",
-            "limits of its pods recorded, or a ceiling stated in a plant file (--plant)",
+            f"on the judged blocks it saves {saved:.1f}%, less than {least:g}%",
+            "more weeks of history",
         )
 
 

@@ -190,7 +190,7 @@ def lens_doubts(
         untold = lenses_of_spec(ratios, key[0], today[key])
         if untold:
             yield Doubt(
-                MEDIUM,
+                LOW,
                 "either the stated targets or the scale of the samples are not as stated "
                 f"({words_of(untold)}): the advice is relative to today's target",
                 "the scale stated in a lens file (--lens)",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpabatch.engine.advise.objective import Goal, Slo
 from hpabatch.engine.advise.request import JudgeRules
@@ -171,17 +172,23 @@ def choose(
     objective = trained.objective[places]
     best = float(objective.min())
     near = places[objective <= best + abs(best) * rules.tie_pct / 100.0]
-    if today_holds and TODAY in near:
-        return TODAY
+    if today_holds:
+        if TODAY in near:
+            return TODAY
+        near = near[_saves(trained, near, rules.least_saving_pct)]
+        if not near.size:
+            return TODAY
     pressure = trained.pressure(rules.robust)
     moves = unit.total("rescales", blocks)
-    order = sorted(near.tolist(), key=lambda s: (pressure[s], moves[s], trained.objective[s], s))
-    chosen = int(order[0])
-    if today_holds:
-        saved = saving_pct(float(trained.objective[chosen]), float(trained.objective[TODAY]))
-        if saved is not None and saved < rules.least_saving_pct:
-            return TODAY
-    return chosen
+    ranked = [int(s) for s in near]
+    return min(ranked, key=lambda s: (pressure[s], moves[s], trained.objective[s], s))
+
+
+def _saves(trained: Standing, places: NDArray[np.int64], least_pct: float) -> Mask:
+    """Return which of some settings save enough; what is not known does."""
+    today = float(trained.objective[TODAY])
+    saved = [saving_pct(float(trained.objective[s]), today) for s in places.tolist()]
+    return np.array([pct is None or pct >= least_pct for pct in saved], dtype=bool)
 
 
 def _closest(found: Standing, rules: JudgeRules, allowed: Mask) -> int:

@@ -141,13 +141,10 @@ def ceiling_of(m: Measured) -> tuple[int | None, Fact]:
     limits = limits_of(m)
     if limits is not None and int(limits[-1]) > 0:
         note = "limit of the youngest pod" if limits.min() < limits.max() else "limit"
-        if m.scale > 1:
-            # Where the controller saw more than was recorded, a pod is at its limit before the
-            # recording says so. (Where it saw less, the limit as it stands is the safe one.)
-            limits, note = (
-                np.floor(limits / m.scale).astype(np.int64),
-                f"{note} / {m.scale:g}, the lens's scale",
-            )
+        if m.scale != 1:
+            # Limits are of what the controller saw, which is that times what was recorded.
+            limits = np.floor(limits / m.scale).astype(np.int64)
+            note = f"{note} / {m.scale:g}, the lens's scale"
         limit, low, high = int(limits[-1]), int(limits.min()), int(limits.max())
         return limit, m.fact("ceiling", limit, RECORDED, note, (low, high))
     return None, m.fact("ceiling", None, OPEN, "no limit of its pods is known")

@@ -19,6 +19,8 @@ from hpabatch.model.prices import PriceList
 OUTSIDE_PCT: Final = 10.0
 """Above this share of steps outside the recorded range per pod, a result gives no advice."""
 
+CENSORED_WORDS: Final = "of its work is only a lower bound: pods were at their ceiling"
+
 OUTSIDE_WORDS: Final = "of the steps are outside of the usage per pod that was recorded"
 
 CENSORED_PCT: Final = 1.0
@@ -119,8 +121,7 @@ def with_advice(measures: pl.DataFrame, loop: Loop) -> pl.DataFrame:
         problems = list(loop.problems[key])
         if loop.censored[key] > CENSORED_PCT:
             problems.append(
-                f"{loop.censored[key]:.0f}% of its work is only a lower bound: pods were at their "
-                f"ceiling (more than {CENSORED_PCT:.0f}%)"
+                f"{loop.censored[key]:.0f}% {CENSORED_WORDS} (more than {CENSORED_PCT:.0f}%)"
             )
         if row["outside_pct"] is not None and row["outside_pct"] > OUTSIDE_PCT:
             problems.append(

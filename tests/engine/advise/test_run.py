@@ -348,7 +348,40 @@ def test_keep_beside_a_saving_just_below_the_least_is_a_doubt(
 ) -> None:
     item = one({0: weeks([100] * 6), 1: weeks([hours] * 6)})
     assert (item.answer, item.confidence) == ("keep", confidence)
-    assert any("saves nearly 5%" in doubt.why for doubt in item.doubts) == (confidence != "high")
+    told = any("saves 2.6%, just less than 5%" in doubt.why for doubt in item.doubts)
+    assert told == (confidence != "high")
+
+
+def test_a_tie_with_a_setting_that_saves_too_little_is_no_reason_to_keep() -> None:
+    """Of two that are as good, the one with more of the SLO free would be taken: it saves 4.9 %."""
+    tight: list[float | None] = [3.0] * 6
+    came_to = {
+        0: weeks([100] * 6),
+        1: weeks([94.8] * 6, saturated_minutes=tight),
+        2: weeks([95.1] * 6),
+    }
+    item = one(came_to, options(bounds=parse_bounds(["target=any"])))
+    assert (item.answer, item.setting_id) == ("change", 1)
+
+
+def test_saving_too_little_on_the_judged_blocks_is_a_doubt() -> None:
+    item = one({0: weeks([100] * 6), 1: weeks([80, 80, 80, 80, 99.9, 99.9])})
+    assert (item.answer, item.confidence) == ("change", "medium")
+    assert any("judged blocks it saves 0.1%" in doubt.why for doubt in item.doubts)
+
+
+def test_censored_work_is_a_doubt_of_the_hpa_and_of_no_run() -> None:
+    """What is said of a run repeats it: a few percent leave medium."""
+    why = "5% of its work is only a lower bound: pods were at their ceiling (more than 1%)"
+    item = one(CALM, unusable={0: why, 1: why}, censored_pct=5.0)
+    assert (item.answer, item.confidence) == ("change", "medium")
+    assert len(item.doubts) == 1
+
+
+def test_a_use_of_the_slo_that_is_the_same_every_week_is_no_doubt() -> None:
+    steady: list[float | None] = [6.0] * 6
+    item = one({0: weeks([100] * 6), 1: weeks([80] * 6, saturated_minutes=steady)})
+    assert (item.answer, item.confidence) == ("change", "high")
 
 
 def test_without_a_limit_confidence_is_low() -> None:
@@ -388,9 +421,7 @@ def test_a_known_ceiling_counts_beside_assumed_ones() -> None:
 
 
 @pytest.mark.parametrize(("level", "more"), [(0, 0), (0, 1), (1, 1), (4, 1)])
-def test_a_change_that_goes_above_assumed_ceilings_for_longer_is_told(
-    level: int, more: int
-) -> None:
+def test_a_change_beside_assumed_ceilings_is_of_medium_confidence(level: int, more: int) -> None:
     unknown: Values = {"saturated_minutes": [None] * 6}
     today: Values = {name: [100.0] * 5 + [99.0] for name in ABOVE_MINUTES}
     if level == 4:
@@ -400,8 +431,6 @@ def test_a_change_that_goes_above_assumed_ceilings_for_longer_is_told(
     came_to = {0: weeks([100] * 6, **unknown, **today), 1: weeks([80] * 6, **unknown, **above)}
     item = one(came_to, ceiling="open")
     assert (item.answer, item.confidence) == ("change", "medium")
-    told = any("above an assumed ceiling for longer" in doubt.why for doubt in item.doubts)
-    assert told == bool(more)
     under = one(came_to, options("under_minutes<10/week"), ceiling="open")
     assert (under.answer, under.confidence) == ("change", "high")
 
