@@ -1,6 +1,6 @@
 """Never better than the truth: recommendations on recorded weeks, judged on later ones.
 
-    python -m benchmarks.recommend_truth --seed 101 --hpas 300 --out build/recommend_truth.json
+    python -m benchmarks.recommend_truth --seed 1 --hpas 120 --out build/recommend_truth.json
 
 Fleets whose plants are known are run under today's settings; the first weeks of it are recorded as
 a history, which is all that sweep and recommend get. What they advise is judged with the *true*
@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy as np
 
+import benchmarks
+import hpabatch
 from benchmarks.readme import replace_part
 from benchmarks.truth_fleet import FleetOptions, Truth, make_fleet
 from benchmarks.truth_judge import (
@@ -105,9 +107,20 @@ class Options:
 
     @property
     def digest(self) -> str:
-        """Names the batches: whatever a batch's rows hang on."""
+        """Names the batches: whatever a batch's rows hang on, the code too."""
         text = json.dumps(asdict(replace(self, hpas=0)), sort_keys=True)
-        return blake2b(text.encode(), digest_size=6).hexdigest()
+        return blake2b((text + code_digest()).encode(), digest_size=6).hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the sources of hpabatch and of the benchmarks."""
+    digest = blake2b(digest_size=8)
+    for package in (hpabatch, benchmarks):
+        for folder in package.__path__:
+            for path in sorted(Path(folder).rglob("*.py")):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 # ---- one batch
@@ -115,13 +128,14 @@ class Options:
 
 def run_batch(options: Options, number: int, work: Path, recommender: Recommender) -> list[Row]:
     """Return one row per HPA of a batch, from its file if it is done."""
-    done = work / f"{options.digest}-{number}.json"
+    first = number * options.batch
+    size = min(options.batch, options.hpas - first)
+    done = work / f"{options.digest}-{number}-{size}.json"
     if done.exists():
         rows: list[Row] = json.loads(done.read_text())
         return rows
     way = options.ways[number % len(options.ways)]
-    first = number * options.batch
-    drawn = make_fleet(replace(options.fleet, hpas=min(first + options.batch, options.hpas)))
+    drawn = make_fleet(replace(options.fleet, hpas=first + size))
     fleet = as_it_is(drawn[first:], way, options.seed, number)
     folder = work / f"{options.digest}-{number}"
     shutil.rmtree(folder, ignore_errors=True)

@@ -260,17 +260,17 @@ def is_right(
 ) -> bool | None:
     """Say whether an answer is right by the truth; None: there is no advice.
 
-    A change is right as Case says, "keep" if today's setting holds the constraint where any does,
-    and none that does saves enough.
+    A change is right as Case says, "keep" if today's setting holds the constraint, and none that
+    does saves enough.
     """
     today = known[TODAY]
     if answer.verdict == NO_ADVICE:
         return None
     if answer.verdict == ADVICE:
         return Case(today, known[answer.setting]).is_right(goal)
-    holding = [found.cost for found in known.values() if found.holds(goal)]
     if not today.holds(goal):
-        return not holding
+        return False
+    holding = [found.cost for found in known.values() if found.holds(goal)]
     return min(holding) > today.cost * (1 - least_saving_pct / 100)
 
 

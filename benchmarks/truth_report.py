@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any, Final
 
 from benchmarks.truth_judge import (
@@ -22,6 +23,7 @@ from hpabatch.engine.advise.confidence import CONFIDENCES
 
 Row = dict[str, Any]
 
+_NEAR_POINTS: Final = 2.0
 _PARTS: Final = (("change", (ADVICE,)), ("keep", (KEEP,)))
 
 
@@ -49,10 +51,12 @@ def summary_of(about: Mapping[str, Any], goal: Goal, asked: Sequence[Row]) -> di
         "stated_wrong": _stated_wrong([row for row in asked if "today" not in row]),
         "round_trip": _round_trip([row for row in rows if "full" in row]),
         "by_truth": {role: _words(found) for role, found in tallies.items()},
+        "saving_of_all_pct": {role: _saving(rows, role) for role in tallies},
+        "of_hindsight_pct": _ratio(advised),
         "by_way": _by("way", rows, advised, goal),
         "by_limit": _by("limit", rows, advised, goal),
         "by_shape": _by("shape", rows, advised, goal),
-        "not_right": [row for row in advised if not case_from(row, "advised").is_right(goal)],
+        "not_right": [row for row in rows if row["right"] is False],
         "seconds_an_hpa": {
             name: round(sum(row["seconds"][name] for row in rows) / len(rows), 3)
             for name in (rows[0]["seconds"] if rows else ())
@@ -83,22 +87,42 @@ def _stated_wrong(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _round_trip(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return what is left of advice on the full export where the same came as CSV.
+    """Return what is left of changes by the full export where the same came as CSV.
 
-    `saving_pct`: what both save on later weeks, of the HPAs that get advice from the full export.
+    Only of changes of high or medium confidence; `apart_pct`: by how many points the savings on
+    later weeks differ, HPA by HPA.
     """
-    advised = [row for row in rows if row["full"]["verdict"] == ADVICE]
-    before = sum(row["today"]["cost"] for row in advised)
-
-    def saving(costs: Iterable[float]) -> float | None:
-        return round(100 * (1 - sum(costs) / before), 1) if before else None
-
+    full = [
+        row
+        for row in rows
+        if row["full"]["verdict"] == ADVICE and row["full"]["confidence"] in CONFIDENCES[:2]
+    ]
+    apart = sorted(
+        100 * abs(row["full"]["cost"] - row["advised"]["cost"]) / row["today"]["cost"]
+        for row in full
+    )
+    same = sum(row["verdict"] == ADVICE for row in full)
+    near = sum(points <= _NEAR_POINTS for points in apart)
     return {
-        "sure_before": _sure([{"confidence": row["full"]["confidence"]} for row in advised]),
-        "sure": _sure(advised),
-        "saving_full_pct": saving(row["full"]["cost"] for row in advised),
-        "saving_pct": saving(row["advised"]["cost"] for row in advised),
+        "sure": _sure(full),
+        "changes": _share(Share(same, len(full))),
+        "near": _share(Share(near, len(full))),
+        "apart_median_pct": round(median(apart), 1) if apart else None,
+        "saving_full_pct": _saving([{**row, "advised": row["full"]} for row in full], "advised"),
+        "saving_pct": _saving(full, "advised"),
     }
+
+
+def _saving(rows: Sequence[Row], role: str) -> float | None:
+    """Return what a role's settings save of today's cost."""
+    before, after = (sum(row[name]["cost"] for row in rows) for name in ("today", role))
+    return round(100 * (1 - after / before), 1) if before else None
+
+
+def _ratio(advised: Sequence[Row]) -> float | None:
+    """Return the saving of the changes as a share of hindsight's for the same HPAs."""
+    ours, theirs = _saving(advised, "advised"), _saving(advised, "hindsight")
+    return round(100 * ours / theirs, 1) if ours is not None and theirs else None
 
 
 def _by(name: str, rows: Sequence[Row], advised: Sequence[Row], goal: Goal) -> dict[str, Any]:
@@ -107,7 +131,12 @@ def _by(name: str, rows: Sequence[Row], advised: Sequence[Row], goal: Goal) -> d
     for value in sorted({row[name] for row in rows}):
         theirs = [case_from(row, "advised") for row in advised if row[name] == value]
         count = sum(row[name] == value for row in rows)
-        words = {"hpas": count, "advised": _share(Share(len(theirs), count))}
+        sure = [r for r in rows if r[name] == value and r["confidence"] in CONFIDENCES[:2]]
+        words = {
+            "hpas": count,
+            "advised": _share(Share(len(theirs), count)),
+            "sure_right": _share(Share(sum(row["right"] for row in sure), len(sure))),
+        }
         found[value] = words | _words(tally(theirs, goal))
     return found
 
@@ -172,14 +201,7 @@ def table(summary: Mapping[str, Any]) -> str:
     wrong = summary["stated_wrong"]
     lines += ["", "settings that are stated wrong"]
     lines += [f"{name:20s} {_told(share)}" for name, share in wrong.items()]
-    trip = summary["round_trip"]
-    lines += [
-        "",
-        "changes by the full export, when asked of one sample a pod and minute as CSV: high or "
-        f"medium {_told(trip['sure'])}",
-        f"before {_told(trip['sure_before'])}; saving {trip['saving_pct']} %, by the full export "
-        f"{trip['saving_full_pct']} %",
-    ]
+    lines += _told_trip(summary["round_trip"])
     lines += ["", f"{'of the advised':16s}{'right':34s}{'constraint held':34s}saving"]
     for role, found in summary["by_truth"].items():
         lines.append(f"{role:16s}{_told(found['right']):34s}{_told(found['holds']):34s}"
@@ -188,11 +210,31 @@ def table(summary: Mapping[str, Any]) -> str:
     lines.append(f"{'today':16s}{'':34s}{_told(found['today_holds']):34s}")
     lines.append(f"today missed it, advised holds it: {_told(found['mended'])}")
     lines.append(f"right, or cheaper and in no week worse: {_told(found['harmless'])}")
+    all_told = summary["saving_of_all_pct"].items()
+    lines += [
+        f"saving of the changes: {summary['of_hindsight_pct']} % of hindsight's",
+        "saving over all HPAs: " + ", ".join(f"{role} {pct} %" for role, pct in all_told),
+    ]
+    lines += ["", f"{'':20s}{'high or medium, right':34s}"]
+    for found in (summary["by_way"], summary["by_limit"]):
+        lines += [f"{name:20s}{_told(theirs['sure_right'])}" for name, theirs in found.items()]
     lines += ["", f"{'':20s}{'advised':29s}{'right':34s}{'constraint held':34s}saving"]
     for found in (summary["by_way"], summary["by_limit"], summary["by_shape"]):
         lines += [_line(name, theirs) for name, theirs in found.items()]
     lines += ["", "right: better than today's by the goal, with the constraint held in every week"]
     return "\n".join(lines)
+
+
+def _told_trip(trip: Mapping[str, Any]) -> list[str]:
+    return [
+        "",
+        "changes of high or medium confidence by the full export, asked of one sample a pod and "
+        "minute as CSV:",
+        f"high or medium {_told(trip['sure'])}; a change {_told(trip['changes'])}",
+        f"saving within {_NEAR_POINTS:g} points {_told(trip['near'])}; apart by "
+        f"{trip['apart_median_pct']} points (median)",
+        f"saving of all {trip['saving_pct']} %, by the full export {trip['saving_full_pct']} %",
+    ]
 
 
 def grades(summary: Mapping[str, Any]) -> list[str]:
@@ -205,7 +247,7 @@ def grades(summary: Mapping[str, Any]) -> list[str]:
         for key in (name, *(f"  {name}, {part}" for part, _ in _PARTS)):
             found = summary["by_confidence"][key]
             low, high = found["interval_pct"]
-            share = f"{found['pct']:.0f} % ({low:.0f} to {high:.0f})" if found["total"] else "-"
+            share = f"{found['pct']} % ({low} to {high})" if found["total"] else "-"
             cells += [str(found["total"]), share]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     told = f"{sure['pct']:.0f} % of the HPAs have an answer of high or medium confidence."
