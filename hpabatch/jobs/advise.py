@@ -83,10 +83,14 @@ class AdviceFolder:
             raise UsageError(
                 f"--out {self.path} cannot be used: {reason}; name another place"
             ) from None
+        if kind == KIND and there and self._index().get("format") != FORMAT:
+            raise UsageError(
+                f"--out {self.path} was written by another version of hpabatch: name a new folder"
+            )
         if kind != KIND:
             raise UsageError(
                 f"--out {self.path} holds {there[0]} and is no folder of earlier advice (it has no "
-                f"{INDEX}): name a new folder"
+                f"{INDEX}, or a damaged one): name a new folder"
             )
 
     def open(self) -> None:
@@ -116,6 +120,10 @@ class AdviceFolder:
         self._write({})
         self.trajectories.unlink(missing_ok=True)
         shutil.rmtree(self.patches, ignore_errors=True)
+
+    def begin(self, sweep: str) -> None:
+        """Note that trajectories of some answer are to come: until it is whole there are none."""
+        self._write({"sweep": sweep})
 
     def finish(self, sweep: str, found: Recommendations) -> None:
         """Note that all parts are there, and of which sweep."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from hpabatch.engine.advise.frames import advice_frame
 from hpabatch.engine.advise.objective import MINUTES_AN_HOUR
 from hpabatch.engine.advise.request import AdviseRequest, RecommendRequest
 from hpabatch.engine.advise.run import Recommendation
+from hpabatch.engine.advise.unit import KEY, Key, key_of
 from hpabatch.engine.columns.sweep import ADVICE
 from hpabatch.engine.sweep.result import WEEK_HOURS
 from hpabatch.model.options import flag
@@ -64,25 +65,31 @@ class AdviseReport(RecommendReport):
             return f"none of {counted(len(items), 'HPA')} should change"
         sure = Counter(item.confidence for item in changes)
         told = ", ".join(f"{sure[c]} {c}" for c in CONFIDENCES if sure[c])
+        saved = self._saved({item.key for item in changes})
+        written = {item.key for item in self.found.written()}
+        alone = self._saved(written) if 0 < len(written) < len(changes) else []
         return (
             f"{len(changes)} of {counted(len(items), 'HPA')} should change"
-            f"{self._saved()}; confidence {told}"
+            + (f": saves {', '.join(saved)}" if saved else "")
+            + f"; confidence {told}"
+            + (f"; what is written saves {alone[0]}" if alone else "")
         )
 
-    def _saved(self) -> str:
-        """Return what all changes save a week, in cores and in money."""
-        frame = advice_frame(self.found)
-        changed = frame.filter(pl.col("answer") == CHANGE)
+    def _saved(self, keys: Collection[Key]) -> list[str]:
+        """Return what some changes save, in money, cores or pods."""
+        frame = advice_frame(self.found).filter(
+            pl.struct(KEY).map_elements(lambda row: key_of(row) in keys, return_dtype=pl.Boolean())
+        )
         parts: list[str] = []
         for name in _MEASURES:
-            old, new = changed[f"{name}_today"], changed[f"{name}_choice"]
+            old, new = frame[f"{name}_today"], frame[f"{name}_choice"]
             if old.null_count() or (name == "pod_hours" and parts):
                 continue
-            week = WEEK_HOURS / changed["hours"]
+            week = WEEK_HOURS / frame["hours"]
             before, after = float((old * week).sum()), float((new * week).sum())
             saved, share = before - after, (1 - after / before) * 100 if before else 0.0
-            parts.append(f"{_amount(name, saved, changed)} ({share:.1f}% of theirs)")
-        return f": saves {', '.join(parts)}" if parts else ""
+            parts.append(f"{_amount(name, saved, frame)} ({share:.1f}% of theirs)")
+        return parts
 
     def body(self, view: View) -> Iterator[str | Text | Grid]:
         """Generate the changes, and one line for each other kind of answer."""
@@ -145,16 +152,21 @@ class AdviseReport(RecommendReport):
             yield f"  … and {len(items) - SHOWN_OTHERS} more: --output csv shows all"
 
     def _at_max(self, rows: Mapping[Any, Any], many: bool) -> Iterator[str]:
-        """Yield the HPAs whose maxReplicas binds, which no saving can show."""
+        """Yield the HPAs whose maxReplicas binds, which no saving can show; the longest first."""
+        bound = []
         for item in self.found.items:
             row = rows[item.key]
             minutes, hours = row["at_max_minutes_today"], row["hours"]
             if minutes and hours and minutes > MOST_AT_MAX * hours * MINUTES_AN_HOUR:
-                name = printable(label(*item.key, with_cluster=many))
-                yield (
-                    f"at maxReplicas: {name} wanted more for {minutes / MINUTES_AN_HOUR:.1f} of "
-                    f"the {hours:.0f} judged hours; `hpabatch plan` says what it would take"
-                )
+                bound.append((-minutes / hours, item.key, minutes / MINUTES_AN_HOUR, hours))
+        for _, key, wanted, hours in sorted(bound)[:SHOWN_OTHERS]:
+            name = printable(label(*key, with_cluster=many))
+            yield (
+                f"at maxReplicas: {name} wanted more for {wanted:.1f} of the {hours:.0f} judged "
+                "hours; `hpabatch plan` says what it would take"
+            )
+        if len(bound) > SHOWN_OTHERS:
+            yield f"  … and {len(bound) - SHOWN_OTHERS} more: --output csv shows all"
 
     def hints(self) -> Sequence[str]:
         """Return where patches and everything else lie, and what to type next."""

@@ -194,6 +194,7 @@ class _Run:
         self.folder.belongs(sweep.digest)
         found = _recommended(sweep, self.request)
         if not self.folder.has_trajectories(sweep.digest, found):
+            self.folder.begin(sweep.digest)
             write_trajectories(plan, found, self.folder.trajectories, progress)
         skipped = [Skipped(*row) for row in result.parameters["skipped"]]
         report = AdviseReport(found, folder=str(self.folder.path), asked=self.request)

@@ -11,7 +11,7 @@ import numpy as np
 from hpabatch.engine.advise.bounds import Bounds
 from hpabatch.engine.advise.floor import below, floor_of
 from hpabatch.engine.advise.guard import contexts_of
-from hpabatch.engine.advise.unit import KEY, MOST_OUTSIDE, TODAY_ID, Key, Mask, UnitBlocks
+from hpabatch.engine.advise.unit import KEY, TODAY_ID, Key, Mask, UnitBlocks
 from hpabatch.engine.sweep.context import Context
 from hpabatch.engine.sweep.result import SweepResult
 from hpabatch.errors import HistoryError, HpabatchError
@@ -125,7 +125,7 @@ def refusals(unit: UnitBlocks, misfit: Sequence[str], blocks: slice) -> list[str
         if share > unit.most_outside and unit.settings[place] != TODAY_ID:
             outside = (
                 f"{share:.0%} of its steps are outside of the usage per pod that was recorded "
-                f"(more than {MOST_OUTSIDE:.0%})"
+                f"(more than {unit.most_outside:.0%})"
             )
             found[place] = f"{found[place]}, and {outside}" if found[place] else outside
     return found

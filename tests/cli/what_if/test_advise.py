@@ -170,6 +170,42 @@ def test_parts_of_another_sweep_go_before_new_ones_are_made(
     assert Path("advice/trajectories.parquet").read_bytes() == former
 
 
+@compiled
+def test_trajectories_of_an_answer_that_was_interrupted_are_not_those_of_another(
+    run: Run, history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = (history, *GRID, "--accept", "low", "--out", "advice")
+    assert run(*given).code == 0
+    kept = Path("advice/trajectories.parquet")
+    first = kept.read_bytes()
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hpabatch.cli.what_if.recommend_files.write_files", stop)
+        assert run(*given, "--bound", "target=same", "--bound", "min=same").code == 130
+    assert run(*given).code == 0
+    assert kept.read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        ('{"kind": "hpabatch advice", "format": 99}', "written by another version of hpabatch"),
+        ('{"kind": "hpabatch adv', "has no advice.json, or a damaged one"),
+    ],
+)
+def test_a_folder_of_another_version_or_a_damaged_one_is_refused(
+    run: Run, index: str, told: str
+) -> None:
+    Path("advice").mkdir()
+    Path("advice/advice.json").write_text(index)
+    done = run("history", "--out", "advice")
+    assert (done.code, done.data) == (2, b"")
+    assert told in done.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [
