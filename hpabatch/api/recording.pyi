@@ -116,6 +116,11 @@ class Recording:
         max_age: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
         why: bool = False,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> ReplayDone:
         """Replay to a Parquet file, or to a folder of them if `out` ends with a slash.
 
@@ -325,10 +330,6 @@ class Recording:
         out: Path | str | None = ...,
         replace: bool = ...,
         names: str | Sequence[str] = (),
-        group: str | Sequence[str] = (),
-        sample: int | None = None,
-        policy_sets: str | PathLike[str] | None = None,
-        fidelity: bool = True,
         namespace: str | Sequence[str] = (),
         where: str | None = None,
         feature_gates: str = '',
@@ -344,6 +345,15 @@ class Recording:
         length: str | timedelta | None = None,
         growth: str | float | Sequence[float] | None = None,
         noise: Literal['off', 'resample'] = 'off',
+        group: str | Sequence[str] = (),
+        sample: int | None = None,
+        policy_sets: str | PathLike[str] | None = None,
+        fidelity: bool = True,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> Sweep:
         """Simulate every HPA under every setting of a grid; `out` becomes a folder of tables.
 
