@@ -17,6 +17,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,6 +137,7 @@ class DaskPool:
         self._replies: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._running: dict[str, Any] = {}
         self._workers: list[str] = []
+        self._checked: set[str] = set()
         self._seen = 0.0
 
     def workers(self) -> Sequence[str]:
@@ -154,7 +156,12 @@ class DaskPool:
         return self._workers
 
     def start(self, worker: str, order: str) -> None:
-        """Give an order to a worker."""
+        """Give an order to a worker (UsageError: it could not even read it, and would end)."""
+        if worker not in self._checked:
+            told = self._client.run(version, "hpabatch", workers=[worker], on_error="return")
+            if isinstance(told.get(worker), PackageNotFoundError):
+                raise _not_installed(worker)
+            self._checked.add(worker)
         future = self._client.submit(
             relay,
             order,
@@ -185,13 +192,9 @@ class DaskPool:
         del self._running[worker]
         try:
             answer = json.loads(future.result(timeout=_FETCH_S))
-        except ModuleNotFoundError as error:
-            name = (error.name or "").partition(".")[0]
-            raise UsageError(
-                f"{worker} has no package {name}: install hpabatch of the same version there, with "
-                "the extras that this command uses"
-            ) from error
-        except Exception as error:  # noqa: BLE001  (its worker died with it, in one of many ways)
+        except Exception as error:  # (its worker died with it, in one of many ways)
+            if _lacks_us(error):
+                raise _not_installed(f"the scheduler at {self._address}") from error
             return Reply(worker, {}, _brief(error))
         finally:
             future.release()
@@ -206,6 +209,21 @@ class DaskPool:
                 self._client.run(leave, on_error="ignore")
         with suppress(Exception):
             self._client.close(timeout=2)
+
+
+def _not_installed(where: str) -> UsageError:
+    return UsageError(
+        f"{where} has no hpabatch: install the version of this command there, with the same extras"
+    )
+
+
+def _lacks_us(error: BaseException) -> bool:
+    """Whether an order could not be read for want of this package."""
+    while not isinstance(error, ModuleNotFoundError):
+        if error.__cause__ is None:
+            return False
+        error = error.__cause__
+    return (error.name or "").startswith("hpabatch")
 
 
 def _brief(error: BaseException) -> str:

@@ -40,13 +40,13 @@ class Order:
         make: the function that does it, `module:name`.
         told: its argument, plain values.
         identity: of the job, as it is planned here.
-        kernel: the compiled function that takes longest to compile.
+        kernel: the compiled function that takes longest to compile, None without one.
     """
 
     make: str
     told: Mapping[str, Any]
     identity: Identity
-    kernel: str
+    kernel: str | None = None
 
 
 class Pool(Protocol):
@@ -214,8 +214,10 @@ class _Loop:
 
     def _compiles_first(self) -> bool:
         """Whether one worker here compiles what the others would compile at the same time."""
-        here = isinstance(self._pool, ProcessPool) and _cache.FOLDER is not None
-        return here and _cache.WRITABLE and not _cache.has_compiled(self._order.kernel)
+        kernel = self._order.kernel
+        if kernel is None or not isinstance(self._pool, ProcessPool):
+            return False
+        return _cache.FOLDER is not None and _cache.WRITABLE and not _cache.has_compiled(kernel)
 
     def _give(self, worker: str) -> None:
         if worker in self._out or not self._queue:
