@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -133,10 +133,10 @@ class _Queue:
     """Tasks that no worker has; a worker goes on with the group that it began."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        self._groups: dict[str, deque[Task]] = {}
-        for task in tasks:
-            self._groups.setdefault(task.group or task.key, deque()).append(task)
-        self._fresh = deque(self._groups)
+        self._groups: dict[str, list[Task]] = {}  # (the next task of a group is the last)
+        for task in reversed(tasks):
+            self._groups.setdefault(task.group or task.key, []).append(task)
+        self._fresh = list(self._groups)
         self._begun: dict[str, str] = {}
 
     def __bool__(self) -> bool:
@@ -146,18 +146,18 @@ class _Queue:
         """Return the task for a worker: of its group, of a new one, else of the longest."""
         group = self._begun.get(worker, "")
         while group not in self._groups and self._fresh:
-            group = self._fresh.popleft()
+            group = self._fresh.pop()
         if group not in self._groups:
             group = max(self._groups, key=lambda name: len(self._groups[name]))
         self._begun[worker] = group
-        task = self._groups[group].popleft()
+        task = self._groups[group].pop()
         if not self._groups[group]:
             del self._groups[group]
         return task
 
     def give_back(self, task: Task) -> None:
         """Take a task again, before all others of its group."""
-        self._groups.setdefault(task.group or task.key, deque()).appendleft(task)
+        self._groups.setdefault(task.group or task.key, []).append(task)
 
 
 class _Loop:
