@@ -91,9 +91,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         "by every worker for itself) and putting the parts together. Wall time is that, and the "
         f"core-hours over cores, of which {share:.0%} counts, as with two workers on this machine.",
         "",
-        f"**The first thing that stops scaling** is that one process: a replay's waits and work are "
-        f"equal at {limit:,.0f} cores. It writes all decisions once more into its result; without "
-        "`--out` only summaries come back. Then the history's storage: workers read it at "
+        "**The first thing that stops scaling** is that one process: a replay takes as long for it "
+        f"as for its parts at {limit:,.0f} cores. It writes all decisions once more into its "
+        "result; without `--out` only summaries come back. Then the history's storage: workers read it at "
         f"{replay['bytes_in'] / replay['work_s'] / 1e6:.1f} MB/s and core.",
     ]
     return text

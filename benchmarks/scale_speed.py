@@ -134,7 +134,7 @@ def pieces(place: Path, history: Path) -> dict[str, float]:
             str(place / "d.parquet"),
         ],
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         env={**os.environ, "NUMBA_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"},
     )
     found: dict[str, float] = json.loads(out.stdout)
@@ -159,7 +159,7 @@ def client(place: Path, count: int) -> dict[str, float]:
     out = subprocess.run(
         [sys.executable, "-c", _CLIENT, str(folder), str(count)],
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[1],
     )
     shutil.rmtree(folder)

@@ -106,11 +106,11 @@ class JobFolder:
         """Return by key the records of finished tasks whose files are all there."""
         found = {}
         with suppress(FileNotFoundError):
-            for place in sorted(self.tasks.iterdir()):
-                if place.name.startswith("."):
+            for name in sorted(os.listdir(self.tasks)):  # (names are smaller than paths)
+                if name.startswith("."):
                     continue
-                if (record := read_record(place, self.fingerprint)) is not None:
-                    found[place.name] = record
+                if (record := read_record(self.tasks / name, self.fingerprint)) is not None:
+                    found[name] = record
         return found
 
     @contextmanager
