@@ -93,8 +93,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         "",
         "**The first thing that stops scaling** is that one process: a replay takes as long for it "
         f"as for its parts at {limit:,.0f} cores. It writes all decisions once more into its "
-        "result; without `--out` only summaries come back. Then the history's storage: workers read it at "
-        f"{replay['bytes_in'] / replay['work_s'] / 1e6:.1f} MB/s and core.",
+        "result; without `--out` only summaries come back. Then the history's storage: a core "
+        f"reads {replay['bytes_in'] / replay['work_s'] / 1e6:.1f} MB/s of it.",
     ]
     return text
 

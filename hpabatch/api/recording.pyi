@@ -70,6 +70,11 @@ class Recording:
         where: str | None = None,
         feature_gates: str = '',
         k8s: str | None = None,
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> pl.DataFrame:
         """Return the quality of each HPA's recording: coverage, gaps, intervals and more."""
     def replay(
@@ -296,6 +301,11 @@ class Recording:
         phase: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> Fits:
         """Return what can be known about each workload: facts with intervals and sources.
 
@@ -317,6 +327,11 @@ class Recording:
         phase: str | timedelta | None = None,
         lens: str | PathLike[str] = 'none',
         plant: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
+        workers: int | None = None,
+        scheduler: str | None = None,
+        scheduler_tls: str | PathLike[str] | None = None,
+        scheduler_plain: bool = False,
+        parts: str | PathLike[str] | None = None,
     ) -> FidelityScores:
         """Score how far each HPA's rules and plant can be trusted.
 

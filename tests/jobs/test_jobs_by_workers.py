@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
+from hpabatch.api.analysis import quality
+from hpabatch.api.fits import fidelity, fit
+from hpabatch.engine.fidelity.request import FidelityRequest
+from hpabatch.engine.fit.request import FitRequest
 from hpabatch.engine.fleet.request import Spread
+from hpabatch.engine.quality.request import QualityRequest
 from hpabatch.engine.replay.request import ReplayToRequest
 from hpabatch.engine.sweep.read import plan_request
 from hpabatch.engine.sweep.request import SweepRequest
@@ -16,14 +22,14 @@ from hpabatch.errors import UsageError
 from hpabatch.history.reader import open_history
 from hpabatch.history.store import objects
 from hpabatch.history.store.migrate import migrate
-from hpabatch.jobs import replay, sweep
+from hpabatch.jobs import pieces, replay, sweep
 from hpabatch.jobs.publish import Destination
 from hpabatch.jobs.replay import ReplayJob, plan_of, replay_to_disk
 from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
 from tests.buckets import open_bucket
 from tests.engine.swept import HOUR_MS, cut
 from tests.jobs.dask_cluster import Cluster
-from tests.jobs.small import REPLAY, SWEEP, cut_small
+from tests.jobs.small import PIECES, REPLAY, SWEEP, cut_small
 
 pytestmark = [
     pytest.mark.compiled,
@@ -42,6 +48,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     cut_small(monkeypatch)
     monkeypatch.setattr(sweep, "MAKE", SWEEP)
     monkeypatch.setattr(replay, "MAKE", REPLAY)
+    monkeypatch.setattr(pieces, "_HERE", PIECES)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +122,30 @@ def test_a_replay_of_manifests_through_a_lens(history: Path, tmp_path: Path) -> 
     more = {"hpas": (str(manifest),), "lens": "auto"}
     here = replayed(history, tmp_path / "here", **more)
     assert replayed(history, tmp_path / "there", workers=2, **more) == here
+
+
+@pytest.mark.parametrize("more", [{}, {"lens": "auto"}])
+def test_fits_and_scores_by_processes(history: Path, more: dict[str, Any]) -> None:
+    source = open_history(history)
+    here, there = fit(source, FitRequest(**more)), fit(source, FitRequest(workers=2, **more))
+    assert_frame_equal(here.facts, there.facts, check_exact=True)
+    assert (here.hpas.rows(), here.result) == (there.hpas.rows(), there.result)
+    scored = [fidelity(source, FidelityRequest(workers=n, **more)) for n in (None, 2)]
+    for name in ("hpas", "signals", "changes"):
+        assert_frame_equal(*(getattr(one, name) for one in scored), check_exact=True)
+    one, other = (score.result for score in scored)
+    assert (one.totals, one.warnings, one.evidence) == (
+        other.totals,
+        other.warnings,
+        other.evidence,
+    )
+
+
+def test_recordings_are_looked_at_by_dask(history: Path, cluster: Cluster, tmp_path: Path) -> None:
+    source = open_history(history)
+    request = QualityRequest(scheduler=cluster.address, parts=str(tmp_path / "parts"))
+    here, there = quality(source, QualityRequest()), quality(source, request)
+    assert_frame_equal(here, there, check_exact=True)
 
 
 def test_places_that_cannot_be_written_are_told_before_any_work(
