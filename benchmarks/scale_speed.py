@@ -1,8 +1,8 @@
 """Speed of jobs by workers: figures on this machine, printed and kept in build/scale.json.
 
-    python -m benchmarks.scale_speed [--quick]
+    python -m benchmarks.scale_speed [--hpas 256] [--times 3] [--tasks 100000]
 
-A worker has one core of its own (`taskset`), as in the manifests; every time is the least of three.
+A worker has one core of its own (`taskset`), as in the manifests; every time is the least of some runs.
 `benchmarks.scale_model` makes the tables of docs/scale.md of the figures.
 """
 
@@ -175,28 +175,27 @@ def rows_and_bytes(history: Path) -> tuple[int, int]:
     return rows, sum(path.stat().st_size for path in history.rglob("*") if path.is_file())
 
 
-def measure(quick: bool) -> dict[str, Any]:
+def measure(hpas: int, times: int, tasks: int) -> dict[str, Any]:
     """Return all figures."""
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        fleet, one_pod, wide = place / "fleet", place / "one", place / "wide"
-        hpas = 64 if quick else 256
-        for folder, more in (
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        fleet, one_pod, wide = (place / f"history-{name}" for name in ("fleet", "long", "wide"))
+        for history, more in (
             (fleet, ("--hpas", str(hpas), "--pods", "5", "--days", "1")),
             (one_pod, ("--hpas", "100", "--pods", "1", "--days", "10")),
             (wide, ("--hpas", "4000", "--pods", "1", "--days", "1")),
         ):
-            made = [HPABATCH, "synth", str(folder), *STEP, *more]
+            made = [HPABATCH, "synth", str(history), *STEP, *more]
             subprocess.run(made, check=True, capture_output=True)
         rows, size = rows_and_bytes(one_pod)
         found: dict[str, Any] = {
             "machine": f"{os.cpu_count()} cores, {platform.machine()}, "
             f"Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}",
             "sweep": {"hpas": hpas, "days": 1, "settings": SETTINGS},
-            "seconds": curve(place, fleet, 1 if quick else 3),
+            "seconds": curve(place, fleet, times),
             "replay": {**pieces(place, one_pod), "days": 10, "rows": rows, "bytes_in": size},
             "wide": pieces(place, wide),
-            "client": {n: client(place, n) for n in ((100, 1000) if quick else (1000, 100_000))},
+            "client": {n: client(place, n) for n in (tasks // 100, tasks)},
         }
     return found
 
@@ -204,8 +203,11 @@ def measure(quick: bool) -> dict[str, Any]:
 def main() -> None:
     """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="small: to see that it works")
-    found = measure(parser.parse_args().quick)
+    parser.add_argument("--hpas", type=int, default=256, help="of the sweep's history")
+    parser.add_argument("--times", type=int, default=3, help="runs, of which the fastest counts")
+    parser.add_argument("--tasks", type=int, default=100_000, help="of the memory's measurement")
+    asked = parser.parse_args()
+    found = measure(asked.hpas, asked.times, asked.tasks)
     seconds = found["seconds"]
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
