@@ -2,7 +2,8 @@
 
     python -m benchmarks.scale_speed [--hpas 256] [--times 3] [--tasks 100000]
 
-A worker has one core of its own (`taskset`), as in the manifests; every time is the least of some runs.
+A worker has one core of its own (`taskset`), as in the manifests; times are the least of some
+runs.
 `benchmarks.scale_model` makes the tables of docs/scale.md of the figures.
 """
 

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from hpabatch.errors import UsageError
 from hpabatch.history.store.storage import Storage, open_storage
 from hpabatch.jobs.folder import RECORD, JobFolder
 
@@ -83,8 +82,7 @@ class PartsPlace:
             HistoryError, UsageError: it cannot be read or written.
         """
         name = f"{self._job}/probe"
-        if not self._storage.create(name, b"hpabatch"):
-            raise UsageError(f"cannot write {self._storage.url(name)}: name another place")
+        self._storage.create(name, b"hpabatch")  # (one that is there was left by a killed run)
         self._storage.delete([name])
 
     def clear(self) -> None:
