@@ -37,10 +37,11 @@ def work_hours(found: dict[str, Any]) -> dict[str, float]:
 
 def alone_hours(found: dict[str, Any]) -> dict[str, float]:
     """Return the hours that the command works alone: planning twice, and putting together."""
-    wide, replay = found["wide"], found["replay"]
+    wide, replay, swept = found["wide"], found["replay"], found["swept"]
     plan = 2 * wide["plan_s"] / wide["hpas"] * HPAS / 3600
     join = replay["finish_s"] / (replay["hpas"] * replay["days"]) * HPAS * DAYS / 3600
-    return {"replay": plan + join, "sweep": plan}
+    tables = swept["finish_s"] / swept["hpas"] * HPAS / 3600  # (with one block a setting)
+    return {"replay": plan + join, "sweep": plan + tables}
 
 
 def efficiency(found: dict[str, Any]) -> float:
@@ -81,14 +82,15 @@ def lines(found: dict[str, Any]) -> list[str]:
     for name, label in (("replay", "replay"), ("sweep", f"sweep, {sweep['settings']} settings")):
         walls = [alone[name] + work[name] / (n * share) for n in CORES]
         text.append(
-            f"| {label} | {work[name]:,.0f} | ${work[name] * CORE_HOUR:,.0f} | {alone[name]:.1f} h "
+            f"| {label} | {work[name]:,.0f} | ${work[name] * CORE_HOUR:,.0f} | {alone[name]:.2f} h "
             f"| {' | '.join(f'{wall:,.1f} h' for wall in walls)} |"
         )
     limit = work["replay"] / share / alone["replay"]
     text += [
         "",
         "`alone` is what one process does while no other can help: planning (by the command, then "
-        "by every worker for itself) and putting the parts together. Wall time is that, and the "
+        "by every worker for itself) and putting the parts together (of the sweep with one block a "
+        "setting; a year of weeks makes `blocks` longer). Wall time is that, and the "
         f"core-hours over cores, of which {share:.0%} counts, as with two workers on this machine.",
         "",
         "**The first thing that stops scaling** is that one process: a replay takes as long for it "

@@ -121,8 +121,26 @@ print(json.dumps({
 """
 
 
-def pieces(place: Path, history: Path) -> dict[str, float]:
-    """Return what a replay on one core is made of: planning, work, putting together."""
+_SWEPT = """
+import json, sys, time
+from pathlib import Path
+from hpabatch.engine.fleet.request import Spread
+from hpabatch.engine.sweep.read import plan_request
+from hpabatch.engine.sweep.request import SweepRequest
+from hpabatch.history.reader import open_history
+from hpabatch.jobs.publish import Destination
+from hpabatch.jobs.sweep import SweepJob, sweep_to_disk
+seen = []
+request = SweepRequest(grid=("target=40:89:1", "scaleDown.window=60,300,900,1800"), fidelity=False)
+plan = plan_request(open_history(sys.argv[1], "replay"), request)
+job = SweepJob(request, plan, Destination(Path(sys.argv[2]), True), spread=Spread(workers=2))
+result = sweep_to_disk(job, lambda status: seen.append(time.monotonic()))
+print(json.dumps({"finish_s": time.monotonic() - seen[-1], "hpas": len(plan.plan.chosen)}))
+"""
+
+
+def pieces(place: Path, history: Path, script: str = _PIECES) -> dict[str, float]:
+    """Return what a job is made of; a replay on one core: planning, work, putting together."""
     out = subprocess.run(
         [
             "taskset",
@@ -130,9 +148,9 @@ def pieces(place: Path, history: Path) -> dict[str, float]:
             "0",
             sys.executable,
             "-c",
-            _PIECES,
+            script,
             str(history),
-            str(place / "d.parquet"),
+            str(place / "result"),
         ],
         check=True,
         stdout=subprocess.PIPE,
@@ -196,6 +214,7 @@ def measure(hpas: int, times: int, tasks: int) -> dict[str, Any]:
             "seconds": curve(place, fleet, times),
             "replay": {**pieces(place, one_pod), "days": 10, "rows": rows, "bytes_in": size},
             "wide": pieces(place, wide),
+            "swept": pieces(place, fleet, _SWEPT),
             "client": {n: client(place, n) for n in (tasks // 100, tasks)},
         }
     return found
